@@ -1,0 +1,47 @@
+"""CompanyOS: a company in a box, for agents to work in and to be graded on what they leave behind."""
+
+from typing import Any
+
+from companyos import agents
+from companyos.apps import TOOLBOX
+from companyos.calls import Call
+from companyos.env import CompanyEnv, make
+from companyos.episode import Transcript
+from companyos.errors import ReplayDiffers, Unsolvable
+from companyos.families import FAMILIES
+from companyos.proof import Proof, prove
+from companyos.replay import replay
+from companyos.task import BENCHMARK_VERSION
+from companyos.twins import Twin, do, twins
+
+__version__ = "0.1.0.dev0"
+
+
+def families() -> list[str]:
+    """The kinds of work there are."""
+    return list(FAMILIES)
+
+
+def tools() -> list[dict[str, Any]]:
+    """Every tool as an OpenAI-style function, named `<app>_<method>`."""
+    return TOOLBOX.schemas
+
+
+__all__ = [
+    "BENCHMARK_VERSION",
+    "Call",
+    "CompanyEnv",
+    "Proof",
+    "ReplayDiffers",
+    "Transcript",
+    "Twin",
+    "Unsolvable",
+    "agents",
+    "do",
+    "families",
+    "make",
+    "prove",
+    "replay",
+    "tools",
+    "twins",
+]

@@ -1,0 +1,24 @@
+"""Agents: who works the tasks. `make(name, seed)` gives one object for one episode."""
+
+from collections.abc import Callable
+
+from companyos.agents.agent import Agent, play
+from companyos.agents.baselines import Expert, Jittered, Null, Random
+from companyos.errors import BadChoice
+
+AGENTS: dict[str, Callable[[int], Agent]] = {
+    "null": Null,
+    "random": Random,
+    "expert": Expert,
+    "jittered": Jittered,
+}
+
+
+def make(name: str, seed: int = 0) -> Agent:
+    """An agent by name, for one episode of any family."""
+    if name not in AGENTS:
+        raise BadChoice("agent", name, AGENTS)
+    return AGENTS[name](seed)
+
+
+__all__ = ["AGENTS", "Agent", "make", "play"]

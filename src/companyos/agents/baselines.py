@@ -1,0 +1,104 @@
+"""Baselines: doing nothing, doing anything, and doing it right."""
+
+from typing import Any
+
+from companyos.agents.candidates import Candidates
+from companyos.calls import OK, Call, Reply
+from companyos.families import Memory, Taste, family_of
+from companyos.observe import Observation
+from companyos.told import Told
+from companyos.world import Streams
+
+
+class Null:
+    """Waits until it is over."""
+
+    def __init__(self, seed: int) -> None:
+        self._call = Call("ticketdesk", "wait", {"hours": 1})
+
+    def act(self, obs: Observation) -> Call:
+        return self._call
+
+
+class Random:
+    """Makes any call that can be filled in from what it was told."""
+
+    def __init__(self, seed: int) -> None:
+        self._streams = Streams(f"random/{seed}")
+        self._told: Told | None = None
+
+    def act(self, obs: Observation) -> Call:
+        if self._told is None:
+            self._told = Told(obs.task)
+        self._told.hear(heard(obs))
+        return Candidates(self._told).sample(self._streams.at(obs.step))
+
+
+class Expert:
+    """The family's own expert, which sees what any agent sees."""
+
+    def __init__(self, seed: int, taste: Taste | None = None) -> None:
+        self._taste = taste or Taste()
+        self._program: Any = None
+
+    def act(self, obs: Observation) -> Call:
+        if self._program is None:
+            memory = Memory(obs.task, obs.now)
+            self._program = family_of(obs.task).expert(memory, self._taste)
+            return next(self._program)  # type: ignore[no-any-return]
+        return self._program.send(heard(obs))  # type: ignore[no-any-return]
+
+
+class Whim(Taste):
+    """Takes any of the ways that are right."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+
+    def order(self, name: str, steps: list[Any]) -> list[Any]:
+        return self._streams.at("order", name).shuffled(steps)
+
+    def fancies(self, name: str) -> bool:
+        return self._streams.at("fancy", name).chance(0.5)
+
+
+class Jittered:
+    """The expert with other habits: steps in another order, other valid routes, extra reads, waits in between."""
+
+    def __init__(self, seed: int) -> None:
+        self._streams = Streams(f"jittered/{seed}")
+        self._expert = Expert(seed, Whim(self._streams))
+        self._told: Told | None = None
+        self._next: Call | None = None
+        self._extras = 0
+
+    def act(self, obs: Observation) -> Call:
+        if self._told is None:
+            self._told = Told(obs.task)
+        self._told.hear(heard(obs))
+        if self._next is None:
+            call = self._expert.act(obs)
+            extra = self._detour(obs)
+            if extra is None:
+                return call
+            self._next = call
+            return extra
+        call, self._next = self._next, None
+        return call
+
+    def _detour(self, obs: Observation) -> Call | None:
+        """Now and then a read or a wait that the work does not need, while there is time for it."""
+        draw = self._streams.at("detour", obs.step)
+        if self._extras >= 6 or not draw.chance(0.25):
+            return None
+        self._extras += 1
+        table = Candidates(self._told or Told(obs.task))
+        while True:
+            call = table.sample(draw)
+            if call.method.startswith(("get_", "list_", "search_", "query_", "describe_", "read_", "wait", "check_", "my_")):
+                return call
+
+
+def heard(obs: Observation) -> Reply:
+    """The reply that an observation passed on."""
+    return Reply(obs.code == OK, obs.code, obs.last_result, obs.message)

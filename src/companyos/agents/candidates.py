@@ -1,0 +1,112 @@
+"""Candidates: one honest table of the calls that make sense after what was told. Shared by all who need one."""
+
+import types
+from collections.abc import Iterator
+from itertools import islice, product
+from typing import Any, Literal, Union, get_args, get_origin
+
+from companyos.apps import TOOLBOX, Approval, Entry, Person, Ticket, Tool
+from companyos.apps.tool import PROSE, reference
+from companyos.calls import Call
+from companyos.told import Told
+from companyos.world import Draw
+
+_NAMING_FIELDS = ("reference", "subject", "name")
+_OFFICES = ("CEO", "CFO", "CTO", "HR Lead", "Procurement Lead", "Compliance Officer")
+_WORDS = ("low", "normal", "high", "open", "in_progress", "")
+
+
+class Candidates:
+    """For each argument of each tool, the values that an agent could mean: ids it was told, choices the schema offers."""
+
+    def __init__(self, told: Told) -> None:
+        self.told = told
+
+    def sample(self, draw: Draw) -> Call:
+        """A call: any tool that can be filled in, each argument at random."""
+        while True:
+            tool = draw.pick(_TOOLS)
+            call = self.fill(tool, draw)
+            if call is not None:
+                return call
+
+    def fill(self, tool: Tool, draw: Draw) -> Call | None:
+        """This tool with random arguments, or None while nothing is known that would fit."""
+        params: dict[str, Any] = {}
+        for name in tool.hints:
+            if name not in tool.required and draw.chance(0.7):
+                continue
+            if name == "evidence":
+                params[name] = self.citations(draw)
+                continue
+            options = self.options(tool, name)
+            if options:
+                params[name] = draw.pick(options)
+            elif name in tool.required:
+                return None
+        return Call(tool.app, tool.method, params)
+
+    def every(self, tool: Tool, most: int = 200) -> Iterator[Call]:
+        """This tool with every combination of its required arguments, in the order told, up to a number."""
+        choices = [self.options(tool, name) for name in tool.required]
+        for values in islice(product(*choices), most):
+            yield Call(tool.app, tool.method, dict(zip(tool.required, values, strict=True)))
+
+    def options(self, tool: Tool, name: str) -> list[Any]:
+        """What one argument could be."""
+        hint = tool.hints[name]
+        if get_origin(hint) in (Union, types.UnionType):
+            hint = next(part for part in get_args(hint) if part is not type(None))
+        kind = reference(hint)
+        if kind is not None:
+            return list(self.told.known(kind))
+        if get_origin(hint) is Literal:
+            return list(get_args(hint))
+        if PROSE in getattr(hint, "__metadata__", ()):
+            return ["Could you please look into this?"]
+        return list(_BY_NAME[name](self))
+
+    def citations(self, draw: Draw) -> list[dict[str, Any]]:
+        """Some of the facts that were shown, as evidence."""
+        facts = list(self.told.facts.items())
+        chosen = draw.sample(facts, min(len(facts), draw.between(0, 4)))
+        return [{"record": record, "field": field, "value": value} for (record, field), value in chosen]
+
+    def forms(self) -> list[dict[str, Any]]:
+        """A form filled in from facts whose field has the same name; nothing where none was shown."""
+        found = []
+        shown = {field: value for (_, field), value in self.told.facts.items()}
+        asked = dict.fromkeys(field for fields in self.told.forms.values() for field in fields)
+        for ticket in self.told.known(Ticket):
+            of_ticket = {field: value for (record, field), value in self.told.facts.items() if record == ticket}
+            known = shown | of_ticket | {"ticket_id": ticket}
+            # A form may call a thing otherwise than the record does: the vendor is the ticket's subject, the score a value.
+            known |= {"vendor": known.get("subject"), "score": known.get("value")}
+            found.append({field: known[field] for field in asked if known.get(field) is not None})
+        return found
+
+    def _named(self) -> list[Any]:
+        return [value for (_, field), value in self.told.facts.items() if field in _NAMING_FIELDS and value]
+
+    def _roles(self) -> list[Any]:
+        return [*_OFFICES, *(value for (_, field), value in self.told.facts.items() if field == "role")]
+
+    def _values(self) -> list[Any]:
+        ids = [known for kind in (Person, Ticket, Entry, Approval) for known in self.told.known(kind)]
+        centers = [value for (_, field), value in self.told.facts.items() if field == "cost_center" and value]
+        return [*_WORDS, *ids, *centers]
+
+
+_TOOLS = list(TOOLBOX)
+_BY_NAME: dict[str, Any] = {
+    "query": lambda table: [*table._named(), "vendor", "policy"],
+    "role": Candidates._roles,
+    "value": Candidates._values,
+    "data": Candidates.forms,
+    "evidence": lambda table: [[]],
+    "page": lambda table: [1, 2],
+    "hours": lambda table: [4, 24],
+    "desk": lambda table: ["vendor", "finance"],
+    "prefix": lambda table: ["compliance"],
+    "code": lambda table: ["signed"],
+}

@@ -1,0 +1,163 @@
+"""Colleagues: what people do when something reaches their desk, through the same calls as everybody.
+
+A colleague's program is a generator of calls, like an expert. It runs to its end at one moment of the agenda, so all that
+it remembers from one moment to the next is in the world. Beside the replies it knows only its own mind.
+"""
+
+from collections.abc import Generator
+from typing import Any
+
+from msgspec import Struct
+
+from companyos.apps import approvalflow, datahub, ticketdesk
+from companyos.apps.approvalflow import ApprovalType
+from companyos.apps.people import Message, Mind, Person
+from companyos.apps.tool import Toolbox
+from companyos.calls import Call, Program, Reply
+from companyos.world import World, on
+
+TOOLBOX = Toolbox((ticketdesk.app, datahub.app, approvalflow.app))
+
+# Objections that a right request can meet with: the company's doing, so no agent is charged for them.
+OBJECTIONS = {
+    "evidence": ("needs_evidence", "Please attach the insurance certificate's number (field certificate), then ask again."),
+    "superior": ("needs_superior", "The numbers are fine, but I want my manager to decide this one. Please escalate."),
+}
+WHIMS = frozenset(code for code, _ in OBJECTIONS.values())
+
+
+@on("see_to")
+def see_to(world: World, message_id: str) -> None:
+    """Somebody gets round to a message in their inbox."""
+    message = world.get(Message, message_id)
+    program = _PROGRAMS[message.topic](_desk(world, message.to), message)
+    reply: Reply | None = None
+    while True:
+        try:
+            call = next(program) if reply is None else program.send(reply)
+        except StopIteration:
+            return
+        reply = TOOLBOX.call(world, message.to, call)
+        if call.method == "decide" and call.params["verdict"] == "rejected" and call.params["code"] not in WHIMS:
+            key = f"annoyed:{message.to}:{message.sender}"
+            world.tally(key, world.counter(key) + 1)
+
+
+class Desk(Struct, frozen=True):
+    """What somebody knows without asking: who they are, their own mind, and by which rules each form is decided."""
+
+    me: Person
+    mind: Mind
+    forms: dict[str, ApprovalType]
+
+
+def _desk(world: World, person_id: str) -> Desk:
+    forms = {form.id: form for form in world.all(ApprovalType)}
+    return Desk(world.get(Person, person_id), world.get(Mind, person_id), forms)
+
+
+def review(desk: Desk, message: Message) -> Program:
+    """Looks into a request and decides it."""
+    request = (yield Call("approvalflow", "check_status", {"approval_id": message.about})).data
+    if request["status"] != "pending" or request["approver"] != desk.me.id:
+        return
+    fault = (yield from _find_fault(desk, request)) or _objection(desk, request)
+    verdict, code, reason = ("rejected", *fault) if fault else ("approved", "signed", "Signed.")
+    decision = {"approval_id": request["id"], "verdict": verdict, "code": code, "reason": reason}
+    yield Call("approvalflow", "decide", decision)
+
+
+def help_out(desk: Desk, message: Message) -> Program:
+    """Answers a comment: finishes what blocks the ticket, if that is theirs to finish."""
+    ticket = (yield Call("ticketdesk", "get_ticket", {"ticket_id": message.about})).data
+    answer = "Thanks for the note. There is nothing open on my side."
+    if ticket["blocked_by"]:
+        blocker = (yield Call("ticketdesk", "get_ticket", {"ticket_id": ticket["blocked_by"]})).data
+        if blocker["assignee"] == desk.me.id and blocker["status"] in ("open", "in_progress"):
+            closing = {"resolution": "completed", "reason": "all_checks_passed", "evidence": []}
+            yield Call("ticketdesk", "resolve_ticket", {"ticket_id": blocker["id"], **closing})
+            answer = f"{blocker['id']} is finished."
+    yield Call("ticketdesk", "comment", {"ticket_id": ticket["id"], "text": answer, "to": message.sender})
+
+
+def look_away(desk: Desk, message: Message) -> Program:
+    """Reads it and leaves it at that."""
+    yield from ()
+
+
+_PROGRAMS = {"request": review, "comment": help_out, "decision": look_away, "out_of_office": look_away}
+
+Fault = tuple[str, str]
+Finding = Generator[Call, Reply, Fault | None]
+
+
+def _objection(desk: Desk, request: dict[str, Any]) -> Fault | None:
+    """What they find fault with though nothing is wrong; each kind has its remedy."""
+    kind = desk.mind.objection
+    met = (kind == "evidence" and "certificate" in request["data"]) or (kind == "superior" and request["escalated"])
+    return None if not kind or met else OBJECTIONS[kind]
+
+
+def _find_fault(desk: Desk, request: dict[str, Any]) -> Finding:
+    """The first thing wrong with a request, in the order in which a careful approver looks."""
+    data, form = request["data"], desk.forms[request["type"]]
+    reply = yield Call("ticketdesk", "get_ticket", {"ticket_id": str(data["ticket_id"])})
+    if not reply.ok or reply.data["kind"] != form.id:
+        return "wrong_ticket", f"{data['ticket_id']} is no ticket for a {form.id} request."
+    ticket = reply.data
+    if ticket["status"] not in ("open", "in_progress"):
+        return "finished", f"{ticket['id']} is {ticket['status']}; there is nothing left to sign."
+    for field, ticket_field in form.same_as_ticket.items():
+        if not ticketdesk.same(ticket[ticket_field], data.get(field)):
+            return "mismatch", f"{field} says {data.get(field)}, the ticket says {ticket[ticket_field]}."
+    asker = (yield Call("datahub", "get_person", {"person_id": ticket["requester"]})).data
+    if "cost_center" in data and not ticketdesk.same(asker["cost_center"], data["cost_center"]):
+        return "wrong_cost_center", f"{data['cost_center']} is not the requester's cost centre in the directory."
+    return (yield from _wrong_authority(desk, request, ticket, asker)) or (yield from _wrong_figures(form, data, ticket))
+
+
+def _wrong_authority(desk: Desk, request: dict[str, Any], ticket: dict[str, Any], asker: dict[str, Any]) -> Finding:
+    for office in desk.forms[request["type"]].offices:
+        role = office.format(department=asker["department"])
+        principal = (yield Call("datahub", "get_approver", {"role": role})).data
+        if principal["limit"] >= ticket["amount"]:
+            break
+    else:
+        return "beyond_authority", f"Nobody in ApprovalFlow may sign for {ticket['amount']}."
+    signers = [(yield from _who_signs(principal["id"]))]
+    if request["escalated"]:
+        manager = (yield Call("datahub", "get_person", {"person_id": principal["id"]})).data["manager"]
+        signers.append((yield from _who_signs(manager)))
+    if desk.me.id not in signers:
+        return "not_mine", "Not mine to sign: policy names the lowest office that may, or who stands in while it is away."
+    return None
+
+
+def _who_signs(person_id: str) -> Generator[Call, Reply, str]:
+    person = (yield Call("datahub", "get_person", {"person_id": person_id})).data
+    while person["presence"] != "in" and person["delegate"]:
+        person = (yield Call("datahub", "get_person", {"person_id": person["delegate"]})).data
+    return str(person["id"])
+
+
+def _wrong_figures(form: ApprovalType, data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
+    if not form.same_as_entry and not form.measured:
+        return None
+    if not ticket["verified"]:
+        return "not_verified", f"{ticket['id']} is not verified."
+    entry = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
+    for field, detail in form.same_as_entry.items():
+        if field in data and not ticketdesk.same(entry[detail], data[field]):
+            return "mismatch", f"{field} says {data[field]}, the register says {entry[detail]}."
+    if form.measured:
+        about = {"metric_name": entry[f"{form.measured}_metric"]}
+        rule = (yield Call("datahub", "describe_metric", about)).data["max_age_days"]
+        metric = (yield Call("datahub", "query_metric", about)).data
+        if metric["age_days"] > rule:
+            return "stale", f"{metric['id']} was measured {metric['measured_at']}; after {rule} days it does not count."
+        if not ticketdesk.same(metric["value"], data[form.measured]):
+            return "mismatch", f"{form.measured} says {data[form.measured]}, DataHub says {metric['value']}."
+        minimum = (yield Call("datahub", "read_policy", {"policy_id": form.policy})).data["minimum"]
+        if metric["value"] < minimum:
+            return "below_minimum", f"{form.measured} {metric['value']} is below {minimum}."
+    return None

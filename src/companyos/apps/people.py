@@ -1,0 +1,119 @@
+"""People: who works here, when they are in, who stands in for them, and how word reaches them."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from companyos.apps.tool import Ref
+from companyos.errors import Refused
+from companyos.world import DAY, HOUR, Minute, Record, World
+
+OPENS = 9 * HOUR  # working hours, Monday to Friday
+CLOSES = 17 * HOUR
+
+
+class Person(Record, frozen=True):
+    """Somebody of the company, as the directory shows them."""
+
+    pattern = r"@[a-z]+\.[a-z]+"
+
+    name: str
+    role: str
+    department: str
+    desk: str  # whose tickets they may write on
+    manager: str | None
+    limit: int | None  # up to which amount they may sign; None: they do not sign
+    delegate: str | None  # who signs with their authority while they are away
+    cost_center: str
+    away_from: Minute | None = None
+    away_until: Minute | None = None
+
+
+class Mind(Record, frozen=True):
+    """What goes on in somebody's head. Nobody can look it up."""
+
+    hidden = True
+
+    pace: int = 60  # minutes from a request reaching them to their answer
+    patience: int = 3  # wrong requests they bear from one person before they take a day over the next
+    objection: str = ""  # what they will find fault with, however right the request is
+
+
+class Message(Record, frozen=True):
+    """Something in somebody's inbox: a bulletin, an answer or a decision."""
+
+    pattern = r"M-\d+"
+
+    to: str
+    sender: str
+    at: Minute
+    topic: str
+    about: str | None
+    text: str
+
+
+PersonId = Annotated[str, Meta(description="a person's handle, like @dana.reyes"), Ref(Person)]
+
+
+def away(person: Person, minute: int) -> bool:
+    return person.away_from is not None and person.away_until is not None and person.away_from <= minute < person.away_until
+
+
+def working(minute: int) -> bool:
+    return minute // DAY % 7 < 5 and OPENS <= minute % DAY < CLOSES
+
+
+def next_working_minute(person: Person, minute: int) -> int:
+    """The first minute from `minute` on at which this person is at work."""
+    if away(person, minute):
+        minute = person.away_until or minute
+    while not working(minute):
+        early = minute // DAY % 7 < 5 and minute % DAY < OPENS
+        minute = minute - minute % DAY + OPENS + (0 if early else DAY)
+    return minute
+
+
+def holder(world: World, role: str) -> Person:
+    """Who holds an office."""
+    for person in world.all(Person):
+        if person.role == role:
+            return person
+    offices = ", ".join(sorted(p.role for p in world.all(Person) if p.limit is not None))
+    raise Refused("unknown_role", f"nobody holds the office {role!r}; offices that sign: {offices}")
+
+
+def stand_in(world: World, person: Person) -> Person:
+    """Who signs for this person today: the first in the chain of delegates who is not away."""
+    while away(person, world.now) and person.delegate:
+        person = world.get(Person, person.delegate)
+    return person
+
+
+def post(world: World, to: str, sender: str, topic: str, about: str | None, text: str) -> Message:
+    """Puts a message in an inbox. A colleague will see to it in their working hours, at their own pace."""
+    number = world.tally("message", world.counter("message") + 1)
+    message = world.put(Message(f"M-{number}", to, sender, world.now, topic, about, text))
+    if to not in world.seats:
+        world.schedule(answer_minute(world, to, sender), "see_to", message.id)
+    return message
+
+
+def answer_minute(world: World, to: str, sender: str) -> int:
+    """When somebody will get round to something: after their pace, or a day later once their patience is worn out."""
+    person, mind = world.get(Person, to), world.get(Mind, to)
+    worn_out = world.counter(f"annoyed:{to}:{sender}") >= mind.patience
+    return next_working_minute(person, next_working_minute(person, world.now) + mind.pace + (DAY if worn_out else 0))
+
+
+def inbox(world: World, person_id: str) -> list[Message]:
+    """All messages to this person, oldest first."""
+    return [message for message in world.all(Message) if message.to == person_id]
+
+
+def unseen(world: World, person_id: str) -> list[Message]:
+    return inbox(world, person_id)[world.counter(f"seen:{person_id}") :]
+
+
+def mark_seen(world: World) -> None:
+    """The acting person has now looked at their inbox."""
+    world.tally(f"seen:{world.actor}", len(inbox(world, world.actor)))

@@ -1,0 +1,330 @@
+"""TicketDesk: the work that people asked for, and how it ended."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+
+from companyos.apps.approvalflow import Approval
+from companyos.apps.datahub import Entry
+from companyos.apps.people import Person, PersonId, inbox, mark_seen, post, unseen
+from companyos.apps.tool import App, PageNumber, Prose, Ref, matches, page_of, paged
+from companyos.errors import Refused
+from companyos.world import HOUR, Change, Minute, Record, World, row, stamp
+
+app = App("ticketdesk")
+
+Status = Literal["open", "in_progress", "done", "cancelled"]
+Resolution = Literal["completed", "declined", "on_hold", "escalated", "duplicate", "cannot_be_done"]
+Reason = Literal[
+    "all_checks_passed",
+    "below_minimum",
+    "beyond_authority",
+    "conflict_of_interest",
+    "document_expired",
+    "missing_information",
+    "no_budget",
+    "not_due",
+    "not_reproducible",
+    "same_request",
+]
+Scalar = str | int | float | bool | None
+
+
+class Citation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A fact: this field of this record has this value now."""
+
+    record: Annotated[str, Meta(max_length=80, description="the record's id, as in a reply")]
+    field: Annotated[str, Meta(max_length=80, description="the field's name, as in a reply")]
+    value: Scalar
+
+
+class Ticket(Record, frozen=True):
+    """A piece of work that somebody asked for."""
+
+    pattern = r"T-\d+"
+
+    title: str
+    kind: str
+    desk: str
+    status: Status
+    priority: str | None
+    requester: str
+    assignee: str | None
+    subject: str  # whom or what it is about
+    reference: str  # the number that tells the subject from its namesakes
+    amount: int | None
+    cost_center: str | None
+    opened: Minute
+    blocked_by: str | None
+    verified: str | None  # the register entry that the subject was matched to
+    approval: str | None = None
+    duplicate_of: str | None = None
+    escalated_to: str | None = None
+    waiting_on: str | None = None
+    resolution: Resolution | None = None
+    reason: Reason | None = None
+    evidence: tuple[Citation, ...] = ()
+    note: str = ""
+
+
+class Comment(Record, frozen=True):
+    """A remark on a ticket, for one reader or for all."""
+
+    pattern = r"C-\d+"
+
+    ticket_id: str
+    author: str
+    at: Minute
+    to: str | None
+    text: str
+
+
+TicketId = Annotated[str, Meta(description="a ticket's id, like T-4821"), Ref(Ticket)]
+Field = Literal[
+    "priority",
+    "status",
+    "assignee",
+    "cost_center",
+    "blocked_by",
+    "verified",
+    "approval",
+    "duplicate_of",
+    "escalated_to",
+    "waiting_on",
+]
+VALUES = (
+    "the value; for priority: low, normal or high; for status: open or in_progress; for all others an id or code from a "
+    "reply; an empty string clears the field"
+)
+LINE = ("kind", "status", "subject", "reference")
+LETTER = ("at", "sender", "topic", "about", "text")
+
+
+@app.tool(minutes=2)
+def list_tickets(
+    world: World,
+    status: Status | None = None,
+    desk: Annotated[str, Meta(max_length=40, description="only this desk's")] | None = None,
+    page: PageNumber = 1,
+) -> dict[str, Any]:
+    """List tickets, newest first, ten a page, optionally of one status or desk."""
+    found = [
+        ticket
+        for ticket in world.all(Ticket)
+        if (status is None or ticket.status == status) and (desk is None or ticket.desk == desk)
+    ]
+    return paged(_newest_first(found), page, LINE)
+
+
+@app.tool(minutes=2)
+def search_tickets(
+    world: World,
+    query: Annotated[str, Meta(max_length=80, description="words or numbers that must all occur")],
+    page: PageNumber = 1,
+) -> dict[str, Any]:
+    """Search tickets by words in id, title, subject or reference, newest first, ten a page."""
+    words = query.lower().split()
+    found = [
+        ticket for ticket in world.all(Ticket) if matches(words, ticket.id, ticket.title, ticket.subject, ticket.reference)
+    ]
+    return paged(_newest_first(found), page, LINE)
+
+
+@app.tool(minutes=2)
+def get_ticket(world: World, ticket_id: TicketId) -> Ticket:
+    """Read one ticket with all its fields."""
+    return world.find(Ticket, ticket_id)
+
+
+@app.tool(minutes=2)
+def get_history(world: World, ticket_id: TicketId, page: PageNumber = 1) -> dict[str, Any]:
+    """Read a ticket's comments and changes, newest first, ten a page."""
+    world.find(Ticket, ticket_id)
+    events = [
+        row(comment, ("at", "author", "to", "text")) for comment in world.all(Comment) if comment.ticket_id == ticket_id
+    ]
+    events += [
+        _line(change, field, before, after, author=change.actor)
+        for change in world.journal
+        if change.after.id == ticket_id
+        for field, (before, after) in change.fields().items()
+    ]
+    return page_of(sorted(events, key=lambda event: event["at"], reverse=True), page, dict)
+
+
+@app.tool(minutes=2, writes=True)
+def update_ticket(
+    world: World,
+    ticket_id: TicketId,
+    field: Field,
+    value: Annotated[str, Meta(max_length=80, description=VALUES)],
+) -> Ticket:
+    """Set one field of a ticket of your desk.
+    Refused on other desks' and finished tickets, for a value the field cannot hold, and where order matters: verify
+    (with a matching register entry, once the priority is set) before linking an approval; clear a block once it is over.
+    """
+    ticket = _writable(world, ticket_id)
+    _CHECKS[field](world, ticket, value)
+    return world.put(replace(ticket, **{field: value or None}))
+
+
+@app.tool(minutes=4, writes=True)
+def comment(world: World, ticket_id: TicketId, text: Prose, to: PersonId | None = None) -> Comment:
+    """Comment on a ticket; `to` puts it in that person's inbox, who answers in working hours. It cannot be taken back."""
+    ticket = world.find(Ticket, ticket_id)
+    if to is not None:
+        world.find(Person, to)
+    if to == world.actor:
+        raise Refused("to_yourself", "a comment to yourself reaches nobody")
+    number = world.tally("comment", world.counter("comment") + 1)
+    made = world.put(Comment(f"C-{number}", ticket.id, world.actor, world.now, to, text))
+    if to is not None:
+        post(world, to, world.actor, "comment", ticket.id, text)
+    return made
+
+
+@app.tool(minutes=3, writes=True, ends=True)
+def resolve_ticket(
+    world: World,
+    ticket_id: TicketId,
+    resolution: Resolution,
+    reason: Reason,
+    evidence: Annotated[list[Citation], Meta(max_length=12, description="the facts that decided it, as they stand now")],
+    note: Prose = "",
+) -> Ticket:
+    """Close a ticket of your desk for good, saying how it ended and on what grounds.
+    Refused while it is blocked. Cannot be undone.
+    """
+    ticket = _writable(world, ticket_id)
+    if ticket.blocked_by:
+        raise Refused("blocked", f"{ticket_id} is blocked by {ticket.blocked_by}; what is blocked cannot be closed")
+    return world.put(
+        replace(ticket, status="done", resolution=resolution, reason=reason, evidence=tuple(evidence), note=note)
+    )
+
+
+@app.tool(minutes=1)
+def my_changes(world: World, page: PageNumber = 1) -> dict[str, Any]:
+    """List your own writes, newest first, ten a page, each with its value before and after."""
+    lines = [
+        _line(change, field, before, after, record=change.after.id)
+        for change in reversed(world.journal)
+        if change.actor == world.actor and not change.after.hidden
+        for field, (before, after) in change.fields().items()
+    ]
+    return page_of(lines, page, dict)
+
+
+@app.tool(minutes=1)
+def read_inbox(world: World, page: PageNumber = 1) -> dict[str, Any]:
+    """Read your inbox: bulletins, answers and decisions, newest first, ten a page."""
+    mark_seen(world)
+    return paged(inbox(world, world.actor)[::-1], page, LETTER)
+
+
+@app.tool(minutes=0, steady=True)
+def wait(world: World, hours: Annotated[int, Meta(ge=1, le=72, description="how long at most")] = 8) -> dict[str, Any]:
+    """Let time pass until something is in your inbox that you have not seen, or the hours are over. Shows it."""
+    me = world.actor
+    world.advance(hours * HOUR, until=lambda: bool(unseen(world, me)))
+    arrived = [row(message, LETTER) for message in unseen(world, me)]
+    mark_seen(world)
+    return {"arrived": arrived}
+
+
+def _newest_first(tickets: list[Ticket]) -> list[Ticket]:
+    return sorted(tickets, key=lambda ticket: (-ticket.opened, ticket.id))
+
+
+def _line(change: Change, field: str, before: Any, after: Any, **more: str) -> dict[str, Any]:
+    return {"at": stamp(change.at), **more, "field": field, "before": before, "after": after}
+
+
+def same(shown: Any, said: Scalar) -> bool:
+    """Equal as written: a number may come as text, nothing as an empty string."""
+    return ("" if shown is None else str(shown)) == ("" if said is None else str(said).strip())
+
+
+# -- what each field accepts -------------------------------------------------------------------------------------------
+
+
+def _writable(world: World, ticket_id: str) -> Ticket:
+    ticket = world.find(Ticket, ticket_id)
+    desk = world.get(Person, world.actor).desk
+    if ticket.desk != desk:
+        raise Refused("other_desk", f"{ticket_id} belongs to the {ticket.desk} desk; you write on the {desk} desk's tickets")
+    if ticket.status in ("done", "cancelled"):
+        raise Refused("finished", f"{ticket_id} is {ticket.status}; finished tickets cannot be changed")
+    return ticket
+
+
+def _check_priority(world: World, ticket: Ticket, value: str) -> None:
+    if value not in ("", "low", "normal", "high"):
+        raise Refused("bad_value", "a priority is low, normal or high")
+
+
+def _check_status(world: World, ticket: Ticket, value: str) -> None:
+    if value not in ("open", "in_progress"):
+        raise Refused("bad_value", "a status is set to open or in_progress; resolve_ticket closes")
+
+
+def _check_person(world: World, ticket: Ticket, value: str) -> None:
+    if value:
+        world.find(Person, value)
+
+
+def _check_cost_center(world: World, ticket: Ticket, value: str) -> None:
+    if value and all(person.cost_center != value for person in world.all(Person)):
+        raise Refused("bad_value", f"there is no cost centre {value!r}")
+
+
+def _check_block(world: World, ticket: Ticket, value: str) -> None:
+    if value:
+        raise Refused("bad_value", "a block is set by the workflow; it can only be cleared")
+    if ticket.blocked_by and world.get(Ticket, ticket.blocked_by).status not in ("done", "cancelled"):
+        raise Refused("blocked", f"{ticket.blocked_by} is not finished; a block is cleared once the blocking ticket is")
+
+
+def _check_verified(world: World, ticket: Ticket, value: str) -> None:
+    if not value:
+        return
+    if not ticket.priority:
+        raise Refused("no_priority", f"{ticket.id} has no priority; a ticket without one cannot be verified")
+    entry = world.find(Entry, value)
+    if entry.reference != ticket.reference:
+        raise Refused("no_match", f"{entry.id} carries {entry.reference}, {ticket.id} carries {ticket.reference}")
+
+
+def _check_approval(world: World, ticket: Ticket, value: str) -> None:
+    if not value:
+        return
+    if not ticket.verified:
+        raise Refused("not_verified", f"{ticket.id} is not verified; an approval is linked to a verified ticket only")
+    approval = world.find(Approval, value)
+    if approval.ticket_id != ticket.id:
+        raise Refused("no_match", f"{approval.id} is about {approval.ticket_id}")
+    if approval.status != "approved":
+        raise Refused("not_approved", f"{approval.id} is {approval.status}")
+
+
+def _check_original(world: World, ticket: Ticket, value: str) -> None:
+    if value == ticket.id:
+        raise Refused("bad_value", "a ticket is not its own duplicate")
+    if value:
+        world.find(Ticket, value)
+
+
+_CHECKS = {
+    "priority": _check_priority,
+    "status": _check_status,
+    "assignee": _check_person,
+    "cost_center": _check_cost_center,
+    "blocked_by": _check_block,
+    "verified": _check_verified,
+    "approval": _check_approval,
+    "duplicate_of": _check_original,
+    "escalated_to": _check_person,
+    "waiting_on": _check_person,
+}

@@ -1,0 +1,59 @@
+"""Calls: the words that agent and apps exchange."""
+
+from collections.abc import Generator
+from typing import Any
+
+import msgspec
+
+
+class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One use of one tool."""
+
+    app: str
+    method: str
+    params: dict[str, Any] = {}
+
+    @property
+    def tool(self) -> str:
+        return f"{self.app}.{self.method}"
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What came back. `code` is `ok`, or a stable word for what went wrong; `data` is plain JSON."""
+
+    ok: bool
+    code: str
+    data: Any = None
+    message: str = ""
+
+
+OK = "ok"
+BAD_ACTION = "bad_action"  # not an action at all
+UNKNOWN_TOOL = "unknown_tool"
+BAD_ARGUMENTS = "bad_arguments"
+NO_ANSWER = "no_answer"  # a fault of the company: the caller cannot tell whether it was carried out
+EPISODE_OVER = "episode_over"
+
+Program = Generator[Call, Reply, None]  # yield a call, receive its reply: the shape of experts and colleagues alike
+
+
+def parse(action: object) -> Call | Reply:
+    """Any value as a call, or the reply that says why it is none."""
+    try:
+        # One round trip through JSON: what survives it can be journaled, hashed and written to a transcript.
+        return _decode(_encode(action))
+    except (msgspec.MsgspecError, TypeError, UnicodeEncodeError, OverflowError, RecursionError) as error:
+        reason = str(error).split("\n", 1)[0]
+        return Reply(False, BAD_ACTION, None, f'an action is {{"app": …, "method": …, "params": {{…}}}}: {reason}')
+
+
+def as_json(action: object) -> Any:
+    """An action that was none, as a transcript can keep it."""
+    try:
+        return msgspec.json.decode(_encode(action))
+    except (msgspec.MsgspecError, TypeError, UnicodeEncodeError, OverflowError, RecursionError):
+        return f"<{type(action).__name__}>"
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Call).decode

@@ -1,0 +1,86 @@
+"""Chaos: what goes wrong, and when. One dial per injector; a dose in [0, 1] for each."""
+
+from collections.abc import Mapping
+
+from companyos.chaos.faults import Flaky
+from companyos.chaos.injector import Fault, Injector, Level, ToolTraits
+from companyos.chaos.mess import (
+    Absence,
+    Blocked,
+    Lookalikes,
+    MissingFields,
+    OutdatedFields,
+    Refresh,
+    Rejections,
+    RequiredFields,
+    Stale,
+)
+from companyos.errors import BadDose
+
+# In the order in which they disturb the start state.
+INJECTORS: tuple[Injector, ...] = (
+    Lookalikes(),
+    OutdatedFields(),
+    MissingFields(),
+    Blocked(),
+    Stale(),
+    Refresh(),
+    Absence(),
+    Rejections(),
+    RequiredFields(),
+    Flaky(),
+)
+DIALS = {injector.dial: injector for injector in INJECTORS}
+_LETTERS = {injector.letter: injector.dial for injector in INJECTORS}
+
+Doses = dict[str, int]  # percent by dial
+
+
+def doses_of(chaos: float | Mapping[str, float]) -> Doses:
+    """What a caller asked for, in percent: one dose for all dials, or some dials with their own and the rest at 0."""
+    if isinstance(chaos, Mapping):
+        unknown = sorted(set(chaos) - set(DIALS))
+        if unknown:
+            raise BadDose(f"unknown dial {unknown[0]!r}; valid: {', '.join(DIALS)}")
+        return {dial: _percent(dial, chaos.get(dial, 0.0)) for dial in DIALS}
+    return dict.fromkeys(DIALS, _percent("chaos", chaos))
+
+
+def _percent(dial: str, dose: object) -> int:
+    if isinstance(dose, bool) or not isinstance(dose, int | float) or not 0 <= dose <= 1:
+        raise BadDose(f"{dial} takes a dose from 0 to 1, in steps of 0.01; got {dose!r}")
+    return round(dose * 100)
+
+
+def write_doses(doses: Doses) -> str:
+    """As a task id writes them: `50`, or `s50f100` when the dials differ."""
+    if len(set(doses.values())) == 1:
+        return str(next(iter(doses.values())))
+    return "".join(f"{letter}{doses[dial]}" for letter, dial in sorted(_LETTERS.items()) if doses[dial])
+
+
+def read_doses(text: str) -> Doses:
+    """The inverse; `BadDose` for anything that `write_doses` would not have written."""
+    if text.isdigit():
+        doses = dict.fromkeys(DIALS, int(text))
+    else:
+        doses = dict.fromkeys(DIALS, 0)
+        rest = text
+        while rest:
+            digits = rest[1:][: next((i for i, c in enumerate(rest[1:]) if not c.isdigit()), len(rest))]
+            if rest[0] not in _LETTERS:
+                raise BadDose(f"unknown dial {rest[0]!r} in {text!r}; valid: {_legend()}")
+            doses[_LETTERS[rest[0]]] = int(digits)
+            rest = rest[1 + len(digits) :]
+    if max(doses.values()) > 100 or write_doses(doses) != text:
+        raise BadDose(f"{text!r} does not write doses the canonical way, from 0 to 100, dials in order: {_legend()}")
+    return doses
+
+
+def _legend() -> str:
+    return ", ".join(f"{letter} {dial}" for letter, dial in sorted(_LETTERS.items()))
+
+
+__all__ = [
+    "DIALS", "INJECTORS", "Doses", "Fault", "Injector", "Level", "ToolTraits", "doses_of", "read_doses", "write_doses",
+]  # fmt: skip

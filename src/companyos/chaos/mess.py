@@ -1,0 +1,134 @@
+"""Mess: trouble that lies in the records when the morning begins."""
+
+from msgspec.structs import replace
+
+from companyos.apps import ApprovalType, Metric, Mind, Person, Source, Ticket
+from companyos.chaos.injector import Injector, Level
+from companyos.world import DAY, Draw, World
+
+
+class MissingFields(Injector):
+    """A field of the ticket is empty; nothing else was written; filling it in helps."""
+
+    dial = "missing_fields"
+    letter = "m"
+    footprint = (("Ticket", "priority"), ("Ticket", "cost_center"))
+
+    def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
+        ticket_id, field = target.split("/")
+        world.furnish(replace(world.get(Ticket, ticket_id), **{field: None}))
+
+
+class Blocked(Injector):
+    """The ticket is blocked by another desk's; a leftover block is cleared at once, a real one after that desk is asked."""
+
+    dial = "blocked"
+    letter = "b"
+    levels = ("no", "leftover", "waiting")
+    chances = (0.75, 0.4)
+    footprint = (("Ticket", "blocked_by"), ("Ticket", "status"))
+
+    def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
+        ticket_id, blocker_id = target.split("/")
+        world.furnish(replace(world.get(Ticket, ticket_id), blocked_by=blocker_id))
+        status = "done" if level == "leftover" else "in_progress"
+        world.furnish(replace(world.get(Ticket, blocker_id), status=status))
+
+
+class Lookalikes(Injector):
+    """A cancelled ticket is about the very same thing; it was dropped long ago; reading its status tells."""
+
+    dial = "lookalikes"
+    letter = "l"
+    footprint = (("Ticket", "subject"), ("Ticket", "reference"), ("Ticket", "title"), ("Ticket", "status"))
+
+    def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
+        ticket_id, decoy_id = target.split("/")
+        ticket = world.get(Ticket, ticket_id)
+        same = {"subject": ticket.subject, "reference": ticket.reference, "title": ticket.title}
+        world.furnish(replace(world.get(Ticket, decoy_id), status="cancelled", **same))
+
+
+class Stale(Injector):
+    """The value on file was measured too long ago and is wrong; its date says so; a refresh puts it right."""
+
+    dial = "stale"
+    letter = "s"
+    footprint = (("Metric", "value"), ("Metric", "measured_at"))
+
+    def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
+        metric = world.get(Metric, target)
+        value = draw.between(35, 97)
+        value += value >= world.get(Source, target).value  # never the true one by chance
+        age = metric.max_age_days + draw.between(2, 30)
+        world.furnish(replace(metric, value=value, measured_at=world.now - age * DAY))
+
+
+class Refresh(Injector):
+    """A refresh takes its time or fails, the value on file staying as it was; waiting, and trying again, gets there."""
+
+    dial = "refresh"
+    letter = "r"
+    levels = ("quick", "slow", "fails", "fails_twice")
+    chances = (0.75, 0.5, 0.25)
+    footprint = (("Source", "delay"), ("Source", "failures"))
+
+    def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
+        delay, failures = {"slow": (draw.between(20, 90), 0), "fails": (30, 1), "fails_twice": (45, 2)}[str(level)]
+        world.furnish(replace(world.get(Source, target), delay=delay, failures=failures))
+
+
+class Absence(Injector):
+    """Somebody who decides is away; the directory says until when; a delegate signs with their authority."""
+
+    dial = "absence"
+    letter = "a"
+    footprint = (("Person", "away_from"), ("Person", "away_until"))
+
+    def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
+        since = world.now - draw.between(1, 5) * DAY
+        until = world.now // DAY * DAY + draw.between(30, 50) * DAY
+        world.furnish(replace(world.get(Person, target), away_from=since, away_until=until))
+
+
+class Rejections(Injector):
+    """A right request is rejected; nothing is lost; its reason says what to attach or where to take it."""
+
+    dial = "rejections"
+    letter = "j"
+    levels = ("no", "evidence", "superior")
+    chances = (0.75, 0.4)
+    footprint = (("Mind", "objection"),)
+
+    def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
+        for person_id in target.split("/"):
+            world.furnish(replace(world.get(Mind, person_id), objection=str(level)))
+
+
+class OutdatedFields(Injector):
+    """The ticket carries a value that the directory has since replaced; who decides rejects it; correcting it helps."""
+
+    dial = "outdated_fields"
+    letter = "o"
+    footprint = (("Ticket", "cost_center"),)
+
+    def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
+        ticket = world.get(Ticket, target)
+        if ticket.cost_center is None:  # there is nothing left to go out of date
+            return
+        others = sorted({p.cost_center for p in world.all(Person)} - {ticket.cost_center})
+        world.furnish(replace(ticket, cost_center=draw.pick(others)))
+
+
+class RequiredFields(Injector):
+    """The form asks for one field more; it refuses what lacks it and writes nothing; the register has the value."""
+
+    dial = "required_fields"
+    letter = "q"
+    footprint = (("ApprovalType", "required"), ("ApprovalType", "optional"))
+
+    def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
+        form_id, field = target.split("/")
+        form = world.get(ApprovalType, form_id)
+        optional = tuple(name for name in form.optional if name != field)
+        world.furnish(replace(form, required=(*form.required, field), optional=optional))

@@ -1,0 +1,31 @@
+"""Families: what there is to do. One file each; a new one is a file and a line here."""
+
+from functools import lru_cache
+
+from companyos.errors import BadTask
+from companyos.families import vendor_onboarding
+from companyos.families.family import Case, Ending, Family, Memory, Setting, Taste
+from companyos.task import TaskId
+
+FAMILIES: dict[str, Family] = {family.name: family for family in (vendor_onboarding.FAMILY,)}
+
+
+def family(name: str) -> Family:
+    """A family by name; `BadTask` lists those there are."""
+    if name not in FAMILIES:
+        raise BadTask(f"unknown family {name!r}; valid: {', '.join(FAMILIES)}")
+    return FAMILIES[name]
+
+
+def family_of(brief: str) -> Family:
+    """The family that a brief belongs to, by the phrase that stands in all of its briefs."""
+    return next(family for family in FAMILIES.values() if family.phrase in brief)
+
+
+@lru_cache(maxsize=128)
+def setting(task: TaskId) -> Setting:
+    """A task's first morning, furnished once; episodes start from forks of it."""
+    return family(task.family).set_up(task)
+
+
+__all__ = ["FAMILIES", "Case", "Ending", "Family", "Memory", "Setting", "Taste", "family", "family_of", "setting"]

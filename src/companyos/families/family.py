@@ -1,0 +1,183 @@
+"""Families: a kind of work, with its hidden causes, its staging, what is right in it, and an expert who can do it."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from companyos.calls import Call, Program, Reply
+from companyos.chaos import DIALS, INJECTORS, Doses, Level, read_doses
+from companyos.errors import BadTask
+from companyos.families.goals import Goal, Milestone
+from companyos.task import TaskId
+from companyos.world import Streams, World
+
+Value = bool | str
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """Marks a cause that decides the right ending: how likely each alternative is, and which fields show it."""
+
+    odds: tuple[float, ...]
+    footprint: tuple[tuple[str, str, str], ...]  # kind of record, role in the case, field
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """Marks a cause that decides the way: on which dial it is, and which roles of the case it strikes."""
+
+    dial: str
+    target: tuple[str, ...]  # roles; `=text` stands for the text itself
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """A hidden truth of a family, as its `Causes` declares it."""
+
+    name: str
+    alternatives: tuple[Value, ...]
+    mark: Fact | Trouble
+
+
+class Case(msgspec.Struct, frozen=True):
+    """One piece of work in a world: who works on which ticket, what they were told, and which record plays which role."""
+
+    ticket_id: str
+    actor: str
+    brief: str
+    roles: dict[str, str]
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How a case ends when all is done right. `decider` is the office that decides, whoever sits in it today."""
+
+    name: str
+    resolution: str
+    reason: str
+    decider: str
+    goals: tuple[Goal, ...]
+    milestones: tuple[Milestone, ...]
+    allowed: tuple[tuple[str, str | None], ...] = ()  # changes of the brief's ticket that it calls for: field, value
+    needs_signature: bool = False  # one approved request is called for
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """A task on its first morning: never stepped itself, only forked."""
+
+    world: World
+    case: Case
+    causes: Any
+    ending: Ending
+    max_steps: int
+    doses: Doses
+
+
+class Taste:
+    """How an expert likes to work where several ways are right. The plain one takes the first; jitter takes any."""
+
+    def order(self, name: str, steps: list[Any]) -> list[Any]:
+        return steps
+
+    def fancies(self, name: str) -> bool:
+        return False
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """What an expert knows when it sits down: the brief, and the calls and replies so far."""
+
+    brief: str
+    now: str  # the clock on the wall, `Tue 2026-03-10 09:30`
+    turns: tuple[tuple[Call, Reply], ...] = ()
+
+
+class Family(msgspec.Struct, frozen=True):
+    """A kind of work, all its parts named. `max_steps` is frozen by dose: 1.75 times the 99th percentile of par there."""
+
+    name: str
+    phrase: str  # stands in every brief of this family and of no other
+    causes: type[msgspec.Struct]
+    stage: Callable[[Streams, str, Any], tuple[World, Case]]
+    judge: Callable[[World, Case, Any], Ending]
+    expert: Callable[[Memory, Taste], Program]
+    max_steps: Mapping[int, int]
+
+    def budget(self, doses: Doses) -> int:
+        """The budget at the next tabled dose above the highest dial."""
+        highest = max(doses.values())
+        return next(steps for dose, steps in sorted(self.max_steps.items()) if dose >= highest)
+
+    def draw_causes(self, streams: Streams, doses: Doses, do: Mapping[str, str]) -> Any:
+        """The hidden truths of one task: each by a draw of its own, unless `do` fixes it."""
+        return self.causes(**{c.name: _settle(c, streams, doses, do.get(c.name)) for c in self.specs(do)})
+
+    def specs(self, do: Mapping[str, str] | None = None) -> tuple[Cause, ...]:
+        found = cause_specs(self.causes)
+        unknown = sorted(set(do or ()) - {cause.name for cause in found})
+        if unknown:
+            raise BadTask(f"{self.name} has no cause {unknown[0]!r}; valid: {', '.join(c.name for c in found)}")
+        return found
+
+    def set_up(self, task: TaskId) -> Setting:
+        """The first morning of a task: furnished, staged, disturbed, and what is right in it."""
+        doses = read_doses(task.doses)
+        streams = Streams(task.key)
+        causes = self.draw_causes(streams, doses, dict(task.do))
+        world, case = self.stage(streams, task.split, causes)
+        self.disturb(world, case, causes)
+        return Setting(world, case, causes, self.judge(world, case, causes), self.budget(doses), doses)
+
+    def disturb(self, world: World, case: Case, causes: Any) -> None:
+        """Lets every trouble strike where the family says, in the injectors' own order."""
+        for injector in INJECTORS:
+            for cause in self.specs():
+                if isinstance(cause.mark, Trouble) and cause.mark.dial == injector.dial:
+                    level = getattr(causes, cause.name)
+                    if level != injector.levels[0]:
+                        injector.strike(world, target_of(cause.mark, case), level, world.streams.at(cause.name, str(level)))
+
+
+def target_of(trouble: Trouble, case: Case) -> str:
+    return "/".join(part[1:] if part.startswith("=") else case.roles[part] for part in trouble.target)
+
+
+def footprint_of(cause: Cause, case: Case) -> set[tuple[str, str, str]]:
+    """Kind, id and field of all that this cause may change in the start state."""
+    mark = cause.mark
+    if isinstance(mark, Fact):
+        return {(kind, case.roles[role], field) for kind, role, field in mark.footprint}
+    ids = [case.roles[part] for part in mark.target if not part.startswith("=")]
+    return {(kind, target, field) for kind, field in DIALS[mark.dial].footprint for target in ids}
+
+
+@cache
+def cause_specs(causes: type[msgspec.Struct]) -> tuple[Cause, ...]:
+    """The causes that a `Causes` class declares, from its hints alone."""
+    specs = []
+    for name, hint in get_type_hints(causes, include_extras=True).items():
+        plain, mark = hint.__origin__, hint.__metadata__[0]
+        alternatives = get_args(plain) if get_origin(plain) is Literal else (False, True)
+        if isinstance(mark, Trouble) and alternatives != DIALS[mark.dial].levels:
+            raise TypeError(f"{causes.__module__}: {name} must have the levels of dial {mark.dial}")
+        specs.append(Cause(name, alternatives, mark))
+    return tuple(specs)
+
+
+def _settle(cause: Cause, streams: Streams, doses: Doses, fixed: str | None) -> Level:
+    if fixed is not None:
+        for value in cause.alternatives:
+            if write_value(value) == fixed:
+                return value
+        raise BadTask(f"{cause.name} cannot be {fixed!r}; valid: {', '.join(map(write_value, cause.alternatives))}")
+    draw = streams.at("cause", cause.name)
+    if isinstance(cause.mark, Trouble):
+        return DIALS[cause.mark.dial].level(draw, doses[cause.mark.dial] / 100)
+    luck = draw.random()
+    for value, odds in zip(cause.alternatives, cause.mark.odds, strict=True):
+        luck -= odds
+        if luck < 0:
+            return value
+    return cause.alternatives[-1]
+
+
+def write_value(value: Value | Level) -> str:
+    """A cause's value as task ids write it."""
+    return str(value).lower()

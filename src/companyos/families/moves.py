@@ -1,0 +1,172 @@
+"""Moves: what experts do over and over. They see replies and nothing else."""
+
+import re
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+from companyos.calls import NO_ANSWER, Call, Reply
+from companyos.errors import Stuck
+from companyos.families.family import Memory
+
+T = TypeVar("T")
+Move = Generator[Call, Reply, T]
+Shown = dict[str, Any]
+
+
+def ask(tool: str, **params: Any) -> Move[Reply]:
+    """Makes a call that may safely be made twice, until an answer comes."""
+    app, method = tool.split(".")
+    call = Call(app, method, params)
+    while True:
+        reply = yield call
+        if reply.code != NO_ANSWER:
+            return reply
+
+
+def read(tool: str, **params: Any) -> Move[Any]:
+    """A call that must succeed, and what it showed."""
+    reply = yield from ask(tool, **params)
+    if not reply.ok:
+        raise Stuck(f"{tool}({params}) was refused: {reply.code} {reply.message}")
+    return reply.data
+
+
+def rows(tool: str, **params: Any) -> Move[list[Shown]]:
+    """All rows of a paged list."""
+    found: list[Shown] = []
+    page = 1
+    while True:
+        shown = yield from read(tool, **params, **({"page": page} if page > 1 else {}))
+        found += shown["rows"]
+        if page >= shown.get("pages", 1):
+            return found
+        page += 1
+
+
+def set_field(ticket_id: str, field: str, value: str) -> Move[Reply]:
+    """Sets a field; setting it twice does no harm."""
+    return (yield from ask("ticketdesk.update_ticket", ticket_id=ticket_id, field=field, value=value))
+
+
+def policy(title: str, query: str) -> Move[Shown]:
+    """The policy of this title that is in force."""
+    listed = yield from rows("datahub.search_policies", query=query)
+    found = next(row for row in listed if row["title"] == title and row["status"] == "in force")
+    return dict((yield from read("datahub.read_policy", policy_id=found["id"])))
+
+
+def ticket_in(memory: Memory) -> str:
+    """The ticket that a brief is about: the first it names."""
+    found = re.search(r"T-\d+", memory.brief)
+    assert found, memory.brief
+    return found[0]
+
+
+def unblock(ticket: Shown) -> Move[None]:
+    """Clears a block, asking whoever holds what blocks it to finish first, if need be."""
+    blocker = ticket["blocked_by"]
+    if blocker is None:
+        return
+    while not (yield from set_field(ticket["id"], "blocked_by", "")).ok:
+        holder = (yield from read("ticketdesk.get_ticket", ticket_id=blocker))["assignee"]
+        text = f"{ticket['id']} waits for {blocker}. Could you finish it, please?"
+        yield from ask("ticketdesk.comment", ticket_id=ticket["id"], text=text, to=holder)
+        yield from until_finished(blocker)
+
+
+def until_finished(ticket_id: str) -> Move[None]:
+    for _ in range(8):
+        yield from read("ticketdesk.wait", hours=24)
+        if (yield from read("ticketdesk.get_ticket", ticket_id=ticket_id))["status"] in ("done", "cancelled"):
+            return
+
+
+def fresh_reading(metric: str) -> Move[Shown]:
+    """A metric's reading that is young enough to count, refreshed as often as it takes."""
+    limit = (yield from read("datahub.describe_metric", metric_name=metric))["max_age_days"]
+    while True:
+        reading: Shown = yield from read("datahub.query_metric", metric_name=metric)
+        if reading["pipeline"] == "running":
+            yield from read("ticketdesk.wait", hours=8)
+        elif reading["age_days"] > limit:
+            reply = yield from ask("datahub.refresh_data", metric_name=metric)
+            if reply.ok and reply.data["pipeline"] == "running":
+                yield from read("ticketdesk.wait", hours=8)
+        else:
+            return reading
+
+
+def signer(person: Shown) -> Move[Shown]:
+    """Who signs for a person today."""
+    while person["presence"] != "in":
+        person = yield from read("datahub.get_person", person_id=person["delegate"])
+    return person
+
+
+def submit(form: str, approver: str, data: Shown) -> Move[str]:
+    """Puts a request, once: when no answer comes, looks whether it went through. Gives its id."""
+    call = Call("approvalflow", "submit_approval", {"approval_type": form, "approver": approver, "data": data})
+    while True:
+        reply = yield call
+        if reply.ok:
+            return str(reply.data["id"])
+        if reply.code != NO_ANSWER:
+            raise Stuck(f"request refused: {reply.code} {reply.message}")
+        listed = yield from rows("approvalflow.list_approvals", status="pending")
+        for row in listed:
+            if row["ticket_id"] == data["ticket_id"] and row["approver"] == approver:
+                return str(row["id"])
+
+
+def decision(approval_id: str) -> Move[Shown]:
+    """Waits until a request is decided."""
+    while True:
+        request: Shown = yield from read("approvalflow.check_status", approval_id=approval_id)
+        if request["status"] != "pending":
+            return request
+        yield from read("ticketdesk.wait", hours=24)
+
+
+def put_back(ticket_id: str) -> Move[None]:
+    """Undoes what an earlier hand changed and this ticket does not call for."""
+    changes = yield from rows("ticketdesk.my_changes")
+    first: dict[tuple[str, str], Any] = {}
+    last: dict[tuple[str, str], Any] = {}
+    for change in changes:  # newest first
+        key = (change["record"], change["field"])
+        first[key] = change["before"]
+        last.setdefault(key, change["after"])
+    wrong = {
+        (record, field): before
+        for (record, field), before in first.items()
+        if record.startswith("T-")
+        and before != last[record, field]
+        and (record != ticket_id or (before is not None and field not in ("blocked_by", "status")))
+    }
+    while wrong:  # a field may need another to be put back before it
+        left = {}
+        for (record, field), before in wrong.items():
+            if not (yield from set_field(record, field, before or "")).ok:
+                left[record, field] = before
+        if len(left) == len(wrong):
+            raise Stuck(f"cannot put back {sorted(left)}")
+        wrong = left
+
+
+def take_back_requests() -> Move[str | None]:
+    """Withdraws what an earlier hand left pending."""
+    for row in (yield from rows("approvalflow.list_approvals", status="pending")):
+        yield from ask("approvalflow.withdraw", approval_id=row["id"])
+    return None
+
+
+def cite(*facts: tuple[Shown, str]) -> list[Shown]:
+    return [{"record": shown["id"], "field": field, "value": shown[field]} for shown, field in facts]
+
+
+def wrote(memory: Memory) -> bool:
+    """Whether an earlier hand may have changed anything."""
+    return any(call.method in _WRITES for call, _ in memory.turns)
+
+
+_WRITES = frozenset({"update_ticket", "comment", "resolve_ticket", "submit_approval", "escalate", "withdraw"})

@@ -1,0 +1,28 @@
+"""Replay: re-execute a transcript and check that every line follows from its task id and calls."""
+
+import msgspec
+
+from companyos.env import CompanyEnv, make
+from companyos.episode import Transcript
+from companyos.errors import ReplayDiffers
+
+
+def replay(transcript: Transcript | str) -> CompanyEnv:
+    """Plays a transcript (or the text of one) again. Raises `ReplayDiffers` with the first line that differs."""
+    recorded = Transcript.from_jsonl(transcript) if isinstance(transcript, str) else transcript
+    env = make(recorded.header.task_id, reward=recorded.header.reward)
+    for number, turn in enumerate(recorded.turns, 2):
+        if env.done:
+            raise ReplayDiffers(f"line {number}: a turn after the episode was over")
+        env.step(turn.call if turn.action is None else turn.action)
+    lines = zip(recorded.to_jsonl().splitlines(), env.transcript().to_jsonl().splitlines(), strict=True)
+    for number, (was, is_now) in enumerate(lines, 1):
+        if was != is_now:
+            raise ReplayDiffers(f"line {number}: {_difference(was, is_now)}")
+    return env
+
+
+def _difference(was: str, is_now: str) -> str:
+    recorded, played = msgspec.json.decode(was), msgspec.json.decode(is_now)
+    field = next(name for name in [*recorded, *played] if recorded.get(name) != played.get(name))
+    return f"{field} was recorded as {recorded.get(field)!r}, and is {played.get(field)!r} when played"

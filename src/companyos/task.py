@@ -1,0 +1,55 @@
+"""Tasks: one seeded instance of work, named for ever by its task id."""
+
+import re
+
+import msgspec
+
+from companyos.errors import BadTask
+
+BENCHMARK_VERSION = 1  # a changed golden digest raises it, with a line in the changelog that says why
+SPLITS = ("train", "validation", "test")
+MAX_LENGTH = 120
+
+_SHAPE = re.compile(
+    r"(?P<family>[a-z]+(?:_[a-z]+)*)-v(?P<version>\d+)-(?P<split>[a-z]+)-(?P<seed>0|[1-9]\d*)"
+    r"-(?P<doses>\d+|(?:[a-z]\d+)+)(?P<do>(?:-[a-z]+(?:_[a-z]+)*\.[a-z0-9_]+)*)"
+)
+
+
+class TaskId(msgspec.Struct, frozen=True):
+    """`vendor_onboarding-v1-train-7-50-cfo_away.true`: family, version, split, seed, doses in percent, overridden causes.
+
+    The same task has one id: `str(TaskId.parse(text)) == text` for every text that parses.
+    """
+
+    family: str
+    split: str
+    seed: int
+    doses: str  # one number for all dials, or a letter and a number for each dial that is not 0
+    do: tuple[tuple[str, str], ...] = ()
+    version: int = BENCHMARK_VERSION
+
+    def __str__(self) -> str:
+        text = f"{self.family}-v{self.version}-{self.split}-{self.seed}-{self.doses}"
+        return text + "".join(f"-{cause}.{value}" for cause, value in self.do)
+
+    @property
+    def key(self) -> str:
+        """What its randomness is keyed by. Neither doses nor overrides are in it: those change only what they are about."""
+        return f"{self.family}/{self.version}/{self.split}/{self.seed}"
+
+    @staticmethod
+    def parse(text: str) -> "TaskId":
+        """A task id from its text; `BadTask` says what a good one looks like."""
+        found = _SHAPE.fullmatch(text) if len(text) <= MAX_LENGTH else None
+        if found is None:
+            raise BadTask(f"{text!r} is no task id; one looks like vendor_onboarding-v{BENCHMARK_VERSION}-train-7-50")
+        do = tuple((cause, value) for cause, value in (part.split(".", 1) for part in found["do"].split("-")[1:]))
+        task = TaskId(found["family"], found["split"], int(found["seed"]), found["doses"], do, int(found["version"]))
+        if task.version != BENCHMARK_VERSION:
+            raise BadTask(f"{text!r} is of benchmark version {task.version}; this is version {BENCHMARK_VERSION}")
+        if task.split not in SPLITS:
+            raise BadTask(f"{text!r}: unknown split {task.split!r}; valid: {', '.join(SPLITS)}")
+        if list(do) != sorted(set(do)) or len(dict(do)) != len(do):
+            raise BadTask(f"{text!r}: overridden causes stand once each, in alphabetical order")
+        return task

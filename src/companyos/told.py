@@ -1,0 +1,72 @@
+"""Told: which ids and values the agent was told, by type, and when."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from companyos.apps import KINDS
+from companyos.calls import Reply
+from companyos.world import Record
+
+_NAMED = tuple(kind for kind in KINDS if kind.pattern)
+_UNNAMED = tuple(kind for kind in KINDS if not kind.pattern and not kind.hidden)
+_IDS = re.compile(r"(?<![\w@.-])(?:" + "|".join(f"(?P<{kind.__name__}>{kind.pattern})" for kind in _NAMED) + r")(?![\w-])")
+_BY_NAME = {kind.__name__: kind for kind in _NAMED}
+_WORDS = re.compile(r"[^\s,;:()\"']+")
+
+
+class Told:
+    """A memory of the brief and all replies: ids by kind in the order met, facts by record and field, and plain values."""
+
+    def __init__(self, brief: str) -> None:
+        self.ids: dict[type[Record], dict[str, None]] = {}
+        self.facts: dict[tuple[str, str], Any] = {}
+        self.values: dict[str, None] = {}
+        self.forms: dict[str, list[str]] = {}  # what each form requires
+        self._take_text(brief)
+
+    def hear(self, reply: Reply) -> None:
+        """Takes in one reply."""
+        self._take_text(reply.message)
+        self._take(reply.data)
+
+    def known(self, kind: type[Record]) -> Iterable[str]:
+        return self.ids.get(kind, {})
+
+    def _take(self, data: Any) -> None:
+        if isinstance(data, dict):
+            record = data.get("id") or data.get("record")
+            if isinstance(record, str):
+                self._take_record(record, data)
+            for key, value in data.items():
+                self.values[key] = None
+                self._take(value)
+        elif isinstance(data, list | tuple):
+            for item in data:
+                self._take(item)
+        elif isinstance(data, str):
+            self._take_text(data)
+        elif data is not None:
+            self.values[str(data)] = None
+
+    def _take_record(self, record: str, shown: dict[str, Any]) -> None:
+        if not _IDS.fullmatch(record):
+            fields = set(shown) - {"id"}
+            for kind in _UNNAMED:
+                if fields <= set(kind.__struct_fields__):
+                    self.ids.setdefault(kind, {})[record] = None
+        if "required" in shown:
+            self.forms[record] = list(shown["required"])
+        if "id" in shown:
+            for field, value in shown.items():
+                if field != "id" and not isinstance(value, dict | list | tuple):
+                    self.facts[record, field] = value
+
+    def _take_text(self, text: str) -> None:
+        self.values[text] = None
+        for found in _IDS.finditer(text):
+            self.ids.setdefault(_BY_NAME[found.lastgroup or ""], {})[found[0]] = None
+            self.values[found[0]] = None
+        for word in _WORDS.findall(text):
+            self.values[word] = None
+            self.values[word.rstrip(".!?")] = None

@@ -1,0 +1,23 @@
+"""World: the kernel. Frozen records, one write gate, a journal, an agenda, draws by path. It knows nothing of companies."""
+
+from companyos.world.clock import DAY, HOUR, Minute, clock_text, stamp
+from companyos.world.journal import Change
+from companyos.world.record import Record, row, view
+from companyos.world.streams import Draw, Streams
+from companyos.world.world import World, on
+
+__all__ = [
+    "DAY",
+    "HOUR",
+    "Change",
+    "Draw",
+    "Minute",
+    "Record",
+    "Streams",
+    "World",
+    "clock_text",
+    "on",
+    "row",
+    "stamp",
+    "view",
+]
