@@ -13,7 +13,7 @@ from companyos.chaos import INJECTORS, Injector, ToolTraits, doses_of, write_dos
 from companyos.episode import Footer, Header, Transcript, Turn
 from companyos.errors import BadTask
 from companyos.families import Memory, Setting, Taste, family, setting
-from companyos.families.goals import Damage, Milestone, damage
+from companyos.families.goals import Damage, Goal, Milestone, damage
 from companyos.observe import Observation, observe
 from companyos.rewards import Happened, profile
 from companyos.task import SPLITS, TaskId
@@ -224,7 +224,7 @@ class CompanyEnv:
         return rejections
 
     def _judge(self) -> Verdict:
-        goals = {type(goal).__name__ + _detail(goal): goal.holds(self.world) for goal in self._setting.ending.goals}
+        goals = {goal_name(goal): goal.holds(self.world) for goal in self._setting.ending.goals}
         harm = tuple(self._damage())
         return Verdict(all(goals.values()) and not harm, goals, harm)
 
@@ -270,6 +270,11 @@ class CompanyEnv:
     def whole_potential(self) -> float:
         return sum(m.worth for m in self.milestones)
 
+    @property
+    def potential(self) -> float:
+        """What the milestones that stand now are worth."""
+        return self._potential
+
     def _observe(self, reply: Reply, reward: float) -> Observation:
         progress = None
         if self._progress:
@@ -278,9 +283,10 @@ class CompanyEnv:
         return observe(case.brief, world.now, self._step, self.max_steps, reply, reward, self.done, progress)
 
 
-def _detail(goal: Any) -> str:
+def goal_name(goal: Goal) -> str:
+    """How verdicts name a goal: `Ended`, `TicketIs:verified`."""
     field = getattr(goal, "field", "")
-    return f":{field}" if field else ""
+    return f"{type(goal).__name__}:{field}" if field else type(goal).__name__
 
 
 def make(

@@ -17,7 +17,7 @@ _SHAPE = re.compile(
 
 
 class TaskId(msgspec.Struct, frozen=True):
-    """`vendor_onboarding-v1-train-7-50-cfo_away.true`: family, version, split, seed, doses in percent, overridden causes.
+    """`vendor_onboarding-v1-train-7-50-cfo_away.1`: family, version, split, seed, doses in percent, overridden causes.
 
     The same task has one id: `str(TaskId.parse(text)) == text` for every text that parses.
     """

@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 
 from companyos.env import CompanyEnv, work
+from companyos.errors import BadTask
 from companyos.families import family, setting
 from companyos.families.family import Cause, Value, footprint_of, write_value
-from companyos.task import TaskId
+from companyos.task import MAX_LENGTH, TaskId
 from companyos.world import World, view
 
 
@@ -29,6 +30,8 @@ def do(task_id: str, **causes: Value) -> str:
     kept = sorted((n, v) for n, v in fixed.items() if write_value(getattr(natural, n)) != v)
     changed = msgspec.structs.replace(task, do=tuple(kept))
     setting(changed)  # a value that the cause cannot have is refused here
+    if len(str(changed)) > MAX_LENGTH:
+        raise BadTask(f"{changed} is longer than {MAX_LENGTH} characters; override fewer causes")
     return str(changed)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from companyos.agents.adversaries import BlindScript, PollFarmer
 from companyos.agents.agent import Agent, play
 from companyos.agents.baselines import Expert, Jittered, Null, Random
 from companyos.errors import BadChoice
@@ -11,6 +12,8 @@ AGENTS: dict[str, Callable[[int], Agent]] = {
     "random": Random,
     "expert": Expert,
     "jittered": Jittered,
+    "blind_script": BlindScript,
+    "poll_farmer": PollFarmer,
 }
 
 

@@ -13,7 +13,7 @@ class Flaky(Injector):
     dial = "flaky"
     letter = "f"
     longest_run = 2  # failures in a row at one target
-    worst = 0.3  # share of calls that fail at dose 1
+    worst = 0.25  # share of calls that fail at dose 1
 
     def intercept(self, world: World, call: Call, tool: ToolTraits, dose: float) -> Fault | None:
         key = f"flaky/{call.tool}/{tool.target}"

@@ -180,4 +180,4 @@ def _settle(cause: Cause, streams: Streams, doses: Doses, fixed: str | None) -> 
 
 def write_value(value: Value | Level) -> str:
     """A cause's value as task ids write it."""
-    return str(value).lower()
+    return str(int(value)) if isinstance(value, bool) else str(value)

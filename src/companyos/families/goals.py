@@ -10,7 +10,7 @@ from companyos.apps.facts import true_now
 from companyos.apps.ticketdesk import Citation, same
 from companyos.world import Record, World, view
 
-LINKED_APPROVAL = "$approval"  # in a decisive fact: whichever request the ticket links to
+SIGNED_REQUEST = "$signed"  # in a decisive fact: whichever request for the ticket was approved
 
 
 class Goal(msgspec.Struct, frozen=True):
@@ -65,8 +65,14 @@ class Cites(Goal, frozen=True):
     def holds(self, world: World) -> bool:
         ticket = world.get(Ticket, self.ticket_id)
         said = {(citation.record, citation.field) for citation in ticket.evidence if true_now(world, citation)}
-        linked = {LINKED_APPROVAL: ticket.approval or ""}
-        return all((linked.get(record, record), field) in said for record, field in self.facts)
+        return all(
+            any((record, field) in said for record in self._records(world, record)) for record, field in self.facts
+        )
+
+    def _records(self, world: World, record: str) -> list[str]:
+        if record != SIGNED_REQUEST:
+            return [record]
+        return [a.id for a in world.all(Approval) if a.ticket_id == self.ticket_id and a.status == "approved"]
 
 
 class CitesNothingFalse(Goal, frozen=True):

@@ -17,7 +17,7 @@ from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, Firm, add_policy, furnish, one_line, vendor_entry
 from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
 from companyos.families.goals import (
-    LINKED_APPROVAL,
+    SIGNED_REQUEST,
     Cites,
     CitesNothingFalse,
     Ended,
@@ -281,7 +281,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     if causes.amount == "huge":
         facts = ((roles["ticket"], "amount"), (roles["cfo"], "limit"))
         return ending("cannot_be_done", "beyond_authority", "board", facts, measured=True)
-    facts = ((LINKED_APPROVAL, "status"), (LINKED_APPROVAL, "decided_by"), (score, "value"))
+    facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (score, "value"))
     decider = "head" if causes.amount == "small" else "CFO"
     return ending("completed", "all_checks_passed", decider, facts, measured=True, signed=True)
 
@@ -343,6 +343,8 @@ def expert(memory: Memory, taste: Taste) -> Program:
         yield from moves.put_back(ticket_id)
         yield from moves.take_back_requests()
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
+    if taste.fancies("take it up first"):
+        yield from moves.set_field(ticket_id, "status", "in_progress")
     yield from moves.policy("Vendor onboarding: order of checks", "vendor")
     query = " ".join(ticket["subject"].split()[:2]) if taste.fancies("search by name") else ticket["reference"]
     listed = yield from moves.rows("datahub.search_register", query=query)
@@ -380,6 +382,8 @@ def _decide(ticket: moves.Shown, entry: moves.Shown, now: str, taste: Taste) -> 
     if entry["insurance_until"] < now.split()[1]:
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "on_hold", "document_expired", moves.cite((entry, "insurance_until"))
+    if taste.fancies("refresh in any case"):
+        yield from moves.ask("datahub.refresh_data", metric_name=entry["score_metric"])
     score = yield from moves.fresh_reading(entry["score_metric"])
     rule = yield from moves.policy("Vendor onboarding: minimum score", "vendor")
     minimum = "minimum_personal" if entry["data_class"] == "personal" else "minimum"
@@ -447,5 +451,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 40, 25: 50, 50: 60, 75: 70, 100: 80},
+    max_steps={0: 42, 25: 63, 50: 77, 75: 90, 100: 107},
 )

@@ -1,0 +1,8 @@
+"""Main: `python -m companyos` is `companyos`."""
+
+import sys
+
+from companyos.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

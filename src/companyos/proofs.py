@@ -1,0 +1,88 @@
+"""Proofs: many tasks proved at once, with their twins, and how long the work takes."""
+
+import math
+import signal
+import statistics
+from collections.abc import Iterator, Sequence
+from functools import partial
+from multiprocessing import get_context
+
+import msgspec
+
+from companyos.env import CompanyEnv
+from companyos.errors import Unsolvable
+from companyos.proof import first_difference, first_irreversible, prove, solve
+from companyos.task import TaskId
+from companyos.twins import same_ending, siblings
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """One task and what its proof came to; `fault` is empty where all is well."""
+
+    task_id: str
+    par: int = 0
+    ending: str = ""
+    twins: int = 0  # with another ending
+    fault: str = ""
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """How numbers lie: percentiles are numbers that occur."""
+
+    count: int
+    median: int
+    p90: int
+    p99: int
+    most: int
+    mean: float
+
+
+def check_all(task_ids: Sequence[str], workers: int, with_twins: bool) -> Iterator[Checked]:
+    """Proves every task, in order, on this many processes."""
+    one = partial(check, with_twins=with_twins)
+    if workers == 1:
+        yield from map(one, task_ids)
+        return
+    # Spawned, so that it works alike everywhere and beside the threads that draw a progress bar.
+    with get_context("spawn").Pool(workers, _leave_interrupts) as pool:
+        yield from pool.imap(one, task_ids, chunksize=4)
+
+
+def check(task_id: str, with_twins: bool) -> Checked:
+    """Proves one task and, where asked, that each twin with another ending can be told apart in time."""
+    try:
+        proof = prove(task_id)
+        told_apart = _tell_twins_apart(task_id) if with_twins else 0
+    except Unsolvable as fault:
+        return Checked(task_id, fault=str(fault))
+    except Exception as bug:
+        bug.add_note(f"while proving {task_id}")
+        raise
+    return Checked(task_id, proof.par, proof.outcome, told_apart)
+
+
+def spread(numbers: Sequence[int]) -> Spread:
+    ordered = sorted(numbers)
+    median, p90, p99 = (ordered[math.ceil(share * len(ordered)) - 1] for share in (0.5, 0.9, 0.99))
+    return Spread(len(ordered), median, p90, p99, ordered[-1], statistics.fmean(ordered))
+
+
+def _tell_twins_apart(task_id: str) -> int:
+    """Counts the twins with another ending; `Unsolvable` where the expert would commit itself before it can know."""
+    ours = solve(CompanyEnv(TaskId.parse(task_id), "sparse"))
+    committed = first_irreversible(ours.turns)
+    count = 0
+    for _, _, other in siblings(task_id):
+        theirs = CompanyEnv(TaskId.parse(other), "sparse")
+        if same_ending(ours, theirs):
+            continue
+        differs = first_difference(ours.turns, solve(theirs).turns)
+        if differs >= committed:
+            raise Unsolvable(f"{task_id}: {ours.turns[committed].call.tool} comes before anything differs from {other}")
+        count += 1
+    return count
+
+
+def _leave_interrupts() -> None:
+    # Ctrl-C is for whoever started the pool, who ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,28 @@
+"""Laws: what must hold for every family, run over the registry. `LAWS=full` runs them at the size that the docs quote."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from companyos.families import FAMILIES
+from companyos.world import Streams
+
+FULL = os.environ.get("LAWS") == "full"
+DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)
+NAMES = tuple(FAMILIES)
+
+
+def size(sample: int, full: int) -> int:
+    return full if FULL else sample
+
+
+def seeds(sample: int, full: int, fresh: int = 0) -> list[int]:
+    """Fixed seeds, and a few that change with every commit, so that the laws do not grow used to the fixed ones."""
+    draw = Streams(f"laws/{_commit()}").at("seeds")
+    return [*range(size(sample, full)), *(draw.between(10**6, 10**9) for _ in range(fresh))]
+
+
+def _commit() -> str:
+    root = Path(__file__).parent
+    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False)
+    return found.stdout.strip()

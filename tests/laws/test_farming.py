@@ -1,0 +1,109 @@
+"""Rewards cannot be farmed: searched for, not only computed."""
+
+import pytest
+
+from companyos import agents
+from companyos.agents.adversaries import Search
+from companyos.agents.candidates import Candidates
+from companyos.calls import Call
+from companyos.env import CompanyEnv, make, work
+from companyos.told import Told
+from companyos.world import Streams
+from tests.laws import DOSES, NAMES, seeds
+
+NONSENSE = (
+    Call("crm", "guess", {}),
+    Call("ticketdesk", "get_ticket", {"ticket_id": "T-0"}),
+    Call("approvalflow", "submit_approval", {}),
+)
+
+
+def _return(env: CompanyEnv) -> float:
+    return env.transcript().footer.total
+
+
+def _best_failures(env: CompanyEnv, seed: int) -> list[float]:
+    """Returns of episodes that search made as good as it could without the work being done: greedy and beam from the
+    start and from every third state of the expert's way, and the expert's own way up to a wrong or missing end."""
+    solved = env.fork()
+    work(solved)
+    found = []
+    track = env.fork()
+    for number, turn in enumerate(solved.turns):
+        if number % 3 == 0:
+            for width in (1, 3):
+                ends = Search(track, seed + number, width=width, tries=8).run()
+                so_far = sum(t.reward for t in track.turns)
+                found += [so_far + paid for paid, end in ends if not end.success]
+        if turn.call.method == "resolve_ticket":
+            wrong = track.fork()
+            while not wrong.done:
+                wrong.step(Call("ticketdesk", "resolve_ticket", {**turn.call.params, "evidence": []}))
+            found.append(_return(wrong))
+        track.step(turn.call)
+    return found
+
+
+def _restarts(env: CompanyEnv, seed: int) -> list[float]:
+    """Returns of random restarts that ended in failure."""
+    found = []
+    for restart in range(3):
+        trial = env.fork()
+        agents.play(trial, agents.make("random", seed * 10 + restart))
+        if not trial.success:
+            found.append(_return(trial))
+    return found
+
+
+def _worst_success(env: CompanyEnv) -> float:
+    """The return of a success that wasted as much as its budget allowed."""
+    solved = env.fork()
+    work(solved)
+    wasteful = env.fork()
+    spare = env.max_steps - len(solved.turns)
+    for number in range(spare):
+        wasteful.step(NONSENSE[number % len(NONSENSE)])
+    work(wasteful)
+    return _return(wasteful) if wasteful.success else _return(solved)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_failure_that_search_can_find_pays_more_than_any_success(name: str) -> None:
+    closest = float("inf")
+    for seed in seeds(6, 200):
+        env = make(name, seed=seed, chaos=DOSES[seed % len(DOSES)])
+        worst = _worst_success(env)
+        best = max([*_best_failures(env, seed), *_restarts(env, seed)])
+        assert best < worst, env.task_id
+        closest = min(closest, worst - best)
+    print(f"{name}: closest distance of a failure below a success {closest:.2f}")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_cycle_pays(name: str) -> None:
+    for seed in seeds(30, 200):
+        env = make(name, seed=seed, chaos=DOSES[seed % len(DOSES)])
+        _wander(env, seed)
+        paid, milestones = 0.0, 0.0
+        best_at: dict[float, float] = {}  # the return with which each potential was first met
+        for turn in env.turns[: len(env.turns) - env.done]:
+            paid += turn.reward
+            milestones += turn.parts.get("milestones", 0.0)
+            key = round(milestones, 6)
+            assert paid <= best_at.setdefault(key, paid) + 1e-9, (env.task_id, turn.call)
+        assert env.done or milestones == pytest.approx(env.potential)
+
+
+def _wander(env: CompanyEnv, seed: int) -> None:
+    """The expert's way with random calls in between, so that milestones are reached, undone and reached again."""
+    streams = Streams(f"wander/{seed}")
+    solved = env.fork()
+    work(solved)
+    told = Told(env.setting.case.brief)
+    for number, turn in enumerate(solved.turns[:-1]):
+        for call in (turn.call, Candidates(told).sample(streams.at(number))):
+            if call.method != "resolve_ticket":
+                env.step(call)
+                if env.done:
+                    return
+                told.hear(env.turns[-1].reply)

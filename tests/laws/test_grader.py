@@ -1,0 +1,160 @@
+"""The grader is not fitted to its expert: other right ways win, near misses lose, one ending is right."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from companyos import agents
+from companyos.apps import Ticket
+from companyos.calls import Call, Reply
+from companyos.env import CompanyEnv, goal_name, make, work
+from companyos.families import FAMILIES, Taste, family_of
+from companyos.families.family import Fact, cause_specs
+from companyos.twins import do
+from tests.laws import DOSES, NAMES, seeds, size
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_jittered_expert_always_wins(name: str) -> None:
+    for seed in seeds(120, 1000, fresh=10):
+        env = make(name, seed=seed, chaos=DOSES[seed % len(DOSES)])
+        agents.play(env, agents.make("jittered", seed))
+        assert env.success, (env.task_id, env.verdict)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_jittered_expert_does_work_differently(name: str) -> None:
+    plain, jittered = make(name, seed=11, chaos=0.5), make(name, seed=11, chaos=0.5)
+    agents.play(plain, agents.make("expert", 0))
+    ways = set()
+    for seed in range(8):
+        agents.play(jittered, agents.make("jittered", seed))
+        ways.add(tuple(turn.call.tool for turn in jittered.turns))
+    assert len(ways) == 8
+    assert tuple(turn.call.tool for turn in plain.turns) not in ways
+
+
+# -- near misses: right in all but one thing -----------------------------------------------------------------------------
+
+
+def _before_the_end(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
+    """An episode that the expert has worked up to its last call, with the steps to try other ends, and that call."""
+    done = env.fork()
+    work(done)
+    assert done.success
+    rest = env.fork()
+    for turn in done.turns[:-1]:
+        rest.step(turn.call)
+    return rest.fresh_budget(), done.turns[-1].call
+
+
+def _failed_goals(env: CompanyEnv, *calls: Call) -> list[str]:
+    """Which goals an episode misses that ends with these calls, made until they are answered; `damage` for damage."""
+    trial = env.fork()
+    for call in calls:
+        while True:
+            trial.step(call)
+            reply = trial.turns[-1].reply
+            if reply.code != "no_answer":
+                break
+        assert reply.ok, reply
+    assert trial.done
+    assert trial.verdict is not None
+    assert trial.success == (not trial.verdict.damage and all(trial.verdict.goals.values()))
+    missed = [goal for goal, holds in trial.verdict.goals.items() if not holds]
+    return missed + ["damage"] * bool(trial.verdict.damage)
+
+
+def _with(call: Call, **params: Any) -> Call:
+    return Call(call.app, call.method, {**call.params, **params})
+
+
+def _near_misses(env: CompanyEnv, last: Call) -> dict[str, list[Call]]:
+    """For each goal, calls that end the episode right but for it."""
+    ticket_id = env.setting.case.ticket_id
+    ticket = env.world.get(Ticket, ticket_id)
+    evidence = last.params["evidence"]
+    other = next(t for t in env.world.all(Ticket) if t.id != ticket_id)
+
+    def cleared(field: str) -> list[Call]:
+        return [Call("ticketdesk", "update_ticket", {"ticket_id": ticket_id, "field": field, "value": ""}), last]
+
+    misses = {
+        "Ended": [_with(last, reason="not_due")],
+        "Cites": [_with(last, evidence=evidence[1:])],
+        "CitesNothingFalse": [_with(last, evidence=[*evidence, {"record": ticket_id, "field": "amount", "value": -1}])],
+        "damage": [Call("ticketdesk", "comment", {"ticket_id": other.id, "text": "By the way."}), last],
+        "SignedFor": cleared("approval"),
+    }
+    for field in ("verified", "duplicate_of", "escalated_to", "waiting_on"):
+        if getattr(ticket, field):
+            misses[f"TicketIs:{field}"] = cleared(field)
+    return misses
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_goal_is_needed(name: str) -> None:
+    shown: set[str] = set()
+    wanted: set[str] = {"damage"}
+    for seed in seeds(40, 300):
+        env = make(name, seed=seed, chaos=0.5)
+        rest, last = _before_the_end(env)
+        goals = {goal_name(goal) for goal in env.setting.ending.goals}
+        wanted |= goals
+        for goal, calls in _near_misses(rest, last).items():
+            if goal in goals | {"damage"}:
+                assert _failed_goals(rest, *calls) == [goal], (env.task_id, goal)
+                shown.add(goal)
+        if _missed_by_trusting_old_figures(env) == ["Fresh"]:
+            shown.add("Fresh")
+    assert shown == wanted
+
+
+def _missed_by_trusting_old_figures(env: CompanyEnv) -> list[str]:
+    """Which goals an expert misses who takes every figure on file for fresh."""
+    lazy = env.fork()
+    program = family_of(lazy.setting.case.brief).expert(lazy.memory(), Taste())
+    call = next(program)
+    while not lazy.done:
+        lazy.step(call)
+        reply = lazy.turns[-1].reply
+        if call.method == "query_metric" and reply.ok:
+            reply = Reply(True, "ok", {**reply.data, "age_days": 0})
+        if not lazy.done:
+            call = program.send(reply)
+    assert lazy.verdict is not None
+    missed = [goal for goal, holds in lazy.verdict.goals.items() if not holds]
+    return missed + ["damage"] * bool(lazy.verdict.damage)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_five_citations_too_many_are_too_many(name: str) -> None:
+    for seed in seeds(10, 60):
+        rest, last = _before_the_end(make(name, seed=seed))
+        ticket = rest.world.get(Ticket, rest.setting.case.ticket_id)
+        more = [
+            {"record": ticket.id, "field": field, "value": getattr(ticket, field)}
+            for field in ("subject", "kind", "desk", "title", "requester")
+        ]
+        evidence = last.params["evidence"]
+        assert _failed_goals(rest, _with(last, evidence=[*evidence, *more[:4]])) == []
+        assert _failed_goals(rest, _with(last, evidence=[*evidence, *more])) == ["CitesNothingFalse"]
+
+
+# -- the grid --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_combination_of_facts_has_exactly_one_right_ending(name: str) -> None:
+    facts = [cause for cause in cause_specs(FAMILIES[name].causes) if isinstance(cause.mark, Fact)]
+    endings = {ending.name: ending for ending in (make(name, seed=seed).setting.ending for seed in range(200))}
+    for seed in range(size(1, 4)):
+        base = make(name, seed=seed, chaos=0.0).task_id
+        for values in product(*(cause.alternatives for cause in facts)):
+            env = make(do(base, **{cause.name: value for cause, value in zip(facts, values, strict=True)}))
+            rest, last = _before_the_end(env)
+            for ending in endings.values():
+                tried = _with(last, resolution=ending.resolution, reason=ending.reason)
+                right = ending.name == env.setting.ending.name
+                assert (_failed_goals(rest, tried) == []) == right, (env.task_id, ending.name)
