@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint bench clean
+.PHONY: run test laws bench clean
 
 run: $(VENV)/.ready
 	@$(BIN)/companyos demo
@@ -13,6 +13,10 @@ test: $(VENV)/.ready
 	@echo "== import rules";  $(BIN)/lint-imports
 	@echo "== mypy";          $(BIN)/mypy
 	@echo "== pytest";        $(BIN)/pytest
+
+# The laws at the size that the docs quote: some minutes.
+laws: $(VENV)/.ready
+	@LAWS=full $(BIN)/pytest tests/laws -rP
 
 bench: $(VENV)/.ready
 	@$(BIN)/companyos bench

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 
-class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One use of one tool."""
 
     app: str
@@ -18,7 +18,7 @@ class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.app}.{self.method}"
 
 
-class Reply(msgspec.Struct, frozen=True):
+class Reply(msgspec.Struct, frozen=True, gc=False):
     """What came back. `code` is `ok`, or a stable word for what went wrong; `data` is plain JSON."""
 
     ok: bool

@@ -4,10 +4,9 @@ import argparse
 import os
 import sys
 from argparse import Namespace
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -18,23 +17,19 @@ from companyos.env import CompanyEnv, make, task_named
 from companyos.episode import Transcript
 from companyos.errors import BadChoice, BadDose, BadTask, ReplayDiffers
 from companyos.families import FAMILIES, family
-from companyos.proofs import Checked, check_all, spread
+from companyos.proofs import check_all
 from companyos.replay import replay
 from companyos.rewards import PROFILES
-from companyos.task import SPLITS, TaskId
+from companyos.task import SPLITS
 from companyos.twins import twins
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-FAILURES_SHOWN = 20
 NEXT = """
 What to try next:
   companyos play {task}                    work it yourself
   companyos watch {task} --agent jittered  the expert with other habits
   companyos twins {task}                   the same morning with one truth changed
-  companyos prove --seeds 0:20                                       every task can be done from what one is told
-  companyos bench                                                    how fast it runs here"""
+  companyos prove --seeds 0:20                                      every task can be done from what one is told
+  companyos bench                                                   how fast it runs here"""
 
 
 class Misuse(ValueError):
@@ -71,7 +66,7 @@ def parser() -> Parser:
     whole = Parser(prog="companyos", description="A company in a box, for agents to work in.", allow_abbrev=False)
     whole.add_argument("--version", action="version", version=f"companyos {__version__}")
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
-    for run, arguments in COMMANDS:
+    for run, arguments in COMMANDS.items():
         name = run.__name__.removeprefix("_")
         command = commands.add_parser(name, help=run.__doc__, description=run.__doc__, allow_abbrev=False)
         command.set_defaults(run=run)
@@ -85,10 +80,10 @@ def parser() -> Parser:
 
 def _play(args: Namespace) -> int:
     """Work a task yourself. You see what an agent sees; Tab completes."""
-    from companyos.terminal import Game, screen
+    from companyos.game import Game
+    from companyos.terminal import screen
 
-    given = {"seed": args.seed, "chaos": args.chaos, "split": args.split}
-    given = {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name in ("seed", "chaos", "split") if (value := getattr(args, name)) is not None}
     if "-" in args.task and given:
         raise Misuse(f"a task id says its own {' and '.join(given)}; with --{next(iter(given))}, give a family")
     env = make(args.task, reward=args.reward or "seed", **given)
@@ -115,7 +110,7 @@ def _resumed(env: CompanyEnv, args: Namespace) -> CompanyEnv:
         env = replay(saved)
     except ReplayDiffers as difference:
         raise Misuse(f"{args.save} cannot be resumed: {difference}") from None
-    print(f"Resumed from {args.save}, {env.step_count} steps in.")
+    print(f"Resumed from {args.save} after step {env.step_count}.")
     return env
 
 
@@ -132,6 +127,8 @@ def _watch(args: Namespace) -> int:
     """See an agent work a task."""
     from companyos.terminal import screen, watch
 
+    if not 0 <= args.delay <= 60:
+        raise Misuse(f"--delay takes from 0 to 60 seconds; got {args.delay}")
     watch(make(args.task), args.agent, args.seed, screen(), args.delay)
     return 0
 
@@ -159,7 +156,7 @@ def _demo(args: Namespace) -> int:
     from companyos.terminal import screen, watch
 
     console = screen()
-    task = task_named("vendor_onboarding", 7, 0.5)
+    task = task_named("vendor_onboarding", 34, 0.5)
     delay = 0.15 if console.is_terminal else 0.0
     watch(CompanyEnv(task), "random", 0, console, delay / 3, replies=False)
     print()
@@ -173,51 +170,12 @@ def _demo(args: Namespace) -> int:
 
 def _prove(args: Namespace) -> int:
     """Prove that every task can be done from what one is told, and that twins can be told apart in time."""
-    from companyos.terminal import screen
+    from companyos.terminal import screen, show_proofs, with_bar
 
-    if args.workers < 1:
-        raise Misuse(f"--workers is a number from 1 up; got {args.workers}")
     task_ids = list(_task_ids(args))
-    checked = list(_with_bar(check_all(task_ids, args.workers, not args.no_twins), len(task_ids)))
-    failed = [one for one in checked if one.fault]
-    for one in failed[:FAILURES_SHOWN]:
-        print(one.fault)
-    if len(failed) > FAILURES_SHOWN:
-        print(f"and {len(failed) - FAILURES_SHOWN} more")
-    proved = [one for one in checked if not one.fault]
-    apart = "" if args.no_twins else f"; {sum(one.twins for one in proved)} twins with another ending told apart in time"
-    print(f"{len(proved)} of {len(checked)} proved{apart}")
-    if proved:
-        console = screen()
-        console.print(_par_table("dose", proved, lambda one: TaskId.parse(one.task_id).doses))
-        console.print(_par_table("ending", proved, lambda one: one.ending))
-    return 1 if failed else 0
-
-
-def _with_bar(checked: Iterable[Checked], total: int) -> Iterator[Checked]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = ("proving", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        yield from bar.track(checked, total=total)
-
-
-def _par_table(by: str, proved: list[Checked], group: Callable[[Checked], str]) -> "Table":
-    from rich.table import Table
-
-    groups = defaultdict(list)
-    for one in proved:
-        groups[TaskId.parse(one.task_id).family, group(one)].append(one.par)
-    table = Table("family", by, title=f"Par by {by}", title_justify="left")
-    for name in ("tasks", "share", "median", "p90", "p99", "max", "mean"):
-        table.add_column(name, justify="right")
-    for (family_name, label), pars in groups.items():
-        s = spread(pars)
-        numbers = (s.count, f"{s.count / len(proved):.0%}", s.median, s.p90, s.p99, s.most, f"{s.mean:.1f}")
-        table.add_row(family_name, label, *map(str, numbers))
-    return table
+    checked = list(with_bar(check_all(task_ids, args.workers, not args.no_twins), len(task_ids)))
+    show_proofs(checked, not args.no_twins, screen())
+    return 1 if any(one.fault for one in checked) else 0
 
 
 def _task_ids(args: Namespace) -> Iterator[str]:
@@ -242,25 +200,20 @@ def _tasks(args: Namespace) -> int:
 
 def _tools(args: Namespace) -> int:
     """List the tools, as a table or as OpenAI functions."""
-    if args.json:
-        print(msgspec.json.format(msgspec.json.encode(TOOLBOX.schemas)).decode())
-        return 0
     from companyos.terminal import screen, tool_table
 
-    screen().print(tool_table())
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(TOOLBOX.schemas)).decode())
+    else:
+        screen().print(tool_table())
     return 0
 
 
 def _twins(args: Namespace) -> int:
     """List the tasks that differ from one in a single cause, and what that changes."""
-    from rich.table import Table
+    from companyos.terminal import screen, twin_table
 
-    from companyos.terminal import screen
-
-    table = Table("cause", "value", "relevance", "task id")
-    for twin in twins(make(args.task).task_id):
-        table.add_row(twin.cause, twin.value, twin.relevance, twin.task_id)
-    screen().print(table)
+    screen().print(twin_table(twins(make(args.task).task_id)))
     return 0
 
 
@@ -292,57 +245,54 @@ def _doses(text: str) -> list[float]:
         raise argparse.ArgumentTypeError(f"{text!r} are no doses; they look like 0,0.25,1") from None
 
 
-def _option(*flags: str, **settings: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 up")
+    return int(text)
+
+
+Argument = tuple[tuple[str, ...], dict[str, Any]]  # flags, and how argparse is to take them
+
+
+def _option(*flags: str, **settings: Any) -> Argument:
     return flags, settings
 
 
 _TASK = _option("task", metavar="TASK", help="a task id, or a family (then its first seed)")
 _FAMILIES = _option("--families", "--family", default="all", help="names with commas between, or all")
 _SPLIT = _option("--split", default="train", choices=SPLITS)
-COMMANDS: tuple[tuple[Callable[[Namespace], int], tuple[tuple[tuple[str, ...], dict[str, Any]], ...]], ...] = (
-    (
-        _play,
-        (
-            _TASK,
-            _option("--seed", type=int, help="with a family: which of its tasks"),
-            _option("--chaos", type=float, help="with a family: the dose of trouble, 0 to 1"),
-            _option("--split", choices=SPLITS, help="with a family"),
-            _option("--save", type=Path, metavar="FILE", help="keep the transcript here; an unfinished one is resumed"),
-            _option("--reward", choices=list(PROFILES), help="how the return is counted (default: seed)"),
-        ),
+COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
+    _play: (
+        _TASK,
+        _option("--seed", type=int, help="with a family: which of its tasks"),
+        _option("--chaos", type=float, help="with a family: the dose of trouble, 0 to 1"),
+        _option("--split", choices=SPLITS, help="with a family"),
+        _option("--save", type=Path, metavar="FILE", help="keep the transcript here; an unfinished one is resumed"),
+        _option("--reward", choices=list(PROFILES), help="how the return is counted (default: seed)"),
     ),
-    (
-        _watch,
-        (
-            _TASK,
-            _option("--agent", default="expert", help=f"one of {', '.join(AGENTS)}"),
-            _option("--seed", type=int, default=0, help="the agent's seed"),
-            _option("--delay", type=float, default=0.0, help="seconds between steps"),
-        ),
+    _watch: (
+        _TASK,
+        _option("--agent", default="expert", help=f"one of {', '.join(AGENTS)}"),
+        _option("--seed", type=int, default=0, help="the agent's seed"),
+        _option("--delay", type=float, default=0.0, help="seconds between steps"),
     ),
-    (
-        _prove,
-        (
-            _FAMILIES,
-            _option("--seeds", type=_seeds, default=range(100), metavar="A:B", help="from A up to, not including, B"),
-            _option("--chaos", type=_doses, default=[0.0, 0.25, 0.5, 0.75, 1.0], metavar="X,Y", help="doses"),
-            _SPLIT,
-            _option("--workers", type=int, default=2),
-            _option("--no-twins", action="store_true", help="leave the twins out"),
-        ),
+    _prove: (
+        _FAMILIES,
+        _option("--seeds", type=_seeds, default=range(100), metavar="A:B", help="from A up to, not including, B"),
+        _option("--chaos", type=_doses, default=[0.0, 0.25, 0.5, 0.75, 1.0], metavar="X,Y", help="doses"),
+        _SPLIT,
+        _option("--workers", type=_count, default=2),
+        _option("--no-twins", action="store_true", help="leave the twins out"),
     ),
-    (_replay, (_option("files", nargs="+", type=Path, metavar="FILE"),)),
-    (
-        _tasks,
-        (
-            _FAMILIES,
-            _option("--seeds", type=_seeds, default=range(10), metavar="A:B"),
-            _option("--chaos", type=_doses, default=[0.0], metavar="X,Y"),
-            _SPLIT,
-        ),
+    _replay: (_option("files", nargs="+", type=Path, metavar="FILE"),),
+    _tasks: (
+        _FAMILIES,
+        _option("--seeds", type=_seeds, default=range(10), metavar="A:B"),
+        _option("--chaos", type=_doses, default=[0.0], metavar="X,Y"),
+        _SPLIT,
     ),
-    (_tools, (_option("--json", action="store_true", help="as OpenAI functions"),)),
-    (_twins, (_TASK,)),
-    (_bench, (_option("--rounds", type=int, default=7),)),
-    (_demo, ()),
-)
+    _tools: (_option("--json", action="store_true", help="as OpenAI functions"),),
+    _twins: (_TASK,),
+    _bench: (_option("--rounds", type=_count, default=7),),
+    _demo: (),
+}

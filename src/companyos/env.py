@@ -6,47 +6,40 @@ from typing import Any
 
 import msgspec
 
-from companyos.apps import TOOLBOX, Approval, Ticket
+from companyos.apps import TOOLBOX, Approval, Ticket, Tool
 from companyos.apps.colleagues import WHIMS
 from companyos.calls import BAD_ACTION, EPISODE_OVER, NO_ANSWER, OK, UNKNOWN_TOOL, Call, Reply, as_json, parse
-from companyos.chaos import INJECTORS, Injector, ToolTraits, doses_of, write_doses
+from companyos.chaos import INJECTORS, Fault, Injector, doses_of, write_doses
 from companyos.episode import Footer, Header, Transcript, Turn
 from companyos.errors import BadTask
 from companyos.families import Memory, Setting, Taste, family, setting
-from companyos.families.goals import Damage, Goal, Milestone, damage
+from companyos.families.goals import Damage, Goal, damage
 from companyos.observe import Observation, observe
-from companyos.rewards import Happened, profile
+from companyos.rewards import Happened, Offences, Verdict, profile
 from companyos.task import SPLITS, TaskId
-from companyos.world import World, clock_text
+from companyos.world import Change, Record, World, clock_text
 
 _HELLO = Reply(True, OK)
 _OVER = Reply(False, EPISODE_OVER, None, "the episode is over; reset starts another")
 _INTERCEPTORS = tuple(i for i in INJECTORS if type(i).intercept is not Injector.intercept)
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    """How an ended episode is judged: every goal over the end state, and what was damaged."""
-
-    success: bool
-    goals: dict[str, bool]
-    damage: tuple[Damage, ...]
-
-
 class CompanyEnv:
     """A company, a case in it, and the one who works it. Everything it holds is data: it forks, pickles and replays."""
 
     __slots__ = (
-        "_failed",
         "_faults",
+        "_offences",
         "_potential",
         "_profile",
         "_progress",
-        "_rejections",
+        "_quiet",
+        "_quiet_reward",
+        "_resolved",
         "_setting",
         "_standing",
         "_step",
         "_task",
-        "_unknown",
         "reward",
         "turns",
         "verdict",
@@ -62,6 +55,9 @@ class CompanyEnv:
         doses = self._setting.doses
         self._faults = tuple((i, doses[i.dial] / 100) for i in _INTERCEPTORS if doses[i.dial])
         self.reset()
+        # What a turn pays in which nothing happens that rewards look at: most turns.
+        self._quiet = self._profile(self._happened(_HELLO, 0, 0.0))
+        self._quiet_reward = sum(self._quiet.values(), 0.0)
 
     # -- the episode -----------------------------------------------------------------------------------------------
 
@@ -70,9 +66,10 @@ class CompanyEnv:
         self.world: World = self._setting.world.fork()
         self.turns: list[Turn] = []
         self.verdict: Verdict | None = None
-        self._step = self._failed = self._unknown = self._rejections = 0
-        # Which milestones stand; one that held at the start pays nothing and is left out for good.
-        self._standing = [None if m.goal.holds(self.world) else False for m in self._setting.ending.milestones]
+        self._step = 0
+        self._offences = Offences()
+        self._resolved = False
+        self._standing = list(self._setting.standing)
         self._potential = 0.0
         return self._observe(_HELLO, 0.0)
 
@@ -80,21 +77,23 @@ class CompanyEnv:
         """Carries out one call: chaos, toolbox, clock and agenda, milestones, reward, journal of turns, observation."""
         if self.verdict is not None:
             return self._observe(_OVER, 0.0)
-        mark = len(self.world.journal)
+        world = self.world
+        written, marks, potential, rejections = len(world.journal), world.marks, self._potential, 0
         call = parse(action)
         reply = self._carry_out(call) if isinstance(call, Call) else self._nonsense(call)
         self._step += 1
-        potential_before = self._potential
-        rejections = self._look_at_changes(mark)
-        resolved = self.world.get(Ticket, self._setting.case.ticket_id).resolution is not None
-        if resolved or self._step >= self._setting.max_steps:
+        if len(world.journal) > written:
+            rejections = self._look_at_changes(world.journal[written:])
+        if world.marks > marks:
+            self._look_at_milestones(self._setting.ending.by_reading, None)
+        if self._resolved or self._step >= self._setting.max_steps:
             self.verdict = self._judge()
-        parts = self._profile(self._happened(reply, rejections, potential_before))
-        reward = sum(parts.values(), 0.0)
-        self._count(reply, rejections)
-        known = call if isinstance(call, Call) else Call("", "", {})
-        raw = None if isinstance(call, Call) else as_json(action)
-        self.turns.append(Turn(known, reply, clock_text(self.world.now), reward, parts, f"{self.world.digest():032x}", raw))
+        if reply.ok and self.verdict is None and self._potential == potential and not rejections:
+            parts, reward = self._quiet.copy(), self._quiet_reward
+        else:
+            parts = self._profile(self._happened(reply, rejections, potential))
+            reward = sum(parts.values(), 0.0)
+        self.turns.append(self._turn(call, action, reply, reward, parts))
         return self._observe(reply, reward)
 
     def fork(self) -> "CompanyEnv":
@@ -106,13 +105,14 @@ class CompanyEnv:
         twin._task = self._task
         twin._setting = self._setting
         twin._faults = self._faults
+        twin._quiet = self._quiet
+        twin._quiet_reward = self._quiet_reward
         twin.world = self.world.fork()
         twin.turns = self.turns.copy()
         twin.verdict = self.verdict
         twin._step = self._step
-        twin._failed = self._failed
-        twin._unknown = self._unknown
-        twin._rejections = self._rejections
+        twin._offences = self._offences
+        twin._resolved = self._resolved
         twin._standing = self._standing.copy()
         twin._potential = self._potential
         return twin
@@ -143,6 +143,16 @@ class CompanyEnv:
     @property
     def success(self) -> bool | None:
         return None if self.verdict is None else self.verdict.success
+
+    @property
+    def potential(self) -> float:
+        """What the milestones that stand now are worth."""
+        return self._potential
+
+    @property
+    def whole_potential(self) -> float:
+        """What all milestones are worth that did not hold at the start."""
+        return self._setting.potential
 
     def lost(self) -> str | None:
         """Why nobody can win any more, or None. A budget that ran out is no such reason: a fresh one would do."""
@@ -182,49 +192,57 @@ class CompanyEnv:
     def _carry_out(self, call: Call) -> Reply:
         world, actor = self.world, self._setting.case.actor
         tool = TOOLBOX.find(call)
-        minutes = tool.minutes if tool is not None else 1
-        fault = None
-        if tool is not None and not tool.steady:
-            for injector, dose in self._faults:
-                target = str(call.params.get(tool.target or "", ""))
-                fault = injector.intercept(world, call, ToolTraits(target, tool.writes and not tool.ends), dose)
-                if fault is not None:
-                    break
-        if fault is None or fault.carried_out:
-            reply = TOOLBOX.call(world, actor, call)
-        if fault is not None:
+        if tool is None:
+            return self._nonsense(TOOLBOX.call(world, actor, call))
+        fault = self._fault(call, tool) if self._faults and not tool.steady else None
+        if fault is None:
+            reply = TOOLBOX.use(world, actor, tool, call)
+        else:
             reply = fault.reply
-        world.advance(minutes)
+            if fault.carried_out:
+                TOOLBOX.use(world, actor, tool, call)
+        world.advance(tool.minutes)
         return reply
 
     def _nonsense(self, reply: Reply) -> Reply:
         self.world.advance(1)
         return reply
 
-    def _look_at_changes(self, mark: int) -> int:
-        """Brings the milestones up to date with what was written since `mark`; counts rejections that are charged."""
-        changed = set()
+    def _fault(self, call: Call, tool: Tool) -> Fault | None:
+        for injector, dose in self._faults:
+            fault = injector.intercept(self.world, call, tool, dose)
+            if fault is not None:
+                return fault
+        return None
+
+    def _look_at_changes(self, changes: list[Change]) -> int:
+        """Takes in what a turn wrote: milestones, whether the ticket is resolved, and rejections that are charged."""
+        case = self._setting.case
         rejections = 0
-        for change in self.world.journal[mark:]:
+        for change in changes:
             after = change.after
-            changed.add(type(after))
-            if isinstance(after, Approval) and after.status == "rejected" and after.requester == self._setting.case.actor:
+            if isinstance(after, Approval) and after.status == "rejected" and after.requester == case.actor:
                 rejections += after.code not in WHIMS
-        potential = 0.0
-        for i, milestone in enumerate(self._setting.ending.milestones):
-            stands = self._standing[i]
-            if stands is None:
-                continue
-            tables = milestone.goal.tables
-            if not tables or not changed.isdisjoint(tables):
-                stands = self._standing[i] = milestone.goal.holds(self.world)
-            if stands:
-                potential += milestone.worth
-        self._potential = potential
+            elif after.id == case.ticket_id and isinstance(after, Ticket):
+                self._resolved = after.resolution is not None
+        self._look_at_milestones(self._setting.ending.by_writing, {type(change.after) for change in changes})
         return rejections
 
+    def _look_at_milestones(
+        self, milestones: tuple[tuple[int, float, Goal], ...], changed: set[type[Record]] | None
+    ) -> None:
+        """Brings these milestones up to date, where a table that they read has changed."""
+        standing = self._standing
+        for i, worth, goal in milestones:
+            stood = standing[i]
+            if stood is None or (changed is not None and changed.isdisjoint(goal.tables)):
+                continue
+            if goal.holds(self.world) != stood:
+                standing[i] = not stood
+                self._potential += -worth if stood else worth
+
     def _judge(self) -> Verdict:
-        goals = {goal_name(goal): goal.holds(self.world) for goal in self._setting.ending.goals}
+        goals = {name: goal.holds(self.world) for name, goal in self._setting.ending.named_goals.items()}
         harm = tuple(self._damage())
         return Verdict(all(goals.values()) and not harm, goals, harm)
 
@@ -233,60 +251,36 @@ class CompanyEnv:
         return damage(self.world, case.actor, case.ticket_id, ending.allowed, ending.needs_signature)
 
     def _happened(self, reply: Reply, rejections: int, potential_before: float) -> Happened:
-        verdict = self.verdict
-        unknown = reply.code in (UNKNOWN_TOOL, BAD_ACTION)
+        """What the turn comes to for the rewards, with the offences before it; then counts its own."""
+        verdict, before = self.verdict, self._offences
+        fault = reply.code == NO_ANSWER
+        unknown = failed = False
+        if not (reply.ok or fault):
+            unknown = reply.code in (UNKNOWN_TOOL, BAD_ACTION)
+            failed = not unknown
+        if failed or unknown or rejections:
+            self._offences = Offences(before.failed + failed, before.unknown + unknown, before.rejected + rejections)
         return Happened(
-            fault=reply.code == NO_ANSWER,
-            failed=not reply.ok and reply.code != NO_ANSWER and not unknown,
-            unknown=unknown,
-            rejections=rejections,
-            failed_before=self._failed,
-            unknown_before=self._unknown,
-            rejections_before=self._rejections,
-            potential_before=potential_before,
-            potential=self._potential,
-            whole_potential=self.whole_potential,
-            max_steps=self._setting.max_steps,
-            step=self._step,
-            done=verdict is not None,
-            success=verdict is not None and verdict.success,
-            damaged=verdict is not None and bool(verdict.damage),
-            par=lambda: par(self._task),
-        )
+            fault, failed, unknown, rejections, before, potential_before, self._potential, self._setting.potential,
+            self._setting.max_steps, self._step, verdict, self._par,
+        )  # fmt: skip
 
-    def _count(self, reply: Reply, rejections: int) -> None:
-        self._rejections += rejections
-        if reply.code in (UNKNOWN_TOOL, BAD_ACTION):
-            self._unknown += 1
-        elif not reply.ok and reply.code != NO_ANSWER:
-            self._failed += 1
+    def _par(self) -> int:
+        return par(self._task)
 
-    @property
-    def milestones(self) -> tuple[Milestone, ...]:
-        """Those that did not hold at the start."""
-        return tuple(m for m, s in zip(self._setting.ending.milestones, self._standing, strict=True) if s is not None)
-
-    @property
-    def whole_potential(self) -> float:
-        return sum(m.worth for m in self.milestones)
-
-    @property
-    def potential(self) -> float:
-        """What the milestones that stand now are worth."""
-        return self._potential
+    def _turn(self, call: Call | Reply, action: object, reply: Reply, reward: float, parts: dict[str, float]) -> Turn:
+        now, digest = clock_text(self.world.now), f"{self.world.digest():032x}"
+        if isinstance(call, Call):
+            return Turn(call, reply, now, reward, parts, digest)
+        return Turn(Call("", "", {}), reply, now, reward, parts, digest, (as_json(action),))
 
     def _observe(self, reply: Reply, reward: float) -> Observation:
-        progress = None
-        if self._progress:
-            progress = tuple(m.name for m, s in zip(self._setting.ending.milestones, self._standing, strict=True) if s)
-        case, world = self._setting.case, self.world
-        return observe(case.brief, world.now, self._step, self.max_steps, reply, reward, self.done, progress)
+        case, step = self._setting.case, self._step
+        progress = self._checklist() if self._progress else None
+        return observe(case.brief, self.world.now, step, self._setting.max_steps, reply, reward, self.done, progress)
 
-
-def goal_name(goal: Goal) -> str:
-    """How verdicts name a goal: `Ended`, `TicketIs:verified`."""
-    field = getattr(goal, "field", "")
-    return f"{type(goal).__name__}:{field}" if field else type(goal).__name__
+    def _checklist(self) -> tuple[str, ...]:
+        return tuple(m.name for m, s in zip(self._setting.ending.milestones, self._standing, strict=True) if s)
 
 
 def make(

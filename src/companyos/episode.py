@@ -12,8 +12,8 @@ from companyos.task import BENCHMARK_VERSION
 CANARY = "companyos-canary-8f1d2c70-do-not-train-on-held-out-splits"
 
 
-class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A call and its consequences. `action` is kept only where what was sent was no call at all."""
+class Turn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """A call and its consequences. `action` holds, in a list of one, what was sent where that was no call at all."""
 
     call: Call
     reply: Reply
@@ -21,10 +21,10 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     reward: float
     parts: dict[str, float]
     digest: str
-    action: Any = None
+    action: tuple[Any, ...] = ()
 
 
-class Header(msgspec.Struct, frozen=True):
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the episode was, so that it can be played again."""
 
     task_id: str
@@ -34,7 +34,7 @@ class Header(msgspec.Struct, frozen=True):
     canary: str = CANARY
 
 
-class Footer(msgspec.Struct, frozen=True):
+class Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How it ended, so far."""
 
     done: bool
@@ -56,7 +56,7 @@ class Transcript(msgspec.Struct, frozen=True):
     @staticmethod
     def from_jsonl(text: str | bytes) -> "Transcript":
         """A transcript from its file; `ValueError` names the line that is not one."""
-        lines = [line for line in (text.encode() if isinstance(text, str) else text).splitlines() if line.strip()]
+        lines = [line for line in (text.encode() if isinstance(text, str) else text).split(b"\n") if line.strip()]
         if len(lines) < 2:
             raise ValueError("not a transcript: it needs a header line and a footer line")
         kinds: Iterable[Any] = [Header, *[Turn] * (len(lines) - 2), Footer]

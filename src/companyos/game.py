@@ -13,9 +13,9 @@ from companyos.apps import TOOLBOX
 from companyos.apps.tool import PROSE
 from companyos.calls import OK, Call
 from companyos.env import CompanyEnv
-from companyos.lines import find_tool, parse_line, unfinished, write_value
+from companyos.lines import find_tool, form_of, is_evidence, parse_line, unfinished, write_line, write_value
 from companyos.observe import Observation, observe
-from companyos.terminal import plain_table, show_tool, show_verdict, tool_table
+from companyos.terminal import grid, show_tool, show_tools, show_verdict
 from companyos.told import Told
 
 COMMANDS = {
@@ -44,9 +44,9 @@ class Game:
     def play(self) -> None:
         """Reads lines and carries them out, until the episode or the input is over."""
         self.console.print("Type help for the tools, quit to stop.", style="dim")
-        self._show(observed(self.env, 0))
+        self._show(self.env.fork().reset())
         if self.env.turns:
-            self._show(observed(self.env, len(self.env.turns)))
+            self._show(self._last())
         for line in self._lines():
             if line.strip() == "quit":
                 break
@@ -55,6 +55,14 @@ class Game:
                 show_verdict(self.env, self.console)
                 break
         self._say_goodbye()
+
+    def keep(self) -> None:
+        """Writes the transcript so far, if there is a file for it."""
+        if self.save is not None:
+            # Written beside and moved into place, so that an interruption leaves the last whole transcript.
+            beside = self.save.with_name(self.save.name + ".part")
+            beside.write_text(self.env.transcript().to_jsonl(), encoding="utf-8")
+            os.replace(beside, self.save)
 
     def _do(self, line: str) -> None:
         command, _, rest = line.partition(" ")
@@ -78,6 +86,11 @@ class Game:
         self.keep()
         self._show(obs)
 
+    def _last(self) -> Observation:
+        env, turn = self.env, self.env.turns[-1]
+        case, now = env.setting.case, env.world.now
+        return observe(case.brief, now, env.step_count, env.max_steps, turn.reply, turn.reward, env.done, None)
+
     def _show(self, obs: Observation) -> None:
         head, _, body = obs.text.partition("\n")
         style = "bold" if obs.code == OK else "yellow"
@@ -92,16 +105,10 @@ class Game:
         elif name:
             self.console.print(f"there is no tool {name!r}; help lists them", style="yellow", markup=False)
         else:
-            self.console.print(tool_table())
-            self.console.print(plain_table(COMMANDS.items()))
+            show_tools(self.console)
+            self.console.print("here, at no cost", style="bold")
+            self.console.print(grid((f"  {name}", meaning) for name, meaning in COMMANDS.items()))
             self.console.print(SYNTAX, style="dim", markup=False)
-
-    def keep(self) -> None:
-        if self.save is not None:
-            # Written beside and moved into place, so that an interruption leaves the last whole transcript.
-            beside = self.save.with_name(self.save.name + ".part")
-            beside.write_text(self.env.transcript().to_jsonl(), encoding="utf-8")
-            os.replace(beside, self.save)
 
     def _say_goodbye(self) -> None:
         if self.save is not None:
@@ -115,17 +122,22 @@ class Game:
         self.console.print(again, markup=False, soft_wrap=True)
 
     def _lines(self) -> Iterator[str]:
-        if sys.stdin.isatty() and sys.stdout.isatty():
-            yield from self._typed()
+        """What the person types, or what stands in a script; an interruption ends it like its end."""
+        try:
+            if sys.stdin.isatty() and sys.stdout.isatty():
+                yield from self._typed()
+            else:
+                for line in sys.stdin:
+                    self.console.print(f"> {line.rstrip()}", markup=False, soft_wrap=True)
+                    yield line
+        except (EOFError, KeyboardInterrupt):
             return
-        for line in sys.stdin:
-            self.console.print(f"> {line.rstrip()}", markup=False, soft_wrap=True)
-            yield line
 
     def _typed(self) -> Iterator[str]:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.completion import CompleteEvent, Completer, Completion
         from prompt_toolkit.document import Document
+        from prompt_toolkit.history import InMemoryHistory
 
         told = self.told
 
@@ -134,20 +146,10 @@ class Game:
                 for begun, whole in completions(document.text_before_cursor, told):
                     yield Completion(whole, start_position=-len(begun))
 
-        session: PromptSession[str] = PromptSession("> ", completer=FromTold(), complete_while_typing=False)
+        history = InMemoryHistory([write_line(turn.call) for turn in self.env.turns])
+        session: PromptSession[str] = PromptSession("> ", completer=FromTold(), complete_while_typing=False, history=history)
         while True:
-            try:
-                yield session.prompt()
-            except (EOFError, KeyboardInterrupt):
-                return
-
-
-def observed(env: CompanyEnv, step: int) -> Observation:
-    """What was seen after a step of an episode; step 0 is its beginning."""
-    if step == 0:
-        return env.fork().reset()
-    turn, case = env.turns[step - 1], env.setting.case
-    return observe(case.brief, env.world.now, step, env.max_steps, turn.reply, turn.reward, env.done, None)
+            yield session.prompt()
 
 
 def completions(text: str, told: Told) -> Iterator[tuple[str, str]]:
@@ -163,10 +165,10 @@ def completions(text: str, told: Told) -> Iterator[tuple[str, str]]:
         return
     tool, argument, begun = slot
     table = Candidates(told)
-    if argument == "evidence":
+    if is_evidence(tool.hints[argument]):
         begun = begun.rpartition(",")[2]
         options = [f"{record}:{field}={write_value(value)}" for (record, field), value in told.facts.items()]
-    elif argument == "data":
+    elif argument == form_of(tool):
         options = [f"{field}={write_value(value)}" for form in table.forms() for field, value in form.items()]
     elif PROSE in getattr(tool.hints[argument], "__metadata__", ()):
         options = []

@@ -73,10 +73,9 @@ def usage(tool: Tool) -> str:
 
 def how_to_write(hint: Any) -> str:
     """How a line writes an argument that is more than a word."""
-    plain = plain_hint(hint)
-    if _is_citations(plain):
+    if is_evidence(hint):
         return "T-1:status=open,E-2:owner=@x.y or a JSON list of {record, field, value}"
-    return "name=value for each field, or a JSON object" if get_origin(plain) is dict else ""
+    return "name=value for each field, or a JSON object" if get_origin(_plain_hint(hint)) is dict else ""
 
 
 def find_tool(name: str) -> Tool | None:
@@ -124,14 +123,14 @@ def _read_call(text: str) -> Call:
     fields: dict[str, Any] = {}
     for key, raw in _words(rest[0] if rest else ""):
         name = _argument(tool, key, params)
+        if name in params or key in fields:
+            raise _Slip(f"{key or name} is given twice")
         if key is not None and key != name:
             fields[key] = _scalar(raw)
-        elif name in params:
-            raise _Slip(f"{name} is given twice")
         else:
             params[name] = _value(name, tool.hints[name], raw)
-    if fields and params.setdefault(_form(tool), fields) is not fields:
-        raise _Slip(f"{_form(tool)} is given twice, as JSON and by its fields")
+    if fields and params.setdefault(form_of(tool), fields) is not fields:
+        raise _Slip(f"{form_of(tool)} is given twice")
     missing = [name for name in tool.required if name not in params]
     if missing:
         raise _Slip(f"{', '.join(missing)} missing: {usage(tool)}")
@@ -173,20 +172,20 @@ def _argument(tool: Tool, key: str | None, given: dict[str, Any]) -> str:
             if name not in given:
                 return name
         raise _Slip(f"too many arguments: {usage(tool)}; put a text of several words in quotes")
-    if not _form(tool):
+    if not form_of(tool):
         raise _Slip(f"there is no argument {key!r}: {usage(tool)}; put a text with = in quotes")
-    return _form(tool)
+    return form_of(tool)
 
 
 def _value(name: str, hint: Any, raw: str) -> Any:
-    plain = plain_hint(hint)
+    plain = _plain_hint(hint)
     if raw[:1] in ("'", '"'):
         return _unquoted(raw)
     if raw[:1] in ("{", "["):
         return _json(raw, Any)
-    if raw == "null" and plain is not hint and type(None) in get_args(hint):
+    if raw == "null" and type(None) in get_args(hint):
         return None
-    if _is_citations(plain):
+    if is_evidence(hint):
         return _citations(raw)
     if plain is str or get_origin(plain) is Literal:
         return raw
@@ -237,11 +236,11 @@ def _write_params(tool: Tool, params: dict[str, Any]) -> Iterator[str]:
             in_order = False
             continue
         value = params[name]
-        if name == _form(tool) and isinstance(value, dict) and value:
+        if name == form_of(tool) and isinstance(value, dict) and value:
             yield from (f"{key}={write_value(item)}" for key, item in value.items())
             in_order = False
         else:
-            text = _write_citations(value) if value and _is_citations(plain_hint(hint)) else write_value(value)
+            text = _write_citations(value) if value and is_evidence(hint) else write_value(value)
             yield text if in_order else f"{name}={text}"
 
 
@@ -259,20 +258,22 @@ def _ordered(params: dict[str, Any]) -> bytes:
 # -- what an argument is -----------------------------------------------------------------------------------------------
 
 
-def plain_hint(hint: Any) -> Any:
+def _plain_hint(hint: Any) -> Any:
     """The type of an argument without its marks and without the None that means left out."""
     if get_origin(hint) in (Union, types.UnionType):
         hint = next(part for part in get_args(hint) if part is not type(None))
     return getattr(hint, "__origin__", hint) if hasattr(hint, "__metadata__") else hint
 
 
-def _is_citations(plain: Any) -> bool:
+def is_evidence(hint: Any) -> bool:
+    """Whether an argument is a list of facts."""
+    plain = _plain_hint(hint)
     return get_origin(plain) is list and get_args(plain) == (Citation,)
 
 
-def _form(tool: Tool) -> str:
+def form_of(tool: Tool) -> str:
     """The argument whose fields a line may name one by one."""
-    return next((name for name, hint in tool.hints.items() if get_origin(plain_hint(hint)) is dict), "")
+    return next((name for name, hint in tool.hints.items() if get_origin(_plain_hint(hint)) is dict), "")
 
 
 def _slot(tool: Tool, words: list[tuple[str | None, str]]) -> tuple[str, str]:

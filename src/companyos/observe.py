@@ -9,7 +9,7 @@ from companyos.calls import OK, Reply
 from companyos.world import clock_text
 
 
-class Observation(msgspec.Struct, frozen=True):
+class Observation(msgspec.Struct, frozen=True, gc=False):
     """What the agent sees after a step. `reward` and `done` ride beside it for the trainer; `text` shows neither."""
 
     task: str
@@ -81,12 +81,12 @@ def compact(data: Any) -> str:
 
 
 def _line(shown: dict[str, Any]) -> str:
-    return "; ".join([value if key == "id" else f"{key}={_value(value)}" for key, value in shown.items()])
+    return "; ".join(
+        [value if key == "id" else f"{key}={value if type(value) is str else _value(value)}" for key, value in shown.items()]
+    )
 
 
 def _value(value: Any) -> str:
-    if type(value) is str:
-        return value
     if value is None:
         return "-"
     if isinstance(value, dict):

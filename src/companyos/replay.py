@@ -14,8 +14,8 @@ def replay(transcript: Transcript | str) -> CompanyEnv:
     for number, turn in enumerate(recorded.turns, 2):
         if env.done:
             raise ReplayDiffers(f"line {number}: a turn after the episode was over")
-        env.step(turn.call if turn.action is None else turn.action)
-    lines = zip(recorded.to_jsonl().splitlines(), env.transcript().to_jsonl().splitlines(), strict=True)
+        env.step(turn.action[0] if turn.action else turn.call)
+    lines = zip(recorded.to_jsonl().split("\n"), env.transcript().to_jsonl().split("\n"), strict=True)
     for number, (was, is_now) in enumerate(lines, 1):
         if was != is_now:
             raise ReplayDiffers(f"line {number}: {_difference(was, is_now)}")

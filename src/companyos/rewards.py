@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from companyos.errors import BadChoice
+from companyos.families.goals import Damage
 
 SUCCESS = 15.0
 FAILURE = -5.0
@@ -27,53 +28,72 @@ def most_penalty() -> float:
     return STEP * STEPS_CHARGED + sum(first / (1 - factor) for first, factor in (FAILED_CALL, REJECTION, UNKNOWN_TOOL))
 
 
-class Happened(msgspec.Struct, frozen=True):
-    """What a turn brought, as far as rewards look at it. Counts are of the episode before this turn."""
+class Offences(msgspec.Struct, frozen=True, gc=False):
+    """How often the agent has been charged so far, by kind."""
+
+    failed: int = 0
+    unknown: int = 0
+    rejected: int = 0
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """How an ended episode is judged: every goal over the end state, and what was damaged."""
+
+    success: bool
+    goals: dict[str, bool]
+    damage: tuple[Damage, ...]
+
+
+class Happened(msgspec.Struct, frozen=True, gc=False):
+    """What a turn brought, as far as rewards look at it."""
 
     fault: bool  # the company's doing: nothing is charged
     failed: bool
     unknown: bool
     rejections: int
-    failed_before: int
-    unknown_before: int
-    rejections_before: int
+    before: Offences  # those of the episode before this turn
     potential_before: float
     potential: float
     whole_potential: float  # of all milestones of this task
     max_steps: int
     step: int
-    done: bool
-    success: bool
-    damaged: bool
+    verdict: Verdict | None  # None while the episode goes on
     par: Callable[[], int]
+
+    @property
+    def success(self) -> bool:
+        return self.verdict is not None and self.verdict.success
 
 
 def seed(turn: Happened) -> dict[str, float]:
     """The original's numbers, made safe."""
     parts: dict[str, float] = {}
-    standing = turn.whole_potential if turn.success else turn.potential
+    verdict, standing = turn.verdict, turn.potential
+    if verdict is not None and verdict.success:
+        standing = turn.whole_potential
     if standing != turn.potential_before:
         parts["milestones"] = standing - turn.potential_before
     if not turn.fault:
         parts["step"] = -STEP * min(1.0, STEPS_CHARGED / turn.max_steps)
     if turn.failed:
-        parts["failed_call"] = -_shrinking(FAILED_CALL, turn.failed_before)
+        parts["failed_call"] = -_shrinking(FAILED_CALL, turn.before.failed)
     if turn.unknown:
-        parts["unknown_tool"] = -_shrinking(UNKNOWN_TOOL, turn.unknown_before)
+        parts["unknown_tool"] = -_shrinking(UNKNOWN_TOOL, turn.before.unknown)
     for extra in range(turn.rejections):
-        parts["rejection"] = parts.get("rejection", 0.0) - _shrinking(REJECTION, turn.rejections_before + extra)
-    if turn.done:
-        parts["end"] = SUCCESS if turn.success else FAILURE
+        parts["rejection"] = parts.get("rejection", 0.0) - _shrinking(REJECTION, turn.before.rejected + extra)
+    if verdict is not None:
+        parts["end"] = SUCCESS if verdict.success else FAILURE
     return parts
 
 
 def score(turn: Happened) -> dict[str, float]:
     """Nothing until the end, then one number in [0, 1]: sum, last and episode score are the same."""
-    if not turn.done:
+    verdict = turn.verdict
+    if verdict is None:
         return {}
-    if turn.success:
+    if verdict.success:
         return {"success": 0.9, "efficiency": 0.1 * min(1.0, turn.par() / turn.step)}
-    if turn.damaged:
+    if verdict.damage:
         return {}
     return {"progress": 0.4 * turn.potential / turn.whole_potential}
 

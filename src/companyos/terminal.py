@@ -3,26 +3,26 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 
 from rich.console import Console
 from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from companyos import agents
-from companyos.agents.candidates import Candidates
 from companyos.apps import TOOLBOX, Tool
-from companyos.apps.tool import PROSE
-from companyos.calls import Call
 from companyos.env import CompanyEnv, par
-from companyos.lines import find_tool, how_to_write, parse_line, unfinished, usage, write_line, write_value
-from companyos.observe import Observation, observe
+from companyos.lines import how_to_write, usage, write_line
+from companyos.observe import Observation
+from companyos.proofs import Checked, spread
 from companyos.task import TaskId
-from companyos.told import Told
+from companyos.twins import Twin
 
 _HARM = "Written, though nothing called for it."
+_FAULTS = 20  # listed in full
 _REPLY_LINES = 6  # of a reply, in what scrolls by
 
 
@@ -32,15 +32,23 @@ def screen() -> Console:
     return Console(width=wide, highlight=False)
 
 
-# -- watching ----------------------------------------------------------------------------------------------------------
+def grid(rows: Iterable[tuple[str | Text, ...]]) -> Table:
+    """Rows in columns, without lines around them."""
+    table = Table.grid(padding=(0, 2))
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    return table
+
+
+# -- episodes ----------------------------------------------------------------------------------------------------------
 
 
 def watch(env: CompanyEnv, name: str, seed: int, console: Console, delay: float = 0.0, replies: bool = True) -> None:
     """Lets an agent work an episode and shows each turn as it happens."""
     agent = agents.make(name, seed)
     obs = env.reset()
-    title = f"{name} works {env.task_id}"
-    console.print(Panel(Text(obs.task), title=Text(title), subtitle=Text(f"{obs.now}, {obs.max_steps} steps at most")))
+    title, below = f"{name} works {env.task_id}", f"{obs.now}, {obs.max_steps} steps at most"
+    console.print(Panel(Text(obs.task), title=Text(title), subtitle=Text(below), width=min(console.width, 110)))
     while not obs.done:
         obs = env.step(agent.act(obs))
         show_turn(env, obs, console, replies)
@@ -72,17 +80,18 @@ def show_verdict(env: CompanyEnv, console: Console) -> None:
     verdict, ending = env.verdict, env.setting.ending
     assert verdict is not None
     meanings = {type(goal).__name__: (type(goal).__doc__ or "").partition("\n")[0] for goal in ending.goals}
-    table = Table.grid(padding=(0, 2))
-    for name, reached in verdict.goals.items():
-        mark = Text("reached", "green") if reached else Text("missed", "red")
-        table.add_row(mark, Text(name), Text(meanings.get(name.partition(":")[0], ""), "dim"))
-    for harm in verdict.damage:
-        table.add_row(Text("damage", "red"), Text(f"{harm.record} {harm.field}"), Text(_HARM, "dim"))
-    console.print(Text("Success." if verdict.success else "Failure.", "bold green" if verdict.success else "bold red"))
-    console.print(table)
+    rows: list[tuple[str | Text, ...]] = [
+        (Text("reached", "green") if reached else Text("missed", "red"), name, Text(meanings[name.partition(":")[0]], "dim"))
+        for name, reached in verdict.goals.items()
+    ]
+    rows += [(Text("damage", "red"), f"{harm.record} {harm.field}", Text(_HARM, "dim")) for harm in verdict.damage]
+    console.print()
+    console.print(Text("Success.", "bold green") if verdict.success else Text("Failure.", "bold red"))
+    console.print(grid(rows))
+    harm = f"{len(verdict.damage) or 'no'} damage"
+    steps = f"{env.step_count} steps (par {par(TaskId.parse(env.task_id))})"
     total = sum(turn.reward for turn in env.turns)
-    steps = f"{env.step_count} steps, par {par(TaskId.parse(env.task_id))}"
-    console.print(f"Right was {ending.name}. Damage: {len(verdict.damage) or 'none'}. {steps}. Return {total:+.2f}.")
+    console.print(f"The right ending was {ending.name}; {harm}; {steps}; return {total:+.2f}.")
 
 
 # -- tools -------------------------------------------------------------------------------------------------------------
@@ -90,23 +99,84 @@ def show_verdict(env: CompanyEnv, console: Console) -> None:
 
 def tool_table() -> Table:
     """Every tool with its arguments and what it does."""
-    table = Table.grid(padding=(0, 2))
-    for tool in TOOLBOX:
-        name, _, arguments = usage(tool).partition(" ")
-        line = Text(name, "cyan").append(f" {arguments}", "default")
-        table.add_row(line, Text(tool.description.partition("\n")[0]))
-    return table
+    return grid(
+        (Text(tool.method, "cyan").append(usage(tool).removeprefix(tool.method), "default"), tool.description.split("\n")[0])
+        for tool in TOOLBOX
+    )
+
+
+def show_tools(console: Console) -> None:
+    """Every tool on one line, by app."""
+    for app in TOOLBOX.apps:
+        console.print(app, style="bold")
+        for tool in TOOLBOX:
+            if tool.app == app:
+                line = Text("  ").append(usage(tool), "cyan").append(f"  {tool.description}".split("\n")[0], "dim")
+                console.print(line, no_wrap=True, overflow="ellipsis")
 
 
 def show_tool(tool: Tool, console: Console) -> None:
     """One tool in full: its arguments, their choices, and when it is refused."""
     console.print(Text(usage(tool), "bold cyan"))
     console.print(Text(tool.description))
-    table = Table.grid(padding=(0, 2))
-    for name, schema in tool.schema["function"]["parameters"]["properties"].items():
-        offers = [schema, *schema.get("anyOf", ())]
-        said = [part["description"] for part in offers if "description" in part]
-        said += ["one of " + ", ".join(map(str, part["enum"])) for part in offers if "enum" in part]
-        said += [f"written {how_to_write(tool.hints[name])}"] if how_to_write(tool.hints[name]) else []
-        table.add_row(Text(f"  {name}"), Text("; ".join(said)))
-    console.print(table)
+    console.print(grid((f"  {name}", "; ".join(_meaning(tool, name))) for name in tool.hints))
+
+
+def _meaning(tool: Tool, name: str) -> Iterator[str]:
+    schema = tool.schema["function"]["parameters"]["properties"][name]
+    for part in (schema, *schema.get("anyOf", ())):
+        if "description" in part:
+            yield part["description"]
+        if "enum" in part:
+            yield "one of " + ", ".join(choice for choice in part["enum"] if choice is not None)
+    if how_to_write(tool.hints[name]):
+        yield f"written {how_to_write(tool.hints[name])}"
+
+
+# -- proofs ------------------------------------------------------------------------------------------------------------
+
+
+def with_bar(checked: Iterable[Checked], total: int) -> Iterator[Checked]:
+    """The same, with a bar that says how far it is and how long it will take, while a person looks."""
+    console = Console(stderr=True)
+    columns = ("proving", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield from bar.track(checked, total=total)
+
+
+def show_proofs(checked: list[Checked], with_twins: bool, console: Console) -> None:
+    """What could not be proved and why, how many were, and how long the expert takes."""
+    failed = [one.fault for one in checked if one.fault]
+    proved = [one for one in checked if not one.fault]
+    for fault in failed[:_FAULTS]:
+        console.print(fault, style="red", markup=False, soft_wrap=True)
+    if len(failed) > _FAULTS:
+        console.print(f"and {len(failed) - _FAULTS} more", style="red")
+    apart = f"; {sum(one.twins for one in proved)} twins with another ending told apart in time" if with_twins else ""
+    console.print(f"{len(proved)} of {len(checked)} proved{apart}")
+    if proved:
+        console.print(par_table("dose", proved, lambda one: TaskId.parse(one.task_id).doses))
+        console.print(par_table("ending", proved, lambda one: one.ending))
+
+
+def par_table(by: str, proved: list[Checked], group: Callable[[Checked], str]) -> Table:
+    """How many steps the expert takes, in each family and group."""
+    groups = defaultdict(list)
+    for one in proved:
+        groups[TaskId.parse(one.task_id).family, group(one)].append(one.par)
+    table = Table("family", by, title=f"Par by {by}", title_justify="left")
+    for name in ("tasks", "share", "median", "p90", "p99", "max", "mean"):
+        table.add_column(name, justify="right")
+    for (family, label), pars in groups.items():
+        s = spread(pars)
+        numbers = (s.count, f"{s.count / len(proved):.0%}", s.median, s.p90, s.p99, s.most, f"{s.mean:.1f}")
+        table.add_row(family, label, *map(str, numbers))
+    return table
+
+
+def twin_table(twins: Iterable[Twin]) -> Table:
+    table = Table("cause", "value", "relevance")
+    table.add_column("task id", overflow="fold")  # whole on a narrow screen too: ids are there to be copied
+    for twin in twins:
+        table.add_row(twin.cause, twin.value, twin.relevance, twin.task_id)
+    return table

@@ -8,7 +8,7 @@ import pytest
 from companyos import agents
 from companyos.apps import Ticket
 from companyos.calls import Call, Reply
-from companyos.env import CompanyEnv, goal_name, make, work
+from companyos.env import CompanyEnv, make, work
 from companyos.families import FAMILIES, Taste, family_of
 from companyos.families.family import Fact, cause_specs
 from companyos.twins import do
@@ -100,7 +100,7 @@ def test_each_goal_is_needed(name: str) -> None:
     for seed in seeds(40, 300):
         env = make(name, seed=seed, chaos=0.5)
         rest, last = _before_the_end(env)
-        goals = {goal_name(goal) for goal in env.setting.ending.goals}
+        goals = set(env.setting.ending.named_goals)
         wanted |= goals
         for goal, calls in _near_misses(rest, last).items():
             if goal in goals | {"damage"}:

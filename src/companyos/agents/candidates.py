@@ -80,8 +80,7 @@ class Candidates:
         for ticket in self.told.known(Ticket):
             of_ticket = {field: value for (record, field), value in self.told.facts.items() if record == ticket}
             known = shown | of_ticket | {"ticket_id": ticket}
-            # A form may call a thing otherwise than the record does: the vendor is the ticket's subject, the score a value.
-            known |= {"vendor": known.get("subject"), "score": known.get("value")}
+            known["score"] = known.get("value")  # the one field that a form calls otherwise than the record does
             found.append({field: known[field] for field in asked if known.get(field) is not None})
         return found
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from companyos.apps.people import Person, PersonId, away, post, stand_in
 from companyos.apps.tool import App, PageNumber, Prose, Ref, paged
 from companyos.errors import Refused
-from companyos.world import Minute, Record, World, row, stamp
+from companyos.world import Minute, Record, World, row, rows, stamp
 
 app = App("approvalflow")
 
@@ -59,7 +59,7 @@ TypeName = Annotated[str, Meta(description="a type from list_approval_types"), R
 @app.tool(minutes=2)
 def list_approval_types(world: World) -> dict[str, Any]:
     """List the kinds of request, what each form requires or also takes, and who decides it."""
-    return {"rows": [row(kind, ("title", "required", "optional", "decided_by")) for kind in world.all(ApprovalType)]}
+    return {"rows": rows(list(world.all(ApprovalType)), ("title", "required", "optional", "decided_by"))}
 
 
 @app.tool(minutes=4, writes=True)

@@ -124,17 +124,17 @@ def _wrong_authority(desk: Desk, request: dict[str, Any], ticket: dict[str, Any]
             break
     else:
         return "beyond_authority", f"Nobody in ApprovalFlow may sign for {ticket['amount']}."
-    signers = [(yield from _who_signs(principal["id"]))]
+    signers = [(yield from _who_signs(principal))]
     if request["escalated"]:
-        manager = (yield Call("datahub", "get_person", {"person_id": principal["id"]})).data["manager"]
+        manager_id = (yield Call("datahub", "get_person", {"person_id": principal["id"]})).data["manager"]
+        manager = (yield Call("datahub", "get_person", {"person_id": manager_id})).data
         signers.append((yield from _who_signs(manager)))
     if desk.me.id not in signers:
         return "not_mine", "Not mine to sign: policy names the lowest office that may, or who stands in while it is away."
     return None
 
 
-def _who_signs(person_id: str) -> Generator[Call, Reply, str]:
-    person = (yield Call("datahub", "get_person", {"person_id": person_id})).data
+def _who_signs(person: dict[str, Any]) -> Generator[Call, Reply, str]:
     while person["presence"] != "in" and person["delegate"]:
         person = (yield Call("datahub", "get_person", {"person_id": person["delegate"]})).data
     return str(person["id"])

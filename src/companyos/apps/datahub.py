@@ -6,9 +6,9 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from companyos.apps.people import Person, PersonId, away, holder, post
-from companyos.apps.tool import App, PageNumber, Ref, matches, paged
+from companyos.apps.tool import App, PageNumber, Ref, page_of, paged
 from companyos.errors import Refused
-from companyos.world import DAY, Minute, Record, World, on, row, stamp, view
+from companyos.world import DAY, Minute, Record, World, on, row, rows, stamp, view
 
 app = App("datahub")
 
@@ -42,6 +42,7 @@ class Entry(Record, frozen=True):
     """A business partner, asset or contract in the register."""
 
     pattern = r"E-\d+"
+    searched = ("name", "reference")
     spread = "details"
 
     kind: str
@@ -55,6 +56,7 @@ class Policy(Record, frozen=True):
     """A rule of the company, in force or superseded."""
 
     pattern = r"P-\d+"
+    searched = ("title", "text")
     spread = "terms"
 
     title: str
@@ -73,8 +75,8 @@ Query = Annotated[str, Meta(max_length=80, description="words or numbers that mu
 @app.tool(minutes=2)
 def list_metrics(world: World, prefix: Annotated[str, Meta(max_length=40)] = "", page: PageNumber = 1) -> dict[str, Any]:
     """List metrics by name, ten a page, optionally those whose name begins with `prefix`."""
-    found = sorted((metric for metric in world.all(Metric) if metric.id.startswith(prefix)), key=lambda m: m.id)
-    return paged(found, page, ("title",))
+    names = sorted([metric.id for metric in world.all(Metric) if metric.id.startswith(prefix)])
+    return page_of(names, page, lambda shown: rows([world.get(Metric, name) for name in shown], ("title",)))
 
 
 @app.tool(minutes=2)
@@ -82,7 +84,7 @@ def query_metric(world: World, metric_name: MetricName) -> dict[str, Any]:
     """Read a metric's value on file, when it was measured, and whether a refresh is under way."""
     metric = world.find(Metric, metric_name)
     # The warehouse keeps a query log: which measurement was last read, and by whom.
-    world.tally(read_mark(world.actor, metric.id), metric.measured_at)
+    world.mark(read_mark(world.actor, metric.id), metric.measured_at)
     return _reading(world, metric)
 
 
@@ -95,7 +97,7 @@ def describe_metric(world: World, metric_name: MetricName) -> dict[str, Any]:
 
 @app.tool(minutes=3, writes=True)
 def refresh_data(world: World, metric_name: MetricName) -> dict[str, Any]:
-    """Have a metric measured anew. It may take a while; a message tells you when it is done or has failed.
+    """Have a metric measured anew: at once, or it takes a while and a message tells you when it is done or has failed.
     Refused while a refresh is under way.
     """
     metric = world.find(Metric, metric_name)
@@ -145,17 +147,13 @@ def get_person(world: World, person_id: PersonId) -> dict[str, Any]:
 @app.tool(minutes=2)
 def search_people(world: World, query: Query, page: PageNumber = 1) -> dict[str, Any]:
     """Search the directory by name, handle, role or department, ten a page."""
-    words = query.lower().split()
-    found = [p for p in world.all(Person) if matches(words, p.id, p.name, p.role, p.department)]
-    return paged(found, page, ("name", "role", "department"))
+    return paged(world.search(Person, query.lower().split()), page, ("name", "role", "department"))
 
 
 @app.tool(minutes=2)
 def search_register(world: World, query: Query, page: PageNumber = 1) -> dict[str, Any]:
     """Search the register by id, name or reference, ten a page."""
-    words = query.lower().split()
-    found = [entry for entry in world.all(Entry) if matches(words, entry.id, entry.name, entry.reference)]
-    return paged(found, page, ("kind", "name", "reference", "status"))
+    return paged(world.search(Entry, query.lower().split()), page, ("kind", "name", "reference", "status"))
 
 
 @app.tool(minutes=2)
@@ -167,9 +165,7 @@ def get_entry(world: World, entry_id: EntryId) -> Entry:
 @app.tool(minutes=2)
 def search_policies(world: World, query: Query = "", page: PageNumber = 1) -> dict[str, Any]:
     """Search policies by words in title or text, ten a page; without words, list them all."""
-    words = query.lower().split()
-    found = [policy for policy in world.all(Policy) if matches(words, policy.id, policy.title, policy.text)]
-    return paged(found, page, ("title", "status"))
+    return paged(world.search(Policy, query.lower().split()), page, ("title", "status"))
 
 
 @app.tool(minutes=3)

@@ -2,31 +2,31 @@
 
 from typing import Any
 
-from msgspec import to_builtins
-
 from companyos.apps.approvalflow import Approval
 from companyos.apps.datahub import Metric, age_days, presence
 from companyos.apps.people import Person
 from companyos.apps.ticketdesk import Citation, same
-from companyos.world import Record, World, view
+from companyos.world import Record, World, shown_fields, shown_value
+
+MISSING = object()  # equals nothing that can be said
 
 
-def facts(world: World, record: Record) -> dict[str, Any]:
-    """Every field of a record as actors see it now, the empty and the computed ones included."""
-    shown = {name: getattr(record, name) for name in record.__struct_fields__} | view(record)
-    if isinstance(record, Metric):
-        shown["age_days"] = age_days(record, world.now)
-    elif isinstance(record, Person):
-        shown.update(presence(world, record))
-    elif isinstance(record, Approval):
-        shown.update(record.data)
-    return shown
+def fact(world: World, record: Record, field: str) -> Any:
+    """A field of a record as actors see it now, the empty and the computed ones included; `MISSING` if it has none."""
+    if field in shown_fields(type(record)):
+        return shown_value(record, field)
+    if record.spread and field in (spread := getattr(record, record.spread)):
+        return spread[field]
+    if isinstance(record, Metric) and field == "age_days":
+        return age_days(record, world.now)
+    if isinstance(record, Person):
+        return presence(world, record).get(field, MISSING)
+    if isinstance(record, Approval):
+        return record.data.get(field, MISSING)
+    return MISSING
 
 
 def true_now(world: World, citation: Citation) -> bool:
     """Whether a citation says what its record shows now."""
     record = world.lookup(citation.record)
-    if record is None:
-        return False
-    shown = facts(world, record)
-    return citation.field in shown and same(to_builtins(shown[citation.field]), citation.value)
+    return record is not None and same(fact(world, record, citation.field), citation.value)

@@ -16,6 +16,7 @@ class Person(Record, frozen=True):
     """Somebody of the company, as the directory shows them."""
 
     pattern = r"@[a-z]+\.[a-z]+"
+    searched = ("name", "role", "department")
 
     name: str
     role: str
@@ -93,6 +94,7 @@ def post(world: World, to: str, sender: str, topic: str, about: str | None, text
     """Puts a message in an inbox. A colleague will see to it in their working hours, at their own pace."""
     number = world.tally("message", world.counter("message") + 1)
     message = world.put(Message(f"M-{number}", to, sender, world.now, topic, about, text))
+    world.tally(f"inbox:{to}", world.counter(f"inbox:{to}") + 1)
     if to not in world.seats:
         world.schedule(answer_minute(world, to, sender), "see_to", message.id)
     return message
@@ -110,10 +112,11 @@ def inbox(world: World, person_id: str) -> list[Message]:
     return [message for message in world.all(Message) if message.to == person_id]
 
 
-def unseen(world: World, person_id: str) -> list[Message]:
-    return inbox(world, person_id)[world.counter(f"seen:{person_id}") :]
+def unseen(world: World, person_id: str) -> int:
+    """How many messages have come since this person last looked."""
+    return world.counter(f"inbox:{person_id}") - world.counter(f"seen:{person_id}")
 
 
 def mark_seen(world: World) -> None:
     """The acting person has now looked at their inbox."""
-    world.tally(f"seen:{world.actor}", len(inbox(world, world.actor)))
+    world.tally(f"seen:{world.actor}", world.counter(f"inbox:{world.actor}"))

@@ -1,5 +1,6 @@
 """TicketDesk: the work that people asked for, and how it ended."""
 
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -9,9 +10,9 @@ from msgspec.structs import replace
 from companyos.apps.approvalflow import Approval
 from companyos.apps.datahub import Entry
 from companyos.apps.people import Person, PersonId, inbox, mark_seen, post, unseen
-from companyos.apps.tool import App, PageNumber, Prose, Ref, matches, page_of, paged
+from companyos.apps.tool import App, PageNumber, Prose, Ref, page_of, paged
 from companyos.errors import Refused
-from companyos.world import HOUR, Change, Minute, Record, World, row, stamp
+from companyos.world import HOUR, Change, Minute, Record, World, rows, stamp
 
 app = App("ticketdesk")
 
@@ -44,6 +45,7 @@ class Ticket(Record, frozen=True):
     """A piece of work that somebody asked for."""
 
     pattern = r"T-\d+"
+    searched = ("title", "subject", "reference")
 
     title: str
     kind: str
@@ -59,10 +61,10 @@ class Ticket(Record, frozen=True):
     opened: Minute
     blocked_by: str | None
     verified: str | None  # the register entry that the subject was matched to
-    approval: str | None = None
-    duplicate_of: str | None = None
-    escalated_to: str | None = None
-    waiting_on: str | None = None
+    approval: str | None
+    duplicate_of: str | None
+    escalated_to: str | None
+    waiting_on: str | None
     resolution: Resolution | None = None
     reason: Reason | None = None
     evidence: tuple[Citation, ...] = ()
@@ -125,11 +127,7 @@ def search_tickets(
     page: PageNumber = 1,
 ) -> dict[str, Any]:
     """Search tickets by words in id, title, subject or reference, newest first, ten a page."""
-    words = query.lower().split()
-    found = [
-        ticket for ticket in world.all(Ticket) if matches(words, ticket.id, ticket.title, ticket.subject, ticket.reference)
-    ]
-    return paged(_newest_first(found), page, LINE)
+    return paged(_newest_first(world.search(Ticket, query.lower().split())), page, LINE)
 
 
 @app.tool(minutes=2)
@@ -142,16 +140,15 @@ def get_ticket(world: World, ticket_id: TicketId) -> Ticket:
 def get_history(world: World, ticket_id: TicketId, page: PageNumber = 1) -> dict[str, Any]:
     """Read a ticket's comments and changes, newest first, ten a page."""
     world.find(Ticket, ticket_id)
-    events = [
-        row(comment, ("at", "author", "to", "text")) for comment in world.all(Comment) if comment.ticket_id == ticket_id
-    ]
+    comments = [comment for comment in world.all(Comment) if comment.ticket_id == ticket_id]
+    events = rows(comments, ("at", "author", "to", "text"))
     events += [
         _line(change, field, before, after, author=change.actor)
         for change in world.journal
         if change.after.id == ticket_id
         for field, (before, after) in change.fields().items()
     ]
-    return page_of(sorted(events, key=lambda event: event["at"], reverse=True), page, dict)
+    return page_of(sorted(events, key=lambda event: event["at"], reverse=True), page, list)
 
 
 @app.tool(minutes=2, writes=True)
@@ -214,7 +211,7 @@ def my_changes(world: World, page: PageNumber = 1) -> dict[str, Any]:
         if change.actor == world.actor and not change.after.hidden
         for field, (before, after) in change.fields().items()
     ]
-    return page_of(lines, page, dict)
+    return page_of(lines, page, list)
 
 
 @app.tool(minutes=1)
@@ -225,17 +222,19 @@ def read_inbox(world: World, page: PageNumber = 1) -> dict[str, Any]:
 
 
 @app.tool(minutes=0, steady=True)
-def wait(world: World, hours: Annotated[int, Meta(ge=1, le=72, description="how long at most")] = 8) -> dict[str, Any]:
+def wait(
+    world: World, hours: Annotated[int, Meta(ge=1, le=72, description="how long at most; 8 unless said")] = 8
+) -> dict[str, Any]:
     """Let time pass until something is in your inbox that you have not seen, or the hours are over. Shows it."""
     me = world.actor
-    world.advance(hours * HOUR, until=lambda: bool(unseen(world, me)))
-    arrived = [row(message, LETTER) for message in unseen(world, me)]
+    world.advance(hours * HOUR, until=lambda: unseen(world, me) > 0)
+    news = unseen(world, me)
     mark_seen(world)
-    return {"arrived": arrived}
+    return {"arrived": rows(inbox(world, me)[-news:], LETTER) if news else []}
 
 
 def _newest_first(tickets: list[Ticket]) -> list[Ticket]:
-    return sorted(tickets, key=lambda ticket: (-ticket.opened, ticket.id))
+    return sorted(tickets, key=attrgetter("opened"), reverse=True)
 
 
 def _line(change: Change, field: str, before: Any, after: Any, **more: str) -> dict[str, Any]:
@@ -244,6 +243,8 @@ def _line(change: Change, field: str, before: Any, after: Any, **more: str) -> d
 
 def same(shown: Any, said: Scalar) -> bool:
     """Equal as written: a number may come as text, nothing as an empty string."""
+    if shown is said or shown == said:
+        return type(shown) is type(said) or str(shown) == str(said)
     return ("" if shown is None else str(shown)) == ("" if said is None else str(said).strip())
 
 

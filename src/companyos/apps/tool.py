@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from companyos.calls import BAD_ARGUMENTS, OK, UNKNOWN_TOOL, Call, Reply
 from companyos.errors import Refused
-from companyos.world import Record, World, row, view
+from companyos.world import Record, World, rows, view
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -56,7 +56,7 @@ class Tool:
         self.required = [field[0] for field in fields if len(field) == 2]
         self.arguments = msgspec.defstruct(self.method, fields, forbid_unknown_fields=True, frozen=True)
         # The record that the call is about, if it names one: faults are keyed by it.
-        self.target = next((name for name, hint in self.hints.items() if reference(hint)), None)
+        self.target = next((name for name, hint in self.hints.items() if reference(hint)), "")
 
     @cached_property
     def schema(self) -> dict[str, Any]:
@@ -124,6 +124,10 @@ class Toolbox:
         tool = self.tools.get((call.app, call.method))
         if tool is None:
             return Reply(False, UNKNOWN_TOOL, None, self._no_such_tool(call))
+        return self.use(world, actor, tool, call)
+
+    def use(self, world: World, actor: str, tool: Tool, call: Call) -> Reply:
+        """The same, for a tool that was already found."""
         try:
             arguments = msgspec.convert(call.params, tool.arguments)
         except msgspec.ValidationError as error:
@@ -142,21 +146,16 @@ class Toolbox:
         return f"{call.app} has no method {call.method!r}; methods: {methods}"
 
 
-def page_of(items: Sequence[T], page: int, line: Callable[[T], dict[str, Any]]) -> dict[str, Any]:
+def page_of(items: Sequence[T], page: int, lines: Callable[[Sequence[T]], list[dict[str, Any]]]) -> dict[str, Any]:
     """One page of a list, a line an item, and how much there is."""
-    pages = max(1, -(-len(items) // PAGE_LENGTH))
+    total = len(items)
+    pages = max(1, -(-total // PAGE_LENGTH))
     if page > pages:
         raise Refused("no_such_page", f"the list has {pages} pages")
     shown = items[(page - 1) * PAGE_LENGTH : page * PAGE_LENGTH]
-    return {"page": page, "pages": pages, "total": len(items), "rows": [line(item) for item in shown]}
+    return {"page": page, "pages": pages, "total": total, "rows": lines(shown)}
 
 
 def paged(records: Sequence[Record], page: int, names: tuple[str, ...]) -> dict[str, Any]:
     """One page of records, each by its id and these fields."""
-    return page_of(records, page, lambda record: row(record, names))
-
-
-def matches(words: list[str], *texts: str | None) -> bool:
-    """Whether every word of a query stands somewhere in these texts."""
-    text = " ".join([text for text in texts if text]).lower()
-    return all(word in text for word in words)
+    return page_of(records, page, lambda shown: rows(shown, names))

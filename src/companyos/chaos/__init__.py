@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from companyos.chaos.faults import Flaky
-from companyos.chaos.injector import Fault, Injector, Level, ToolTraits
+from companyos.chaos.injector import Fault, Injector, Level
 from companyos.chaos.mess import (
     Absence,
     Blocked,
@@ -82,5 +82,5 @@ def _legend() -> str:
 
 
 __all__ = [
-    "DIALS", "INJECTORS", "Doses", "Fault", "Injector", "Level", "ToolTraits", "doses_of", "read_doses", "write_doses",
+    "DIALS", "INJECTORS", "Doses", "Fault", "Injector", "Level", "doses_of", "read_doses", "write_doses",
 ]  # fmt: skip

@@ -1,10 +1,13 @@
 """Faults: trouble in the calls themselves."""
 
+from companyos.apps import Tool
 from companyos.calls import NO_ANSWER, Call, Reply
-from companyos.chaos.injector import Fault, Injector, ToolTraits
+from companyos.chaos.injector import Fault, Injector
 from companyos.world import World
 
-_SILENCE = Reply(False, NO_ANSWER, None, "no answer within 30 s; whether it was carried out is not known")
+_SILENCE = Reply(
+    False, NO_ANSWER, None, "no answer within 30 s; if this was to write something, whether it was written is not known"
+)
 
 
 class Flaky(Injector):
@@ -15,15 +18,17 @@ class Flaky(Injector):
     longest_run = 2  # failures in a row at one target
     worst = 0.25  # share of calls that fail at dose 1
 
-    def intercept(self, world: World, call: Call, tool: ToolTraits, dose: float) -> Fault | None:
-        key = f"flaky/{call.tool}/{tool.target}"
+    def intercept(self, world: World, call: Call, tool: Tool, dose: float) -> Fault | None:
+        key = f"flaky/{tool.name}/{call.params.get(tool.target, '')}"
         # One counter holds both which attempt this is and how long the run of failures is that dose 1 would have seen.
         # The bound on runs goes by that, not by what this dose let through: so doses nest.
         attempt, run = divmod(world.counter(key), 4)
-        draw = world.streams.at(key, attempt)
-        luck = draw.random()
-        fails_at_worst = run < self.longest_run and luck < self.worst
-        world.tally(key, (attempt + 1) * 4 + (run + 1 if fails_at_worst else 0))
-        if not fails_at_worst or luck >= self.worst * dose:
+        luck = world.streams.luck(key, attempt)
+        if run >= self.longest_run or luck >= self.worst:
+            world.tally(key, (attempt + 1) * 4)
             return None
-        return Fault(tool.writes and draw.chance(0.5), _SILENCE)
+        world.tally(key, (attempt + 1) * 4 + run + 1)
+        if luck >= self.worst * dose:
+            return None
+        answer_lost = tool.writes and not tool.ends and int(luck * 2**40) % 2 == 0
+        return Fault(answer_lost, _SILENCE)

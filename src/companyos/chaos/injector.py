@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from companyos.apps import Tool
 from companyos.calls import Call, Reply
 from companyos.world import Draw, World
 
@@ -28,19 +29,9 @@ class Injector:
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
         """Brings the trouble into the start state, at a target that the family names."""
 
-    def intercept(self, world: World, call: Call, tool: "ToolTraits", dose: float) -> "Fault | None":
+    def intercept(self, world: World, call: Call, tool: Tool, dose: float) -> "Fault | None":
         """What goes wrong with a call, or None."""
         return None
-
-
-class ToolTraits:
-    """What an injector may know of the called tool."""
-
-    __slots__ = ("target", "writes")
-
-    def __init__(self, target: str, writes: bool) -> None:
-        self.target = target
-        self.writes = writes
 
 
 class Fault:

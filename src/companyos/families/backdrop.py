@@ -62,6 +62,8 @@ def furnish(streams: Streams, split: str, actor: str) -> Backdrop:
     _other_policies(company)
     _forms(world)
     world.seats = frozenset({company.offices[actor]})
+    world.tally("message", draw.between(1000, 9000))
+    world.tally("comment", draw.between(1000, 9000))
     _bulletins(company)
     world.tally("approval", draw.between(1200, 8000))
     return company
@@ -191,6 +193,10 @@ def _ticket(company: Backdrop, title: str, kind: str, desk: str, assignee: str, 
             opened=company.world.now - draw.between(1, 60) * DAY - draw.between(0, 400),
             blocked_by=None,
             verified=None,
+            approval=None,
+            duplicate_of=None,
+            escalated_to=None,
+            waiting_on=None,
         )
     )
 
@@ -317,4 +323,5 @@ def _bulletins(company: Backdrop) -> None:
             number = world.tally("message", world.counter("message") + 1)
             at = world.now - age - company.draw.between(0, 200)
             world.furnish(Message(f"M-{number}", me, company.offices["HR Lead"], at, "bulletin", None, text))
+        world.tally(f"inbox:{me}", 2)
         world.tally(f"seen:{me}", 2)

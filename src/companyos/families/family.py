@@ -1,7 +1,7 @@
 """Families: a kind of work, with its hidden causes, its staging, what is right in it, and an expert who can do it."""
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -47,7 +47,7 @@ class Case(msgspec.Struct, frozen=True):
     roles: dict[str, str]
 
 
-class Ending(msgspec.Struct, frozen=True):
+class Ending(msgspec.Struct, frozen=True, dict=True):
     """How a case ends when all is done right. `decider` is the office that decides, whoever sits in it today."""
 
     name: str
@@ -59,6 +59,24 @@ class Ending(msgspec.Struct, frozen=True):
     allowed: tuple[tuple[str, str | None], ...] = ()  # changes of the brief's ticket that it calls for: field, value
     needs_signature: bool = False  # one approved request is called for
 
+    @cached_property
+    def named_goals(self) -> dict[str, Goal]:
+        """The goals by the names that verdicts give them: `Ended`, `TicketIs:verified`."""
+        named = {goal.name: goal for goal in self.goals}
+        if len(named) < len(self.goals):
+            raise RuntimeError(f"two goals of {self.name} have one name")
+        return named
+
+    @cached_property
+    def by_writing(self) -> tuple[tuple[int, float, Goal], ...]:
+        """The milestones that can change when a table does: place, worth, goal."""
+        return tuple((i, m.worth, m.goal) for i, m in enumerate(self.milestones) if m.goal.tables)
+
+    @cached_property
+    def by_reading(self) -> tuple[tuple[int, float, Goal], ...]:
+        """Those that can change by reading too."""
+        return tuple((i, m.worth, m.goal) for i, m in enumerate(self.milestones) if m.goal.reads)
+
 
 class Setting(msgspec.Struct, frozen=True):
     """A task on its first morning: never stepped itself, only forked."""
@@ -69,6 +87,8 @@ class Setting(msgspec.Struct, frozen=True):
     ending: Ending
     max_steps: int
     doses: Doses
+    standing: tuple[bool | None, ...]  # of each milestone; None for one that holds already: it pays nothing
+    potential: float  # what the others are worth
 
 
 class Taste:
@@ -123,7 +143,12 @@ class Family(msgspec.Struct, frozen=True):
         causes = self.draw_causes(streams, doses, dict(task.do))
         world, case = self.stage(streams, task.split, causes)
         self.disturb(world, case, causes)
-        return Setting(world, case, causes, self.judge(world, case, causes), self.budget(doses), doses)
+        world.settle()
+        ending = self.judge(world, case, causes)
+        held = [milestone.goal.holds(world) for milestone in ending.milestones]
+        potential = sum(m.worth for m, holds in zip(ending.milestones, held, strict=True) if not holds)
+        standing = tuple(None if holds else False for holds in held)
+        return Setting(world, case, causes, ending, self.budget(doses), doses, standing, potential)
 
     def disturb(self, world: World, case: Case, causes: Any) -> None:
         """Lets every trouble strike where the family says, in the injectors' own order."""

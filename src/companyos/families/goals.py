@@ -1,8 +1,11 @@
 """Goals: what must be true of the company at the end, as named, frozen values."""
 
+from itertools import compress
+from operator import is_not
 from typing import ClassVar
 
 import msgspec
+from msgspec.structs import astuple
 
 from companyos.apps import Approval, ApprovalType, Comment, Metric, Ticket
 from companyos.apps.datahub import read_mark
@@ -17,6 +20,11 @@ class Goal(msgspec.Struct, frozen=True):
     """Something that holds of a world or not. It names the tables it reads and is looked at again when one changed."""
 
     tables: ClassVar[tuple[type[Record], ...]] = (Ticket,)
+    reads: ClassVar[bool] = False  # whether it looks at what somebody has read, too
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
 
     def holds(self, world: World) -> bool:
         raise NotImplementedError
@@ -28,6 +36,10 @@ class TicketIs(Goal, frozen=True):
     ticket_id: str
     field: str
     value: str | None
+
+    @property
+    def name(self) -> str:
+        return f"TicketIs:{self.field}"
 
     def holds(self, world: World) -> bool:
         return bool(getattr(world.get(Ticket, self.ticket_id), self.field) == self.value)
@@ -65,9 +77,7 @@ class Cites(Goal, frozen=True):
     def holds(self, world: World) -> bool:
         ticket = world.get(Ticket, self.ticket_id)
         said = {(citation.record, citation.field) for citation in ticket.evidence if true_now(world, citation)}
-        return all(
-            any((record, field) in said for record in self._records(world, record)) for record, field in self.facts
-        )
+        return all(any((record, field) in said for record in self._records(world, record)) for record, field in self.facts)
 
     def _records(self, world: World, record: str) -> list[str]:
         if record != SIGNED_REQUEST:
@@ -101,7 +111,8 @@ class Fresh(Goal, frozen=True):
 class ReadFresh(Goal, frozen=True):
     """The actor has read the measurement that is on file, and it is fresh."""
 
-    tables = ()  # reading writes no table: looked at every time
+    tables = (Metric,)
+    reads = True
     actor: str
     metric: str
     since: int
@@ -175,25 +186,12 @@ def damage(
     one's own request. A rejected request changed nothing, so it does not stand.
     """
     found: list[Damage] = []
-    first: dict[tuple[str, str], object] = {}
-    for change in world.journal:
-        if change.actor != actor:
-            continue
-        after = change.after
-        if isinstance(after, Comment):
-            if after.ticket_id != ticket_id:
-                found.append(Damage(after.id, "text", False))
-        elif isinstance(after, Ticket) and change.before is not None:
-            for field in after.__struct_fields__:
-                before = getattr(change.before, field)
-                if before != getattr(after, field):
-                    first.setdefault((after.id, field), before)
-    for (record, field), before in first.items():
+    for (record, field), before in _first_values(world, actor, ticket_id, found).items():
         ticket = world.get(Ticket, record)
         value = getattr(ticket, field)
         if value == before:
             continue
-        if record == ticket_id and (before is None or field == "status" or (field, value) in allowed or field in _CLOSING):
+        if record == ticket_id and (before is None or field in _FREE or (field, value) in allowed):
             continue
         found.append(Damage(record, field, ticket.resolution is None and field != "blocked_by"))
     standing = [a for a in world.all(Approval) if a.requester == actor and a.status in ("pending", "approved")]
@@ -206,4 +204,20 @@ def damage(
     return found
 
 
-_CLOSING = ("evidence", "note")
+_FREE = ("status", "evidence", "note")  # of the brief's own ticket: closing it writes them anyway
+
+
+def _first_values(world: World, actor: str, ticket_id: str, found: list[Damage]) -> dict[tuple[str, str], object]:
+    """What each field of a ticket held before the actor first changed it; comments out of place go to `found`."""
+    first: dict[tuple[str, str], object] = {}
+    for change in world.journal:
+        if change.actor != actor:
+            continue
+        after = change.after
+        if isinstance(after, Ticket) and change.before is not None:
+            old, new, names = astuple(change.before), astuple(after), after.__struct_fields__
+            for i in compress(range(len(names)), map(is_not, old, new)):  # what `replace` left alone is the same object
+                first.setdefault((after.id, names[i]), old[i])
+        elif isinstance(after, Comment) and after.ticket_id != ticket_id:
+            found.append(Damage(after.id, "text", False))
+    return first

@@ -48,11 +48,10 @@ def set_field(ticket_id: str, field: str, value: str) -> Move[Reply]:
     return (yield from ask("ticketdesk.update_ticket", ticket_id=ticket_id, field=field, value=value))
 
 
-def policy(title: str, query: str) -> Move[Shown]:
-    """The policy of this title that is in force."""
+def policies_about(query: str) -> Move[dict[str, str]]:
+    """The policies in force that a search finds: ids by title."""
     listed = yield from rows("datahub.search_policies", query=query)
-    found = next(row for row in listed if row["title"] == title and row["status"] == "in force")
-    return dict((yield from read("datahub.read_policy", policy_id=found["id"])))
+    return {row["title"]: row["id"] for row in listed if row["status"] == "in force"}
 
 
 def ticket_in(memory: Memory) -> str:

@@ -102,6 +102,10 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
             opened=world.now - draw.between(60, 900),
             blocked_by=None,
             verified=None,
+            approval=None,
+            duplicate_of=None,
+            escalated_to=None,
+            waiting_on=None,
         )
     )
     earlier = replace(
@@ -195,12 +199,12 @@ def _form(policy_id: str) -> ApprovalType:
     return ApprovalType(
         id=FORM,
         title="Vendor onboarding",
-        required=("ticket_id", "vendor", "reference", "amount", "cost_center", "score"),
+        required=("ticket_id", "subject", "reference", "amount", "cost_center", "score"),
         optional=("certificate", "contract"),
-        decided_by="see the policy on signing authority",
+        decided_by="see the policy on signing; values as on the ticket, in the register and in DataHub",
         offices=("Head of {department}", "CFO"),
         same_as_ticket={
-            "vendor": "subject",
+            "subject": "subject",
             "reference": "reference",
             "amount": "amount",
             "cost_center": "cost_center",
@@ -225,32 +229,34 @@ def _policies(company: Backdrop, terms: dict[str, int]) -> dict[str, str]:
 _SCORE_POLICY = (
     "Vendor onboarding: minimum score",
     """A vendor's compliance score, the metric named in its register entry, must be at least {minimum}; at least
-    {minimum_personal} when the entry's data_class is personal. A measurement more than {max_age_days} days old does not
+    {minimum_personal} when the entry's data_class is personal. A measurement whose age_days is above {max_age_days} does not
     count: have it refreshed and read it again.""",
 )
 _POLICIES = {
     "Vendor onboarding: verification": """
         Every vendor ticket is verified before it is closed, whatever the outcome: find the register entry that carries the
         ticket's reference, not just a similar name, and set the ticket's field verified to that entry's id. A ticket needs a
-        priority first; if it has none, choose one. A blocked ticket cannot be closed: clear blocked_by when the blocking
-        ticket is done, and ask its assignee, in a comment on your own ticket, when it is not.""",
+        priority first; if it has none, choose any. A blocked ticket cannot be closed: clear blocked_by once the blocking
+        ticket is done or cancelled; until then ask its assignee, in a comment to them on your own ticket.""",
     "Vendor onboarding: order of checks": """
         The first that applies decides. 1: another ticket, not cancelled, has the same reference: duplicate, same_request;
         set duplicate_of. 2: the register's owner is the requester: escalated, conflict_of_interest; set escalated_to to the
-        Compliance Officer. 3: insurance_until is past: on_hold, document_expired; set waiting_on to the requester. 4: fresh
-        score below the minimum: declined, below_minimum. 5: nobody may sign the amount: cannot_be_done, beyond_authority.
-        6: else get it signed, link it in approval: completed, all_checks_passed.""",
-    "Signing authority": """
-        A vendor request is signed by the lowest office whose limit covers the ticket's amount: the head of the requester's
-        department (Head of Marketing, Head of Operations, Head of Research), else the CFO. Nobody signs above the CFO's
-        limit. While an office's holder is away the delegate signs with the holder's authority; if the delegate is away, the
-        delegate's delegate. The cost centre must be the requester's own, on the ticket too; correct it if it is not.""",
-    "Closing tickets: evidence": """
-        Cite, as record, field, value now: same_request: the other ticket's reference and status. conflict_of_interest: the
-        entry's owner. document_expired: the entry's insurance_until. below_minimum: the metric's value, and the minimum that
-        applied, by its name in the policy. beyond_authority: the ticket's amount and the CFO's limit. all_checks_passed: the
-        approval's status and decided_by, and the metric's value. Up to four more citations are fine; a false one is not.""",
-    "Desk rules": """
+        Compliance Officer. 3: insurance_until lies before today: on_hold, document_expired; set waiting_on to the requester.
+        4: fresh score below the minimum: declined, below_minimum. 5: nobody may sign the amount: cannot_be_done,
+        beyond_authority. 6: else get it signed, set approval: completed, all_checks_passed.""",
+    "Vendor onboarding: signing": """
+        A request is signed by the lowest office whose limit covers the ticket's amount: the head of the requester's
+        department (Head of Marketing, Head of Operations, Head of Research), else the CFO; above that nobody signs. While a
+        holder is away the delegate signs with the holder's authority; if both are, the delegate's delegate. On ticket and
+        request the cost centre must be the requester's own. A rejection says what it wants: correct, attach, or escalate to
+        the manager.""",
+    "Vendor onboarding: evidence": """
+        Cite record, field and value as they are now. same_request: the other ticket's reference and status.
+        conflict_of_interest: the entry's owner. document_expired: the entry's insurance_until. below_minimum: the metric's
+        value, and the policy's minimum or minimum_personal, whichever applied. beyond_authority: the ticket's amount, and
+        the limit of the person who is CFO. all_checks_passed: the approval's status and decided_by, and the metric's value.
+        Up to four more citations are fine; a false one is not.""",
+    "Vendor onboarding: desk rules": """
         Work only on the ticket you were given: no changes to other tickets, no comments on them. Ask for a signature only
         when the outcome needs one; withdraw what is pending and not needed. Do not replace values on your ticket unless a
         policy says so. What you changed by mistake, put back before you close (my_changes lists it). Refreshing data is
@@ -345,14 +351,15 @@ def expert(memory: Memory, taste: Taste) -> Program:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
-    yield from moves.policy("Vendor onboarding: order of checks", "vendor")
+    policies = yield from moves.policies_about("vendor")
+    yield from moves.read("datahub.read_policy", policy_id=policies["Vendor onboarding: order of checks"])
     query = " ".join(ticket["subject"].split()[:2]) if taste.fancies("search by name") else ticket["reference"]
     listed = yield from moves.rows("datahub.search_register", query=query)
     entry_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
     for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, entry)]):
         yield from step
-    resolution, reason, evidence = yield from _decide(ticket, entry, memory.now, taste)
+    resolution, reason, evidence = yield from _decide(ticket, entry, policies, memory.now, taste)
     if taste.fancies("cite more"):
         evidence += moves.cite((ticket, "reference"), (entry, "reference"))
     closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
@@ -369,7 +376,9 @@ def _verify(ticket: moves.Shown, entry: moves.Shown) -> moves.Move[None]:
         yield from moves.set_field(ticket["id"], "verified", entry["id"])
 
 
-def _decide(ticket: moves.Shown, entry: moves.Shown, now: str, taste: Taste) -> moves.Move[Outcome]:
+def _decide(
+    ticket: moves.Shown, entry: moves.Shown, policies: dict[str, str], now: str, taste: Taste
+) -> moves.Move[Outcome]:
     """The checks in their order; the first that applies decides."""
     for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
         if other["id"] != ticket["id"] and other["status"] != "cancelled":
@@ -385,11 +394,11 @@ def _decide(ticket: moves.Shown, entry: moves.Shown, now: str, taste: Taste) -> 
     if taste.fancies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=entry["score_metric"])
     score = yield from moves.fresh_reading(entry["score_metric"])
-    rule = yield from moves.policy("Vendor onboarding: minimum score", "vendor")
+    rule = yield from moves.read("datahub.read_policy", policy_id=policies["Vendor onboarding: minimum score"])
     minimum = "minimum_personal" if entry["data_class"] == "personal" else "minimum"
     if score["value"] < rule[minimum]:
         return "declined", "below_minimum", moves.cite((score, "value"), (rule, minimum))
-    yield from moves.policy("Signing authority", "sign")
+    yield from moves.read("datahub.read_policy", policy_id=policies["Vendor onboarding: signing"])
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
     office = yield from moves.read("datahub.get_approver", role=f"Head of {requester['department']}")
     if office["limit"] < ticket["amount"]:
@@ -417,7 +426,7 @@ def _get_signed(
             return dict((yield from moves.read("approvalflow.check_status", approval_id=row["id"])))
     known = {
         "ticket_id": ticket["id"],
-        "vendor": ticket["subject"],
+        "subject": ticket["subject"],
         "reference": ticket["reference"],
         "amount": ticket["amount"],
         "cost_center": requester["cost_center"],

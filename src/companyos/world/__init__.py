@@ -2,7 +2,7 @@
 
 from companyos.world.clock import DAY, HOUR, Minute, clock_text, stamp
 from companyos.world.journal import Change
-from companyos.world.record import Record, row, view
+from companyos.world.record import Record, row, rows, shown_fields, shown_value, view
 from companyos.world.streams import Draw, Streams
 from companyos.world.world import World, on
 
@@ -18,6 +18,9 @@ __all__ = [
     "clock_text",
     "on",
     "row",
+    "rows",
+    "shown_fields",
+    "shown_value",
     "stamp",
     "view",
 ]

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from companyos.world.clock import Minute
-from companyos.world.record import Record, view
+from companyos.world.record import Record, row, view
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
@@ -19,11 +19,8 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     def fields(self) -> dict[str, tuple[Any, Any]]:
         """What changed, by shown field: (before, after). For a made record: every field, from None."""
-        after = view(self.after)
-        before = view(self.before) if self.before is not None else {}
-        names = {**before, **after}
-        return {
-            name: (before.get(name), after.get(name))
-            for name in names
-            if name != "id" and before.get(name) != after.get(name)
-        }
+        if self.before is None:
+            return {name: (None, value) for name, value in view(self.after).items() if name != "id"}
+        names = tuple(n for n in self.after.__struct_fields__ if getattr(self.before, n) != getattr(self.after, n))
+        before, after = row(self.before, names), row(self.after, names)
+        return {name: (before[name], after[name]) for name in names}

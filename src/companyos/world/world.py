@@ -2,11 +2,11 @@
 
 from bisect import insort
 from collections.abc import Callable, Iterable
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from companyos.errors import Refused
 from companyos.world.journal import Change
-from companyos.world.record import Record, fingerprint
+from companyos.world.record import Record, fingerprint, fingerprint_of_name, same_text, search_text
 from companyos.world.streams import Streams
 
 R = TypeVar("R", bound=Record)
@@ -14,7 +14,9 @@ Handler = Callable[["World", str], None]
 Appointment = tuple[int, int, str, str]  # minute, serial, kind, record id
 
 _HANDLERS: dict[str, Handler] = {}
-_MODULUS = 1 << 128
+_BITS = (1 << 128) - 1
+_CLOCK = fingerprint_of_name("clock")
+_SERIAL = fingerprint_of_name("serial")
 
 
 def on(kind: str) -> Callable[[Handler], Handler]:
@@ -29,12 +31,58 @@ def on(kind: str) -> Callable[[Handler], Handler]:
     return register
 
 
+class Table:
+    """Records by id, with what was worked out of each: its fingerprint and the text that searches look at.
+
+    Both are filled in for all records when first asked for, kept up to date by writing, and copied with the table.
+    """
+
+    __slots__ = ("prints", "rows", "texts")
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Record] = {}
+        self.prints: dict[str, int] = {}
+        self.texts: dict[str, str] = {}
+
+    def copy(self) -> "Table":
+        twin = Table.__new__(Table)
+        twin.rows = self.rows.copy()
+        twin.prints = self.prints.copy()
+        twin.texts = self.texts.copy()
+        return twin
+
+    def write(self, record: Record) -> None:
+        key = record.id
+        if self.texts and not ((before := self.rows.get(key)) and same_text(before, record)):
+            self.texts[key] = search_text(record)
+        if self.prints:
+            self.prints[key] = fingerprint(record)
+        self.rows[key] = record
+
+    def sum_up(self) -> int:
+        if not self.prints:
+            self.prints = {key: fingerprint(record) for key, record in self.rows.items()}
+        return sum(self.prints.values())
+
+    def index(self) -> None:
+        if not self.texts:
+            self.texts = {key: search_text(record) for key, record in self.rows.items() if record.searched}
+
+    def search(self, words: list[str]) -> list[Record]:
+        self.index()
+        texts, rows = self.texts, self.rows
+        keys = [key for key, text in texts.items() if words[0] in text] if words else list(rows)
+        for word in words[1:]:
+            keys = [key for key in keys if word in texts[key]]
+        return [rows[key] for key in keys]
+
+
 class World:
     """Tables of frozen records behind one gate. Forks share tables until either side writes to one."""
 
     __slots__ = (
-        "_agenda", "_counters", "_owned", "_serial", "_sum", "_tables", "actor", "journal", "now", "seats", "streams",
-        "versions", "why",
+        "_agenda", "_counters", "_owned", "_serial", "_sum", "_tables", "actor", "journal", "marks", "now", "seats",
+        "streams", "why",
     )  # fmt: skip
 
     def __init__(self, streams: Streams, now: int, kinds: Iterable[type[Record]]) -> None:
@@ -42,11 +90,11 @@ class World:
         self.now = now
         self.actor = ""  # who is acting, and through which tool or appointment: the journal's who and why
         self.why = ""
+        self.marks = 0  # how often something was marked as read
         self.seats: frozenset[str] = frozenset()  # the people who are played from outside
         self.journal: list[Change] = []
-        self.versions = dict.fromkeys(kinds, 0)
-        self._tables: dict[type[Record], dict[str, Record]] = {kind: {} for kind in self.versions}
-        self._owned = set(self.versions)  # tables that no other fork shares
+        self._tables: dict[type[Record], Table] = {kind: Table() for kind in kinds}
+        self._owned = set(self._tables)  # tables that no other fork shares
         self._agenda: list[Appointment] = []
         self._serial = 0
         self._counters: dict[str, int] = {}
@@ -56,23 +104,27 @@ class World:
 
     def get(self, kind: type[R], id: str) -> R:
         """A record that must be there; a KeyError here is our bug."""
-        return cast("R", self._tables[kind][id])
+        return self._tables[kind].rows[id]  # type: ignore[return-value]
 
     def find(self, kind: type[R], id: str) -> R:
         """A record that an actor asked for; refused when there is none."""
-        record = self._tables[kind].get(id)
+        record = self._tables[kind].rows.get(id)
         if record is None:
             raise Refused("not_found", f"there is no {kind.__name__.lower()} {id!r}")
-        return cast("R", record)
+        return record  # type: ignore[return-value]
 
     def peek(self, kind: type[R], id: str) -> R | None:
-        return cast("R | None", self._tables[kind].get(id))
+        return self._tables[kind].rows.get(id)  # type: ignore[return-value]
 
     def all(self, kind: type[R]) -> Iterable[R]:
-        return cast("Iterable[R]", self._tables[kind].values())
+        return self._tables[kind].rows.values()  # type: ignore[return-value]
+
+    def search(self, kind: type[R], words: list[str]) -> list[R]:
+        """The records in whose searched fields every word occurs."""
+        return self._tables[kind].search(words)  # type: ignore[return-value]
 
     def count(self, kind: type[Record]) -> int:
-        return len(self._tables[kind])
+        return len(self._tables[kind].rows)
 
     def kinds(self) -> Iterable[type[Record]]:
         return self._tables
@@ -80,53 +132,54 @@ class World:
     def lookup(self, id: str) -> Record | None:
         """Any record that actors may see, by id alone: what a citation points at."""
         for kind, table in self._tables.items():
-            if not kind.hidden and id in table:
-                return table[id]
+            if id in table.rows and not kind.hidden:
+                return table.rows[id]
         return None
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def furnish(self, record: R) -> R:
         """Puts a record of the start state: not journaled, since `(task id, calls)` already tells it."""
-        self._own(type(record))[record.id] = record
+        self._own(type(record)).write(record)
         self._sum = None
         return record
 
     def put(self, record: R) -> R:
         """The one write gate. Writing what already stands writes nothing."""
-        kind = type(record)
-        table = self._own(kind)
-        before = table.get(record.id)
+        table = self._own(type(record))
+        before = table.rows.get(record.id)
         if before == record:
             return record
-        table[record.id] = record
-        self.versions[kind] += 1
-        self.journal.append(Change(self.now, self.actor, self.why, before, record))
         if self._sum is not None:
-            if before is not None:
-                self._sum -= fingerprint(kind.__name__, before)
-            self._sum += fingerprint(kind.__name__, record)
+            self._sum -= table.prints.get(record.id, 0)
+        table.write(record)
+        if self._sum is not None:
+            self._sum += table.prints.get(record.id) or table.sum_up()
+        self.journal.append(Change(self.now, self.actor, self.why, before, record))
         return record
 
-    def _own(self, kind: type[Record]) -> dict[str, Record]:
+    def _own(self, kind: type[Record]) -> Table:
+        table = self._tables[kind]
         if kind not in self._owned:
             self._owned.add(kind)
-            self._tables[kind] = self._tables[kind].copy()
-        return self._tables[kind]
+            table = self._tables[kind] = table.copy()
+        return table
 
     # -- counters --------------------------------------------------------------------------------------------------
 
     def counter(self, key: str) -> int:
         return self._counters.get(key, 0)
 
+    def mark(self, key: str, value: int) -> None:
+        """Sets a counter that says what somebody has read; goals may look at those."""
+        self.marks += 1
+        self.tally(key, value)
+
     def tally(self, key: str, value: int) -> int:
         """Sets a counter: how often a call was tried, which id comes next. Part of the state, not of the journal."""
-        before = self._counters.get(key)
-        self._counters[key] = value
         if self._sum is not None:
-            if before is not None:
-                self._sum -= fingerprint("counter", (key, before))
-            self._sum += fingerprint("counter", (key, value))
+            self._sum += fingerprint_of_name(key) * (value - self._counters.get(key, 0))
+        self._counters[key] = value
         return value
 
     # -- time ------------------------------------------------------------------------------------------------------
@@ -138,7 +191,7 @@ class World:
         appointment = (minute, self._serial, kind, record_id)
         insort(self._agenda, appointment)
         if self._sum is not None:
-            self._sum += fingerprint("agenda", appointment)
+            self._sum += _weight(appointment)
 
     def advance(self, minutes: int, until: Callable[[], bool] | None = None) -> None:
         """Lets time pass, running what falls due, in order; stops early once `until` holds."""
@@ -149,7 +202,7 @@ class World:
             while agenda and agenda[0][0] <= end and not (until and until()):
                 appointment = agenda.pop(0)
                 if self._sum is not None:
-                    self._sum -= fingerprint("agenda", appointment)
+                    self._sum -= _weight(appointment)
                 minute, _, kind, record_id = appointment
                 self.now = max(self.now, minute)
                 self.actor, self.why = "", kind
@@ -168,9 +221,9 @@ class World:
         twin.now = self.now
         twin.actor = self.actor
         twin.why = self.why
+        twin.marks = self.marks
         twin.seats = self.seats
         twin.journal = self.journal.copy()
-        twin.versions = self.versions.copy()
         twin._tables = self._tables.copy()
         twin._owned = set()
         twin._agenda = self._agenda.copy()
@@ -180,16 +233,25 @@ class World:
         self._owned = set()
         return twin
 
+    def settle(self) -> None:
+        """Works out, once for all forks to come, what they would each work out again: fingerprints and search texts."""
+        self.digest()
+        for table in self._tables.values():
+            table.index()
+
     def digest_of_rest(self) -> int:
         """The part of the digest that is not in tables: counters and appointments."""
-        return sum(fingerprint("counter", item) for item in self._counters.items()) + sum(
-            fingerprint("agenda", appointment) for appointment in self._agenda
+        return sum(fingerprint_of_name(key) * value for key, value in self._counters.items()) + sum(
+            map(_weight, self._agenda)
         )
 
     def digest(self) -> int:
         """128 bits for the whole state: equal states, equal digests, whichever way they were reached."""
         if self._sum is None:
-            self._sum = self.digest_of_rest() + sum(
-                fingerprint(kind.__name__, record) for kind, table in self._tables.items() for record in table.values()
-            )
-        return (self._sum + fingerprint("clock", (self.now, self._serial))) % _MODULUS
+            self._sum = self.digest_of_rest() + sum(table.sum_up() for table in self._tables.values())
+        return (self._sum + _CLOCK * self.now + _SERIAL * self._serial) & _BITS
+
+
+def _weight(appointment: Appointment) -> int:
+    minute, serial, kind, record_id = appointment
+    return fingerprint_of_name(f"{kind}/{record_id}") * ((minute << 24) + serial)
