@@ -55,7 +55,8 @@ class Row(msgspec.Struct, frozen=True):
 def main(rounds: int = 7, episodes: int = 60) -> None:
     """Measures everything; prints a table, and the same as one line of JSON."""
     found = measure(rounds, episodes)
-    table = Table(title=f"CompanyOS at chaos {CHAOS}, median of {rounds} rounds", title_justify="left", box=SIMPLE_HEAD)
+    title = f"CompanyOS at chaos {CHAOS}, median of {rounds} rounds"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0))
     for heading in ("what", "median", "min–max", "unit", "floor", "goal", ""):
         table.add_column(heading, justify="left" if heading in ("what", "unit") else "right", no_wrap=True)
     for row in found:

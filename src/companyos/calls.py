@@ -39,12 +39,28 @@ Program = Generator[Call, Reply, None]  # yield a call, receive its reply: the s
 
 def parse(action: object) -> Call | Reply:
     """Any value as a call, or the reply that says why it is none."""
+    if type(action) is Call and _is_plain(action):
+        return Call(action.app, action.method, action.params.copy())
     try:
         # One round trip through JSON: what survives it can be journaled, hashed and written to a transcript.
         return _decode(_encode(action))
     except (msgspec.MsgspecError, TypeError, UnicodeEncodeError, OverflowError, RecursionError) as error:
         reason = str(error).split("\n", 1)[0]
         return Reply(False, BAD_ACTION, None, f'an action is {{"app": …, "method": …, "params": {{…}}}}: {reason}')
+
+
+def _is_plain(call: Call) -> bool:
+    """Whether a call holds ASCII texts and small whole numbers only: then JSON would give back the same."""
+    for text in (call.app, call.method, *call.params):
+        if type(text) is not str or not text.isascii():
+            return False
+    for value in call.params.values():
+        if type(value) is str:
+            if not value.isascii():
+                return False
+        elif type(value) is not int or not -(2**31) < value < 2**31:
+            return False
+    return True
 
 
 def as_json(action: object) -> Any:

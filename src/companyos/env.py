@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from companyos.apps import TOOLBOX, Approval, Ticket, Tool
+from companyos.apps import TOOLBOX, Approval, Ticket
 from companyos.apps.colleagues import WHIMS
 from companyos.calls import BAD_ACTION, EPISODE_OVER, NO_ANSWER, OK, UNKNOWN_TOOL, Call, Reply, as_json, parse
-from companyos.chaos import INJECTORS, Fault, Injector, doses_of, write_doses
+from companyos.chaos import INJECTORS, Injector, doses_of, write_doses
 from companyos.episode import Footer, Header, Transcript, Turn
 from companyos.errors import BadTask
 from companyos.families import Memory, Setting, Taste, family, setting
@@ -191,10 +191,15 @@ class CompanyEnv:
 
     def _carry_out(self, call: Call) -> Reply:
         world, actor = self.world, self._setting.case.actor
-        tool = TOOLBOX.find(call)
+        tool = TOOLBOX.tools.get((call.app, call.method))
         if tool is None:
             return self._nonsense(TOOLBOX.call(world, actor, call))
-        fault = self._fault(call, tool) if self._faults and not tool.steady else None
+        fault = None
+        if not tool.steady:
+            for injector, dose in self._faults:
+                fault = injector.intercept(world, call, tool, dose)
+                if fault is not None:
+                    break
         if fault is None:
             reply = TOOLBOX.use(world, actor, tool, call)
         else:
@@ -207,13 +212,6 @@ class CompanyEnv:
     def _nonsense(self, reply: Reply) -> Reply:
         self.world.advance(1)
         return reply
-
-    def _fault(self, call: Call, tool: Tool) -> Fault | None:
-        for injector, dose in self._faults:
-            fault = injector.intercept(self.world, call, tool, dose)
-            if fault is not None:
-                return fault
-        return None
 
     def _look_at_changes(self, changes: list[Change]) -> int:
         """Takes in what a turn wrote: milestones, whether the ticket is resolved, and rejections that are charged."""
@@ -269,15 +267,16 @@ class CompanyEnv:
         return par(self._task)
 
     def _turn(self, call: Call | Reply, action: object, reply: Reply, reward: float, parts: dict[str, float]) -> Turn:
-        now, digest = clock_text(self.world.now), f"{self.world.digest():032x}"
+        world = self.world
+        now, digest = clock_text(world.now), f"{world.digest():032x}"
         if isinstance(call, Call):
             return Turn(call, reply, now, reward, parts, digest)
         return Turn(Call("", "", {}), reply, now, reward, parts, digest, (as_json(action),))
 
     def _observe(self, reply: Reply, reward: float) -> Observation:
-        case, step = self._setting.case, self._step
+        setting, done = self._setting, self.verdict is not None
         progress = self._checklist() if self._progress else None
-        return observe(case.brief, self.world.now, step, self._setting.max_steps, reply, reward, self.done, progress)
+        return observe(setting.case.brief, self.world.now, self._step, setting.max_steps, reply, reward, done, progress)
 
     def _checklist(self) -> tuple[str, ...]:
         return tuple(m.name for m, s in zip(self._setting.ending.milestones, self._standing, strict=True) if s)

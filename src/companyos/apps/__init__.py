@@ -7,7 +7,8 @@ from companyos.apps.people import Message, Mind, Person
 from companyos.apps.ticketdesk import Comment, Ticket
 from companyos.apps.tool import Tool, Toolbox
 
-KINDS = (Person, Mind, Message, Ticket, Comment, Metric, Source, Entry, Policy, ApprovalType, Approval)
+# What is cited most comes first: a citation is looked up by id alone.
+KINDS = (Ticket, Metric, Entry, Policy, Person, Approval, ApprovalType, Message, Comment, Mind, Source)
 
 __all__ = [
     "KINDS",

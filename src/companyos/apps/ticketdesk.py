@@ -12,7 +12,7 @@ from companyos.apps.datahub import Entry
 from companyos.apps.people import Person, PersonId, inbox, mark_seen, post, unseen
 from companyos.apps.tool import App, PageNumber, Prose, Ref, page_of, paged
 from companyos.errors import Refused
-from companyos.world import HOUR, Change, Minute, Record, World, rows, stamp
+from companyos.world import HOUR, Change, Minute, Record, World, row, rows, stamp
 
 app = App("ticketdesk")
 
@@ -157,14 +157,14 @@ def update_ticket(
     ticket_id: TicketId,
     field: Field,
     value: Annotated[str, Meta(max_length=80, description=VALUES)],
-) -> Ticket:
+) -> dict[str, Any]:
     """Set one field of a ticket of your desk.
     Refused on other desks' and finished tickets, for a value the field cannot hold, and where order matters: verify
     (with a matching register entry, once the priority is set) before linking an approval; clear a block once it is over.
     """
     ticket = _writable(world, ticket_id)
     _CHECKS[field](world, ticket, value)
-    return world.put(replace(ticket, **{field: value or None}))
+    return row(world.put(replace(ticket, **{field: value or None})), (field,))
 
 
 @app.tool(minutes=4, writes=True)
@@ -190,16 +190,15 @@ def resolve_ticket(
     reason: Reason,
     evidence: Annotated[list[Citation], Meta(max_length=12, description="the facts that decided it, as they stand now")],
     note: Prose = "",
-) -> Ticket:
+) -> dict[str, Any]:
     """Close a ticket of your desk for good, saying how it ended and on what grounds.
     Refused while it is blocked. Cannot be undone.
     """
     ticket = _writable(world, ticket_id)
     if ticket.blocked_by:
         raise Refused("blocked", f"{ticket_id} is blocked by {ticket.blocked_by}; what is blocked cannot be closed")
-    return world.put(
-        replace(ticket, status="done", resolution=resolution, reason=reason, evidence=tuple(evidence), note=note)
-    )
+    closed = replace(ticket, status="done", resolution=resolution, reason=reason, evidence=tuple(evidence), note=note)
+    return row(world.put(closed), ("status", "resolution", "reason"))
 
 
 @app.tool(minutes=1)

@@ -1,8 +1,8 @@
 """Goals: what must be true of the company at the end, as named, frozen values."""
 
 from itertools import compress
-from operator import is_not
-from typing import ClassVar
+from operator import ne
+from typing import ClassVar, cast
 
 import msgspec
 from msgspec.structs import astuple
@@ -11,7 +11,7 @@ from companyos.apps import Approval, ApprovalType, Comment, Metric, Ticket
 from companyos.apps.datahub import read_mark
 from companyos.apps.facts import true_now
 from companyos.apps.ticketdesk import Citation, same
-from companyos.world import Record, World, view
+from companyos.world import Record, World
 
 SIGNED_REQUEST = "$signed"  # in a decisive fact: whichever request for the ticket was approved
 
@@ -75,14 +75,18 @@ class Cites(Goal, frozen=True):
     facts: tuple[tuple[str, str], ...]  # record, field
 
     def holds(self, world: World) -> bool:
-        ticket = world.get(Ticket, self.ticket_id)
-        said = {(citation.record, citation.field) for citation in ticket.evidence if true_now(world, citation)}
-        return all(any((record, field) in said for record in self._records(world, record)) for record, field in self.facts)
+        evidence = world.get(Ticket, self.ticket_id).evidence
+        said = {(citation.record, citation.field) for citation in evidence if true_now(world, citation)}
+        for record, field in self.facts:
+            if record == SIGNED_REQUEST:
+                if not any((request, field) in said for request in self._signed(world)):
+                    return False
+            elif (record, field) not in said:
+                return False
+        return True
 
-    def _records(self, world: World, record: str) -> list[str]:
-        if record != SIGNED_REQUEST:
-            return [record]
-        return [a.id for a in world.all(Approval) if a.ticket_id == self.ticket_id and a.status == "approved"]
+    def _signed(self, world: World) -> list[str]:
+        return [a.id for a in world.all(Approval) if a.status == "approved" and a.ticket_id == self.ticket_id]
 
 
 class CitesNothingFalse(Goal, frozen=True):
@@ -132,10 +136,10 @@ class Requested(Goal, frozen=True):
 
     def holds(self, world: World) -> bool:
         wanted = ("approved",) if self.signed else ("pending", "approved")
-        return any(
-            request.status in wanted and right_request(world, request, self.ticket_id, self.form)
-            for request in world.all(Approval)
-        )
+        for request in world.all(Approval):
+            if request.status in wanted and right_request(world, request, self.ticket_id, self.form):
+                return True
+        return False
 
 
 class SignedFor(Goal, frozen=True):
@@ -153,12 +157,11 @@ class SignedFor(Goal, frozen=True):
 
 def right_request(world: World, request: Approval, ticket_id: str, form_id: str) -> bool:
     """Whether a request says of the ticket what the ticket says."""
-    form, ticket = world.get(ApprovalType, form_id), view(world.get(Ticket, ticket_id))
-    return (
-        request.type == form_id
-        and request.ticket_id == ticket_id
-        and all(same(ticket[there], request.data.get(here)) for here, there in form.same_as_ticket.items())
-    )
+    if request.ticket_id != ticket_id or request.type != form_id:
+        return False
+    ticket, data = world.get(Ticket, ticket_id), request.data
+    pairs = world.get(ApprovalType, form_id).same_as_ticket.items()
+    return all(same(getattr(ticket, there), data.get(here)) for here, there in pairs)
 
 
 class Milestone(msgspec.Struct, frozen=True):
@@ -186,14 +189,21 @@ def damage(
     one's own request. A rejected request changed nothing, so it does not stand.
     """
     found: list[Damage] = []
-    for (record, field), before in _first_values(world, actor, ticket_id, found).items():
+    touched: dict[str, Ticket] = {}  # tickets as they were before the actor first wrote on them
+    for change in world.journal:
+        if change.actor == actor:
+            after = change.after
+            if isinstance(after, Ticket):
+                touched.setdefault(after.id, cast("Ticket", change.before))
+            elif isinstance(after, Comment) and after.ticket_id != ticket_id:
+                found.append(Damage(after.id, "text", False))
+    for record, before in touched.items():
         ticket = world.get(Ticket, record)
-        value = getattr(ticket, field)
-        if value == before:
-            continue
-        if record == ticket_id and (before is None or field in _FREE or (field, value) in allowed):
-            continue
-        found.append(Damage(record, field, ticket.resolution is None and field != "blocked_by"))
+        for field, was, value in _differences(before, ticket):
+            if record == ticket_id and (was is None or field in _FREE or (field, value) in allowed):
+                continue
+            if any(c.actor == actor and c.after.id == record and field in c.fields() for c in world.journal):
+                found.append(Damage(record, field, ticket.resolution is None and field != "blocked_by"))
     standing = [a for a in world.all(Approval) if a.requester == actor and a.status in ("pending", "approved")]
     if needs_signature:
         linked = world.get(Ticket, ticket_id).approval
@@ -207,17 +217,8 @@ def damage(
 _FREE = ("status", "evidence", "note")  # of the brief's own ticket: closing it writes them anyway
 
 
-def _first_values(world: World, actor: str, ticket_id: str, found: list[Damage]) -> dict[tuple[str, str], object]:
-    """What each field of a ticket held before the actor first changed it; comments out of place go to `found`."""
-    first: dict[tuple[str, str], object] = {}
-    for change in world.journal:
-        if change.actor != actor:
-            continue
-        after = change.after
-        if isinstance(after, Ticket) and change.before is not None:
-            old, new, names = astuple(change.before), astuple(after), after.__struct_fields__
-            for i in compress(range(len(names)), map(is_not, old, new)):  # what `replace` left alone is the same object
-                first.setdefault((after.id, names[i]), old[i])
-        elif isinstance(after, Comment) and after.ticket_id != ticket_id:
-            found.append(Damage(after.id, "text", False))
-    return first
+def _differences(before: Ticket, after: Ticket) -> list[tuple[str, object, object]]:
+    """Field, old and new value, of all that differs."""
+    old, new, names = astuple(before), astuple(after), after.__struct_fields__
+    different = compress(range(len(names)), map(ne, old, new))
+    return [(names[i], old[i], new[i]) for i in different]

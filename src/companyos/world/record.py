@@ -1,6 +1,6 @@
 """Record: a frozen row with an id, how it is shown, and its fingerprint."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
 from operator import attrgetter
@@ -29,8 +29,8 @@ def _minute_fields(kind: type[Record]) -> tuple[str, ...]:
 
 
 @cache
-def _list_fields(kind: type[Record]) -> tuple[str, ...]:
-    return tuple(name for name, hint in get_type_hints(kind).items() if get_origin(hint) is tuple)
+def _fields_of(kind: type[Record], container: type) -> tuple[str, ...]:
+    return tuple(name for name, hint in get_type_hints(kind).items() if get_origin(hint) is container)
 
 
 def _has_minute_mark(hint: Any) -> bool:
@@ -44,65 +44,69 @@ def search_text(record: Record) -> str:
 
 
 def same_text(one: Record, other: Record) -> bool:
-    return all(getattr(one, name) is getattr(other, name) for name in one.searched)
+    """Whether a search would find the same in both."""
+    get = _searched(type(one))
+    return bool(get(one) == get(other))
+
+
+@cache
+def _searched(kind: type[Record]) -> Callable[[Record], Any]:
+    return attrgetter("id", *kind.searched)
 
 
 def view(record: Record) -> dict[str, Any]:
     """The record as an actor sees it: plain values, moments as dates, tuples as lists (a reply equals its transcript)."""
-    shown: dict[str, Any] = msgspec.to_builtins(record)
-    moments, lists, spread = _view_plan(type(record))
-    for name in moments:
-        minute = shown.get(name)
-        if minute is not None:
-            shown[name] = stamp(minute)
-    for name in lists:
-        if name in shown:
-            shown[name] = list(shown[name])
+    shown, unset, spread = _view_plan(type(record))
+    line = shown(record)
+    for name, default in unset:
+        if getattr(record, name) != default:
+            line[name] = msgspec.to_builtins(shown_value(record, name))
+            if type(line[name]) is tuple:
+                line[name] = list(line[name])
     if spread:
-        shown.update(shown.pop(spread, {}))
-    return shown
+        line.update(line.pop(spread))
+    return line
 
 
 @cache
-def _view_plan(kind: type[Record]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    return _minute_fields(kind), _list_fields(kind), kind.spread
+def _view_plan(
+    kind: type[Record],
+) -> tuple[Callable[[Record], dict[str, Any]], list[tuple[str, Any]], str]:
+    """What of a record shows always, what only where it differs from its default, and what is spread."""
+    always, unset = [], []
+    for field in msgspec.structs.fields(kind)[1:]:
+        if field.required:
+            always.append(field.name)
+        else:
+            unset.append((field.name, field.default if field.default is not msgspec.NODEFAULT else field.default_factory()))
+    return _line_maker(kind, tuple(always)), unset, kind.spread
 
 
 def row(record: Record, names: tuple[str, ...]) -> dict[str, Any]:
     """The record on one line: its id and these fields."""
-    keys, get, moments, lists = _plan(type(record), names)
-    line = dict(zip(keys, get(record), strict=False))
-    if moments or lists:
-        _tidy(line, moments, lists)
-    return line
+    return _line_maker(type(record), names)(record)
 
 
 def rows(records: Sequence[Record], names: tuple[str, ...]) -> list[dict[str, Any]]:
     """Records of one kind, a line each."""
-    if not records:
-        return []
-    keys, get, moments, lists = _plan(type(records[0]), names)
-    lines = [dict(zip(keys, values, strict=False)) for values in map(get, records)]
-    if moments or lists:
-        for line in lines:
-            _tidy(line, moments, lists)
-    return lines
-
-
-def _tidy(line: dict[str, Any], moments: list[str], lists: list[str]) -> None:
-    for name in moments:
-        if line[name] is not None:
-            line[name] = stamp(line[name])
-    for name in lists:
-        line[name] = list(line[name])
+    return list(map(_line_maker(type(records[0]), names), records)) if records else []
 
 
 @cache
-def _plan(kind: type[Record], names: tuple[str, ...]) -> tuple[tuple[str, ...], Any, list[str], list[str]]:
-    """How to read these fields of a record: all at once, and which of them are moments or lists."""
-    keys = ("id", *names)
-    moments = [name for name in names if name in _minute_fields(kind)]
-    return keys, attrgetter(*keys), moments, [name for name in names if name in _list_fields(kind)]
+def _line_maker(kind: type[Record], names: tuple[str, ...]) -> Callable[[Record], dict[str, Any]]:
+    """A function that writes a record on one line, made from its field names: lists are most of what actors read."""
+    moments, lists, dicts = _minute_fields(kind), _fields_of(kind, tuple), _fields_of(kind, dict)
+
+    def source(name: str) -> str:
+        if name in moments:
+            return f"None if record.{name} is None else stamp(record.{name})"
+        if name in lists:
+            return f"list(record.{name})"
+        return f"record.{name}.copy()" if name in dicts else f"record.{name}"  # nobody may reach into a record
+
+    items = ", ".join(f"{name!r}: {source(name)}" for name in ("id", *names))
+    made: Callable[[Record], dict[str, Any]] = eval(f"lambda record: {{{items}}}", {"stamp": stamp})
+    return made
 
 
 @cache
