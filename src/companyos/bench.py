@@ -3,7 +3,8 @@
 A machine drifts by a factor of two, so speeds by themselves mean little: our episodes and Taxi's are played in turns, the
 ratio is taken within each round, and what counts is the median of the rounds with its spread. A step here is the whole of
 it: checked, carried out, journaled, graded, digested, observed, and the observation written as text. Resets are timed by
-themselves, and left out of the steps on both sides.
+themselves, and left out of the steps on both sides. Steps are those of tasks that were played before, as in a group of
+rollouts, so what the forks of one task share is there already; `first play` is of tasks that nobody has touched.
 """
 
 import gc
@@ -24,6 +25,7 @@ from rich.table import Table
 from companyos import agents
 from companyos.calls import Call
 from companyos.env import CompanyEnv, make
+from companyos.families import setting
 
 FAMILY, CHAOS = "vendor_onboarding", 0.5
 LIVE_STEPS = 15  # how far an episode has come whose memory is counted
@@ -86,7 +88,7 @@ class Recorded(msgspec.Struct, frozen=True):
 def _steps(rounds: int, episodes: int) -> list[Row]:
     taxi = _taxi()
     played = {agent: [_record(agent, seed) for seed in range(episodes)] for agent in ("expert", "random")}
-    speeds: dict[str, list[float]] = {"expert": [], "random": [], "both": [], "Taxi": []}
+    speeds: dict[str, list[float]] = {"expert": [], "random": [], "both": [], "first": [], "Taxi": []}
     for number in range(1 + rounds):
         gc.collect()
         spent, steps = dict.fromkeys(speeds, 0.0), dict.fromkeys(speeds, 0)
@@ -94,13 +96,16 @@ def _steps(rounds: int, episodes: int) -> list[Row]:
             for agent, recorded in played.items():
                 spent[agent] += _play_again(recorded[i])
                 steps[agent] += len(recorded[i].calls)
+                setting.cache_clear()
+                spent["first"] += _play_again(Recorded(_episode(i), recorded[i].calls))
+                steps["first"] += len(recorded[i].calls)
             spent["Taxi"] += _drive(*taxi)
             steps["Taxi"] += _TAXI_STEPS
         spent["both"] = spent["expert"] + spent["random"]
         steps["both"] = steps["expert"] + steps["random"]
         for name in speeds if number else ():  # the first round only warms up
             speeds[name].append(steps[name] / spent[name])
-    names = {"both": "step, expert and random", "expert": "step, expert", "random": "step, random"}
+    names = {"both": "step, both", "expert": "step, expert", "random": "step, random", "first": "step, both, first play"}
     ratios = {name: [ours / theirs for ours, theirs in zip(speeds[name], speeds["Taxi"], strict=True)] for name in names}
     return [
         *(_row(what, "× Taxi", ratios[name], 0.7, 1.0, more_is_better=True) for name, what in names.items()),
@@ -198,12 +203,9 @@ print(time.perf_counter() - began, sum(name in sys.modules for name in {UNWANTED
 
 def _imports(rounds: int) -> list[Row]:
     """In fresh processes: how long, without the start of Python itself; and whether anything large came along."""
-    seconds, unwanted = [], []
-    for _ in range(rounds):
-        ran = subprocess.run([sys.executable, "-c", _IMPORT], capture_output=True, text=True, check=True)
-        spent, brought = ran.stdout.split()
-        seconds.append(float(spent))
-        unwanted.append(float(brought))
+    command = [sys.executable, "-c", _IMPORT]
+    runs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() for _ in range(rounds)]
+    seconds, unwanted = ([float(run[i]) for run in runs] for i in (0, 1))
     return [_row("import", "s", seconds, 0.3, 0.3), _row("large imports with it", "", unwanted, 0.0, 0.0)]
 
 

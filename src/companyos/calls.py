@@ -42,11 +42,9 @@ def parse(action: object) -> Call | Reply:
     if type(action) is Call and _is_plain(action):
         return Call(action.app, action.method, action.params.copy())
     try:
-        # One round trip through JSON: what survives it can be journaled, hashed and written to a transcript.
-        return _decode(_encode(action))
-    except (msgspec.MsgspecError, TypeError, UnicodeEncodeError, OverflowError, RecursionError) as error:
-        reason = str(error).split("\n", 1)[0]
-        return Reply(False, BAD_ACTION, None, f'an action is {{"app": …, "method": …, "params": {{…}}}}: {reason}')
+        return msgspec.convert(as_json(action), Call)
+    except msgspec.ValidationError as error:
+        return Reply(False, BAD_ACTION, None, f'an action is {{"app": …, "method": …, "params": {{…}}}}: {error}')
 
 
 def _is_plain(call: Call) -> bool:
@@ -64,12 +62,25 @@ def _is_plain(call: Call) -> bool:
 
 
 def as_json(action: object) -> Any:
-    """An action that was none, as a transcript can keep it."""
+    """An action after one round trip through JSON, so that it can be journaled, hashed and written to a transcript.
+
+    What does not survive that, is nested too deep or holds a number of more than 64 bits becomes the name of its type.
+    """
     try:
-        return msgspec.json.decode(_encode(action))
-    except (msgspec.MsgspecError, TypeError, UnicodeEncodeError, OverflowError, RecursionError):
-        return f"<{type(action).__name__}>"
+        kept = msgspec.json.decode(msgspec.json.encode(action))
+        if _is_modest(kept, MOST_NESTED):
+            return kept
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+        pass  # Python objects, lone surrogates, numbers of thousands of digits: none of them an action
+    return f"<{type(action).__name__}>"
 
 
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Call).decode
+MOST_NESTED = 12
+
+
+def _is_modest(value: Any, depth: int) -> bool:
+    if isinstance(value, dict):
+        return depth > 0 and all(_is_modest(item, depth - 1) for item in value.values())
+    if isinstance(value, list):
+        return depth > 0 and all(_is_modest(item, depth - 1) for item in value)
+    return not isinstance(value, int) or -(2**63) <= value < 2**64

@@ -16,7 +16,7 @@ from companyos.families import Memory, Setting, Taste, family, setting
 from companyos.families.goals import Damage, Goal, damage
 from companyos.observe import Observation, observe
 from companyos.rewards import Happened, Offences, Verdict, profile
-from companyos.task import SPLITS, TaskId
+from companyos.task import MAX_SEED, SPLITS, TaskId
 from companyos.world import Change, Record, World, clock_text
 
 _HELLO = Reply(True, OK)
@@ -183,7 +183,7 @@ class CompanyEnv:
     def transcript(self) -> Transcript:
         """What happened so far, ready to be written, replayed and judged again."""
         header = Header(self.task_id, self.reward, self._setting.case.brief)
-        verdict = msgspec.to_builtins(self.verdict) if self.verdict is not None else {}
+        verdict = msgspec.json.decode(msgspec.json.encode(self.verdict)) if self.verdict is not None else {}
         total = sum((turn.reward for turn in self.turns), 0.0)
         return Transcript(header, tuple(self.turns), Footer(self.done, self.success, total, verdict))
 
@@ -291,6 +291,8 @@ def make(
     progress: bool = False,
 ) -> CompanyEnv:
     """An environment, by family and seed or by task id. `ValueError` lists what is valid."""
+    if not isinstance(task, str):
+        raise BadTask(f"a task is named by its id or its family; got {task!r}")
     if "-" in task:
         return CompanyEnv(TaskId.parse(task), reward, progress)
     return CompanyEnv(task_named(task, seed, chaos, split), reward, progress)
@@ -299,8 +301,8 @@ def make(
 def task_named(name: str, seed: int = 0, chaos: float | Mapping[str, float] = 0.0, split: str = "train") -> TaskId:
     """The task of a family with this seed and these doses."""
     family(name)
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 10**12:
-        raise BadTask(f"a seed is a whole number from 0 to {10**12 - 1}; got {seed!r}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
+        raise BadTask(f"a seed is a whole number from 0 to {MAX_SEED}; got {seed!r}")
     if split not in SPLITS:
         raise BadTask(f"unknown split {split!r}; valid: {', '.join(SPLITS)}")
     return TaskId(name, split, seed, write_doses(doses_of(chaos)))

@@ -24,5 +24,8 @@ def replay(transcript: Transcript | str) -> CompanyEnv:
 
 def _difference(was: str, is_now: str) -> str:
     recorded, played = msgspec.json.decode(was), msgspec.json.decode(is_now)
-    field = next(name for name in [*recorded, *played] if recorded.get(name) != played.get(name))
-    return f"{field} was recorded as {recorded.get(field)!r}, and is {played.get(field)!r} when played"
+    for field in [*recorded, *played]:
+        before, now = recorded.get(field), played.get(field)
+        if msgspec.json.encode(before) != msgspec.json.encode(now):
+            return f"{field} was recorded as {before!r}, and is {now!r} when played"
+    return "the same fields stand in another order"

@@ -113,6 +113,6 @@ PROFILES: dict[str, Profile] = {"seed": seed, "score": score, "sparse": sparse}
 
 
 def profile(name: str) -> Profile:
-    if name not in PROFILES:
+    if not isinstance(name, str) or name not in PROFILES:
         raise BadChoice("reward profile", name, PROFILES)
     return PROFILES[name]

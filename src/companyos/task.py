@@ -9,10 +9,12 @@ from companyos.errors import BadTask
 BENCHMARK_VERSION = 1  # a changed golden digest raises it, with a line in the changelog that says why
 SPLITS = ("train", "validation", "test")
 MAX_LENGTH = 120
+MAX_SEED = 10**12 - 1
 
 _SHAPE = re.compile(
-    r"(?P<family>[a-z]+(?:_[a-z]+)*)-v(?P<version>\d+)-(?P<split>[a-z]+)-(?P<seed>0|[1-9]\d*)"
-    r"-(?P<doses>\d+|(?:[a-z]\d+)+)(?P<do>(?:-[a-z]+(?:_[a-z]+)*\.[a-z0-9_]+)*)"
+    r"(?P<family>[a-z]+(?:_[a-z]+)*)-v(?P<version>0|[1-9]\d*)-(?P<split>[a-z]+)-(?P<seed>0|[1-9]\d*)"
+    r"-(?P<doses>\d+|(?:[a-z]\d+)+)(?P<do>(?:-[a-z]+(?:_[a-z]+)*\.[a-z0-9_]+)*)",
+    re.ASCII,
 )
 
 
@@ -48,6 +50,8 @@ class TaskId(msgspec.Struct, frozen=True):
         task = TaskId(found["family"], found["split"], int(found["seed"]), found["doses"], do, int(found["version"]))
         if task.version != BENCHMARK_VERSION:
             raise BadTask(f"{text!r} is of benchmark version {task.version}; this is version {BENCHMARK_VERSION}")
+        if task.seed > MAX_SEED:
+            raise BadTask(f"{text!r}: a seed is a whole number from 0 to {MAX_SEED}")
         if task.split not in SPLITS:
             raise BadTask(f"{text!r}: unknown split {task.split!r}; valid: {', '.join(SPLITS)}")
         if list(do) != sorted(set(do)) or len(dict(do)) != len(do):

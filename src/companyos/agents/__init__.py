@@ -19,7 +19,7 @@ AGENTS: dict[str, Callable[[int], Agent]] = {
 
 def make(name: str, seed: int = 0) -> Agent:
     """An agent by name, for one episode of any family."""
-    if name not in AGENTS:
+    if not isinstance(name, str) or name not in AGENTS:
         raise BadChoice("agent", name, AGENTS)
     return AGENTS[name](seed)
 

@@ -27,7 +27,8 @@ class ApprovalType(Record, frozen=True):
     same_as_ticket: dict[str, str]  # a field of the form, and the ticket's field that it must repeat
     same_as_entry: dict[str, str] = {}  # a field of the form, and the register's detail that it must repeat
     measured: str = ""  # a field of the form that must repeat a fresh metric; the register's `…_metric` names it
-    policy: str = ""  # whose term `minimum` the measured field must reach
+    policy: str = ""  # whose term `minimum` the measured field must reach …
+    stricter_by: str = ""  # … or `minimum_X`, where the policy has one for what the register's detail of this name says
 
 
 class Approval(Record, frozen=True):
@@ -82,7 +83,7 @@ def submit_approval(
     unknown = sorted(set(data) - {*kind.required, *kind.optional})
     if unknown:
         raise Refused("unknown_field", f"{approval_type} has no field {', '.join(unknown)}")
-    if world.lookup(str(data["ticket_id"])) is None:
+    if world.lookup(str(data["ticket_id"]), "Ticket") is None:
         raise Refused("not_found", f"there is no ticket {data['ticket_id']!r}")
     number = world.tally("approval", world.counter("approval") + 1)
     ordered = {field: data[field] for field in sorted(data)}

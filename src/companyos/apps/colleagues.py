@@ -157,7 +157,8 @@ def _wrong_figures(form: ApprovalType, data: dict[str, Any], ticket: dict[str, A
             return "stale", f"{metric['id']} was measured {metric['measured_at']}; after {rule} days it does not count."
         if not ticketdesk.same(metric["value"], data[form.measured]):
             return "mismatch", f"{form.measured} says {data[form.measured]}, DataHub says {metric['value']}."
-        minimum = (yield Call("datahub", "read_policy", {"policy_id": form.policy})).data["minimum"]
+        policy = (yield Call("datahub", "read_policy", {"policy_id": form.policy})).data
+        minimum = policy.get(f"minimum_{entry.get(form.stricter_by)}", policy["minimum"])
         if metric["value"] < minimum:
             return "below_minimum", f"{form.measured} {metric['value']} is below {minimum}."
     return None

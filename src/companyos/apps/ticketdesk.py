@@ -148,7 +148,8 @@ def get_history(world: World, ticket_id: TicketId, page: PageNumber = 1) -> dict
         if change.after.id == ticket_id
         for field, (before, after) in change.fields().items()
     ]
-    return page_of(sorted(events, key=lambda event: event["at"], reverse=True), page, list)
+    events.reverse()  # so that of two in one minute the later comes first
+    return page_of(sorted(events, key=lambda event: str(event["at"]), reverse=True), page, list)
 
 
 @app.tool(minutes=2, writes=True)
@@ -216,8 +217,9 @@ def my_changes(world: World, page: PageNumber = 1) -> dict[str, Any]:
 @app.tool(minutes=1)
 def read_inbox(world: World, page: PageNumber = 1) -> dict[str, Any]:
     """Read your inbox: bulletins, answers and decisions, newest first, ten a page."""
+    shown = paged(inbox(world, world.actor)[::-1], page, LETTER)
     mark_seen(world)
-    return paged(inbox(world, world.actor)[::-1], page, LETTER)
+    return shown
 
 
 @app.tool(minutes=0, steady=True)
@@ -242,8 +244,8 @@ def _line(change: Change, field: str, before: Any, after: Any, **more: str) -> d
 
 def same(shown: Any, said: Scalar) -> bool:
     """Equal as written: a number may come as text, nothing as an empty string."""
-    if shown is said or shown == said:
-        return type(shown) is type(said) or str(shown) == str(said)
+    if isinstance(shown, int | float) and isinstance(said, int | float):
+        return shown == said and isinstance(shown, bool) == isinstance(said, bool)
     return ("" if shown is None else str(shown)) == ("" if said is None else str(said).strip())
 
 

@@ -1,5 +1,6 @@
 """Chaos: what goes wrong, and when. One dial per injector; a dose in [0, 1] for each."""
 
+import re
 from collections.abc import Mapping
 
 from companyos.chaos.faults import Flaky
@@ -39,7 +40,7 @@ Doses = dict[str, int]  # percent by dial
 def doses_of(chaos: float | Mapping[str, float]) -> Doses:
     """What a caller asked for, in percent: one dose for all dials, or some dials with their own and the rest at 0."""
     if isinstance(chaos, Mapping):
-        unknown = sorted(set(chaos) - set(DIALS))
+        unknown = sorted(set(chaos) - set(DIALS), key=str)
         if unknown:
             raise BadDose(f"unknown dial {unknown[0]!r}; valid: {', '.join(DIALS)}")
         return {dial: _percent(dial, chaos.get(dial, 0.0)) for dial in DIALS}
@@ -61,17 +62,13 @@ def write_doses(doses: Doses) -> str:
 
 def read_doses(text: str) -> Doses:
     """The inverse; `BadDose` for anything that `write_doses` would not have written."""
-    if text.isdigit():
-        doses = dict.fromkeys(DIALS, int(text))
-    else:
-        doses = dict.fromkeys(DIALS, 0)
-        rest = text
-        while rest:
-            digits = rest[1:][: next((i for i, c in enumerate(rest[1:]) if not c.isdigit()), len(rest))]
-            if rest[0] not in _LETTERS:
-                raise BadDose(f"unknown dial {rest[0]!r} in {text!r}; valid: {_legend()}")
-            doses[_LETTERS[rest[0]]] = int(digits)
-            rest = rest[1 + len(digits) :]
+    parts = re.findall(r"([a-z]?)([0-9]+)", text)
+    unknown = [letter for letter, _ in parts if letter and letter not in _LETTERS]
+    if unknown:
+        raise BadDose(f"unknown dial {unknown[0]!r} in {text!r}; valid: {_legend()}")
+    doses = dict.fromkeys(DIALS, 0)
+    for letter, percent in parts:
+        doses |= {_LETTERS[letter]: int(percent)} if letter else dict.fromkeys(DIALS, int(percent))
     if max(doses.values()) > 100 or write_doses(doses) != text:
         raise BadDose(f"{text!r} does not write doses the canonical way, from 0 to 100, dials in order: {_legend()}")
     return doses

@@ -19,7 +19,7 @@ class Flaky(Injector):
     worst = 0.25  # share of calls that fail at dose 1
 
     def intercept(self, world: World, call: Call, tool: Tool, dose: float) -> Fault | None:
-        key = f"flaky/{tool.name}/{call.params.get(tool.target, '')}"
+        key = f"flaky/{tool.name}/{call.params.get(tool.target, '')!s:.80}"
         # One counter holds both which attempt this is and how long the run of failures is that dose 1 would have seen.
         # The bound on runs goes by that, not by what this dose let through: so doses nest.
         attempt, run = divmod(world.counter(key), 4)

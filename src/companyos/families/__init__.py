@@ -12,7 +12,7 @@ FAMILIES: dict[str, Family] = {family.name: family for family in (vendor_onboard
 
 def family(name: str) -> Family:
     """A family by name; `BadTask` lists those there are."""
-    if name not in FAMILIES:
+    if not isinstance(name, str) or name not in FAMILIES:
         raise BadTask(f"unknown family {name!r}; valid: {', '.join(FAMILIES)}")
     return FAMILIES[name]
 

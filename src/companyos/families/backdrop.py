@@ -138,16 +138,41 @@ def _firms(draw: Draw, split: str) -> list[Firm]:
 
 _WORK = (
     # kind, desk, assignee's role, what it is about
-    ("expense_report", "finance", "Finance Clerk", ("Trade fair travel", "Team offsite", "Client dinner", "Train passes")),
-    ("bug_escalation", "engineering", "Support Engineer", ("Checkout errors", "Slow search", "Login loop", "Lost mails")),
-    ("license_renewal", "procurement", "Procurement Lead", ("Design suite", "CRM seats", "Chat licences", "Test farm")),
-    ("handbook_update", "people", "HR Lead", ("Parental leave", "Remote work", "Expense rules", "Onboarding guide")),
-    ("vendor_check", "finance", "Finance Clerk", ("Bank details", "VAT number", "Payment terms", "Credit line")),
+    (
+        "expense_report",
+        "finance",
+        "Finance Clerk",
+        ("Trade fair travel", "Team offsite", "Client dinner", "Train passes", "Hotel in May"),
+    ),
+    (
+        "bug_escalation",
+        "engineering",
+        "Support Engineer",
+        ("Checkout errors", "Slow search", "Login loop", "Lost mails", "Blank page"),
+    ),
+    (
+        "license_renewal",
+        "procurement",
+        "Procurement Lead",
+        ("Design suite", "CRM seats", "Chat licences", "Test farm", "Map tiles"),
+    ),
+    (
+        "handbook_update",
+        "people",
+        "HR Lead",
+        ("Parental leave", "Remote work", "Expense rules", "Onboarding guide", "Dress code"),
+    ),
+    (
+        "vendor_check",
+        "finance",
+        "Finance Clerk",
+        ("Bank details", "VAT number", "Payment terms", "Credit line", "Tax residence"),
+    ),
 )
 
 
 def _other_desks(company: Backdrop) -> None:
-    """Tickets of other desks, five kinds of four, and six more on the vendor desk."""
+    """Tickets of other desks, five of each kind, and six more on the vendor desk."""
     world, draw = company.world, company.draw
     for kind, desk, role, topics in _WORK:
         for topic in topics:

@@ -212,6 +212,7 @@ def _form(policy_id: str) -> ApprovalType:
         same_as_entry={"certificate": "certificate", "contract": "contract"},
         measured="score",
         policy=policy_id,
+        stricter_by="data_class",
     )
 
 
@@ -460,5 +461,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 42, 25: 63, 50: 77, 75: 90, 100: 107},
+    max_steps={0: 39, 25: 58, 50: 70, 75: 86, 100: 100},
 )

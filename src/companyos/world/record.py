@@ -29,8 +29,14 @@ def _minute_fields(kind: type[Record]) -> tuple[str, ...]:
 
 
 @cache
-def _fields_of(kind: type[Record], container: type) -> tuple[str, ...]:
-    return tuple(name for name, hint in get_type_hints(kind).items() if get_origin(hint) is container)
+def _deep_fields(kind: type[Record]) -> tuple[str, ...]:
+    return tuple(name for name, hint in get_type_hints(kind).items() if get_origin(hint) in (tuple, dict))
+
+
+def _plain(value: Any) -> Any:
+    """A field that holds others, as JSON has it, and as a copy: nobody may reach into a record."""
+    value = msgspec.to_builtins(value)
+    return list(value) if type(value) is tuple else value
 
 
 def _has_minute_mark(hint: Any) -> bool:
@@ -60,9 +66,7 @@ def view(record: Record) -> dict[str, Any]:
     line = shown(record)
     for name, default in unset:
         if getattr(record, name) != default:
-            line[name] = msgspec.to_builtins(shown_value(record, name))
-            if type(line[name]) is tuple:
-                line[name] = list(line[name])
+            line[name] = shown_value(record, name)
     if spread:
         line.update(line.pop(spread))
     return line
@@ -95,17 +99,15 @@ def rows(records: Sequence[Record], names: tuple[str, ...]) -> list[dict[str, An
 @cache
 def _line_maker(kind: type[Record], names: tuple[str, ...]) -> Callable[[Record], dict[str, Any]]:
     """A function that writes a record on one line, made from its field names: lists are most of what actors read."""
-    moments, lists, dicts = _minute_fields(kind), _fields_of(kind, tuple), _fields_of(kind, dict)
+    moments, deep = _minute_fields(kind), _deep_fields(kind)
 
     def source(name: str) -> str:
         if name in moments:
             return f"None if record.{name} is None else stamp(record.{name})"
-        if name in lists:
-            return f"list(record.{name})"
-        return f"record.{name}.copy()" if name in dicts else f"record.{name}"  # nobody may reach into a record
+        return f"plain(record.{name})" if name in deep else f"record.{name}"
 
     items = ", ".join(f"{name!r}: {source(name)}" for name in ("id", *names))
-    made: Callable[[Record], dict[str, Any]] = eval(f"lambda record: {{{items}}}", {"stamp": stamp})
+    made: Callable[[Record], dict[str, Any]] = eval(f"lambda record: {{{items}}}", {"stamp": stamp, "plain": _plain})
     return made
 
 
@@ -116,8 +118,7 @@ def shown_fields(kind: type[Record]) -> frozenset[str]:
 
 def shown_value(record: Record, name: str) -> Any:
     """One field as an actor sees it."""
-    value = getattr(record, name)
-    return stamp(value) if value is not None and name in _minute_fields(type(record)) else value
+    return row(record, (name,))[name]
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -8,6 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _slice: Callable[[bytes], tuple[int, ...]] = Struct("<16I").unpack  # 64 bytes in 32-bit pieces
+_MOST_KNOWN = 4096  # an agent may ask about whatever it makes up
 _slice_in_eight: Callable[[bytes], tuple[int, ...]] = Struct("<8Q").unpack
 
 
@@ -83,6 +84,8 @@ class Streams:
             path, number = f"{path}/{number // 8}", number % 8
         block = self._known.get(path)
         if block is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
             hasher = self._root.copy()
             hasher.update(path.encode())
             block = self._known[path] = tuple(piece / 2**64 for piece in _slice_in_eight(hasher.digest()))

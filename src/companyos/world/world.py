@@ -129,10 +129,10 @@ class World:
     def kinds(self) -> Iterable[type[Record]]:
         return self._tables
 
-    def lookup(self, id: str) -> Record | None:
-        """Any record that actors may see, by id alone: what a citation points at."""
+    def lookup(self, id: str, named: str = "") -> Record | None:
+        """Any record that actors may see, by id alone, or of the kind of this name: what a citation or a form points at."""
         for kind, table in self._tables.items():
-            if id in table.rows and not kind.hidden:
+            if id in table.rows and not kind.hidden and named in ("", kind.__name__):
                 return table.rows[id]
         return None
 
@@ -195,6 +195,8 @@ class World:
 
     def advance(self, minutes: int, until: Callable[[], bool] | None = None) -> None:
         """Lets time pass, running what falls due, in order; stops early once `until` holds."""
+        if until is not None and until():
+            return
         end = self.now + minutes
         agenda = self._agenda
         if agenda and agenda[0][0] <= end:
@@ -254,4 +256,4 @@ class World:
 
 def _weight(appointment: Appointment) -> int:
     minute, serial, kind, record_id = appointment
-    return fingerprint_of_name(f"{kind}/{record_id}") * ((minute << 24) + serial)
+    return fingerprint_of_name(f"{kind}/{record_id}/{serial}") * (minute + 1)

@@ -1,0 +1,153 @@
+"""Helpers: a company to test in, with sane defaults, and short ways to say what happens in it."""
+
+from functools import cache
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+
+from companyos.agents import make as make_agent
+from companyos.agents import play
+from companyos.apps import TOOLBOX, Approval, ApprovalType, Message, Metric, Person, Ticket
+from companyos.apps.people import CLOSES, OPENS
+from companyos.calls import Call, Reply
+from companyos.env import CompanyEnv, make
+from companyos.families.family import Value
+from companyos.observe import Observation
+from companyos.task import BENCHMARK_VERSION
+from companyos.twins import do
+from companyos.world import DAY, World
+
+FAMILY = "vendor_onboarding"
+# A case in which nothing stands against the vendor and the head of the requester's department signs.
+CALM: dict[str, Value] = {
+    "duplicate": False,
+    "conflict": False,
+    "insurance": "valid",
+    "personal_data": False,
+    "score": "high",
+    "amount": "small",
+}
+# The same examples on every machine; slowness is no finding.
+STEADY = settings(derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+
+
+def task_id(seed: int = 7, chaos: str = "0", split: str = "train") -> str:
+    return f"{FAMILY}-v{BENCHMARK_VERSION}-{split}-{seed}-{chaos}"
+
+
+@cache
+def calm_seed() -> int:
+    """The first seed whose facts are calm by nature, so that a few overrides leave the task id short."""
+    for seed in range(1000):
+        causes = make(FAMILY, seed=seed).setting.causes
+        if all(getattr(causes, name) == value for name, value in CALM.items()):
+            return seed
+    raise AssertionError("no calm seed among the first 1,000")
+
+
+def staged(chaos: str = "0", reward: str = "seed", **causes: Any) -> CompanyEnv:
+    """An episode of the calm case, but for these causes."""
+    return make(do(task_id(calm_seed(), chaos), **causes), reward=reward)
+
+
+def played(agent: str, seed: int, chaos: float = 0.5, reward: str = "seed") -> CompanyEnv:
+    """An episode that an agent has worked to its end."""
+    return play(make(FAMILY, seed=seed, chaos=chaos, reward=reward), make_agent(agent, seed))
+
+
+def me(env: CompanyEnv) -> str:
+    return env.setting.case.actor
+
+
+def role(env: CompanyEnv, name: str) -> str:
+    """The id of the record that plays this role in the case."""
+    return env.setting.case.roles[name]
+
+
+def ticket(env: CompanyEnv) -> Ticket:
+    return env.world.get(Ticket, env.setting.case.ticket_id)
+
+
+def say(env: CompanyEnv, tool: str, actor: str | None = None, **params: Any) -> Reply:
+    """One call straight through the toolbox, as the one who works the task or as somebody else; the clock stands still."""
+    app, method = tool.split(".")
+    return TOOLBOX.call(env.world, actor or me(env), Call(app, method, params))
+
+
+def step(env: CompanyEnv, tool: str, **params: Any) -> Observation:
+    app, method = tool.split(".")
+    return env.step(Call(app, method, params))
+
+
+def set_field(env: CompanyEnv, field: str, value: str, ticket_id: str | None = None) -> Reply:
+    return say(env, "ticketdesk.update_ticket", ticket_id=ticket_id or ticket(env).id, field=field, value=value)
+
+
+def verify(env: CompanyEnv) -> None:
+    assert set_field(env, "verified", role(env, "entry")).ok
+
+
+def form(env: CompanyEnv, **changes: Any) -> dict[str, Any]:
+    """The form as it should be filled in, but for these changes; a field changed to None is left out."""
+    asks, case = env.world.get(ApprovalType, FAMILY), ticket(env)
+    right: dict[str, Any] = {field: getattr(case, there) for field, there in asks.same_as_ticket.items()}
+    right["ticket_id"] = case.id
+    right["cost_center"] = env.world.get(Person, case.requester).cost_center
+    right[asks.measured] = env.world.get(Metric, role(env, "score")).value
+    return {field: value for field, value in (right | changes).items() if value is not None}
+
+
+def submit(env: CompanyEnv, approver: str = "head", **changes: Any) -> Reply:
+    """Puts the form to whoever plays this role in the case, or to the person of this handle."""
+    person = approver if approver.startswith("@") else role(env, approver)
+    return say(env, "approvalflow.submit_approval", approval_type=FAMILY, approver=person, data=form(env, **changes))
+
+
+def asked(env: CompanyEnv, approver: str = "head", **changes: Any) -> str:
+    """A request that was put, by its id."""
+    reply = submit(env, approver, **changes)
+    assert reply.ok, reply
+    return str(reply.data["id"])
+
+
+def answered(env: CompanyEnv, approval_id: str, days: int = 90) -> Approval:
+    """The request once it is decided."""
+    for _ in range(days):
+        request = env.world.get(Approval, approval_id)
+        if request.status != "pending":
+            return request
+        env.world.advance(DAY)
+    raise AssertionError(f"{approval_id} was not decided in {days} days")
+
+
+def decision(env: CompanyEnv, approver: str = "head", **changes: Any) -> tuple[str, str]:
+    """How a request ends: its status and the ground for it."""
+    request = answered(env, asked(env, approver, **changes))
+    return request.status, request.code
+
+
+def to_monday(env: CompanyEnv, minute: int = OPENS) -> None:
+    """Lets time pass to this minute of next Monday."""
+    world = env.world
+    start_of_week = world.now - world.now % (7 * DAY)
+    world.advance(start_of_week + 7 * DAY + minute - world.now)
+
+
+def at_work(minute: int) -> bool:
+    """Whether this is a minute of Monday to Friday, nine to five; worked out apart from the code under test."""
+    return minute // DAY % 7 in (0, 1, 2, 3, 4) and OPENS <= minute % DAY < CLOSES
+
+
+def letters(env: CompanyEnv, topic: str | None = None) -> list[Message]:
+    """What has reached the inbox of the one who works the task, oldest first."""
+    return [m for m in env.world.all(Message) if m.to == me(env) and (topic is None or m.topic == topic)]
+
+
+def recomputed(world: World) -> int:
+    """The digest from scratch: that of a world which was only ever told how this one stands."""
+    fresh = World(world.streams, world.now, world.kinds())
+    for kind in world.kinds():
+        for record in world.all(kind):
+            fresh.furnish(record)
+    fresh._counters, fresh._agenda, fresh._serial = world._counters, world._agenda, world._serial
+    return fresh.digest()

@@ -1,0 +1,205 @@
+"""Command line: what a person or a script gets from each command."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import companyos
+from companyos import bench, cli, proofs
+from companyos.env import make
+from companyos.errors import Unsolvable
+from companyos.lines import write_line
+from companyos.proof import Proof
+from companyos.task import TaskId
+from tests.helpers import FAMILY, played, task_id
+from tests.shell import run
+
+# -- mistakes ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_family_is_one_line_and_exit_code_2() -> None:
+    assert run("tasks", "--family", "gardening") == (
+        2,
+        "",
+        "companyos: unknown family 'gardening'; valid: vendor_onboarding\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        "dance",
+        "play",
+        "play gardening",
+        "play gardening-7",
+        f"play {FAMILY} --chaos 3",
+        f"play {FAMILY} --chaos much",
+        f"play {FAMILY} --seed -1",
+        f"play {FAMILY} --reward fame",
+        f"play {task_id()} --seed 3",
+        f"play {FAMILY} --save /no/such/folder/file",
+        f"play {FAMILY} --save /",
+        f"watch {FAMILY} --agent nobody",
+        "prove --seeds 5:1",
+        "prove --seeds all",
+        "prove --chaos 0,x",
+        "prove --workers 0",
+        "bench --rounds none",
+        f"watch {FAMILY} --delay -1",
+        f"twins {task_id()}-moon.full",
+    ],
+)
+def test_a_mistake_of_the_caller_is_one_line_and_exit_code_2(command: str) -> None:
+    code, out, err = run(*command.split())
+    assert (code, out) == (2, "")
+    assert err.startswith("companyos: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("bug", [KeyError("x"), ValueError("x")])
+def test_a_bug_of_ours_crashes(monkeypatch: pytest.MonkeyPatch, bug: Exception) -> None:
+    def broken(*_: object) -> TaskId:
+        raise bug
+
+    monkeypatch.setattr(cli, "task_named", broken)
+    with pytest.raises(type(bug)):
+        run("tasks")
+
+
+def test_a_reader_who_leaves_is_no_error() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "companyos", "tasks", "--seeds", "0:50000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"vendor_onboarding-v")
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_importing_the_package_loads_nothing_that_draws_on_screens() -> None:
+    check = "import companyos, sys; assert not {'rich', 'prompt_toolkit', 'companyos.cli'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
+# -- watch and demo ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("agent", "verdict"), [("expert", "Success."), ("null", "Failure.")])
+def test_watch_ends_with_the_verdict(agent: str, verdict: str) -> None:
+    code, out, _ = run("watch", task_id(7, "50"), "--agent", agent)
+    assert code == 0
+    assert verdict in out
+    assert "The right ending was" in out
+
+
+def test_watch_shows_each_call_with_its_reward_and_the_clock() -> None:
+    env = played("expert", 7)
+    _, out, _ = run("watch", env.task_id)
+    for turn in env.turns:
+        assert write_line(turn.call) in out
+        assert turn.now in out
+    assert "milestones +1.50" in out
+
+
+def test_every_command_that_the_demo_suggests_can_be_given() -> None:
+    code, out, _ = run("demo")
+    assert code == 0
+    assert "Success." in out
+    suggested = [line.strip().split("  ")[0] for line in out.splitlines() if line.startswith("  companyos ")]
+    assert [line.split()[1] for line in suggested] == ["play", "watch", "twins", "prove", "bench"]
+    for line in suggested:
+        cli.parser().parse_args(line.split()[1:])
+    assert run(*suggested[2].split()[1:])[0] == 0
+
+
+# -- prove and replay --------------------------------------------------------------------------------------------------
+
+
+def test_every_task_is_proved_and_its_twins_are_told_apart() -> None:
+    code, out, _ = run("prove", "--seeds", "0:5", "--chaos", "0.5", "--workers", 1)
+    assert code == 0
+    assert "5 of 5 proved" in out
+    assert "twins with another ending told apart in time" in out
+    assert "Par by dose" in out
+    assert "Par by ending" in out
+
+
+def test_two_processes_find_what_one_finds() -> None:
+    same = ("prove", "--seeds", "0:5", "--chaos", "0,1", "--no-twins")
+    assert run(*same, "--workers", 2) == run(*same, "--workers", 1)
+
+
+def test_what_cannot_be_proved_is_listed_and_exit_code_is_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stubborn(task_id: str) -> Proof:
+        raise Unsolvable(f"{task_id}: gave up")
+
+    monkeypatch.setattr(proofs, "prove", stubborn)
+    code, out, _ = run("prove", "--seeds", "0:25", "--chaos", "0", "--workers", 1)
+    assert code == 1
+    assert f"{task_id(0)}: gave up" in out
+    assert out.count("gave up") == 20
+    assert "and 5 more" in out
+    assert "0 of 25 proved" in out
+
+
+def test_a_twin_that_cannot_be_told_apart_in_time_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proofs, "first_difference", lambda ours, theirs: len(ours))
+    code, out, _ = run("prove", "--seeds", "7", "--chaos", "0", "--workers", 1)
+    assert code == 1
+    assert "comes before anything differs from" in out
+
+
+def test_a_transcript_that_was_touched_up_differs(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    text = played("expert", 7).transcript().to_jsonl()
+    good.write_text(text)
+    bad.write_text(text.replace('"success":true', '"success":false'))
+    code, out, _ = run("replay", bad, good)
+    assert code == 1
+    first, second = out.splitlines()
+    assert first.startswith(f"{bad}: differs, line ")
+    assert second.startswith(f"{good}: as recorded")
+
+
+def test_a_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    good = tmp_path / "good"
+    good.write_text(played("expert", 7).transcript().to_jsonl())
+    code, out, err = run("replay", tmp_path / "gone", good)
+    assert code == 2
+    assert "as recorded" in out
+    assert err.startswith("companyos: cannot read ")
+
+
+# -- lists -------------------------------------------------------------------------------------------------------------
+
+
+def test_tasks_prints_ids_that_can_be_made() -> None:
+    _, out, _ = run("tasks", "--seeds", "3:5", "--chaos", "0.25", "--split", "test")
+    assert out.splitlines() == [task_id(3, "25", "test"), task_id(4, "25", "test")]
+    assert [make(line).task_id for line in out.splitlines()] == out.splitlines()
+
+
+def test_tools_are_a_table_or_the_schemas() -> None:
+    _, out, _ = run("tools")
+    assert "update_ticket ticket_id field value " in out
+    _, out, _ = run("tools", "--json")
+    assert msgspec.json.decode(out) == companyos.tools()
+
+
+def test_twins_shows_every_twin() -> None:
+    _, out, _ = run("twins", task_id())
+    for twin in companyos.twins(task_id()):
+        row = next(line for line in out.splitlines() if f" {twin.task_id} " in line)
+        assert row.strip("│ ").split("│")[2].strip() == twin.relevance
+
+
+def test_bench_measures_as_many_rounds_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds: list[int] = []
+    monkeypatch.setattr(bench, "main", rounds.append)
+    assert run("bench", "--rounds", 3)[0] == 0
+    assert rounds == [3]

@@ -1,0 +1,348 @@
+"""Rewards: terms that sum, reported by name. Ordered, cycle-free, and not to be farmed."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from companyos import rewards
+from companyos.apps import Approval
+from companyos.apps.colleagues import WHIMS
+from companyos.calls import NO_ANSWER
+from companyos.env import CompanyEnv, make, par
+from companyos.families.goals import Damage
+from companyos.rewards import (
+    FAILED_CALL,
+    FAILURE,
+    LEAST_POTENTIAL,
+    MOST_POTENTIAL,
+    PROFILES,
+    REJECTION,
+    STEP,
+    STEPS_CHARGED,
+    SUCCESS,
+    UNKNOWN_TOOL,
+    Happened,
+    Offences,
+    Verdict,
+    most_penalty,
+)
+from companyos.task import TaskId
+from tests.helpers import (
+    FAMILY,
+    STEADY,
+    asked,
+    form,
+    me,
+    played,
+    role,
+    staged,
+    step,
+    ticket,
+)
+
+NEAR = 1e-9
+
+
+def phi(env: CompanyEnv) -> float:
+    """What the milestones are worth that stand now and did not at the start, worked out afresh."""
+    if env.success:
+        return whole(env)
+    return sum(
+        m.worth for m in env.setting.ending.milestones if m.goal.holds(env.world) and not m.goal.holds(env.setting.world)
+    )
+
+
+def whole(env: CompanyEnv) -> float:
+    return sum(m.worth for m in env.setting.ending.milestones if not m.goal.holds(env.setting.world))
+
+
+def penalties(env: CompanyEnv) -> float:
+    """What an episode is charged, worked out afresh from its replies and its journal."""
+    codes = [turn.reply.code for turn in env.turns]
+    unknown = sum(code in ("unknown_tool", "bad_action") for code in codes)
+    failed = sum(code not in ("ok", "no_answer", "unknown_tool", "bad_action") for code in codes)
+    rejected = sum(
+        isinstance(change.after, Approval)
+        and change.after.status == "rejected"
+        and change.after.requester == me(env)
+        and change.after.code not in WHIMS
+        for change in env.world.journal
+    )
+    steps = sum(code != NO_ANSWER for code in codes)
+    charged = STEP * min(1.0, STEPS_CHARGED / env.max_steps) * steps
+    for (first, factor), count in ((FAILED_CALL, failed), (UNKNOWN_TOOL, unknown), (REJECTION, rejected)):
+        charged += sum(first * factor**k for k in range(count))
+    return charged
+
+
+def total(env: CompanyEnv) -> float:
+    return sum(turn.reward for turn in env.turns)
+
+
+# -- from the constants ------------------------------------------------------------------------------------------------
+
+
+def test_the_numbers_are_the_seeds() -> None:
+    assert (SUCCESS, FAILURE, STEP, STEPS_CHARGED) == (15.0, -5.0, 0.1, 30)
+    assert (FAILED_CALL, REJECTION, UNKNOWN_TOOL) == ((0.3, 0.9), (0.5, 0.8), (1.0, 0.7))
+    assert (LEAST_POTENTIAL, MOST_POTENTIAL) == (2.0, 10.0)
+
+
+def test_all_penalties_of_an_episode_come_to_less_than_12() -> None:
+    worst = STEP * STEPS_CHARGED + sum(first / (1 - factor) for first, factor in (FAILED_CALL, REJECTION, UNKNOWN_TOOL))
+    assert most_penalty() == pytest.approx(worst)
+    assert most_penalty() < 12
+
+
+@STEADY
+@given(st.floats(LEAST_POTENTIAL, MOST_POTENTIAL), st.floats(0, 1))
+def test_every_success_is_worth_more_than_every_failure(potential: float, share: float) -> None:
+    worst_success = potential + SUCCESS - most_penalty()
+    best_failure = potential * share + FAILURE
+    assert worst_success > best_failure
+    assert worst_success > potential + FAILURE
+
+
+def test_every_task_has_milestones_worth_2_to_10() -> None:
+    for seed in range(300):
+        for chaos in (0.0, 0.5, 1.0):
+            env = make(FAMILY, seed=seed, chaos=chaos)
+            assert LEAST_POTENTIAL <= env.whole_potential <= MOST_POTENTIAL
+            assert env.whole_potential == whole(env)
+
+
+# -- turn by turn ------------------------------------------------------------------------------------------------------
+
+
+WON = Verdict(True, {}, ())
+LOST = Verdict(False, {}, ())
+SPOILED = Verdict(False, {}, (Damage("T-1", "priority", True),))
+
+
+def happened(**changes: Any) -> Happened:
+    """A turn in which nothing in particular happened."""
+    quiet: dict[str, Any] = {
+        "fault": False,
+        "failed": False,
+        "unknown": False,
+        "rejections": 0,
+        "before": Offences(),
+        "potential_before": 0.0,
+        "potential": 0.0,
+        "whole_potential": 5.0,
+        "max_steps": 30,
+        "step": 10,
+        "verdict": None,
+        "par": lambda: 10,
+    }
+    return Happened(**(quiet | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({}, {"step": -0.1}),
+        ({"max_steps": 60}, {"step": -0.05}),
+        ({"max_steps": 10}, {"step": -0.1}),
+        ({"fault": True}, {}),
+        ({"failed": True}, {"step": -0.1, "failed_call": -0.3}),
+        ({"failed": True, "before": Offences(failed=2)}, {"step": -0.1, "failed_call": -0.3 * 0.81}),
+        ({"unknown": True, "before": Offences(unknown=1)}, {"step": -0.1, "unknown_tool": -0.7}),
+        ({"rejections": 2, "before": Offences(rejected=1)}, {"step": -0.1, "rejection": -0.4 - 0.32}),
+        ({"potential": 2.5, "potential_before": 1.0}, {"milestones": 1.5, "step": -0.1}),
+        ({"potential": 1.0, "potential_before": 2.5}, {"milestones": -1.5, "step": -0.1}),
+        ({"verdict": LOST, "potential": 2.0, "potential_before": 2.0}, {"step": -0.1, "end": -5.0}),
+        ({"verdict": WON, "potential_before": 2.0}, {"milestones": 3.0, "step": -0.1, "end": 15.0}),
+        ({"verdict": SPOILED}, {"step": -0.1, "end": -5.0}),
+    ],
+)
+def test_the_dense_profile_names_every_part(changes: dict[str, Any], parts: dict[str, float]) -> None:
+    assert rewards.seed(happened(**changes)) == pytest.approx(parts)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reward"),
+    [
+        ({}, 0.0),
+        ({"potential": 5.0}, 0.0),
+        ({"verdict": WON, "step": 10}, 1.0),
+        ({"verdict": WON, "step": 5}, 1.0),
+        ({"verdict": WON, "step": 20}, 0.95),
+        ({"verdict": LOST, "potential": 2.5}, 0.2),
+        ({"verdict": LOST, "potential": 5.0}, 0.4),
+        ({"verdict": SPOILED, "potential": 5.0}, 0.0),
+    ],
+)
+def test_the_score_is_one_number_at_the_end(changes: dict[str, Any], reward: float) -> None:
+    assert sum(rewards.score(happened(**changes)).values()) == pytest.approx(reward)
+
+
+def test_the_sparse_profile_pays_1_for_success_and_for_nothing_else() -> None:
+    assert rewards.sparse(happened(verdict=WON)) == {"success": 1.0}
+    assert rewards.sparse(happened(verdict=LOST)) == {}
+    assert rewards.sparse(happened(potential=5.0)) == {}
+
+
+# -- whole episodes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chaos", [0.0, 0.5, 1.0])
+def test_the_experts_return_is_its_milestones_plus_15_less_penalties(chaos: float) -> None:
+    for seed in range(25):
+        env = played("expert", seed, chaos)
+        assert env.success
+        assert abs(total(env) - (whole(env) + 15 - penalties(env))) < NEAR
+
+
+def half_done(seed: int, chaos: float) -> CompanyEnv:
+    """An episode that an expert left in the middle."""
+    whole_way = played("expert", seed, chaos)
+    env = make(FAMILY, seed=seed, chaos=chaos)
+    for turn in whole_way.turns[: 2 * len(whole_way.turns) // 3]:
+        env.step(turn.call)
+    while not env.done:
+        step(env, "ticketdesk.wait", hours=1)
+    return env
+
+
+@pytest.mark.parametrize("chaos", [0.0, 0.5, 1.0])
+def test_a_failing_return_is_what_stands_less_5_less_penalties(chaos: float) -> None:
+    standing = 0
+    for seed in range(15):
+        for env in (played("random", seed, chaos), half_done(seed, chaos)):
+            assert not env.success
+            standing += phi(env) > 0
+            assert abs(total(env) - (phi(env) - 5 - penalties(env))) < NEAR
+    assert standing > 5
+
+
+@pytest.mark.parametrize("agent", ["expert", "random", "jittered"])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_parts_of_every_turn_sum_to_its_reward(agent: str, profile: str) -> None:
+    for seed in range(5):
+        env = played(agent, seed, reward=profile)
+        for turn in env.turns:
+            assert turn.reward == sum(turn.parts.values(), 0.0)
+        assert env.transcript().footer.total == total(env)
+
+
+def test_the_score_is_0_until_the_end_and_then_from_0_to_1() -> None:
+    for agent in ("expert", "random", "null"):
+        for seed in range(10):
+            env = played(agent, seed, reward="score")
+            assert all(turn.reward == 0 for turn in env.turns[:-1])
+            last = env.turns[-1].reward
+            assert 0 <= last <= 1
+            assert (last >= 0.9) == bool(env.success)
+            if env.success:
+                assert last == pytest.approx(1.0)
+            elif env.verdict and not env.verdict.damage:
+                assert last == pytest.approx(0.4 * phi(env) / whole(env))
+            else:
+                assert last == 0
+
+
+def test_par_is_how_many_steps_the_expert_takes() -> None:
+    for seed in range(5):
+        env = played("expert", seed)
+        assert par(TaskId.parse(env.task_id)) == env.step_count
+
+
+def test_the_sparse_profile_pays_once_at_the_end_of_a_success() -> None:
+    env = played("expert", 1, reward="sparse")
+    assert [turn.reward for turn in env.turns] == [0.0] * (env.step_count - 1) + [1.0]
+    assert total(played("null", 1, reward="sparse")) == 0
+
+
+def test_profiles_change_what_is_paid_and_nothing_else() -> None:
+    episodes = [played("random", 4, reward=profile) for profile in PROFILES]
+    assert len({tuple((turn.call.tool, turn.digest) for turn in env.turns) for env in episodes}) == 1
+
+
+# -- who is charged for what -------------------------------------------------------------------------------------------
+
+
+def test_a_fault_of_the_company_is_never_charged() -> None:
+    faults = 0
+    for agent in ("expert", "random"):
+        for seed in range(20):
+            for turn in played(agent, seed, chaos=1.0).turns:
+                if turn.reply.code == NO_ANSWER:
+                    faults += 1
+                    assert not {"step", "failed_call", "unknown_tool"} & set(turn.parts)
+    assert faults > 20
+
+
+def test_a_whim_of_an_approver_is_not_charged_as_a_rejection() -> None:
+    env = staged(objection="evidence")
+    step(env, "ticketdesk.update_ticket", ticket_id=ticket(env).id, field="verified", value=role(env, "entry"))
+    request = asked(env)
+    step(env, "ticketdesk.wait", hours=72)
+    assert env.world.get(Approval, request).code == "needs_evidence"
+    assert all("rejection" not in turn.parts for turn in env.turns)
+
+
+def test_a_rejection_that_was_earned_is_charged_once_and_the_next_one_less() -> None:
+    env = staged()
+    step(env, "ticketdesk.update_ticket", ticket_id=ticket(env).id, field="verified", value=role(env, "entry"))
+    charged = []
+    for _ in range(3):
+        data = form(env, reference="TAX-1")
+        step(env, "approvalflow.submit_approval", approval_type=FAMILY, approver=role(env, "head"), data=data)
+        for _ in range(3):
+            step(env, "ticketdesk.wait", hours=72)
+        charged += [turn.parts["rejection"] for turn in env.turns[-4:] if "rejection" in turn.parts]
+    assert charged == pytest.approx([-0.5, -0.4, -0.32])
+
+
+def test_unknown_tools_and_failed_calls_cost_what_the_seed_says_and_less_each_time() -> None:
+    env = staged()
+    for _ in range(3):
+        step(env, "payroll.pay")
+        env.step("gibberish")
+        step(env, "ticketdesk.get_ticket", ticket_id="T-1")
+        step(env, "ticketdesk.get_ticket")
+    unknown = [turn.parts["unknown_tool"] for turn in env.turns if "unknown_tool" in turn.parts]
+    failed = [turn.parts["failed_call"] for turn in env.turns if "failed_call" in turn.parts]
+    assert unknown == pytest.approx([-(0.7**k) for k in range(6)])
+    assert failed == pytest.approx([-0.3 * 0.9**k for k in range(6)])
+
+
+def test_a_step_costs_less_where_there_are_more_of_them() -> None:
+    for chaos in ("0", "100"):
+        env = staged(chaos)
+        while env.step_count < 10:
+            step(env, "ticketdesk.wait", hours=1)
+        assert {turn.parts["step"] for turn in env.turns} == {-0.1 * min(1.0, 30 / env.max_steps)}
+
+
+def test_undoing_a_milestone_gives_its_worth_back() -> None:
+    env = staged()
+    case = {"ticket_id": ticket(env).id, "field": "verified"}
+    there = step(env, "ticketdesk.update_ticket", **case, value=role(env, "entry"))
+    back = step(env, "ticketdesk.update_ticket", **case, value="")
+    again = step(env, "ticketdesk.update_ticket", **case, value=role(env, "entry"))
+    paid = [turn.parts["milestones"] for turn in env.turns]
+    assert paid == [1.5, -1.5, 1.5]
+    assert there.reward == again.reward
+    assert there.reward + back.reward < 0
+
+
+def test_what_held_at_the_start_pays_nothing_and_costs_nothing_when_undone() -> None:
+    env = staged()
+    assert ticket(env).priority
+    step(env, "ticketdesk.update_ticket", ticket_id=ticket(env).id, field="priority", value="")
+    step(env, "ticketdesk.update_ticket", ticket_id=ticket(env).id, field="priority", value="low")
+    assert all("milestones" not in turn.parts for turn in env.turns)
+
+
+def test_a_request_that_is_withdrawn_gives_back_what_it_paid() -> None:
+    env = staged()
+    step(env, "approvalflow.submit_approval", approval_type=FAMILY, approver=role(env, "head"), data=form(env))
+    request = env.turns[-1].reply.data["id"]
+    step(env, "approvalflow.withdraw", approval_id=request)
+    paid = [turn.parts.get("milestones", 0.0) for turn in env.turns]
+    assert paid[0] > 0
+    assert sum(paid) == 0
