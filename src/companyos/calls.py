@@ -39,43 +39,37 @@ Program = Generator[Call, Reply, None]  # yield a call, receive its reply: the s
 
 def parse(action: object) -> Call | Reply:
     """Any value as a call, or the reply that says why it is none."""
-    if type(action) is Call and _is_plain(action):
-        return Call(action.app, action.method, action.params.copy())
+    try:
+        raw = _encode(action)
+        call = _decode(raw)
+        if raw.count(b"[") + raw.count(b"{") <= _FEW or _is_modest(call.params, MOST_NESTED):
+            return call
+    except _NOT_JSON:
+        pass  # `as_json` finds a form for it, and the answer names what is wrong with that
     try:
         return msgspec.convert(as_json(action), Call)
     except msgspec.ValidationError as error:
         return Reply(False, BAD_ACTION, None, f'an action is {{"app": …, "method": …, "params": {{…}}}}: {error}')
 
 
-def _is_plain(call: Call) -> bool:
-    """Whether a call holds ASCII texts and small whole numbers only: then JSON would give back the same."""
-    for text in (call.app, call.method, *call.params):
-        if type(text) is not str or not text.isascii():
-            return False
-    for value in call.params.values():
-        if type(value) is str:
-            if not value.isascii():
-                return False
-        elif type(value) is not int or not -(2**31) < value < 2**31:
-            return False
-    return True
-
-
 def as_json(action: object) -> Any:
     """An action after one round trip through JSON, so that it can be journaled, hashed and written to a transcript.
 
-    What does not survive that, is nested too deep or holds a number of more than 64 bits becomes the name of its type.
+    What does not survive that or is nested too deep becomes the name of its type.
     """
     try:
-        kept = msgspec.json.decode(msgspec.json.encode(action))
-        if _is_modest(kept, MOST_NESTED):
+        kept = msgspec.json.decode(_encode(action))
+        if _is_modest(kept, MOST_NESTED + 1):
             return kept
-    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
-        pass  # Python objects, lone surrogates, numbers of thousands of digits: none of them an action
+    except _NOT_JSON:
+        pass
     return f"<{type(action).__name__}>"
 
 
+# Python objects, lone surrogates, numbers of thousands of digits, endless nesting.
+_NOT_JSON = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError)
 MOST_NESTED = 12
+_FEW = 12  # brackets: with no more than these nothing is nested too deep
 
 
 def _is_modest(value: Any, depth: int) -> bool:
@@ -83,4 +77,8 @@ def _is_modest(value: Any, depth: int) -> bool:
         return depth > 0 and all(_is_modest(item, depth - 1) for item in value.values())
     if isinstance(value, list):
         return depth > 0 and all(_is_modest(item, depth - 1) for item in value)
-    return not isinstance(value, int) or -(2**63) <= value < 2**64
+    return True
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Call).decode

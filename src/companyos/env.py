@@ -14,7 +14,7 @@ from companyos.episode import Footer, Header, Transcript, Turn
 from companyos.errors import BadTask
 from companyos.families import Memory, Setting, Taste, family, setting
 from companyos.families.goals import Damage, Goal, damage
-from companyos.observe import Observation, observe
+from companyos.observe import Gate, Observation
 from companyos.rewards import Happened, Offences, Verdict, profile
 from companyos.task import MAX_SEED, SPLITS, TaskId
 from companyos.world import Change, Record, World, clock_text
@@ -28,7 +28,9 @@ class CompanyEnv:
     """A company, a case in it, and the one who works it. Everything it holds is data: it forks, pickles and replays."""
 
     __slots__ = (
+        "_actor",
         "_faults",
+        "_gate",
         "_offences",
         "_potential",
         "_profile",
@@ -52,6 +54,8 @@ class CompanyEnv:
         self._progress = progress
         self._task = task
         self._setting: Setting = setting(task)
+        self._actor = self._setting.case.actor
+        self._gate = Gate(self._setting.case.brief, self._setting.max_steps)
         doses = self._setting.doses
         self._faults = tuple((i, doses[i.dial] / 100) for i in _INTERCEPTORS if doses[i.dial])
         self.reset()
@@ -71,30 +75,29 @@ class CompanyEnv:
         self._resolved = False
         self._standing = list(self._setting.standing)
         self._potential = 0.0
-        return self._observe(_HELLO, 0.0)
+        return self._look_around(_HELLO)
 
     def step(self, action: Call | Mapping[str, Any] | object) -> Observation:
         """Carries out one call: chaos, toolbox, clock and agenda, milestones, reward, journal of turns, observation."""
         if self.verdict is not None:
-            return self._observe(_OVER, 0.0)
+            return self._look_around(_OVER)
         world = self.world
-        written, marks, potential, rejections = len(world.journal), world.marks, self._potential, 0
+        stirred, written, potential, rejections = world.stirred, len(world.journal), self._potential, 0
         call = parse(action)
-        reply = self._carry_out(call) if isinstance(call, Call) else self._nonsense(call)
-        self._step += 1
-        if len(world.journal) > written:
+        reply = self._carry_out(call)
+        self._step = step = self._step + 1
+        if world.stirred != stirred:
             rejections = self._look_at_changes(world.journal[written:])
-        if world.marks > marks:
-            self._look_at_milestones(self._setting.ending.by_reading, None)
-        if self._resolved or self._step >= self._setting.max_steps:
+        if self._resolved or step >= self._setting.max_steps:
             self.verdict = self._judge()
-        if reply.ok and self.verdict is None and self._potential == potential and not rejections:
+        if reply.ok and world.stirred == stirred and self.verdict is None:
             parts, reward = self._quiet.copy(), self._quiet_reward
         else:
             parts = self._profile(self._happened(reply, rejections, potential))
             reward = sum(parts.values(), 0.0)
-        self.turns.append(self._turn(call, action, reply, reward, parts))
-        return self._observe(reply, reward)
+        now = clock_text(world.now)
+        self.turns.append(self._turn(call, action, reply, now, reward, parts))
+        return self._gate.observe(now, step, reply, reward, self.verdict is not None, self._checklist())
 
     def fork(self) -> "CompanyEnv":
         """An independent copy of the episode as it stands, in microseconds."""
@@ -104,6 +107,8 @@ class CompanyEnv:
         twin._progress = self._progress
         twin._task = self._task
         twin._setting = self._setting
+        twin._actor = self._actor
+        twin._gate = self._gate
         twin._faults = self._faults
         twin._quiet = self._quiet
         twin._quiet_reward = self._quiet_reward
@@ -189,28 +194,24 @@ class CompanyEnv:
 
     # -- how a step goes -------------------------------------------------------------------------------------------
 
-    def _carry_out(self, call: Call) -> Reply:
-        world, actor = self.world, self._setting.case.actor
-        tool = TOOLBOX.tools.get((call.app, call.method))
-        if tool is None:
-            return self._nonsense(TOOLBOX.call(world, actor, call))
-        fault = None
+    def _carry_out(self, call: Call | Reply) -> Reply:
+        """Chaos, toolbox, clock: what comes back to a call, or to what was none."""
+        world, tool = self.world, None
+        if type(call) is Call:
+            tool = TOOLBOX.tools.get((call.app, call.method))
+        if tool is None or type(call) is not Call:
+            world.advance(1)
+            return TOOLBOX.call(world, self._actor, call) if isinstance(call, Call) else call
         if not tool.steady:
             for injector, dose in self._faults:
                 fault = injector.intercept(world, call, tool, dose)
                 if fault is not None:
-                    break
-        if fault is None:
-            reply = TOOLBOX.use(world, actor, tool, call)
-        else:
-            reply = fault.reply
-            if fault.carried_out:
-                TOOLBOX.use(world, actor, tool, call)
+                    if fault.carried_out:
+                        TOOLBOX.use(world, self._actor, tool, call)
+                    world.advance(tool.minutes)
+                    return fault.reply
+        reply = TOOLBOX.use(world, self._actor, tool, call)
         world.advance(tool.minutes)
-        return reply
-
-    def _nonsense(self, reply: Reply) -> Reply:
-        self.world.advance(1)
         return reply
 
     def _look_at_changes(self, changes: list[Change]) -> int:
@@ -223,7 +224,9 @@ class CompanyEnv:
                 rejections += after.code not in WHIMS
             elif after.id == case.ticket_id and isinstance(after, Ticket):
                 self._resolved = after.resolution is not None
-        self._look_at_milestones(self._setting.ending.by_writing, {type(change.after) for change in changes})
+        ending = self._setting.ending
+        self._look_at_milestones(ending.by_writing, {type(change.after) for change in changes})
+        self._look_at_milestones(ending.by_reading, None)
         return rejections
 
     def _look_at_milestones(
@@ -266,19 +269,20 @@ class CompanyEnv:
     def _par(self) -> int:
         return par(self._task)
 
-    def _turn(self, call: Call | Reply, action: object, reply: Reply, reward: float, parts: dict[str, float]) -> Turn:
-        world = self.world
-        now, digest = clock_text(world.now), f"{world.digest():032x}"
-        if isinstance(call, Call):
-            return Turn(call, reply, now, reward, parts, digest)
-        return Turn(Call("", "", {}), reply, now, reward, parts, digest, (as_json(action),))
+    def _turn(
+        self, call: Call | Reply, action: object, reply: Reply, now: str, reward: float, parts: dict[str, float]
+    ) -> Turn:
+        if type(call) is Call:
+            return Turn(call, reply, now, reward, parts, f"{self.world.digest():032x}")
+        return Turn(Call("", "", {}), reply, now, reward, parts, f"{self.world.digest():032x}", (as_json(action),))
 
-    def _observe(self, reply: Reply, reward: float) -> Observation:
-        setting, done = self._setting, self.verdict is not None
-        progress = self._checklist() if self._progress else None
-        return observe(setting.case.brief, self.world.now, self._step, setting.max_steps, reply, reward, done, progress)
+    def _look_around(self, reply: Reply) -> Observation:
+        """What is to be seen where no step was taken."""
+        return self._gate.observe(clock_text(self.world.now), self._step, reply, 0.0, self.done, self._checklist())
 
-    def _checklist(self) -> tuple[str, ...]:
+    def _checklist(self) -> tuple[str, ...] | None:
+        if not self._progress:
+            return None
         return tuple(m.name for m, s in zip(self._setting.ending.milestones, self._standing, strict=True) if s)
 
 

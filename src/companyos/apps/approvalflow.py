@@ -6,13 +6,13 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from companyos.apps.people import Person, PersonId, away, post, stand_in
-from companyos.apps.tool import App, PageNumber, Prose, Ref, paged
+from companyos.apps.tool import App, PageNumber, Prose, Ref, Whole, paged
 from companyos.errors import Refused
 from companyos.world import Minute, Record, World, row, rows, stamp
 
 app = App("approvalflow")
 
-Value = str | int | float | bool
+Value = str | Whole | float | bool
 Status = Literal["pending", "approved", "rejected", "withdrawn"]
 
 

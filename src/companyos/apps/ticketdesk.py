@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from companyos.apps.approvalflow import Approval
 from companyos.apps.datahub import Entry
 from companyos.apps.people import Person, PersonId, inbox, mark_seen, post, unseen
-from companyos.apps.tool import App, PageNumber, Prose, Ref, page_of, paged
+from companyos.apps.tool import App, PageNumber, Prose, Ref, Whole, page_of, paged
 from companyos.errors import Refused
 from companyos.world import HOUR, Change, Minute, Record, World, row, rows, stamp
 
@@ -30,7 +30,7 @@ Reason = Literal[
     "not_reproducible",
     "same_request",
 ]
-Scalar = str | int | float | bool | None
+Scalar = str | Whole | float | bool | None
 
 
 class Citation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,11 +112,11 @@ def list_tickets(
     page: PageNumber = 1,
 ) -> dict[str, Any]:
     """List tickets, newest first, ten a page, optionally of one status or desk."""
-    found = [
-        ticket
-        for ticket in world.all(Ticket)
-        if (status is None or ticket.status == status) and (desk is None or ticket.desk == desk)
-    ]
+    found = list(world.all(Ticket))
+    if status is not None:
+        found = [ticket for ticket in found if ticket.status == status]
+    if desk is not None:
+        found = [ticket for ticket in found if ticket.desk == desk]
     return paged(_newest_first(found), page, LINE)
 
 

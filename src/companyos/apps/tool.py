@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, convert
+from msgspec.structs import astuple
 
 from companyos.calls import BAD_ARGUMENTS, OK, UNKNOWN_TOOL, Call, Reply
 from companyos.errors import Refused
@@ -30,6 +31,7 @@ class _ProseMark:
 
 PROSE = _ProseMark()
 Prose = Annotated[str, Meta(max_length=600, description="free text"), PROSE]
+Whole = Annotated[int, Meta(ge=-(2**53), le=2**53)]  # what every JSON reader can hold
 PageNumber = Annotated[int, Meta(ge=1, le=99, description="which page of ten rows")]
 
 
@@ -129,12 +131,12 @@ class Toolbox:
     def use(self, world: World, actor: str, tool: Tool, call: Call) -> Reply:
         """The same, for a tool that was already found."""
         try:
-            arguments = msgspec.convert(call.params, tool.arguments)
+            arguments = convert(call.params, tool.arguments)
         except msgspec.ValidationError as error:
             return Reply(False, BAD_ARGUMENTS, None, f"{tool.name}: {error}")
         world.actor, world.why = actor, tool.name
         try:
-            result = tool.function(world, *msgspec.structs.astuple(arguments))
+            result = tool.function(world, *astuple(arguments))
         except Refused as refusal:
             return Reply(False, refusal.code, None, refusal.message)
         return Reply(True, OK, view(result) if isinstance(result, Record) else result)

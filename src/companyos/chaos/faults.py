@@ -22,12 +22,13 @@ class Flaky(Injector):
         key = f"flaky/{tool.name}/{call.params.get(tool.target, '')!s:.80}"
         # One counter holds both which attempt this is and how long the run of failures is that dose 1 would have seen.
         # The bound on runs goes by that, not by what this dose let through: so doses nest.
-        attempt, run = divmod(world.counter(key), 4)
+        state = world.counter(key)
+        attempt, run = state >> 2, state & 3
         luck = world.streams.luck(key, attempt)
-        if run >= self.longest_run or luck >= self.worst:
-            world.tally(key, (attempt + 1) * 4)
+        if luck >= self.worst or run >= self.longest_run:
+            world.tally(key, state - run + 4, state)
             return None
-        world.tally(key, (attempt + 1) * 4 + run + 1)
+        world.tally(key, state + 5, state)
         if luck >= self.worst * dose:
             return None
         answer_lost = tool.writes and not tool.ends and int(luck * 2**40) % 2 == 0

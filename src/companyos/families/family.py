@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from companyos.calls import Call, Program, Reply
-from companyos.chaos import DIALS, INJECTORS, Doses, Level, read_doses
+from companyos.chaos import DIALS, Doses, Level, read_doses
 from companyos.errors import BadTask
 from companyos.families.goals import Goal, Milestone
 from companyos.task import TaskId
@@ -156,12 +156,10 @@ class Family(msgspec.Struct, frozen=True):
 
     def disturb(self, world: World, case: Case, causes: Any) -> None:
         """Lets every trouble strike where the family says, in the injectors' own order."""
-        for injector in INJECTORS:
-            for cause in self.specs():
-                if isinstance(cause.mark, Trouble) and cause.mark.dial == injector.dial:
-                    level = getattr(causes, cause.name)
-                    if level != injector.levels[0]:
-                        injector.strike(world, target_of(cause.mark, case), level, world.streams.at(cause.name, str(level)))
+        for name, trouble in _troubles(self.causes):
+            injector, level = DIALS[trouble.dial], getattr(causes, name)
+            if level != injector.levels[0]:
+                injector.strike(world, target_of(trouble, case), level, world.streams.at(name, str(level)))
 
 
 def target_of(trouble: Trouble, case: Case) -> str:
@@ -188,6 +186,14 @@ def cause_specs(causes: type[msgspec.Struct]) -> tuple[Cause, ...]:
             raise TypeError(f"{causes.__module__}: {name} must have the levels of dial {mark.dial}")
         specs.append(Cause(name, alternatives, mark))
     return tuple(specs)
+
+
+@cache
+def _troubles(causes: type[msgspec.Struct]) -> tuple[tuple[str, Trouble], ...]:
+    """The troubles by name, in the order in which the injectors disturb."""
+    marks = [(cause.name, cause.mark) for cause in cause_specs(causes) if isinstance(cause.mark, Trouble)]
+    order = list(DIALS)
+    return tuple(sorted(marks, key=lambda named: order.index(named[1].dial)))
 
 
 def _settle(cause: Cause, streams: Streams, doses: Doses, fixed: str | None) -> Level:

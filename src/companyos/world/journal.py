@@ -1,8 +1,11 @@
 """Journal: every write, with when, who, why, before and after."""
 
+from itertools import compress
+from operator import ne
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from companyos.world.clock import Minute
 from companyos.world.record import Record, row, view
@@ -21,6 +24,6 @@ class Change(msgspec.Struct, frozen=True, gc=False):
         """What changed, by shown field: (before, after). For a made record: every field, from None."""
         if self.before is None:
             return {name: (None, value) for name, value in view(self.after).items() if name != "id"}
-        names = tuple(n for n in self.after.__struct_fields__ if getattr(self.before, n) != getattr(self.after, n))
+        names = tuple(compress(self.after.__struct_fields__, map(ne, astuple(self.before), astuple(self.after))))
         before, after = row(self.before, names), row(self.after, names)
         return {name: (before[name], after[name]) for name in names}

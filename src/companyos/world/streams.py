@@ -81,7 +81,7 @@ class Streams:
         Eight come from one hash, which is kept: all forks and resets of a task ask for the same ones.
         """
         if number > 7:
-            path, number = f"{path}/{number // 8}", number % 8
+            path, number = f"{path}\x1f{number // 8}", number % 8
         block = self._known.get(path)
         if block is None:
             if len(self._known) >= _MOST_KNOWN:

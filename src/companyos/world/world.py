@@ -2,6 +2,8 @@
 
 from bisect import insort
 from collections.abc import Callable, Iterable
+from itertools import compress, repeat
+from operator import contains
 from typing import TypeVar
 
 from companyos.errors import Refused
@@ -69,19 +71,21 @@ class Table:
             self.texts = {key: search_text(record) for key, record in self.rows.items() if record.searched}
 
     def search(self, words: list[str]) -> list[Record]:
-        self.index()
-        texts, rows = self.texts, self.rows
-        keys = [key for key, text in texts.items() if words[0] in text] if words else list(rows)
-        for word in words[1:]:
-            keys = [key for key in keys if word in texts[key]]
-        return [rows[key] for key in keys]
+        if not self.texts:
+            self.index()
+        found = list(self.rows.values())
+        texts = list(self.texts.values())  # in the order of the rows
+        for word in words:
+            hits = list(map(contains, texts, repeat(word)))
+            found, texts = list(compress(found, hits)), list(compress(texts, hits))
+        return found
 
 
 class World:
     """Tables of frozen records behind one gate. Forks share tables until either side writes to one."""
 
     __slots__ = (
-        "_agenda", "_counters", "_owned", "_serial", "_sum", "_tables", "actor", "journal", "marks", "now", "seats",
+        "_agenda", "_counters", "_owned", "_serial", "_sum", "_tables", "actor", "journal", "now", "seats", "stirred",
         "streams", "why",
     )  # fmt: skip
 
@@ -90,7 +94,7 @@ class World:
         self.now = now
         self.actor = ""  # who is acting, and through which tool or appointment: the journal's who and why
         self.why = ""
-        self.marks = 0  # how often something was marked as read
+        self.stirred = 0  # how often something was written, or marked as read: what milestones can depend on
         self.seats: frozenset[str] = frozenset()  # the people who are played from outside
         self.journal: list[Change] = []
         self._tables: dict[type[Record], Table] = {kind: Table() for kind in kinds}
@@ -155,6 +159,7 @@ class World:
         table.write(record)
         if self._sum is not None:
             self._sum += table.prints.get(record.id) or table.sum_up()
+        self.stirred += 1
         self.journal.append(Change(self.now, self.actor, self.why, before, record))
         return record
 
@@ -172,13 +177,13 @@ class World:
 
     def mark(self, key: str, value: int) -> None:
         """Sets a counter that says what somebody has read; goals may look at those."""
-        self.marks += 1
+        self.stirred += 1
         self.tally(key, value)
 
-    def tally(self, key: str, value: int) -> int:
+    def tally(self, key: str, value: int, before: int | None = None) -> int:
         """Sets a counter: how often a call was tried, which id comes next. Part of the state, not of the journal."""
         if self._sum is not None:
-            self._sum += fingerprint_of_name(key) * (value - self._counters.get(key, 0))
+            self._sum += fingerprint_of_name(key) * (value - (self._counters.get(key, 0) if before is None else before))
         self._counters[key] = value
         return value
 
@@ -223,7 +228,7 @@ class World:
         twin.now = self.now
         twin.actor = self.actor
         twin.why = self.why
-        twin.marks = self.marks
+        twin.stirred = self.stirred
         twin.seats = self.seats
         twin.journal = self.journal.copy()
         twin._tables = self._tables.copy()
