@@ -9,11 +9,10 @@ import pytest
 from companyos import bench
 from companyos.bench import Row
 
-STEPS = ["step, both", "step, expert", "step, random", "step, both, first play"]
+STEPS = ["step, both", "step, expert", "step, random", "step, both, first play", "step and its text, both"]
 
 
 def test_a_tiny_run_reports_every_row_with_finite_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("gymnasium")
     bench.main(rounds=1, episodes=2)
     *table, line = capsys.readouterr().out.splitlines()
     report = json.loads(line)

@@ -83,10 +83,7 @@ def _play(args: Namespace) -> int:
     from companyos.game import Game
     from companyos.terminal import screen
 
-    given = {name: value for name in ("seed", "chaos", "split") if (value := getattr(args, name)) is not None}
-    if "-" in args.task and given:
-        raise Misuse(f"a task id says its own {' and '.join(given)}; with --{next(iter(given))}, give a family")
-    env = make(args.task, reward=args.reward or "seed", **given)
+    env = _episode(args)
     if args.save is not None and args.save.exists():
         env = _resumed(env, args)
     game = Game(env, screen(), args.save)
@@ -96,6 +93,13 @@ def _play(args: Namespace) -> int:
         raise Misuse(f"cannot write {args.save}: {error.strerror}") from None
     game.play()
     return 0
+
+
+def _episode(args: Namespace) -> CompanyEnv:
+    given = {name: value for name in ("seed", "chaos", "split") if (value := getattr(args, name)) is not None}
+    if "-" in args.task and given:
+        raise Misuse(f"a task id says its own {' and '.join(given)}; with --{next(iter(given))}, give a family")
+    return make(args.task, reward=args.reward or "seed", **given)
 
 
 def _resumed(env: CompanyEnv, args: Namespace) -> CompanyEnv:
@@ -129,7 +133,10 @@ def _watch(args: Namespace) -> int:
 
     if not 0 <= args.delay <= 60:
         raise Misuse(f"--delay takes from 0 to 60 seconds; got {args.delay}")
-    watch(make(args.task), args.agent, args.seed, screen(), args.delay)
+    env = _episode(args)
+    watch(env, args.agent, args.agent_seed, screen(), args.delay)
+    if args.save is not None:
+        args.save.write_text(env.transcript().to_jsonl())
     return 0
 
 
@@ -261,20 +268,24 @@ def _option(*flags: str, **settings: Any) -> Argument:
 _TASK = _option("task", metavar="TASK", help="a task id, or a family (then its first seed)")
 _FAMILIES = _option("--families", "--family", default="all", help="names with commas between, or all")
 _SPLIT = _option("--split", default="train", choices=SPLITS)
+_EPISODE = (
+    _TASK,
+    _option("--seed", type=int, help="with a family: which of its tasks"),
+    _option("--chaos", type=float, help="with a family: the dose of trouble, 0 to 1"),
+    _option("--split", choices=SPLITS, help="with a family"),
+    _option("--reward", choices=list(PROFILES), help="how the return is counted (default: seed)"),
+)
 COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
     _play: (
-        _TASK,
-        _option("--seed", type=int, help="with a family: which of its tasks"),
-        _option("--chaos", type=float, help="with a family: the dose of trouble, 0 to 1"),
-        _option("--split", choices=SPLITS, help="with a family"),
+        *_EPISODE,
         _option("--save", type=Path, metavar="FILE", help="keep the transcript here; an unfinished one is resumed"),
-        _option("--reward", choices=list(PROFILES), help="how the return is counted (default: seed)"),
     ),
     _watch: (
-        _TASK,
+        *_EPISODE,
         _option("--agent", default="expert", help=f"one of {', '.join(AGENTS)}"),
-        _option("--seed", type=int, default=0, help="the agent's seed"),
+        _option("--agent-seed", type=int, default=0, help="the agent's own seed"),
         _option("--delay", type=float, default=0.0, help="seconds between steps"),
+        _option("--save", type=Path, metavar="FILE", help="keep the transcript here"),
     ),
     _prove: (
         _FAMILIES,

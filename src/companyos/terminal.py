@@ -15,6 +15,7 @@ from rich.text import Text
 from companyos import agents
 from companyos.apps import TOOLBOX, Tool
 from companyos.env import CompanyEnv, par
+from companyos.families.goals import Goal
 from companyos.lines import how_to_write, usage, write_line
 from companyos.observe import Observation
 from companyos.proofs import Checked, spread
@@ -79,9 +80,12 @@ def show_verdict(env: CompanyEnv, console: Console) -> None:
     """How an ended episode is judged: each goal, the damage, steps against par, the return."""
     verdict, ending = env.verdict, env.setting.ending
     assert verdict is not None
-    meanings = {type(goal).__name__: (type(goal).__doc__ or "").partition("\n")[0] for goal in ending.goals}
     rows: list[tuple[str | Text, ...]] = [
-        (Text("reached", "green") if reached else Text("missed", "red"), name, Text(meanings[name.partition(":")[0]], "dim"))
+        (
+            Text("reached", "green") if reached else Text("missed", "red"),
+            name,
+            Text(_asked_for(ending.named_goals[name]), "dim"),
+        )
         for name, reached in verdict.goals.items()
     ]
     rows += [(Text("damage", "red"), f"{harm.record} {harm.field}", Text(_HARM, "dim")) for harm in verdict.damage]
@@ -92,6 +96,15 @@ def show_verdict(env: CompanyEnv, console: Console) -> None:
     steps = f"{env.step_count} steps (par {par(TaskId.parse(env.task_id))})"
     total = sum(turn.reward for turn in env.turns)
     console.print(f"The right ending was {ending.name}; {harm}; {steps}; return {total:+.2f}.")
+
+
+def _asked_for(goal: Goal) -> str:
+    """What a goal asks for, with the values that it asks for here."""
+    first_line = (type(goal).__doc__ or "").partition("\n")[0]
+    values = [
+        f"{name} {getattr(goal, name)}" for name in goal.__struct_fields__ if name not in ("ticket_id", "actor", "since")
+    ]
+    return f"{first_line} ({', '.join(values)})" if values else first_line
 
 
 # -- tools -------------------------------------------------------------------------------------------------------------

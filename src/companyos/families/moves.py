@@ -120,10 +120,10 @@ def submit(form: str, approver: str, data: Shown) -> Move[str]:
 def decision(approval_id: str) -> Move[Shown]:
     """Waits until a request is decided."""
     while True:
+        yield from read("ticketdesk.wait", hours=24)
         request: Shown = yield from read("approvalflow.check_status", approval_id=approval_id)
         if request["status"] != "pending":
             return request
-        yield from read("ticketdesk.wait", hours=24)
 
 
 def put_back(ticket_id: str) -> Move[None]:
@@ -152,11 +152,17 @@ def put_back(ticket_id: str) -> Move[None]:
         wrong = left
 
 
-def take_back_requests() -> Move[str | None]:
-    """Withdraws what an earlier hand left pending."""
-    for row in (yield from rows("approvalflow.list_approvals", status="pending")):
-        yield from ask("approvalflow.withdraw", approval_id=row["id"])
-    return None
+def settle_requests(ticket_id: str) -> Move[str | None]:
+    """Withdraws what an earlier hand left pending; gives the request for this ticket that was approved, if there is one."""
+    approved = None
+    for row in (yield from rows("approvalflow.list_approvals")):
+        status = row["status"]
+        if status == "pending" and not (yield from ask("approvalflow.withdraw", approval_id=row["id"])).ok:
+            # It was decided while we were looking.
+            status = (yield from read("approvalflow.check_status", approval_id=row["id"]))["status"]
+        if status == "approved" and row["ticket_id"] == ticket_id:
+            approved = str(row["id"])
+    return approved
 
 
 def cite(*facts: tuple[Shown, str]) -> list[Shown]:

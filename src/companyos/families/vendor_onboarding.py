@@ -241,16 +241,16 @@ _POLICIES = {
         ticket is done or cancelled; until then ask its assignee, in a comment to them on your own ticket.""",
     "Vendor onboarding: order of checks": """
         The first that applies decides. 1: another ticket, not cancelled, has the same reference: duplicate, same_request;
-        set duplicate_of. 2: the register's owner is the requester: escalated, conflict_of_interest; set escalated_to to the
-        Compliance Officer. 3: insurance_until lies before today: on_hold, document_expired; set waiting_on to the requester.
-        4: fresh score below the minimum: declined, below_minimum. 5: nobody may sign the amount: cannot_be_done,
-        beyond_authority. 6: else get it signed, set approval: completed, all_checks_passed.""",
+        set duplicate_of. 2: the register's owner is the requester, by handle: escalated, conflict_of_interest; set
+        escalated_to to the Compliance Officer. 3: insurance_until lies before today: on_hold, document_expired; set
+        waiting_on to the requester. 4: fresh score below the minimum: declined, below_minimum. 5: nobody may sign the
+        amount: cannot_be_done, beyond_authority. 6: else get it signed, set approval: completed, all_checks_passed.""",
     "Vendor onboarding: signing": """
         A request is signed by the lowest office whose limit covers the ticket's amount: the head of the requester's
-        department (Head of Marketing, Head of Operations, Head of Research), else the CFO; above that nobody signs. While a
-        holder is away the delegate signs with the holder's authority; if both are, the delegate's delegate. On ticket and
-        request the cost centre must be the requester's own. A rejection says what it wants: correct, attach, or escalate to
-        the manager.""",
+        department (Head of Marketing, Head of Operations, Head of Research), else the CFO; above that nobody. While a holder
+        is away the delegate signs with the holder's authority; if both are, the delegate's delegate. On a request, and its
+        ticket, the cost centre must be the requester's own. A rejection says what it wants; if that is the manager's
+        decision, escalate.""",
     "Vendor onboarding: evidence": """
         Cite record, field and value as they are now. same_request: the other ticket's reference and status.
         conflict_of_interest: the entry's owner. document_expired: the entry's insurance_until. below_minimum: the metric's
@@ -346,9 +346,10 @@ def _ending(
 def expert(memory: Memory, taste: Taste) -> Program:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
+    approved = None
     if moves.wrote(memory):
         yield from moves.put_back(ticket_id)
-        yield from moves.take_back_requests()
+        approved = yield from moves.settle_requests(ticket_id)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
@@ -360,7 +361,7 @@ def expert(memory: Memory, taste: Taste) -> Program:
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
     for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, entry)]):
         yield from step
-    resolution, reason, evidence = yield from _decide(ticket, entry, policies, memory.now, taste)
+    resolution, reason, evidence = yield from _decide(ticket, entry, policies, approved, memory.now, taste)
     if taste.fancies("cite more"):
         evidence += moves.cite((ticket, "reference"), (entry, "reference"))
     closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
@@ -378,7 +379,7 @@ def _verify(ticket: moves.Shown, entry: moves.Shown) -> moves.Move[None]:
 
 
 def _decide(
-    ticket: moves.Shown, entry: moves.Shown, policies: dict[str, str], now: str, taste: Taste
+    ticket: moves.Shown, entry: moves.Shown, policies: dict[str, str], approved: str | None, now: str, taste: Taste
 ) -> moves.Move[Outcome]:
     """The checks in their order; the first that applies decides."""
     for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
@@ -406,7 +407,12 @@ def _decide(
         office = yield from moves.read("datahub.get_approver", role="CFO")
     if office["limit"] < ticket["amount"]:
         return "cannot_be_done", "beyond_authority", moves.cite((ticket, "amount"), (office, "limit"))
-    request = yield from _get_signed(ticket, entry, score, requester, office)
+    if ticket["cost_center"] != requester["cost_center"]:
+        yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
+    if approved is None:
+        request = yield from _get_signed(ticket, entry, score, requester, office)
+    else:
+        request = yield from moves.read("approvalflow.check_status", approval_id=approved)
     yield from moves.set_field(ticket["id"], "approval", request["id"])
     return (
         "completed",
@@ -419,12 +425,6 @@ def _get_signed(
     ticket: moves.Shown, entry: moves.Shown, score: moves.Shown, requester: moves.Shown, office: moves.Shown
 ) -> moves.Move[moves.Shown]:
     """An approved request, through absences, forms and objections."""
-    if ticket["cost_center"] != requester["cost_center"]:
-        yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
-    listed = yield from moves.rows("approvalflow.list_approvals", status="approved")
-    for row in listed:
-        if row["ticket_id"] == ticket["id"]:
-            return dict((yield from moves.read("approvalflow.check_status", approval_id=row["id"])))
     known = {
         "ticket_id": ticket["id"],
         "subject": ticket["subject"],
@@ -461,5 +461,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 39, 25: 58, 50: 70, 75: 86, 100: 100},
+    max_steps={0: 35, 25: 53, 50: 65, 75: 81, 100: 93},
 )
