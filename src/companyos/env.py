@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -13,13 +13,14 @@ from companyos.chaos import INJECTORS, Injector, doses_of, write_doses
 from companyos.episode import Footer, Header, Transcript, Turn
 from companyos.errors import BadTask
 from companyos.families import Memory, Setting, Taste, family, setting
-from companyos.families.goals import Damage, Goal, damage
+from companyos.families.goals import Damage, damage
 from companyos.observe import Gate, Observation
 from companyos.rewards import Happened, Offences, Verdict, profile
 from companyos.task import MAX_SEED, SPLITS, TaskId
-from companyos.world import Change, Record, World, clock_text
+from companyos.world import Change, World, clock_text
 
 _HELLO = Reply(True, OK)
+_NO_CALL = Call("", "", {})  # stands in a turn whose action was none
 _OVER = Reply(False, EPISODE_OVER, None, "the episode is over; reset starts another")
 _INTERCEPTORS = tuple(i for i in INJECTORS if type(i).intercept is not Injector.intercept)
 
@@ -57,7 +58,7 @@ class CompanyEnv:
         self._actor = self._setting.case.actor
         self._gate = Gate(self._setting.case.brief, self._setting.max_steps)
         doses = self._setting.doses
-        self._faults = tuple((i, doses[i.dial] / 100) for i in _INTERCEPTORS if doses[i.dial])
+        self._faults = tuple((i.intercept, doses[i.dial] / 100) for i in _INTERCEPTORS if doses[i.dial])
         self.reset()
         # What a turn pays in which nothing happens that rewards look at: most turns.
         self._quiet = self._profile(self._happened(_HELLO, 0, 0.0))
@@ -73,7 +74,7 @@ class CompanyEnv:
         self._step = 0
         self._offences = Offences()
         self._resolved = False
-        self._standing = list(self._setting.standing)
+        self._standing = [False] * len(self._setting.ending.milestones)
         self._potential = 0.0
         return self._look_around(_HELLO)
 
@@ -84,7 +85,7 @@ class CompanyEnv:
         world = self.world
         stirred, written, potential, rejections = world.stirred, len(world.journal), self._potential, 0
         call = parse(action)
-        reply = self._carry_out(call)
+        reply = self._carry_out(call) if isinstance(call, Call) else self._nonsense(call)
         self._step = step = self._step + 1
         if world.stirred != stirred:
             rejections = self._look_at_changes(world.journal[written:])
@@ -96,8 +97,10 @@ class CompanyEnv:
             parts = self._profile(self._happened(reply, rejections, potential))
             reward = sum(parts.values(), 0.0)
         now = clock_text(world.now)
-        self.turns.append(self._turn(call, action, reply, now, reward, parts))
-        return self._gate.observe(now, step, reply, reward, self.verdict is not None, self._checklist())
+        kept, sent = (call, ()) if isinstance(call, Call) else (_NO_CALL, (as_json(action),))
+        self.turns.append(Turn(kept, reply, now, reward, parts, f"{world.digest():032x}", sent))
+        progress = self._checklist() if self._progress else None
+        return self._gate.observe(now, step, reply, reward, self.verdict is not None, progress)
 
     def fork(self) -> "CompanyEnv":
         """An independent copy of the episode as it stands, in microseconds."""
@@ -194,17 +197,15 @@ class CompanyEnv:
 
     # -- how a step goes -------------------------------------------------------------------------------------------
 
-    def _carry_out(self, call: Call | Reply) -> Reply:
-        """Chaos, toolbox, clock: what comes back to a call, or to what was none."""
-        world, tool = self.world, None
-        if type(call) is Call:
-            tool = TOOLBOX.tools.get((call.app, call.method))
-        if tool is None or type(call) is not Call:
-            world.advance(1)
-            return TOOLBOX.call(world, self._actor, call) if isinstance(call, Call) else call
+    def _carry_out(self, call: Call) -> Reply:
+        """Chaos, toolbox, clock and agenda."""
+        world = self.world
+        tool = TOOLBOX.tools.get((call.app, call.method))
+        if tool is None:
+            return self._nonsense(TOOLBOX.call(world, self._actor, call))
         if not tool.steady:
-            for injector, dose in self._faults:
-                fault = injector.intercept(world, call, tool, dose)
+            for intercept, dose in self._faults:
+                fault = intercept(world, call, tool, dose)
                 if fault is not None:
                     if fault.carried_out:
                         TOOLBOX.use(world, self._actor, tool, call)
@@ -214,33 +215,26 @@ class CompanyEnv:
         world.advance(tool.minutes)
         return reply
 
+    def _nonsense(self, reply: Reply) -> Reply:
+        self.world.advance(1)
+        return reply
+
     def _look_at_changes(self, changes: list[Change]) -> int:
-        """Takes in what a turn wrote: milestones, whether the ticket is resolved, and rejections that are charged."""
-        case = self._setting.case
-        rejections = 0
+        """Takes in what a turn wrote: whether the ticket is resolved, the milestones, and rejections that are charged."""
+        case, standing, changed, rejections = self._setting.case, self._standing, set(), 0
         for change in changes:
             after = change.after
-            if isinstance(after, Approval) and after.status == "rejected" and after.requester == case.actor:
+            changed.add(type(after))
+            if after.id == case.ticket_id:
+                self._resolved = cast("Ticket", after).resolution is not None
+            elif type(after) is Approval and after.status == "rejected" and after.requester == case.actor:
                 rejections += after.code not in WHIMS
-            elif after.id == case.ticket_id and isinstance(after, Ticket):
-                self._resolved = after.resolution is not None
-        ending = self._setting.ending
-        self._look_at_milestones(ending.by_writing, {type(change.after) for change in changes})
-        self._look_at_milestones(ending.by_reading, None)
+        for i, worth, goal in self._setting.watched:
+            # A goal is looked at when a table that it reads has changed, or when it hangs on what somebody has read.
+            if (goal.reads or not changed.isdisjoint(goal.tables)) and goal.holds(self.world) != standing[i]:
+                self._potential += -worth if standing[i] else worth
+                standing[i] = not standing[i]
         return rejections
-
-    def _look_at_milestones(
-        self, milestones: tuple[tuple[int, float, Goal], ...], changed: set[type[Record]] | None
-    ) -> None:
-        """Brings these milestones up to date, where a table that they read has changed."""
-        standing = self._standing
-        for i, worth, goal in milestones:
-            stood = standing[i]
-            if stood is None or (changed is not None and changed.isdisjoint(goal.tables)):
-                continue
-            if goal.holds(self.world) != stood:
-                standing[i] = not stood
-                self._potential += -worth if stood else worth
 
     def _judge(self) -> Verdict:
         goals = {name: goal.holds(self.world) for name, goal in self._setting.ending.named_goals.items()}
@@ -269,20 +263,12 @@ class CompanyEnv:
     def _par(self) -> int:
         return par(self._task)
 
-    def _turn(
-        self, call: Call | Reply, action: object, reply: Reply, now: str, reward: float, parts: dict[str, float]
-    ) -> Turn:
-        if type(call) is Call:
-            return Turn(call, reply, now, reward, parts, f"{self.world.digest():032x}")
-        return Turn(Call("", "", {}), reply, now, reward, parts, f"{self.world.digest():032x}", (as_json(action),))
-
     def _look_around(self, reply: Reply) -> Observation:
         """What is to be seen where no step was taken."""
-        return self._gate.observe(clock_text(self.world.now), self._step, reply, 0.0, self.done, self._checklist())
+        progress = self._checklist() if self._progress else None
+        return self._gate.observe(clock_text(self.world.now), self._step, reply, 0.0, self.done, progress)
 
-    def _checklist(self) -> tuple[str, ...] | None:
-        if not self._progress:
-            return None
+    def _checklist(self) -> tuple[str, ...]:
         return tuple(m.name for m, s in zip(self._setting.ending.milestones, self._standing, strict=True) if s)
 
 

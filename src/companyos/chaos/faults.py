@@ -26,9 +26,9 @@ class Flaky(Injector):
         attempt, run = state >> 2, state & 3
         luck = world.streams.luck(key, attempt)
         if luck >= self.worst or run >= self.longest_run:
-            world.tally(key, state - run + 4, state)
+            world.move(key, state, state - run + 4)
             return None
-        world.tally(key, state + 5, state)
+        world.move(key, state, state + 5)
         if luck >= self.worst * dose:
             return None
         answer_lost = tool.writes and not tool.ends and int(luck * 2**40) % 2 == 0

@@ -67,16 +67,6 @@ class Ending(msgspec.Struct, frozen=True, dict=True):
             raise RuntimeError(f"two goals of {self.name} have one name")
         return named
 
-    @cached_property
-    def by_writing(self) -> tuple[tuple[int, float, Goal], ...]:
-        """The milestones that can change when a table does: place, worth, goal."""
-        return tuple((i, m.worth, m.goal) for i, m in enumerate(self.milestones) if m.goal.tables)
-
-    @cached_property
-    def by_reading(self) -> tuple[tuple[int, float, Goal], ...]:
-        """Those that can change by reading too."""
-        return tuple((i, m.worth, m.goal) for i, m in enumerate(self.milestones) if m.goal.reads)
-
 
 class Setting(msgspec.Struct, frozen=True):
     """A task on its first morning: never stepped itself, only forked."""
@@ -87,8 +77,8 @@ class Setting(msgspec.Struct, frozen=True):
     ending: Ending
     max_steps: int
     doses: Doses
-    standing: tuple[bool | None, ...]  # of each milestone; None for one that holds already: it pays nothing
-    potential: float  # what the others are worth
+    watched: tuple[tuple[int, float, Goal], ...]  # milestones: place, worth, goal; what holds already pays nothing
+    potential: float  # what they are worth together
 
 
 class Taste:
@@ -149,10 +139,9 @@ class Family(msgspec.Struct, frozen=True):
         self.disturb(world, case, causes)
         world.settle()
         ending = self.judge(world, case, causes)
-        held = [milestone.goal.holds(world) for milestone in ending.milestones]
-        potential = sum(m.worth for m, holds in zip(ending.milestones, held, strict=True) if not holds)
-        standing = tuple(None if holds else False for holds in held)
-        return Setting(world, case, causes, ending, self.budget(doses), doses, standing, potential)
+        watched = tuple((i, m.worth, m.goal) for i, m in enumerate(ending.milestones) if not m.goal.holds(world))
+        potential = sum(worth for _, worth, _ in watched)
+        return Setting(world, case, causes, ending, self.budget(doses), doses, watched, potential)
 
     def disturb(self, world: World, case: Case, causes: Any) -> None:
         """Lets every trouble strike where the family says, in the injectors' own order."""

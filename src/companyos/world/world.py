@@ -180,12 +180,16 @@ class World:
         self.stirred += 1
         self.tally(key, value)
 
-    def tally(self, key: str, value: int, before: int | None = None) -> int:
+    def tally(self, key: str, value: int) -> int:
         """Sets a counter: how often a call was tried, which id comes next. Part of the state, not of the journal."""
-        if self._sum is not None:
-            self._sum += fingerprint_of_name(key) * (value - (self._counters.get(key, 0) if before is None else before))
-        self._counters[key] = value
+        self.move(key, self._counters.get(key, 0), value)
         return value
+
+    def move(self, key: str, before: int, value: int) -> None:
+        """Sets a counter whose value is known."""
+        self._counters[key] = value
+        if self._sum is not None:
+            self._sum += fingerprint_of_name(key) * (value - before)
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -200,10 +204,9 @@ class World:
 
     def advance(self, minutes: int, until: Callable[[], bool] | None = None) -> None:
         """Lets time pass, running what falls due, in order; stops early once `until` holds."""
+        agenda, end = self._agenda, self.now + minutes
         if until is not None and until():
             return
-        end = self.now + minutes
-        agenda = self._agenda
         if agenda and agenda[0][0] <= end:
             actor, why = self.actor, self.why
             while agenda and agenda[0][0] <= end and not (until and until()):
