@@ -63,21 +63,19 @@ def ticket_in(memory: Memory) -> str:
 
 def unblock(ticket: Shown) -> Move[None]:
     """Clears a block, asking whoever holds what blocks it to finish first, if need be."""
-    blocker = ticket["blocked_by"]
-    if blocker is None:
+    if ticket["blocked_by"] is None:
         return
-    while not (yield from set_field(ticket["id"], "blocked_by", "")).ok:
-        holder = (yield from read("ticketdesk.get_ticket", ticket_id=blocker))["assignee"]
-        text = f"{ticket['id']} waits for {blocker}. Could you finish it, please?"
-        yield from ask("ticketdesk.comment", ticket_id=ticket["id"], text=text, to=holder)
-        yield from until_finished(blocker)
-
-
-def until_finished(ticket_id: str) -> Move[None]:
-    for _ in range(8):
+    blocker = yield from read("ticketdesk.get_ticket", ticket_id=ticket["blocked_by"])
+    if blocker["status"] not in FINISHED:
+        text = f"{ticket['id']} waits for {blocker['id']}. Could you finish it, please?"
+        yield from ask("ticketdesk.comment", ticket_id=ticket["id"], text=text, to=blocker["assignee"])
+    while blocker["status"] not in FINISHED:
         yield from read("ticketdesk.wait", hours=24)
-        if (yield from read("ticketdesk.get_ticket", ticket_id=ticket_id))["status"] in ("done", "cancelled"):
-            return
+        blocker = yield from read("ticketdesk.get_ticket", ticket_id=blocker["id"])
+    yield from set_field(ticket["id"], "blocked_by", "")
+
+
+FINISHED = ("done", "cancelled")
 
 
 def fresh_reading(metric: str) -> Move[Shown]:
