@@ -71,7 +71,7 @@ def show_turn(env: CompanyEnv, obs: Observation, console: Console, replies: bool
     for shown in body[:_REPLY_LINES]:
         console.print(Text(f"     {shown}"), no_wrap=True, overflow="ellipsis")
     if len(body) > _REPLY_LINES:
-        console.print(f"     and {len(body) - _REPLY_LINES} lines more", style="dim")
+        console.print(f"     and {len(body) - _REPLY_LINES} more", style="dim")
     parts = ", ".join(f"{name} {worth:+.2f}" for name, worth in turn.parts.items()) or "no reward"
     console.print(f"     {obs.now}   {parts}", style="dim", markup=False)
 

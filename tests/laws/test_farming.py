@@ -60,11 +60,11 @@ def _worst_success(env: CompanyEnv) -> float:
     solved = env.fork()
     work(solved)
     wasteful = env.fork()
-    spare = env.max_steps - len(solved.turns)
-    for number in range(spare):
+    # Whoever takes over after writes first looks what they were: the margin is for that.
+    for number in range(max(0, env.max_steps - len(solved.turns) - 12)):
         wasteful.step(NONSENSE[number % len(NONSENSE)])
     work(wasteful)
-    return _return(wasteful) if wasteful.success else _return(solved)
+    return min(_return(trial) for trial in (solved, wasteful) if trial.success)
 
 
 @pytest.mark.parametrize("name", NAMES)
