@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -25,11 +26,16 @@ from companyos.twins import twins
 
 NEXT = """
 What to try next:
-  companyos play {task}                    work it yourself
-  companyos watch {task} --agent jittered  the expert with other habits
-  companyos twins {task}                   the same morning with one truth changed
-  companyos prove --seeds 0:20                                      every task can be done from what one is told
-  companyos bench                                                   how fast it runs here"""
+  {companyos} play {task}
+      work it yourself
+  {companyos} watch {task} --agent jittered
+      the expert with other habits
+  {companyos} twins {task}
+      the same morning with one truth changed
+  {companyos} prove --seeds 0:20
+      every task can be done from what one is told
+  {companyos} bench
+      how fast it runs here"""
 
 
 class Misuse(ValueError):
@@ -165,10 +171,11 @@ def _demo(args: Namespace) -> int:
     console = screen()
     task = task_named("vendor_onboarding", 34, 0.5)
     delay = 0.15 if console.is_terminal else 0.0
-    watch(CompanyEnv(task), "random", 0, console, delay / 3, replies=False)
+    watch(CompanyEnv(task), "random", 11, console, delay / 3, replies=False)
     print()
     watch(CompanyEnv(task), "expert", 0, console, delay)
-    print(NEXT.format(task=task))
+    command = "companyos" if shutil.which("companyos") else sys.argv[0]
+    print(NEXT.format(task=task, companyos=command))
     return 0
 
 

@@ -20,6 +20,7 @@ from companyos.task import MAX_SEED, SPLITS, TaskId
 from companyos.world import Change, World, clock_text
 
 _HELLO = Reply(True, OK)
+_SILENCE = Reply(False, NO_ANSWER)
 _NO_CALL = Call("", "", {})  # stands in a turn whose action was none
 _OVER = Reply(False, EPISODE_OVER, None, "the episode is over; reset starts another")
 _INTERCEPTORS = tuple(i for i in INJECTORS if type(i).intercept is not Injector.intercept)
@@ -37,7 +38,6 @@ class CompanyEnv:
         "_profile",
         "_progress",
         "_quiet",
-        "_quiet_reward",
         "_resolved",
         "_setting",
         "_standing",
@@ -60,9 +60,9 @@ class CompanyEnv:
         doses = self._setting.doses
         self._faults = tuple((i.intercept, doses[i.dial] / 100) for i in _INTERCEPTORS if doses[i.dial])
         self.reset()
-        # What a turn pays in which nothing happens that rewards look at: most turns.
-        self._quiet = self._profile(self._happened(_HELLO, 0, 0.0))
-        self._quiet_reward = sum(self._quiet.values(), 0.0)
+        # What a turn pays in which nothing happens that rewards look at, by its code: most turns are such.
+        quiet = {reply.code: self._profile(self._happened(reply, 0, 0.0)) for reply in (_HELLO, _SILENCE)}
+        self._quiet = {code: (parts, sum(parts.values(), 0.0)) for code, parts in quiet.items()}
 
     # -- the episode -----------------------------------------------------------------------------------------------
 
@@ -91,8 +91,9 @@ class CompanyEnv:
             rejections = self._look_at_changes(world.journal[written:])
         if self._resolved or step >= self._setting.max_steps:
             self.verdict = self._judge()
-        if reply.ok and world.stirred == stirred and self.verdict is None:
-            parts, reward = self._quiet.copy(), self._quiet_reward
+        quiet = self._quiet.get(reply.code) if world.stirred == stirred and self.verdict is None else None
+        if quiet is not None:
+            parts, reward = quiet[0].copy(), quiet[1]
         else:
             parts = self._profile(self._happened(reply, rejections, potential))
             reward = sum(parts.values(), 0.0)
@@ -114,7 +115,6 @@ class CompanyEnv:
         twin._gate = self._gate
         twin._faults = self._faults
         twin._quiet = self._quiet
-        twin._quiet_reward = self._quiet_reward
         twin.world = self.world.fork()
         twin.turns = self.turns.copy()
         twin.verdict = self.verdict

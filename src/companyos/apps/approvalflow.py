@@ -57,7 +57,7 @@ ApprovalId = Annotated[str, Meta(description="a request's id, like A-2201"), Ref
 TypeName = Annotated[str, Meta(description="a type from list_approval_types"), Ref(ApprovalType)]
 
 
-@app.tool(minutes=2)
+@app.tool(minutes=2, steady=True)
 def list_approval_types(world: World) -> dict[str, Any]:
     """List the kinds of request, what each form requires or also takes, and who decides it."""
     return {"rows": rows(list(world.all(ApprovalType)), ("title", "required", "optional", "decided_by"))}
@@ -98,7 +98,7 @@ def check_status(world: World, approval_id: ApprovalId) -> dict[str, Any]:
     return shown(world.find(Approval, approval_id))
 
 
-@app.tool(minutes=2)
+@app.tool(minutes=2, steady=True)
 def list_approvals(world: World, status: Status | None = None, page: PageNumber = 1) -> dict[str, Any]:
     """List your own requests, newest first, ten a page."""
     mine = [a for a in world.all(Approval) if a.requester == world.actor and (status is None or a.status == status)]

@@ -72,10 +72,12 @@ PolicyId = Annotated[str, Meta(description="a policy's id, like P-12"), Ref(Poli
 Query = Annotated[str, Meta(max_length=80, description="words or numbers that must all occur")]
 
 
-@app.tool(minutes=2)
+@app.tool(minutes=2, steady=True)
 def list_metrics(world: World, prefix: Annotated[str, Meta(max_length=40)] = "", page: PageNumber = 1) -> dict[str, Any]:
     """List metrics by name, ten a page, optionally those whose name begins with `prefix`."""
-    names = sorted([metric.id for metric in world.all(Metric) if metric.id.startswith(prefix)])
+    names = sorted(world.ids(Metric))
+    if prefix:
+        names = [name for name in names if name.startswith(prefix)]
     return page_of(names, page, lambda shown: rows([world.get(Metric, name) for name in shown], ("title",)))
 
 
@@ -144,13 +146,13 @@ def get_person(world: World, person_id: PersonId) -> dict[str, Any]:
     return {**view(person), **presence(world, person)}
 
 
-@app.tool(minutes=2)
+@app.tool(minutes=2, steady=True)
 def search_people(world: World, query: Query, page: PageNumber = 1) -> dict[str, Any]:
     """Search the directory by name, handle, role or department, ten a page."""
     return paged(world.search(Person, query.lower().split()), page, ("name", "role", "department"))
 
 
-@app.tool(minutes=2)
+@app.tool(minutes=2, steady=True)
 def search_register(world: World, query: Query, page: PageNumber = 1) -> dict[str, Any]:
     """Search the register by id, name or reference, ten a page."""
     return paged(world.search(Entry, query.lower().split()), page, ("kind", "name", "reference", "status"))
@@ -162,7 +164,7 @@ def get_entry(world: World, entry_id: EntryId) -> Entry:
     return world.find(Entry, entry_id)
 
 
-@app.tool(minutes=2)
+@app.tool(minutes=2, steady=True)
 def search_policies(world: World, query: Query = "", page: PageNumber = 1) -> dict[str, Any]:
     """Search policies by words in title or text, ten a page; without words, list them all."""
     return paged(world.search(Policy, query.lower().split()), page, ("title", "status"))

@@ -94,7 +94,7 @@ def post(world: World, to: str, sender: str, topic: str, about: str | None, text
     """Puts a message in an inbox. A colleague will see to it in their working hours, at their own pace."""
     number = world.tally("message", world.counter("message") + 1)
     message = world.put(Message(f"M-{number}", to, sender, world.now, topic, about, text))
-    world.tally(f"inbox:{to}", world.counter(f"inbox:{to}") + 1)
+    world.tally(inbox_counter(to), world.counter(inbox_counter(to)) + 1)
     if to not in world.seats:
         world.schedule(answer_minute(world, to, sender), "see_to", message.id)
     return message
@@ -112,11 +112,16 @@ def inbox(world: World, person_id: str) -> list[Message]:
     return [message for message in world.all(Message) if message.to == person_id]
 
 
-def unseen(world: World, person_id: str) -> int:
-    """How many messages have come since this person last looked."""
-    return world.counter(f"inbox:{person_id}") - world.counter(f"seen:{person_id}")
+def inbox_counter(person_id: str) -> str:
+    """The counter of the messages that this person ever got …"""
+    return f"inbox:{person_id}"
+
+
+def seen_counter(person_id: str) -> str:
+    """… and of those that they have seen."""
+    return f"seen:{person_id}"
 
 
 def mark_seen(world: World) -> None:
     """The acting person has now looked at their inbox."""
-    world.tally(f"seen:{world.actor}", world.counter(f"inbox:{world.actor}"))
+    world.tally(seen_counter(world.actor), world.counter(inbox_counter(world.actor)))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from companyos.apps.approvalflow import Approval
 from companyos.apps.datahub import Entry
-from companyos.apps.people import Person, PersonId, inbox, mark_seen, post, unseen
+from companyos.apps.people import Person, PersonId, inbox, inbox_counter, mark_seen, post, seen_counter
 from companyos.apps.tool import App, PageNumber, Prose, Ref, Whole, page_of, paged
 from companyos.errors import Refused
 from companyos.world import HOUR, Change, Minute, Record, World, row, rows, stamp
@@ -104,7 +104,7 @@ LINE = ("kind", "status", "subject", "reference")
 LETTER = ("at", "sender", "topic", "about", "text")
 
 
-@app.tool(minutes=2)
+@app.tool(minutes=2, steady=True)
 def list_tickets(
     world: World,
     status: Status | None = None,
@@ -120,7 +120,7 @@ def list_tickets(
     return paged(_newest_first(found), page, LINE)
 
 
-@app.tool(minutes=2)
+@app.tool(minutes=2, steady=True)
 def search_tickets(
     world: World,
     query: Annotated[str, Meta(max_length=80, description="words or numbers that must all occur")],
@@ -136,7 +136,7 @@ def get_ticket(world: World, ticket_id: TicketId) -> Ticket:
     return world.find(Ticket, ticket_id)
 
 
-@app.tool(minutes=2)
+@app.tool(minutes=2, steady=True)
 def get_history(world: World, ticket_id: TicketId, page: PageNumber = 1) -> dict[str, Any]:
     """Read a ticket's comments and changes, newest first, ten a page."""
     world.find(Ticket, ticket_id)
@@ -202,7 +202,7 @@ def resolve_ticket(
     return row(world.put(closed), ("status", "resolution", "reason"))
 
 
-@app.tool(minutes=1)
+@app.tool(minutes=1, steady=True)
 def my_changes(world: World, page: PageNumber = 1) -> dict[str, Any]:
     """List your own writes, newest first, ten a page, each with its value before and after."""
     lines = [
@@ -214,7 +214,7 @@ def my_changes(world: World, page: PageNumber = 1) -> dict[str, Any]:
     return page_of(lines, page, list)
 
 
-@app.tool(minutes=1)
+@app.tool(minutes=1, steady=True)
 def read_inbox(world: World, page: PageNumber = 1) -> dict[str, Any]:
     """Read your inbox: bulletins, answers and decisions, newest first, ten a page."""
     shown = paged(inbox(world, world.actor)[::-1], page, LETTER)
@@ -227,9 +227,9 @@ def wait(
     world: World, hours: Annotated[int, Meta(ge=1, le=72, description="how long at most; 8 unless said")] = 8
 ) -> dict[str, Any]:
     """Let time pass until something is in your inbox that you have not seen, or the hours are over. Shows it."""
-    me = world.actor
-    world.advance(hours * HOUR, until=lambda: unseen(world, me) > 0)
-    news = unseen(world, me)
+    me, inbox_key, seen = world.actor, inbox_counter(world.actor), world.counter(seen_counter(world.actor))
+    world.advance(hours * HOUR, until=lambda: world.counter(inbox_key) > seen)
+    news = world.counter(inbox_key) - seen
     mark_seen(world)
     return {"arrived": rows(inbox(world, me)[-news:], LETTER) if news else []}
 
@@ -244,6 +244,8 @@ def _line(change: Change, field: str, before: Any, after: Any, **more: str) -> d
 
 def same(shown: Any, said: Scalar) -> bool:
     """Equal as written: a number may come as text, nothing as an empty string."""
+    if shown == said and type(shown) is type(said):
+        return True
     if isinstance(shown, int | float) and isinstance(said, int | float):
         return shown == said and isinstance(shown, bool) == isinstance(said, bool)
     return ("" if shown is None else str(shown)) == ("" if said is None else str(said).strip())

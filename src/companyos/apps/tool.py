@@ -45,7 +45,7 @@ class Tool:
         self.function = function
         self.minutes = minutes
         self.writes = writes
-        self.steady = steady  # no machine is asked, so nothing can fail to answer
+        self.steady = steady  # lists and searches come from a local index, waiting asks nobody: nothing can fail to answer
         self.ends = ends  # may end the episode, so its answer cannot be lost: nobody would be there to miss it
         self.description = inspect.cleandoc(function.__doc__ or "")
         hints = get_type_hints(function, include_extras=True)

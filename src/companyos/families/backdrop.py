@@ -5,6 +5,7 @@ from functools import cache
 import msgspec
 
 from companyos.apps import KINDS, ApprovalType, Entry, Message, Metric, Mind, Person, Policy, Source, Ticket
+from companyos.apps.people import inbox_counter, seen_counter
 from companyos.families.names import FIRM, FIRST, FORM, LAST, TRADE, pool
 from companyos.world import DAY, Draw, Streams, World, stamp
 
@@ -348,5 +349,5 @@ def _bulletins(company: Backdrop) -> None:
             number = world.tally("message", world.counter("message") + 1)
             at = world.now - age - company.draw.between(0, 200)
             world.furnish(Message(f"M-{number}", me, company.offices["HR Lead"], at, "bulletin", None, text))
-        world.tally(f"inbox:{me}", 2)
-        world.tally(f"seen:{me}", 2)
+        world.tally(inbox_counter(me), 2)
+        world.tally(seen_counter(me), 2)

@@ -1,16 +1,14 @@
 """Goals: what must be true of the company at the end, as named, frozen values."""
 
-from itertools import compress
-from operator import ne
-from typing import ClassVar, cast
+from operator import attrgetter
+from typing import ClassVar, cast, get_args
 
 import msgspec
-from msgspec.structs import astuple
 
 from companyos.apps import Approval, ApprovalType, Comment, Metric, Ticket
 from companyos.apps.datahub import read_mark
 from companyos.apps.facts import true_now
-from companyos.apps.ticketdesk import Citation, same
+from companyos.apps.ticketdesk import Citation, Field, same
 from companyos.world import Record, World
 
 SIGNED_REQUEST = "$signed"  # in a decisive fact: whichever request for the ticket was approved
@@ -193,14 +191,16 @@ def damage(
     for change in world.journal:
         if change.actor == actor:
             after = change.after
-            if isinstance(after, Ticket):
+            if type(after) is Ticket:
                 touched.setdefault(after.id, cast("Ticket", change.before))
-            elif isinstance(after, Comment) and after.ticket_id != ticket_id:
+            elif type(after) is Comment and after.ticket_id != ticket_id:
                 found.append(Damage(after.id, "text", False))
     for record, before in touched.items():
         ticket = world.get(Ticket, record)
-        for field, was, value in _differences(before, ticket):
-            if record == ticket_id and (was is None or field in _FREE or (field, value) in allowed):
+        mine = record == ticket_id
+        names = GUARDED if mine else ticket.__struct_fields__
+        for field, was, value in zip(names, attrgetter(*names)(before), attrgetter(*names)(ticket), strict=True):
+            if was == value or (mine and (was is None or (field, value) in allowed)):
                 continue
             if any(c.actor == actor and c.after.id == record and field in c.fields() for c in world.journal):
                 found.append(Damage(record, field, ticket.resolution is None and field != "blocked_by"))
@@ -214,11 +214,5 @@ def damage(
     return found
 
 
-_FREE = ("status", "evidence", "note")  # of the brief's own ticket: closing it writes them anyway
-
-
-def _differences(before: Ticket, after: Ticket) -> list[tuple[str, object, object]]:
-    """Field, old and new value, of all that differs."""
-    old, new, names = astuple(before), astuple(after), after.__struct_fields__
-    different = compress(range(len(names)), map(ne, old, new))
-    return [(names[i], old[i], new[i]) for i in different]
+# What may not be overwritten on the brief's own ticket. Its status, evidence and note are written by closing it anyway.
+GUARDED = tuple(field for field in get_args(Field) if field != "status")

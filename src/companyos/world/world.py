@@ -123,6 +123,9 @@ class World:
     def all(self, kind: type[R]) -> Iterable[R]:
         return self._tables[kind].rows.values()  # type: ignore[return-value]
 
+    def ids(self, kind: type[Record]) -> Iterable[str]:
+        return self._tables[kind].rows
+
     def search(self, kind: type[R], words: list[str]) -> list[R]:
         """The records in whose searched fields every word occurs."""
         return self._tables[kind].search(words)  # type: ignore[return-value]
@@ -136,8 +139,9 @@ class World:
     def lookup(self, id: str, named: str = "") -> Record | None:
         """Any record that actors may see, by id alone, or of the kind of this name: what a citation or a form points at."""
         for kind, table in self._tables.items():
-            if id in table.rows and not kind.hidden and named in ("", kind.__name__):
-                return table.rows[id]
+            record = table.rows.get(id)
+            if record is not None and not kind.hidden and (not named or named == kind.__name__):
+                return record
         return None
 
     # -- writing ---------------------------------------------------------------------------------------------------
