@@ -110,7 +110,8 @@ def test_every_command_that_the_demo_suggests_can_be_given() -> None:
     code, out, _ = run("demo")
     assert code == 0
     assert "Success." in out
-    suggested = [line.strip().split("  ")[0] for line in out.splitlines() if line.startswith("  companyos ")]
+    _, _, next_steps = out.partition("What to try next:\n")
+    suggested = next_steps.splitlines()[::2]  # each is followed by a line that says what it is for
     assert [line.split()[1] for line in suggested] == ["play", "watch", "twins", "prove", "bench"]
     for line in suggested:
         cli.parser().parse_args(line.split()[1:])
