@@ -17,7 +17,7 @@ from companyos.families.goals import Damage, damage
 from companyos.observe import Gate, Observation
 from companyos.rewards import Happened, Offences, Verdict, profile
 from companyos.task import MAX_SEED, SPLITS, TaskId
-from companyos.world import Change, World, clock_text
+from companyos.world import World, clock_text
 
 _HELLO = Reply(True, OK)
 _SILENCE = Reply(False, NO_ANSWER)
@@ -34,10 +34,13 @@ class CompanyEnv:
         "_faults",
         "_gate",
         "_offences",
+        "_paid",
         "_potential",
         "_profile",
         "_progress",
         "_quiet",
+        "_read",
+        "_rejections",
         "_resolved",
         "_setting",
         "_standing",
@@ -61,7 +64,7 @@ class CompanyEnv:
         self._faults = tuple((i.intercept, doses[i.dial] / 100) for i in _INTERCEPTORS if doses[i.dial])
         self.reset()
         # What a turn pays in which nothing happens that rewards look at, by its code: most turns are such.
-        quiet = {reply.code: self._profile(self._happened(reply, 0, 0.0)) for reply in (_HELLO, _SILENCE)}
+        quiet = {reply.code: self._profile(self._happened(reply)) for reply in (_HELLO, _SILENCE)}
         self._quiet = {code: (parts, sum(parts.values(), 0.0)) for code, parts in quiet.items()}
 
     # -- the episode -----------------------------------------------------------------------------------------------
@@ -75,31 +78,35 @@ class CompanyEnv:
         self._offences = Offences()
         self._resolved = False
         self._standing = [False] * len(self._setting.ending.milestones)
-        self._potential = 0.0
+        self._potential = self._paid = 0.0  # of the milestones that stand; of those that rewards have heard of
+        self._read = 0  # how far into the journal we have looked
+        self._rejections = 0  # to be charged
         return self._look_around(_HELLO)
 
     def step(self, action: Call | Mapping[str, Any] | object) -> Observation:
         """Carries out one call: chaos, toolbox, clock and agenda, milestones, reward, journal of turns, observation."""
         if self.verdict is not None:
             return self._look_around(_OVER)
-        world = self.world
-        stirred, written, potential, rejections = world.stirred, len(world.journal), self._potential, 0
-        call = parse(action)
-        reply = self._carry_out(call) if isinstance(call, Call) else self._nonsense(call)
+        world, call = self.world, parse(action)
+        stirred = world.stirred
+        sent: tuple[Any, ...] = ()
+        if isinstance(call, Call):
+            reply = self._carry_out(call)
+        else:
+            reply, call, sent = self._nonsense(call), _NO_CALL, (as_json(action),)
         self._step = step = self._step + 1
-        if world.stirred != stirred:
-            rejections = self._look_at_changes(world.journal[written:])
+        if changed := world.stirred != stirred:
+            self._look_at_changes()
         if self._resolved or step >= self._setting.max_steps:
             self.verdict = self._judge()
-        quiet = self._quiet.get(reply.code) if world.stirred == stirred and self.verdict is None else None
-        if quiet is not None:
-            parts, reward = quiet[0].copy(), quiet[1]
+        if not changed and reply.code in self._quiet and self.verdict is None:
+            parts, reward = self._quiet[reply.code]
+            parts = parts.copy()
         else:
-            parts = self._profile(self._happened(reply, rejections, potential))
+            parts = self._profile(self._happened(reply))
             reward = sum(parts.values(), 0.0)
         now = clock_text(world.now)
-        kept, sent = (call, ()) if isinstance(call, Call) else (_NO_CALL, (as_json(action),))
-        self.turns.append(Turn(kept, reply, now, reward, parts, f"{world.digest():032x}", sent))
+        self.turns.append(Turn(call, reply, now, reward, parts, f"{world.digest():032x}", sent))
         progress = self._checklist() if self._progress else None
         return self._gate.observe(now, step, reply, reward, self.verdict is not None, progress)
 
@@ -123,6 +130,9 @@ class CompanyEnv:
         twin._resolved = self._resolved
         twin._standing = self._standing.copy()
         twin._potential = self._potential
+        twin._paid = self._paid
+        twin._read = self._read
+        twin._rejections = self._rejections
         return twin
 
     # -- what can be asked -----------------------------------------------------------------------------------------
@@ -219,22 +229,22 @@ class CompanyEnv:
         self.world.advance(1)
         return reply
 
-    def _look_at_changes(self, changes: list[Change]) -> int:
+    def _look_at_changes(self) -> None:
         """Takes in what a turn wrote: whether the ticket is resolved, the milestones, and rejections that are charged."""
-        case, standing, changed, rejections = self._setting.case, self._standing, set(), 0
-        for change in changes:
+        case, standing, changed, journal = self._setting.case, self._standing, set(), self.world.journal
+        for change in journal[self._read :]:
             after = change.after
             changed.add(type(after))
             if after.id == case.ticket_id:
                 self._resolved = cast("Ticket", after).resolution is not None
             elif type(after) is Approval and after.status == "rejected" and after.requester == case.actor:
-                rejections += after.code not in WHIMS
+                self._rejections += after.code not in WHIMS
+        self._read = len(journal)
         for i, worth, goal in self._setting.watched:
             # A goal is looked at when a table that it reads has changed, or when it hangs on what somebody has read.
             if (goal.reads or not changed.isdisjoint(goal.tables)) and goal.holds(self.world) != standing[i]:
                 self._potential += -worth if standing[i] else worth
                 standing[i] = not standing[i]
-        return rejections
 
     def _judge(self) -> Verdict:
         goals = {name: goal.holds(self.world) for name, goal in self._setting.ending.named_goals.items()}
@@ -245,9 +255,10 @@ class CompanyEnv:
         case, ending = self._setting.case, self._setting.ending
         return damage(self.world, case.actor, case.ticket_id, ending.allowed, ending.needs_signature)
 
-    def _happened(self, reply: Reply, rejections: int, potential_before: float) -> Happened:
-        """What the turn comes to for the rewards, with the offences before it; then counts its own."""
-        verdict, before = self.verdict, self._offences
+    def _happened(self, reply: Reply) -> Happened:
+        """What the turn comes to for the rewards, with what went before it; then counts its own."""
+        verdict, before, rejections, paid = self.verdict, self._offences, self._rejections, self._paid
+        self._rejections, self._paid = 0, self._potential
         fault = reply.code == NO_ANSWER
         unknown = failed = False
         if not (reply.ok or fault):
@@ -256,7 +267,7 @@ class CompanyEnv:
         if failed or unknown or rejections:
             self._offences = Offences(before.failed + failed, before.unknown + unknown, before.rejected + rejections)
         return Happened(
-            fault, failed, unknown, rejections, before, potential_before, self._potential, self._setting.potential,
+            fault, failed, unknown, rejections, before, paid, self._potential, self._setting.potential,
             self._setting.max_steps, self._step, verdict, self._par,
         )  # fmt: skip
 

@@ -50,6 +50,9 @@ class Gate:
         self._max_steps = max_steps
         self._tools = TOOLBOX.schemas
 
+    def __reduce__(self) -> tuple[type["Gate"], tuple[str, int]]:
+        return Gate, (self._brief, self._max_steps)  # the tools are everywhere the same
+
     def observe(
         self, now: str, step: int, reply: Reply, reward: float, done: bool, progress: tuple[str, ...] | None = None
     ) -> Observation:
