@@ -131,10 +131,11 @@ class Family(msgspec.Struct, frozen=True):
         doses = read_doses(task.doses)
         streams = Streams(task.key)
         causes = self.draw_causes(streams, doses, dict(task.do))
-        natural = self.draw_causes(streams, doses, {})
-        for cause, _ in task.do:
-            if getattr(causes, cause) == getattr(natural, cause):
-                raise BadTask(f"{task}: {cause} is so without being overridden; a task has one id")
+        if task.do:
+            natural = self.draw_causes(streams, doses, {})
+            for cause, _ in task.do:
+                if getattr(causes, cause) == getattr(natural, cause):
+                    raise BadTask(f"{task}: {cause} is so without being overridden; a task has one id")
         world, case = self.stage(streams, task.split, causes)
         self.disturb(world, case, causes)
         world.settle()
