@@ -6,6 +6,7 @@ import msgspec
 
 from companyos.apps import KINDS, ApprovalType, Entry, Message, Metric, Mind, Person, Policy, Source, Ticket
 from companyos.apps.people import inbox_counter, seen_counter
+from companyos.apps.ticketdesk import Status
 from companyos.families.names import FIRM, FIRST, FORM, LAST, TRADE, pool
 from companyos.world import DAY, Draw, Streams, World, stamp
 
@@ -199,24 +200,56 @@ def _other_desks(company: Backdrop) -> None:
 
 
 def _ticket(company: Backdrop, title: str, kind: str, desk: str, assignee: str, subject: str, reference: str) -> Ticket:
+    """A ticket as any desk has them."""
     draw = company.draw
     department = draw.pick(DEPARTMENTS)
-    requester = company.world.get(Person, company.offices[f"{department} Associate"])
+    return add_ticket(
+        company,
+        company.world.get(Person, company.offices[f"{department} Associate"]),
+        title=title,
+        kind=kind,
+        desk=desk,
+        assignee=assignee,
+        subject=subject,
+        reference=reference,
+        status=draw.pick(("open", "in_progress", "done")),
+        priority=draw.pick(("low", "normal", "high", None)),
+        amount=draw.between(4, 400) * 250,
+        opened=company.world.now - draw.between(1, 60) * DAY - draw.between(0, 400),
+    )
+
+
+def add_ticket(
+    company: Backdrop,
+    requester: Person,
+    *,
+    title: str,
+    kind: str,
+    desk: str,
+    assignee: str,
+    subject: str,
+    reference: str,
+    status: Status,
+    priority: str | None,
+    amount: int,
+    opened: int,
+) -> Ticket:
+    """A ticket that nobody has worked on yet."""
     return company.world.furnish(
         Ticket(
             id=company.ticket_ids.pop(0),
             title=title,
             kind=kind,
             desk=desk,
-            status=draw.pick(("open", "in_progress", "done")),
-            priority=draw.pick(("low", "normal", "high", None)),
+            status=status,
+            priority=priority,
             requester=requester.id,
             assignee=assignee,
             subject=subject,
             reference=reference,
-            amount=draw.between(4, 400) * 250,
+            amount=amount,
             cost_center=requester.cost_center,
-            opened=company.world.now - draw.between(1, 60) * DAY - draw.between(0, 400),
+            opened=opened,
             blocked_by=None,
             verified=None,
             approval=None,

@@ -14,7 +14,7 @@ from companyos.apps import ApprovalType, Entry, Metric, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.errors import Stuck
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, Firm, add_policy, furnish, one_line, vendor_entry
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, furnish, one_line, vendor_entry
 from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
 from companyos.families.goals import (
     SIGNED_REQUEST,
@@ -30,7 +30,8 @@ from companyos.families.goals import (
     TicketHas,
     TicketIs,
 )
-from companyos.world import DAY, Streams, World, stamp
+from companyos.families.vendor_rules import BRIEFS, add_vendor_policies
+from companyos.world import DAY, Draw, Streams, World, stamp
 
 FORM = "vendor_onboarding"
 
@@ -73,97 +74,81 @@ class Causes(Struct, frozen=True):
 def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     """Furnishes the company and puts the case on the vendor desk, as the facts have it and before any trouble."""
     company = furnish(streams, split, actor="Vendor Analyst")
-    world, draw = company.world, streams.at("case")
+    world, draw, offices = company.world, streams.at("case"), company.offices
     firm = company.firms.pop(0)
     department = draw.pick(DEPARTMENTS)
-    requester = world.get(Person, company.offices[f"{department} Associate"])
+    requester = world.get(Person, offices[f"{department} Associate"])
     minimum = draw.pick((60, 65, 70))
     terms = {"minimum": minimum, "minimum_personal": minimum + draw.pick((10, 15)), "max_age_days": draw.between(7, 14)}
-    policies = _policies(company, terms)
-
+    policy = add_vendor_policies(company, terms)
+    world.furnish(_form(policy.id))
     entry = _entry(company, firm, requester, causes)
     _score(world, entry.details["score_metric"], terms, causes)
-    head = world.get(Person, company.offices[f"Head of {department}"])
-    cfo = world.get(Person, company.offices["CFO"])
-    ticket = world.furnish(
-        Ticket(
-            id=company.ticket_ids.pop(0),
-            title=f"Onboard {firm.name}",
-            kind=FORM,
-            desk="vendor",
-            status="open",
-            priority=draw.pick(("low", "normal", "high")),
-            requester=requester.id,
-            assignee=company.offices["Vendor Analyst"],
-            subject=firm.name,
-            reference=firm.reference,
-            amount=_amount(world, causes, head, cfo),
-            cost_center=requester.cost_center,
-            opened=world.now - draw.between(60, 900),
-            blocked_by=None,
-            verified=None,
-            approval=None,
-            duplicate_of=None,
-            escalated_to=None,
-            waiting_on=None,
-        )
-    )
-    earlier = replace(
-        ticket,
-        id=company.ticket_ids.pop(0),
-        title=f"Onboard {firm.namesake}",
-        subject=firm.namesake,
-        reference=firm.reference if causes.duplicate else firm.namesake_reference,
-        status=draw.pick(("open", "in_progress")),
-        assignee=company.offices["Vendor Desk Lead"],
-        amount=draw.between(8, 60) * 250,
-        opened=ticket.opened - draw.between(3, 30) * DAY,
-    )
-    world.furnish(earlier)
-    other = company.firms.pop(0)
-    decoy = replace(
-        earlier,
-        id=company.ticket_ids.pop(0),
-        title=f"Onboard {other.name}",
-        subject=other.name,
-        reference=other.reference,
-        opened=earlier.opened - 40 * DAY,
-    )
-    world.furnish(decoy)
-    blocker = next(t for t in world.all(Ticket) if t.kind == "vendor_check")
-    world.furnish(replace(blocker, status="in_progress"))
-    world.furnish(_form(policies["minimum"]))
     roles = {
-        "ticket": ticket.id,
-        "earlier": earlier.id,
-        "decoy": decoy.id,
-        "blocker": blocker.id,
         "requester": requester.id,
         "entry": entry.id,
         "score": entry.details["score_metric"],
         "form": FORM,
-        "policy": policies["minimum"],
-        "head": head.id,
-        "head_deputy": company.offices[f"Deputy Head of {department}"],
-        "head_third": company.offices[f"{department} Manager"],
-        "cfo": cfo.id,
-        "controller": company.offices["Finance Controller"],
-        "treasurer": company.offices["Treasurer"],
-        "compliance": company.offices["Compliance Officer"],
+        "policy": policy.id,
+        "head": offices[f"Head of {department}"],
+        "head_deputy": offices[f"Deputy Head of {department}"],
+        "head_third": offices[f"{department} Manager"],
+        "cfo": offices["CFO"],
+        "controller": offices["Finance Controller"],
+        "treasurer": offices["Treasurer"],
+        "compliance": offices["Compliance Officer"],
     }
-    lead = world.get(Person, company.offices["Vendor Desk Lead"])
-    brief = one_line(draw.pick(_BRIEFS)).format(ticket=ticket.id, vendor=firm.name, lead=lead.name)
-    return world, Case(ticket.id, company.offices["Vendor Analyst"], brief, roles)
+    amount = _amount(world, causes, world.get(Person, roles["head"]), world.get(Person, roles["cfo"]))
+    roles |= _tickets(company, draw, firm, requester, amount, causes)
+    lead = world.get(Person, offices["Vendor Desk Lead"])
+    brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], vendor=firm.name, lead=lead.name)
+    return world, Case(roles["ticket"], offices["Vendor Analyst"], brief, roles)
 
 
-_BRIEFS = (
-    """Hi, you have the vendor desk today. {ticket} asks for a vendor onboarding: {vendor}. Please take it to its end the way
-    our policies say, and resolve the ticket with the evidence. Thanks, {lead}""",
-    """Good morning! Could you finish the vendor onboarding of {vendor} ({ticket})? Whatever the outcome is, follow the
-    policies and close the ticket with the facts that decided it. {lead}""",
-    """{ticket} is yours: vendor onboarding, {vendor}. I have not looked into it. Check it against our policies, do what they
-    call for and resolve it, citing what it rests on. Best, {lead}""",
-)
+def _tickets(company: Backdrop, draw: Draw, firm: Firm, requester: Person, amount: int, causes: Causes) -> dict[str, str]:
+    """The ticket, an earlier one that may be about the same vendor, one that can be made a decoy, and one that can block."""
+    world = company.world
+    ticket = add_ticket(
+        company,
+        requester,
+        title=f"Onboard {firm.name}",
+        kind=FORM,
+        desk="vendor",
+        assignee=company.offices["Vendor Analyst"],
+        subject=firm.name,
+        reference=firm.reference,
+        status="open",
+        priority=draw.pick(("low", "normal", "high")),
+        amount=amount,
+        opened=world.now - draw.between(60, 900),
+    )
+    earlier = world.furnish(
+        replace(
+            ticket,
+            id=company.ticket_ids.pop(0),
+            title=f"Onboard {firm.namesake}",
+            subject=firm.namesake,
+            reference=firm.reference if causes.duplicate else firm.namesake_reference,
+            status=draw.pick(("open", "in_progress")),
+            assignee=company.offices["Vendor Desk Lead"],
+            amount=draw.between(8, 60) * 250,
+            opened=ticket.opened - draw.between(3, 30) * DAY,
+        )
+    )
+    other = company.firms.pop(0)
+    decoy = world.furnish(
+        replace(
+            earlier,
+            id=company.ticket_ids.pop(0),
+            title=f"Onboard {other.name}",
+            subject=other.name,
+            reference=other.reference,
+            opened=earlier.opened - 40 * DAY,
+        )
+    )
+    blocker = next(t for t in world.all(Ticket) if t.kind == "vendor_check")
+    world.furnish(replace(blocker, status="in_progress"))
+    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}
 
 
 def _entry(company: Backdrop, firm: Firm, requester: Person, causes: Causes) -> Entry:
@@ -215,54 +200,6 @@ def _form(policy_id: str) -> ApprovalType:
         stricter_by="data_class",
     )
 
-
-def _policies(company: Backdrop, terms: dict[str, int]) -> dict[str, str]:
-    """The rules of this work, complete for a stranger, each in at most 80 words."""
-    title, text = _SCORE_POLICY
-    older = {name: value - 5 for name, value in terms.items()}
-    add_policy(company, title, text.format(**older), older, superseded=True)
-    minimum = add_policy(company, title, text.format(**terms), terms)
-    for title, text in _POLICIES.items():
-        add_policy(company, title, text)
-    return {"minimum": minimum.id}
-
-
-_SCORE_POLICY = (
-    "Vendor onboarding: minimum score",
-    """A vendor's compliance score, the metric named in its register entry, must be at least {minimum}; at least
-    {minimum_personal} when the entry's data_class is personal. A measurement whose age_days is above {max_age_days} does not
-    count: have it refreshed and read it again.""",
-)
-_POLICIES = {
-    "Vendor onboarding: verification": """
-        Every vendor ticket is verified before it is closed, whatever the outcome: find the register entry that carries the
-        ticket's reference, not just a similar name, and set the ticket's field verified to that entry's id. A ticket needs a
-        priority first; if it has none, choose any. A blocked ticket cannot be closed: clear blocked_by once the blocking
-        ticket is done or cancelled; until then ask its assignee, in a comment to them on your own ticket.""",
-    "Vendor onboarding: order of checks": """
-        The first that applies decides. 1: another ticket, not cancelled, has the same reference: duplicate, same_request;
-        set duplicate_of. 2: the register's owner is the requester, by handle: escalated, conflict_of_interest; set
-        escalated_to to the Compliance Officer. 3: insurance_until lies before today: on_hold, document_expired; set
-        waiting_on to the requester. 4: fresh score below the minimum: declined, below_minimum. 5: nobody may sign the
-        amount: cannot_be_done, beyond_authority. 6: else get it signed, set approval: completed, all_checks_passed.""",
-    "Vendor onboarding: signing": """
-        A request is signed by the lowest office whose limit covers the ticket's amount: the head of the requester's
-        department (Head of Marketing, Head of Operations, Head of Research), else the CFO; above that nobody. While a holder
-        is away the delegate signs with the holder's authority; if both are, the delegate's delegate. On a request, and its
-        ticket, the cost centre must be the requester's own. A rejection says what it wants; if that is the manager's
-        decision, escalate.""",
-    "Vendor onboarding: evidence": """
-        Cite record, field and value as they are now. same_request: the other ticket's reference and status.
-        conflict_of_interest: the entry's owner. document_expired: the entry's insurance_until. below_minimum: the metric's
-        value, and the policy's minimum or minimum_personal, whichever applied. beyond_authority: the ticket's amount, and
-        the limit of the person who is CFO. all_checks_passed: the approval's status and decided_by, and the metric's value.
-        Up to four more citations are fine; a false one is not.""",
-    "Vendor onboarding: desk rules": """
-        Work only on the ticket you were given: no changes to other tickets, no comments on them. Ask for a signature only
-        when the outcome needs one; withdraw what is pending and not needed. Do not replace values on your ticket unless a
-        policy says so. What you changed by mistake, put back before you close (my_changes lists it). Refreshing data is
-        always fine.""",
-}
 
 # -- what is right -----------------------------------------------------------------------------------------------------
 
