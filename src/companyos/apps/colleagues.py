@@ -4,7 +4,8 @@ A colleague's program is a generator of calls, like an expert. It runs to its en
 it remembers from one moment to the next is in the world. Beside the replies it knows only its own mind.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -48,12 +49,11 @@ class Desk(Struct, frozen=True):
 
     me: Person
     mind: Mind
-    forms: dict[str, ApprovalType]
+    form: Callable[[str], ApprovalType]
 
 
 def _desk(world: World, person_id: str) -> Desk:
-    forms = {form.id: form for form in world.all(ApprovalType)}
-    return Desk(world.get(Person, person_id), world.get(Mind, person_id), forms)
+    return Desk(world.get(Person, person_id), world.get(Mind, person_id), partial(world.get, ApprovalType))
 
 
 def review(desk: Desk, message: Message) -> Program:
@@ -100,7 +100,7 @@ def _objection(desk: Desk, request: dict[str, Any]) -> Fault | None:
 
 def _find_fault(desk: Desk, request: dict[str, Any]) -> Finding:
     """The first thing wrong with a request, in the order in which a careful approver looks."""
-    data, form = request["data"], desk.forms[request["type"]]
+    data, form = request["data"], desk.form(request["type"])
     reply = yield Call("ticketdesk", "get_ticket", {"ticket_id": str(data["ticket_id"])})
     if not reply.ok or reply.data["kind"] != form.id:
         return "wrong_ticket", f"{data['ticket_id']} is no ticket for a {form.id} request."
@@ -117,7 +117,7 @@ def _find_fault(desk: Desk, request: dict[str, Any]) -> Finding:
 
 
 def _wrong_authority(desk: Desk, request: dict[str, Any], ticket: dict[str, Any], asker: dict[str, Any]) -> Finding:
-    for office in desk.forms[request["type"]].offices:
+    for office in desk.form(request["type"]).offices:
         role = office.format(department=asker["department"])
         principal = (yield Call("datahub", "get_approver", {"role": role})).data
         if principal["limit"] >= ticket["amount"]:

@@ -43,38 +43,43 @@ class Table:
 
     def __init__(self) -> None:
         self.rows: dict[str, Record] = {}
-        self.prints: dict[str, int] = {}
-        self.texts: dict[str, str] = {}
+        self.prints: dict[str, int] | None = None
+        self.texts: dict[str, str] | None = None
 
     def copy(self) -> "Table":
         twin = Table.__new__(Table)
         twin.rows = self.rows.copy()
-        twin.prints = self.prints.copy()
-        twin.texts = self.texts.copy()
+        twin.prints = None if self.prints is None else self.prints.copy()
+        twin.texts = None if self.texts is None else self.texts.copy()
         return twin
 
-    def write(self, record: Record) -> None:
-        key = record.id
-        if self.texts and not ((before := self.rows.get(key)) and same_text(before, record)):
-            self.texts[key] = search_text(record)
-        if self.prints:
-            self.prints[key] = fingerprint(record)
+    def write(self, record: Record) -> int:
+        """Writes a record; gives by how much that changes the sum of the fingerprints."""
+        key, grown = record.id, 0
+        if self.texts is not None and record.searched:
+            before = self.rows.get(key)
+            if before is None or not same_text(before, record):
+                self.texts[key] = search_text(record)
+        if self.prints is not None:
+            was = self.prints.get(key, 0)
+            self.prints[key] = now = fingerprint(record)
+            grown = now - was
         self.rows[key] = record
+        return grown
 
     def sum_up(self) -> int:
-        if not self.prints:
+        if self.prints is None:
             self.prints = {key: fingerprint(record) for key, record in self.rows.items()}
         return sum(self.prints.values())
 
-    def index(self) -> None:
-        if not self.texts:
+    def index(self) -> dict[str, str]:
+        if self.texts is None:
             self.texts = {key: search_text(record) for key, record in self.rows.items() if record.searched}
+        return self.texts
 
     def search(self, words: list[str]) -> list[Record]:
-        if not self.texts:
-            self.index()
+        texts = list(self.index().values())  # in the order of the rows
         found = list(self.rows.values())
-        texts = list(self.texts.values())  # in the order of the rows
         for word in words:
             hits = list(map(contains, texts, repeat(word)))
             found, texts = list(compress(found, hits)), list(compress(texts, hits))
@@ -158,11 +163,9 @@ class World:
         before = table.rows.get(record.id)
         if before == record:
             return record
-        if self._sum is not None:
-            self._sum -= table.prints.get(record.id, 0)
-        table.write(record)
-        if self._sum is not None:
-            self._sum += table.prints.get(record.id) or table.sum_up()
+        grown = table.write(record)
+        if self._sum is not None:  # then every table has its fingerprints
+            self._sum += grown
         self.stirred += 1
         self.journal.append(Change(self.now, self.actor, self.why, before, record))
         return record
