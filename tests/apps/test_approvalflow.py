@@ -33,6 +33,12 @@ def submitting(approver: str = "head", kind: str = FAMILY, **changes: Any) -> At
     return attempt
 
 
+def a_fourth(env: CompanyEnv) -> tuple[str, dict[str, Any]]:
+    for number in range(3):
+        asked(env, reference=f"TAX-{number}")
+    return submitting()(env)
+
+
 def of(method: str, request: Callable[[CompanyEnv], str], **more: Any) -> Attempt:
     return lambda env: (method, {"approval_id": request(env), **more})
 
@@ -86,16 +92,15 @@ REFUSALS = [
     Refusal("an empty field", "missing_field", submitting(reference="")),
     Refusal("a field that the form has not", "unknown_field", submitting(colour="red")),
     Refusal("reading no request", "not_found", of("check_status", no_request)),
+    Refusal("a fourth request while three are pending", "too_many", a_fourth),
     Refusal("escalating no request", "not_found", of("escalate", no_request, **WHY)),
     Refusal("escalating somebody else's", "not_yours", of("escalate", pending, **WHY), "cfo"),
     Refusal("escalating what is approved", "closed", of("escalate", approved, **WHY)),
     Refusal("escalating what is withdrawn", "closed", of("escalate", withdrawn, **WHY)),
-    Refusal("escalating twice", "already_escalated", of("escalate", escalated, **WHY)),
     Refusal("escalating past the top", "top", of("escalate", put_to_the_top, **WHY)),
     Refusal("withdrawing no request", "not_found", of("withdraw", no_request)),
     Refusal("withdrawing somebody else's", "not_yours", of("withdraw", pending), "cfo"),
     Refusal("withdrawing what is approved", "closed", of("withdraw", approved)),
-    Refusal("withdrawing twice", "closed", of("withdraw", withdrawn)),
     Refusal("deciding no request", "not_found", of("decide", no_request, **VERDICT), "head"),
     Refusal("deciding one's own", "not_yours", of("decide", pending, **VERDICT)),
     Refusal("deciding what was put to somebody else", "not_yours", of("decide", pending, **VERDICT), "cfo"),
@@ -183,16 +188,38 @@ def test_what_a_reply_shows_of_a_request_is_a_copy() -> None:
 
 def test_requests_are_listed_newest_first_ten_a_page_by_status() -> None:
     env = staged()
-    made = [asked(env, reference=f"TAX-{number}") for number in range(12)]
-    say(env, "approvalflow.withdraw", approval_id=made[3])
+    made = []
+    for number in range(12):
+        made.append(asked(env, reference=f"TAX-{number}"))
+        if number not in (3, 11):
+            say(env, "approvalflow.withdraw", approval_id=made[-1])
     first = say(env, "approvalflow.list_approvals").data
     assert (first["total"], first["pages"], len(first["rows"])) == (12, 2, 10)
     second = say(env, "approvalflow.list_approvals", page=2).data
     assert [row["id"] for row in first["rows"] + second["rows"]] == made[::-1]
-    gone = say(env, "approvalflow.list_approvals", status="withdrawn").data["rows"]
-    assert [row["id"] for row in gone] == [made[3]]
-    assert gone[0]["ticket_id"] == ticket(env).id
+    open_ones = say(env, "approvalflow.list_approvals", status="pending").data["rows"]
+    assert [row["id"] for row in open_ones] == [made[11], made[3]]
+    assert open_ones[0]["ticket_id"] == ticket(env).id
     assert say(env, "approvalflow.list_approvals", status="approved").data["total"] == 0
+
+
+def test_withdrawing_one_makes_room_for_another_request() -> None:
+    env = staged()
+    method, params = a_fourth(env)
+    newest = say(env, "approvalflow.list_approvals").data["rows"][0]["id"]
+    say(env, "approvalflow.withdraw", approval_id=newest)
+    assert say(env, f"approvalflow.{method}", **params).ok
+
+
+@pytest.mark.parametrize("method", ["escalate", "withdraw"])
+def test_what_was_done_can_be_asked_for_again_and_does_nothing_more(method: str) -> None:
+    # An answer can get lost on its way: trying again must not be an offence.
+    env = staged()
+    request = {"escalate": escalated, "withdraw": withdrawn}[method](env)
+    before = (env.digest(), len(env.world.journal))
+    params = {"reason": "?"} if method == "escalate" else {}
+    assert say(env, f"approvalflow.{method}", approval_id=request, **params).ok
+    assert (env.digest(), len(env.world.journal)) == before
 
 
 def test_everybody_sees_their_own_requests_only() -> None:
@@ -243,34 +270,45 @@ def test_a_pending_or_rejected_request_goes_up_to_the_manager(before: Callable[[
     assert (shown["decided_by"], shown["decided_at"], shown["code"], shown["reason"]) == (None, None, "", "")
 
 
-def test_an_escalated_request_is_decided_by_who_it_went_up_to() -> None:
-    env = staged()
+def referred(env: CompanyEnv, to: str = "head") -> str:
+    """A request whose approver asked for their manager's decision, and which was taken there."""
     verify(env)
-    decided = answered(env, escalated(env))
+    request = asked(env, to)
+    assert answered(env, request).code == "needs_superior"
+    shown = say(env, "approvalflow.escalate", approval_id=request, reason="Please.").data
+    assert shown["referred"]
+    return request
+
+
+def test_a_request_that_its_approver_referred_is_decided_by_who_it_went_up_to() -> None:
+    env = staged(objection="superior")
+    decided = answered(env, referred(env))
     assert (decided.status, decided.decided_by) == ("approved", role(env, "cfo"))
 
 
-def test_escalation_goes_to_who_stands_in_for_the_manager() -> None:
-    env = staged(cfo_away=True)
+def test_who_escalates_unasked_finds_that_the_manager_does_not_sign_for_the_lower_office() -> None:
+    env = staged()
     verify(env)
-    request = escalated(env)
+    decided = answered(env, escalated(env))
+    assert (decided.status, decided.code) == ("rejected", "not_mine")
+
+
+def test_escalation_goes_to_who_stands_in_for_the_manager() -> None:
+    env = staged(cfo_away=True, objection="superior")
+    request = referred(env)
     assert env.world.get(Approval, request).approver == role(env, "controller")
     assert answered(env, request).status == "approved"
 
 
 def test_escalation_goes_up_past_who_stands_in_for_their_own_manager() -> None:
-    env = staged(amount="large", cfo_away=True)
-    verify(env)
-    request = asked(env, "controller")
-    shown = say(env, "approvalflow.escalate", approval_id=request, reason="Please.").data
-    assert shown["approver"] == manager(env, role(env, "cfo"))
+    env = staged(amount="large", cfo_away=True, objection="superior")
+    request = referred(env, "controller")
+    assert env.world.get(Approval, request).approver == manager(env, role(env, "cfo"))
     assert answered(env, request).status == "approved"
 
 
 def test_a_deputys_request_goes_past_the_absent_head_to_the_heads_manager() -> None:
-    env = staged(head_away=True)
-    verify(env)
-    request = asked(env, "head_deputy")
-    shown = say(env, "approvalflow.escalate", approval_id=request, reason="Please.").data
-    assert shown["approver"] == role(env, "cfo")
+    env = staged(head_away=True, objection="superior")
+    request = referred(env, "head_deputy")
+    assert env.world.get(Approval, request).approver == role(env, "cfo")
     assert answered(env, request).status == "approved"

@@ -16,6 +16,9 @@ Value = str | Whole | float | bool
 Status = Literal["pending", "approved", "rejected", "withdrawn"]
 
 
+MOST_PENDING = 3  # requests of one person
+
+
 class ApprovalType(Record, frozen=True):
     """A form: what it asks for, and what whoever decides holds it against."""
 
@@ -47,6 +50,7 @@ class Approval(Record, frozen=True):
     code: str = ""
     reason: str = ""
     escalated: bool = False
+    referred: bool = False  # the approver asked for their manager's decision
 
     @property
     def ticket_id(self) -> str:
@@ -71,7 +75,8 @@ def submit_approval(
     data: Annotated[dict[str, Value], Meta(max_length=20, description="the form's fields")],
 ) -> dict[str, Any]:
     """Ask somebody to sign. They look at it in working hours and decide on what they find.
-    Refused when a required field is missing or a field is unknown to the form, and when you ask yourself.
+    Refused when a required field is missing or a field is unknown to the form, when you ask yourself, and while three
+    requests of yours are pending.
     """
     kind = world.find(ApprovalType, approval_type)
     person = world.find(Person, approver)
@@ -85,6 +90,8 @@ def submit_approval(
         raise Refused("unknown_field", f"{approval_type} has no field {', '.join(unknown)}")
     if world.lookup(str(data["ticket_id"]), "Ticket") is None:
         raise Refused("not_found", f"there is no ticket {data['ticket_id']!r}")
+    if sum(a.status == "pending" and a.requester == world.actor for a in world.all(Approval)) >= MOST_PENDING:
+        raise Refused("too_many", f"{MOST_PENDING} of your requests are pending; no more until one is decided or withdrawn")
     number = world.tally("approval", world.counter("approval") + 1)
     ordered = {field: data[field] for field in sorted(data)}
     made = world.put(Approval(f"A-{number}", kind.id, "pending", world.actor, approver, ordered, world.now))
@@ -108,26 +115,17 @@ def list_approvals(world: World, status: Status | None = None, page: PageNumber 
 @app.tool(minutes=3, writes=True)
 def escalate(world: World, approval_id: ApprovalId, reason: Prose) -> dict[str, Any]:
     """Take your pending or rejected request to the manager of the person it was put to, or who stands in.
-    Refused for a request that is approved, withdrawn or already escalated.
+    Refused for a request that is approved or withdrawn; escalating twice does nothing more.
     """
     request = _mine(world, approval_id)
     if request.status not in ("pending", "rejected"):
         raise Refused("closed", f"{approval_id} is {request.status}; only a pending or rejected request is escalated")
     if request.escalated:
-        raise Refused("already_escalated", f"{approval_id} was escalated to {request.approver}")
+        return shown(request)
     superior = _superior(world, world.get(Person, request.approver))
-    made = world.put(
-        replace(
-            request,
-            status="pending",
-            approver=superior.id,
-            escalated=True,
-            decided_by=None,
-            decided_at=None,
-            code="",
-            reason="",
-        )
-    )
+    again = {"decided_by": None, "decided_at": None, "code": "", "reason": ""}
+    referred = request.code == "needs_superior"
+    made = world.put(replace(request, status="pending", approver=superior.id, escalated=True, referred=referred, **again))
     _hand_over(world, made, superior)
     return shown(made)
 
@@ -136,8 +134,8 @@ def escalate(world: World, approval_id: ApprovalId, reason: Prose) -> dict[str, 
 def withdraw(world: World, approval_id: ApprovalId) -> dict[str, Any]:
     """Take back your own request. Refused once it is approved."""
     request = _mine(world, approval_id)
-    if request.status not in ("pending", "rejected"):
-        raise Refused("closed", f"{approval_id} is {request.status}; only a pending or rejected request is withdrawn")
+    if request.status == "approved":
+        raise Refused("closed", f"{approval_id} is {request.status}; what is approved cannot be withdrawn")
     return shown(world.put(replace(request, status="withdrawn")))
 
 
@@ -202,5 +200,6 @@ def shown(request: Approval) -> dict[str, Any]:
             "code",
             "reason",
             "escalated",
+            "referred",
         ),
     )

@@ -94,7 +94,7 @@ Finding = Generator[Call, Reply, Fault | None]
 def _objection(desk: Desk, request: dict[str, Any]) -> Fault | None:
     """What they find fault with though nothing is wrong; each kind has its remedy."""
     kind = desk.mind.objection
-    met = (kind == "evidence" and "certificate" in request["data"]) or (kind == "superior" and request["escalated"])
+    met = (kind == "evidence" and "certificate" in request["data"]) or (kind == "superior" and request["referred"])
     return None if not kind or met else OBJECTIONS[kind]
 
 
@@ -125,7 +125,7 @@ def _wrong_authority(desk: Desk, request: dict[str, Any], ticket: dict[str, Any]
     else:
         return "beyond_authority", f"Nobody in ApprovalFlow may sign for {ticket['amount']}."
     signers = [(yield from _who_signs(principal))]
-    if request["escalated"]:
+    if request["referred"]:
         manager_id = (yield Call("datahub", "get_person", {"person_id": principal["id"]})).data["manager"]
         manager = (yield Call("datahub", "get_person", {"person_id": manager_id})).data
         signers.append((yield from _who_signs(manager)))

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from companyos.apps.people import Person, PersonId, away, holder, post
 from companyos.apps.tool import App, PageNumber, Ref, page_of, paged
-from companyos.errors import Refused
 from companyos.world import DAY, Minute, Record, World, on, row, rows, stamp, view
 
 app = App("datahub")
@@ -100,11 +99,11 @@ def describe_metric(world: World, metric_name: MetricName) -> dict[str, Any]:
 @app.tool(minutes=3, writes=True)
 def refresh_data(world: World, metric_name: MetricName) -> dict[str, Any]:
     """Have a metric measured anew: at once, or it takes a while and a message tells you when it is done or has failed.
-    Refused while a refresh is under way.
+    While a refresh is under way, asking again does nothing more.
     """
     metric = world.find(Metric, metric_name)
     if metric.pipeline == "running":
-        raise Refused("running", f"a refresh of {metric_name} is under way")
+        return _reading(world, metric)
     source = world.get(Source, metric_name)
     attempt = world.tally(f"refresh:{metric_name}", world.counter(f"refresh:{metric_name}") + 1)
     if source.delay == 0 and attempt > source.failures:

@@ -26,7 +26,12 @@ def fact(world: World, record: Record, field: str) -> Any:
     return MISSING
 
 
+def true_of(world: World, record: Record, citation: Citation) -> bool:
+    """Whether a citation says what this record shows."""
+    return same(fact(world, record, citation.field), citation.value)
+
+
 def true_now(world: World, citation: Citation) -> bool:
     """Whether a citation says what its record shows now."""
     record = world.lookup(citation.record)
-    return record is not None and same(fact(world, record, citation.field), citation.value)
+    return record is not None and true_of(world, record, citation)

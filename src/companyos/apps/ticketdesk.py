@@ -1,5 +1,6 @@
 """TicketDesk: the work that people asked for, and how it ended."""
 
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Annotated, Any, Literal
 
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 
 from companyos.apps.approvalflow import Approval
 from companyos.apps.datahub import Entry
-from companyos.apps.people import Person, PersonId, inbox, inbox_counter, mark_seen, post, seen_counter
+from companyos.apps.people import Message, Person, PersonId, inbox, inbox_counter, mark_seen, post, seen_counter
 from companyos.apps.tool import App, PageNumber, Prose, Ref, Whole, page_of, paged
 from companyos.errors import Refused
 from companyos.world import HOUR, Change, Minute, Record, World, row, rows, stamp
@@ -183,7 +184,7 @@ def comment(world: World, ticket_id: TicketId, text: Prose, to: PersonId | None 
     return made
 
 
-@app.tool(minutes=3, writes=True, ends=True)
+@app.tool(minutes=0, writes=True, ends=True)
 def resolve_ticket(
     world: World,
     ticket_id: TicketId,
@@ -208,8 +209,8 @@ def my_changes(world: World, page: PageNumber = 1) -> dict[str, Any]:
     lines = [
         _line(change, field, before, after, record=change.after.id)
         for change in reversed(world.journal)
-        if change.actor == world.actor and not change.after.hidden
-        for field, (before, after) in change.fields().items()
+        if change.actor == world.actor and not isinstance(change.after, Message)
+        for field, (before, after) in _what_changed(change)
     ]
     return page_of(lines, page, list)
 
@@ -236,6 +237,13 @@ def wait(
 
 def _newest_first(tickets: list[Ticket]) -> list[Ticket]:
     return sorted(tickets, key=attrgetter("opened"), reverse=True)
+
+
+def _what_changed(change: Change) -> Iterable[tuple[str, tuple[Any, Any]]]:
+    """A change field by field; something that was made is one line."""
+    if change.before is None:
+        return [("made", (None, type(change.after).__name__.lower()))]
+    return change.fields().items()
 
 
 def _line(change: Change, field: str, before: Any, after: Any, **more: str) -> dict[str, Any]:

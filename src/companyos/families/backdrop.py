@@ -275,7 +275,7 @@ def vendor_entry(company: Backdrop, name: str, reference: str) -> Entry:
             details={
                 "owner": draw.pick((*_OUTSIDERS, company.offices["Support Engineer"], company.offices["Treasurer"])),
                 "data_class": draw.pick(("standard", "personal")),
-                "insurance_until": stamp(world.now + draw.between(70, 400) * DAY)[:10],
+                "insurance_until": stamp(world.now + draw.between(800, 1500) * DAY)[:10],  # beyond any wait
                 "certificate": f"IC-{draw.between(10_000, 99_999)}",
                 "contract": f"K-{draw.between(1000, 9999)}",
                 "score_metric": metric.id,

@@ -6,8 +6,8 @@ from typing import ClassVar, cast, get_args
 import msgspec
 
 from companyos.apps import Approval, ApprovalType, Comment, Metric, Ticket
-from companyos.apps.datahub import read_mark
-from companyos.apps.facts import true_now
+from companyos.apps.datahub import age_days, read_mark
+from companyos.apps.facts import true_now, true_of
 from companyos.apps.ticketdesk import Citation, Field, same
 from companyos.world import Record, World
 
@@ -73,8 +73,7 @@ class Cites(Goal, frozen=True):
     facts: tuple[tuple[str, str], ...]  # record, field
 
     def holds(self, world: World) -> bool:
-        evidence = world.get(Ticket, self.ticket_id).evidence
-        said = {(citation.record, citation.field) for citation in evidence if true_now(world, citation)}
+        said = {(citation.record, citation.field) for citation in true_citations(world, self.ticket_id)}
         for record, field in self.facts:
             if record == SIGNED_REQUEST:
                 if not any((request, field) in said for request in self._signed(world)):
@@ -95,12 +94,38 @@ class CitesNothingFalse(Goal, frozen=True):
     most: int
 
     def holds(self, world: World) -> bool:
-        evidence: tuple[Citation, ...] = world.get(Ticket, self.ticket_id).evidence
-        return len(evidence) <= self.most and all(true_now(world, citation) for citation in evidence)
+        evidence = world.get(Ticket, self.ticket_id).evidence
+        return len(evidence) <= self.most and len(true_citations(world, self.ticket_id)) == len(evidence)
+
+
+def true_citations(world: World, ticket_id: str) -> list[Citation]:
+    """What a closed ticket's evidence says truly. Of the ticket itself it speaks as it was before the closing."""
+    ticket = world.get(Ticket, ticket_id)
+    before = next((c.before for c in reversed(world.journal) if c.after is ticket and c.before is not None), ticket)
+    return [
+        citation
+        for citation in ticket.evidence
+        if (
+            true_of(world, before, citation) or true_of(world, ticket, citation)
+            if citation.record == ticket_id
+            else true_now(world, citation)
+        )
+    ]
 
 
 class Fresh(Goal, frozen=True):
-    """A metric was measured recently enough to count when the work began, or since."""
+    """A metric is young enough to count."""
+
+    tables = (Metric,)
+    metric: str
+
+    def holds(self, world: World) -> bool:
+        metric = world.get(Metric, self.metric)
+        return age_days(metric, world.now) <= metric.max_age_days
+
+
+class MeasuredSince(Goal, frozen=True):
+    """A metric was measured after this minute."""
 
     tables = (Metric,)
     metric: str

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Generator
+from datetime import date
 from typing import Any, TypeVar
 
 from companyos.calls import NO_ANSWER, Call, Reply
@@ -150,8 +151,16 @@ def put_back(ticket_id: str) -> Move[None]:
         wrong = left
 
 
-def settle_requests(ticket_id: str) -> Move[str | None]:
-    """Withdraws what an earlier hand left pending; gives the request for this ticket that was approved, if there is one."""
+def settle_requests(ticket_id: str, memory: Memory) -> Move[str | None]:
+    """Withdraws what an earlier hand left pending; gives the request for this ticket that was approved, if there is one.
+
+    What is known from memory goes first: while one is looking, it may be decided.
+    """
+    known = dict.fromkeys(
+        reply.data["id"] for call, reply in memory.turns if call.method in ("submit_approval", "escalate") and reply.ok
+    )
+    for request_id in known:
+        yield from ask("approvalflow.withdraw", approval_id=request_id)
     approved = None
     for row in (yield from rows("approvalflow.list_approvals")):
         status = row["status"]
@@ -161,6 +170,11 @@ def settle_requests(ticket_id: str) -> Move[str | None]:
         if status == "approved" and row["ticket_id"] == ticket_id:
             approved = str(row["id"])
     return approved
+
+
+def days_between(earlier: str, later: str) -> int:
+    """Days from one stamp, `2026-03-10 09:30`, to another."""
+    return (date.fromisoformat(later[:10]) - date.fromisoformat(earlier[:10])).days
 
 
 def cite(*facts: tuple[Shown, str]) -> list[Shown]:

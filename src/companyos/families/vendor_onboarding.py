@@ -23,6 +23,7 @@ from companyos.families.goals import (
     Ended,
     Fresh,
     Goal,
+    MeasuredSince,
     Milestone,
     ReadFresh,
     Requested,
@@ -263,9 +264,8 @@ def _ending(
         goals.append(outcome)
         milestones.append(Milestone("outcome recorded", 1.0, outcome))
     if measured:
-        fresh = Fresh(score, since)
-        goals.append(fresh)
-        milestones.append(Milestone("data refreshed", 1.0, fresh))
+        goals.append(Fresh(score))
+        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(score, since)))
         milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, score, since)))
     if signed:
         goals.append(SignedFor(ticket_id, FORM))
@@ -285,8 +285,8 @@ def expert(memory: Memory, taste: Taste) -> Program:
     ticket_id = moves.ticket_in(memory)
     approved = None
     if moves.wrote(memory):
+        approved = yield from moves.settle_requests(ticket_id, memory)
         yield from moves.put_back(ticket_id)
-        approved = yield from moves.settle_requests(ticket_id)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
@@ -351,6 +351,8 @@ def _decide(
     else:
         request = yield from moves.read("approvalflow.check_status", approval_id=approved)
     yield from moves.set_field(ticket["id"], "approval", request["id"])
+    if moves.days_between(score["measured_at"], request["decided_at"]) >= rule["max_age_days"]:
+        score = yield from moves.fresh_reading(score["id"])  # it grew old while we waited
     return (
         "completed",
         "all_checks_passed",
@@ -374,8 +376,8 @@ def _get_signed(
     }
     forms = yield from moves.rows("approvalflow.list_approval_types")
     fields = next(list(form["required"]) for form in forms if form["id"] == FORM)
-    signer = yield from moves.signer(office)
     while True:
+        signer = yield from moves.signer(office)
         request_id = yield from moves.submit(FORM, signer["id"], {field: known[field] for field in fields})
         request = yield from moves.decision(request_id)
         if request["code"] == "needs_superior":
@@ -383,6 +385,8 @@ def _get_signed(
             request = yield from moves.decision(request_id)
         if request["code"] == "needs_evidence":
             fields.append("certificate")
+        elif request["code"] == "not_mine":  # somebody went away or came back in the meantime
+            office = yield from moves.read("datahub.get_person", person_id=office["id"])
         elif request["code"] == "stale":
             yield from moves.fresh_reading(score["id"])
         elif request["status"] == "approved":
@@ -398,5 +402,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 35, 25: 53, 50: 63, 75: 77, 100: 90},
+    max_steps={0: 35, 25: 53, 50: 63, 75: 77, 100: 91},
 )

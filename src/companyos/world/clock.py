@@ -8,6 +8,8 @@ HOUR = 60
 DAY = 24 * HOUR
 FIRST_DAY = date(2026, 1, 5)  # a Monday, so that `minute // DAY % 7` is the day of the week
 
+_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")  # strftime would follow the machine's language
+
 
 class _MinuteMark:
     """Marks a field that holds minutes and is shown as a date."""
@@ -20,7 +22,7 @@ Minute = Annotated[int, MINUTE]
 @lru_cache(maxsize=4096)
 def _day_text(day: int) -> tuple[str, str]:
     on = FIRST_DAY + timedelta(days=day)
-    return on.isoformat(), f"{on:%a} {on.isoformat()}"
+    return on.isoformat(), f"{_WEEKDAYS[on.weekday()]} {on.isoformat()}"
 
 
 @lru_cache(maxsize=65536)
