@@ -5,7 +5,7 @@ import pytest
 from companyos import agents
 from companyos.agents.adversaries import SOURCES, BlindScript
 from companyos.env import make
-from companyos.twins import siblings
+from companyos.twins import same_ending, siblings
 from tests.laws import NAMES, seeds, size
 
 
@@ -41,10 +41,7 @@ def test_no_blind_script_passes_both_of_an_ending_pair(name: str) -> None:
         env = make(name, seed=seed, chaos=0.5, reward="sparse")
         for cause, value, other in siblings(env.task_id):
             theirs = make(other, reward="sparse")
-            if (env.setting.ending.name, env.setting.ending.decider) == (
-                theirs.setting.ending.name,
-                theirs.setting.ending.decider,
-            ):
+            if same_ending(env, theirs):
                 continue
             pairs += 1
             for source in range(size(3, SOURCES)):

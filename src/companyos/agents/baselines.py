@@ -3,6 +3,7 @@
 from typing import Any
 
 from companyos.agents.candidates import Candidates
+from companyos.apps import TOOLBOX
 from companyos.calls import OK, Call, Reply
 from companyos.families import Memory, Taste, family_of
 from companyos.observe import Observation
@@ -95,7 +96,7 @@ class Jittered:
         table = Candidates(self._told or Told(obs.task))
         while True:
             call = table.sample(draw)
-            if call.method.startswith(("get_", "list_", "search_", "query_", "describe_", "read_", "wait", "check_", "my_")):
+            if not TOOLBOX.tools[call.app, call.method].writes:
                 return call
 
 

@@ -1,8 +1,6 @@
 """Candidates: one honest table of the calls that make sense after what was told. Shared by all who need one."""
 
 import types
-from collections.abc import Iterator
-from itertools import islice, product
 from typing import Any, Literal, Union, get_args, get_origin
 
 from companyos.apps import TOOLBOX, Approval, Entry, Person, Ticket, Tool
@@ -45,12 +43,6 @@ class Candidates:
             elif name in tool.required:
                 return None
         return Call(tool.app, tool.method, params)
-
-    def every(self, tool: Tool, most: int = 200) -> Iterator[Call]:
-        """This tool with every combination of its required arguments, in the order told, up to a number."""
-        choices = [self.options(tool, name) for name in tool.required]
-        for values in islice(product(*choices), most):
-            yield Call(tool.app, tool.method, dict(zip(tool.required, values, strict=True)))
 
     def options(self, tool: Tool, name: str) -> list[Any]:
         """What one argument could be."""
@@ -102,7 +94,6 @@ _BY_NAME: dict[str, Any] = {
     "role": Candidates._roles,
     "value": Candidates._values,
     "data": Candidates.forms,
-    "evidence": lambda table: [[]],
     "page": lambda table: [1, 2],
     "hours": lambda table: [4, 24],
     "desk": lambda table: ["vendor", "finance"],

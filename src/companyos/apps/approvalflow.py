@@ -17,6 +17,7 @@ Status = Literal["pending", "approved", "rejected", "withdrawn"]
 
 
 MOST_PENDING = 3  # requests of one person
+NEEDS_SUPERIOR = "needs_superior"  # the ground on which an approver sends a request up
 
 
 class ApprovalType(Record, frozen=True):
@@ -124,7 +125,7 @@ def escalate(world: World, approval_id: ApprovalId, reason: Prose) -> dict[str, 
         return shown(request)
     superior = _superior(world, world.get(Person, request.approver))
     again = {"decided_by": None, "decided_at": None, "code": "", "reason": ""}
-    referred = request.code == "needs_superior"
+    referred = request.code == NEEDS_SUPERIOR
     made = world.put(replace(request, status="pending", approver=superior.id, escalated=True, referred=referred, **again))
     _hand_over(world, made, superior)
     return shown(made)

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from companyos.apps import approvalflow, datahub, ticketdesk
-from companyos.apps.approvalflow import ApprovalType
+from companyos.apps.approvalflow import NEEDS_SUPERIOR, ApprovalType
 from companyos.apps.people import Message, Mind, Person
 from companyos.apps.tool import Toolbox
 from companyos.calls import Call, Program, Reply
@@ -22,7 +22,7 @@ TOOLBOX = Toolbox((ticketdesk.app, datahub.app, approvalflow.app))
 # Objections that a right request can meet with: the company's doing, so no agent is charged for them.
 OBJECTIONS = {
     "evidence": ("needs_evidence", "Please attach the insurance certificate's number (field certificate), then ask again."),
-    "superior": ("needs_superior", "The numbers are fine, but I want my manager to decide this one. Please escalate."),
+    "superior": (NEEDS_SUPERIOR, "The numbers are fine, but I want my manager to decide this one. Please escalate."),
 }
 WHIMS = frozenset(code for code, _ in OBJECTIONS.values())
 

@@ -99,18 +99,14 @@ class CitesNothingFalse(Goal, frozen=True):
 
 
 def true_citations(world: World, ticket_id: str) -> list[Citation]:
-    """What a closed ticket's evidence says truly. Of the ticket itself it speaks as it was before the closing."""
+    """What a closed ticket's evidence says truly. Of the ticket itself it may speak as it was before the closing."""
     ticket = world.get(Ticket, ticket_id)
     before = next((c.before for c in reversed(world.journal) if c.after is ticket and c.before is not None), ticket)
-    return [
-        citation
-        for citation in ticket.evidence
-        if (
-            true_of(world, before, citation) or true_of(world, ticket, citation)
-            if citation.record == ticket_id
-            else true_now(world, citation)
-        )
-    ]
+
+    def says_truly(citation: Citation) -> bool:
+        return true_now(world, citation) or (citation.record == ticket_id and true_of(world, before, citation))
+
+    return [citation for citation in ticket.evidence if says_truly(citation)]
 
 
 class Fresh(Goal, frozen=True):

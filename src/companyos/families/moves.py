@@ -5,6 +5,7 @@ from collections.abc import Generator
 from datetime import date
 from typing import Any, TypeVar
 
+from companyos.apps import TOOLBOX
 from companyos.calls import NO_ANSWER, Call, Reply
 from companyos.errors import Stuck
 from companyos.families.family import Memory
@@ -183,7 +184,5 @@ def cite(*facts: tuple[Shown, str]) -> list[Shown]:
 
 def wrote(memory: Memory) -> bool:
     """Whether an earlier hand may have changed anything."""
-    return any(call.method in _WRITES for call, _ in memory.turns)
-
-
-_WRITES = frozenset({"update_ticket", "comment", "resolve_ticket", "submit_approval", "escalate", "withdraw"})
+    tools = [TOOLBOX.find(call) for call, _ in memory.turns]
+    return any(tool is not None and tool.writes for tool in tools)
