@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import companyos
+from companyos.agents import make as make_agent
+from companyos.agents import play
 from companyos.apps import TOOLBOX
 from companyos.env import CompanyEnv, make
 from companyos.game import completions
 from companyos.lines import write_line
 from companyos.told import Told
-from tests.helpers import FAMILY, played, task_id
+from tests.helpers import FAMILY, played, staged, task_id
 from tests.shell import READY, playing, run
 
 
@@ -117,7 +119,7 @@ def offers(line: str, env: CompanyEnv) -> list[str]:
 
 
 def test_completion_offers_tools_choices_ids_facts_and_form_fields() -> None:
-    env = played("expert", 34)
+    env = play(staged("50"), make_agent("expert", 0))
     ticket = env.setting.case.ticket_id
     assert offers("get_t", env) == ["get_ticket"]
     assert offers("qu", env) == ["query_metric", "quit"]

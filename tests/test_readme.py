@@ -8,6 +8,7 @@ import pytest
 from companyos.cli import main
 from companyos.env import make, work
 from companyos.lines import write_line
+from tests.golden.readme import WATCHED
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 
@@ -31,6 +32,7 @@ def test_every_command_of_the_table_is_one() -> None:
 
 def test_the_episode_that_is_shown_is_the_one_that_is_played() -> None:
     shown = re.findall(r"^ +\d+  (\w+ .*)$", README, re.MULTILINE)
-    env = make("vendor_onboarding", seed=8, chaos=0.5)
+    [watched] = WATCHED.finditer(README)
+    env = make(watched["family"], int(watched["seed"]), float(watched["chaos"]))
     work(env)
     assert [write_line(turn.call) for turn in env.turns] == shown

@@ -253,7 +253,7 @@ class CompanyEnv:
 
     def _damage(self) -> list[Damage]:
         case, ending = self._setting.case, self._setting.ending
-        return damage(self.world, case.actor, case.ticket_id, ending.allowed, ending.needs_signature)
+        return damage(self.world, case.actor, case.ticket_id, ending.allowed, ending.signatures)
 
     def _happened(self, reply: Reply) -> Happened:
         """What the turn comes to for the rewards, with what went before it; then counts its own."""

@@ -284,7 +284,7 @@ def test_a_request_that_is_wrong_hears_what_is_wrong_before_any_objection() -> N
 
 def test_every_objection_has_a_code_and_names_its_remedy() -> None:
     assert {code for code, _ in OBJECTIONS.values()} == WHIMS
-    assert "certificate" in OBJECTIONS["evidence"][1]
+    assert "field {attachment}" in OBJECTIONS["evidence"][1]
     assert "escalate" in OBJECTIONS["superior"][1]
 
 

@@ -68,12 +68,15 @@ class Candidates:
         """A form filled in from facts whose field has the same name; nothing where none was shown."""
         found = []
         shown = {field: value for (_, field), value in self.told.facts.items()}
+        # A form calls a figure by the end of its metric's name: `score` is the value of `compliance_score.acme`.
+        read = {record.split(".")[0]: value for (record, field), value in self.told.facts.items() if field == "value"}
+        figures = {part: value for name, value in read.items() for part in (name, name.rsplit("_", 1)[-1])}
         asked = dict.fromkeys(field for fields in self.told.forms.values() for field in fields)
         for ticket in self.told.known(Ticket):
             of_ticket = {field: value for (record, field), value in self.told.facts.items() if record == ticket}
             known = shown | of_ticket | {"ticket_id": ticket}
-            known["score"] = known.get("value")  # the one field that a form calls otherwise than the record does
-            found.append({field: known[field] for field in asked if known.get(field) is not None})
+            filled = {field: known.get(field, figures.get(field)) for field in asked}
+            found.append({field: value for field, value in filled.items() if value is not None})
         return found
 
     def _named(self) -> list[Any]:
@@ -90,13 +93,14 @@ class Candidates:
 
 _TOOLS = list(TOOLBOX)
 _BY_NAME: dict[str, Any] = {
-    "query": lambda table: [*table._named(), "vendor", "policy"],
+    "query": lambda table: [*table._named(), "policy", "vendor", "expense", "bug", "licence", "handbook"],
     "role": Candidates._roles,
     "value": Candidates._values,
     "data": Candidates.forms,
     "page": lambda table: [1, 2],
     "hours": lambda table: [4, 24],
-    "desk": lambda table: ["vendor", "finance"],
-    "prefix": lambda table: ["compliance"],
+    "facts": lambda table: [{}],
+    "desk": lambda table: ["vendor", "finance", "engineering", "procurement", "people"],
+    "prefix": lambda table: ["compliance", "budget", "error", "licence"],
     "code": lambda table: ["signed"],
 }

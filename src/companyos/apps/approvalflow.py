@@ -33,6 +33,7 @@ class ApprovalType(Record, frozen=True):
     measured: str = ""  # a field of the form that must repeat a fresh metric; the register's `…_metric` names it
     policy: str = ""  # whose term `minimum` the measured field must reach …
     stricter_by: str = ""  # … or `minimum_X`, where the policy has one for what the register's detail of this name says
+    attachment: str = ""  # an optional field that a wary approver asks for; the register has it
 
 
 class Approval(Record, frozen=True):

@@ -21,10 +21,30 @@ TOOLBOX = Toolbox((ticketdesk.app, datahub.app, approvalflow.app))
 
 # Objections that a right request can meet with: the company's doing, so no agent is charged for them.
 OBJECTIONS = {
-    "evidence": ("needs_evidence", "Please attach the insurance certificate's number (field certificate), then ask again."),
+    "evidence": (
+        "needs_evidence",
+        "Please attach the register's {attachment} (field {attachment}), then ask again.",
+    ),
     "superior": (NEEDS_SUPERIOR, "The numbers are fine, but I want my manager to decide this one. Please escalate."),
 }
 WHIMS = frozenset(code for code, _ in OBJECTIONS.values())
+
+Fault = tuple[str, str]
+Finding = Generator[Call, Reply, Fault | None]
+Audit = Callable[[dict[str, Any], dict[str, Any]], Finding]
+_AUDITS: dict[str, Audit] = {}
+
+
+def audits(form_id: str) -> Callable[[Audit], Audit]:
+    """Registers what approvers of a form look into beside what every form has: a program over its data and its ticket."""
+
+    def register(audit: Audit) -> Audit:
+        if form_id in _AUDITS:
+            raise RuntimeError(f"two audits of {form_id!r}")
+        _AUDITS[form_id] = audit
+        return audit
+
+    return register
 
 
 @on("see_to")
@@ -68,16 +88,20 @@ def review(desk: Desk, message: Message) -> Program:
 
 
 def help_out(desk: Desk, message: Message) -> Program:
-    """Answers a comment: finishes what blocks the ticket, if that is theirs to finish."""
+    """Answers a comment: says what they alone know of the ticket, finishes what blocks it if that is theirs to finish."""
     ticket = (yield Call("ticketdesk", "get_ticket", {"ticket_id": message.about})).data
+    known = desk.mind.knows.get(ticket["id"], {})
     answer = "Thanks for the note. There is nothing open on my side."
+    if known:
+        answer = "You asked me, so: " + ", ".join(f"{name} {value}" for name, value in known.items()) + "."
     if ticket["blocked_by"]:
         blocker = (yield Call("ticketdesk", "get_ticket", {"ticket_id": ticket["blocked_by"]})).data
         if blocker["assignee"] == desk.me.id and blocker["status"] in ("open", "in_progress"):
             closing = {"resolution": "completed", "reason": "all_checks_passed", "evidence": []}
             yield Call("ticketdesk", "resolve_ticket", {"ticket_id": blocker["id"], **closing})
             answer = f"{blocker['id']} is finished."
-    yield Call("ticketdesk", "comment", {"ticket_id": ticket["id"], "text": answer, "to": message.sender})
+    said = {"ticket_id": ticket["id"], "text": answer, "to": message.sender, "facts": known}
+    yield Call("ticketdesk", "comment", said)
 
 
 def look_away(desk: Desk, message: Message) -> Program:
@@ -87,15 +111,17 @@ def look_away(desk: Desk, message: Message) -> Program:
 
 _PROGRAMS = {"request": review, "comment": help_out, "decision": look_away, "out_of_office": look_away}
 
-Fault = tuple[str, str]
-Finding = Generator[Call, Reply, Fault | None]
-
 
 def _objection(desk: Desk, request: dict[str, Any]) -> Fault | None:
     """What they find fault with though nothing is wrong; each kind has its remedy."""
-    kind = desk.mind.objection
-    met = (kind == "evidence" and "certificate" in request["data"]) or (kind == "superior" and request["referred"])
-    return None if not kind or met else OBJECTIONS[kind]
+    kind, attachment = desk.mind.objection, desk.form(request["type"]).attachment
+    wanting = (kind == "evidence" and attachment and attachment not in request["data"]) or (
+        kind == "superior" and not request["referred"]
+    )
+    if not wanting:
+        return None
+    code, reason = OBJECTIONS[kind]
+    return code, reason.format(attachment=attachment)
 
 
 def _find_fault(desk: Desk, request: dict[str, Any]) -> Finding:
@@ -113,17 +139,23 @@ def _find_fault(desk: Desk, request: dict[str, Any]) -> Finding:
     asker = (yield Call("datahub", "get_person", {"person_id": ticket["requester"]})).data
     if "cost_center" in data and not ticketdesk.same(asker["cost_center"], data["cost_center"]):
         return "wrong_cost_center", f"{data['cost_center']} is not the requester's cost centre in the directory."
-    return (yield from _wrong_authority(desk, request, ticket, asker)) or (yield from _wrong_figures(form, data, ticket))
+    wrong = (yield from _wrong_authority(desk, request, ticket, asker)) or (yield from _wrong_figures(form, data, ticket))
+    audit = _AUDITS.get(form.id)
+    return wrong if wrong or audit is None else (yield from audit(data, ticket))
 
 
 def _wrong_authority(desk: Desk, request: dict[str, Any], ticket: dict[str, Any], asker: dict[str, Any]) -> Finding:
-    for office in desk.form(request["type"]).offices:
+    form = desk.form(request["type"])
+    amount = ticket["amount"] if "amount" in form.same_as_ticket else request["data"].get("amount")
+    if isinstance(amount, str | bool):
+        return "mismatch", f"amount says {amount}, which is no number."
+    for office in form.offices:
         role = office.format(department=asker["department"])
         principal = (yield Call("datahub", "get_approver", {"role": role})).data
-        if principal["limit"] >= ticket["amount"]:
+        if amount is None or (principal["limit"] or 0) >= amount:
             break
     else:
-        return "beyond_authority", f"Nobody in ApprovalFlow may sign for {ticket['amount']}."
+        return "beyond_authority", f"Nobody in ApprovalFlow may sign for {amount}."
     signers = [(yield from _who_signs(principal))]
     if request["referred"]:
         manager_id = (yield Call("datahub", "get_person", {"person_id": principal["id"]})).data["manager"]
@@ -157,6 +189,8 @@ def _wrong_figures(form: ApprovalType, data: dict[str, Any], ticket: dict[str, A
             return "stale", f"{metric['id']} was measured {metric['measured_at']}; after {rule} days it does not count."
         if not ticketdesk.same(metric["value"], data[form.measured]):
             return "mismatch", f"{form.measured} says {data[form.measured]}, DataHub says {metric['value']}."
+        if not form.policy:
+            return None
         policy = (yield Call("datahub", "read_policy", {"policy_id": form.policy})).data
         minimum = policy.get(f"minimum_{entry.get(form.stricter_by)}", policy["minimum"])
         if metric["value"] < minimum:

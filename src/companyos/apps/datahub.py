@@ -35,6 +35,8 @@ class Source(Record, frozen=True):
     value: int
     delay: int = 0  # minutes a refresh takes
     failures: int = 0  # how many refreshes fail before one works
+    least: int = 0  # between which values an old measurement may lie
+    most: int = 100
 
 
 class Entry(Record, frozen=True):

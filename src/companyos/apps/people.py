@@ -38,6 +38,7 @@ class Mind(Record, frozen=True):
     pace: int = 60  # minutes from a request reaching them to their answer
     patience: int = 3  # wrong requests they bear from one person before they take a day over the next
     objection: str = ""  # what they will find fault with, however right the request is
+    knows: dict[str, dict[str, str]] = {}  # what they alone can say of a ticket, by name; they say it when asked there
 
 
 class Message(Record, frozen=True):

@@ -13,23 +13,29 @@ from companyos.apps.datahub import Entry
 from companyos.apps.people import Message, Person, PersonId, inbox, inbox_counter, mark_seen, post, seen_counter
 from companyos.apps.tool import App, PageNumber, Prose, Ref, Whole, page_of, paged
 from companyos.errors import Refused
-from companyos.world import HOUR, Change, Minute, Record, World, row, rows, stamp
+from companyos.world import HOUR, Change, Minute, Record, World, row, rows, stamp, view
 
 app = App("ticketdesk")
 
 Status = Literal["open", "in_progress", "done", "cancelled"]
 Resolution = Literal["completed", "declined", "on_hold", "escalated", "duplicate", "cannot_be_done"]
 Reason = Literal[
+    "above_limit",
     "all_checks_passed",
+    "already_done",
     "below_minimum",
     "beyond_authority",
     "conflict_of_interest",
+    "contradicts_policy",
     "document_expired",
     "missing_information",
     "no_budget",
+    "not_covered",
     "not_due",
     "not_reproducible",
     "same_request",
+    "too_late",
+    "unused",
 ]
 Scalar = str | Whole | float | bool | None
 
@@ -73,15 +79,17 @@ class Ticket(Record, frozen=True):
 
 
 class Comment(Record, frozen=True):
-    """A remark on a ticket, for one reader or for all."""
+    """A remark on a ticket, for one reader or for all. What it states by name can be cited."""
 
     pattern = r"C-\d+"
+    spread = "facts"
 
     ticket_id: str
     author: str
     at: Minute
     to: str | None
     text: str
+    facts: dict[str, str]
 
 
 TicketId = Annotated[str, Meta(description="a ticket's id, like T-4821"), Ref(Ticket)]
@@ -96,6 +104,10 @@ Field = Literal[
     "duplicate_of",
     "escalated_to",
     "waiting_on",
+]
+Stated = Annotated[
+    dict[Annotated[str, Meta(max_length=40)], Annotated[str, Meta(max_length=80)]],
+    Meta(max_length=4, description="what the comment states, by name, so that it can be cited"),
 ]
 VALUES = (
     "the value; for priority: low, normal or high; for status: open or in_progress; for all others an id or code from a "
@@ -142,7 +154,7 @@ def get_history(world: World, ticket_id: TicketId, page: PageNumber = 1) -> dict
     """Read a ticket's comments and changes, newest first, ten a page."""
     world.find(Ticket, ticket_id)
     comments = [comment for comment in world.all(Comment) if comment.ticket_id == ticket_id]
-    events = rows(comments, ("at", "author", "to", "text"))
+    events = [view(comment) for comment in comments]
     events += [
         _line(change, field, before, after, author=change.actor)
         for change in world.journal
@@ -170,17 +182,22 @@ def update_ticket(
 
 
 @app.tool(minutes=4, writes=True)
-def comment(world: World, ticket_id: TicketId, text: Prose, to: PersonId | None = None) -> Comment:
+def comment(
+    world: World, ticket_id: TicketId, text: Prose, to: PersonId | None = None, facts: Stated | None = None
+) -> Comment:
     """Comment on a ticket; `to` puts it in that person's inbox, who answers in working hours. It cannot be taken back."""
     ticket = world.find(Ticket, ticket_id)
     if to is not None:
         world.find(Person, to)
     if to == world.actor:
         raise Refused("to_yourself", "a comment to yourself reaches nobody")
+    clash = sorted(set(facts or ()) & set(Comment.__struct_fields__))
+    if clash:
+        raise Refused("bad_value", f"a comment's own field cannot be stated: {', '.join(clash)}")
     number = world.tally("comment", world.counter("comment") + 1)
-    made = world.put(Comment(f"C-{number}", ticket.id, world.actor, world.now, to, text))
+    made = world.put(Comment(f"C-{number}", ticket.id, world.actor, world.now, to, text, facts or {}))
     if to is not None:
-        post(world, to, world.actor, "comment", ticket.id, text)
+        post(world, to, world.actor, "comment", ticket.id, f"{made.id}: {text}")
     return made
 
 

@@ -58,8 +58,9 @@ class Stale(Injector):
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
         metric = world.get(Metric, target)
-        value = draw.between(35, 97)
-        value += value >= world.get(Source, target).value  # never the true one by chance
+        source = world.get(Source, target)
+        value = draw.between(source.least, source.most - 1)
+        value += value >= source.value  # never the true one by chance
         age = metric.max_age_days + draw.between(2, 30)
         world.furnish(replace(metric, value=value, measured_at=world.now - age * DAY))
 

@@ -11,8 +11,8 @@ from companyos.families.names import FIRM, FIRST, FORM, LAST, TRADE, pool
 from companyos.world import DAY, Draw, Streams, World, stamp
 
 DEPARTMENTS = ("Marketing", "Operations", "Research")
-_PEOPLE = 24
-_TICKETS = 34
+_PEOPLE = 24  # those of every company; families bring their own specialists
+_TICKETS = 40
 
 
 class Firm(msgspec.Struct, frozen=True):
@@ -33,6 +33,7 @@ class Backdrop(msgspec.Struct, frozen=True):
 
     world: World
     draw: Draw
+    split: str
     offices: dict[str, str]  # role -> person
     firms: list[Firm]  # those at the end are not yet on any ticket
     ticket_ids: list[str]  # not yet used
@@ -53,10 +54,11 @@ def furnish(streams: Streams, split: str, actor: str) -> Backdrop:
     company = Backdrop(
         world=world,
         draw=draw,
+        split=split,
         offices=_people(world, draw, split),
         firms=_firms(streams.at("firms"), split),
-        ticket_ids=[f"T-{number}" for number in numbers[:_TICKETS]],
-        entry_ids=[f"E-{number}" for number in _numbers(streams.at("entries"))[:24]],
+        ticket_ids=[f"T-{number}" for number in numbers],
+        entry_ids=[f"E-{number}" for number in _numbers(streams.at("entries"))],
         policy_ids=[f"P-{number}" for number in streams.at("policies").sample(range(10, 100), 16)],
     )
     _other_desks(company)
@@ -73,7 +75,7 @@ def furnish(streams: Streams, split: str, actor: str) -> Backdrop:
 
 def _numbers(draw: Draw) -> list[int]:
     """Distinct numbers in no telling order."""
-    return draw.sample(range(1100, 9900, 11), 34)
+    return draw.sample(range(1100, 9900, 11), _TICKETS)
 
 
 def _people(world: World, draw: Draw, split: str) -> dict[str, str]:
@@ -124,6 +126,41 @@ def _people(world: World, draw: Draw, split: str) -> dict[str, str]:
         )
         world.furnish(Mind(handles[i], pace=paces[i]))
     return offices
+
+
+def add_person(
+    company: Backdrop,
+    role: str,
+    department: str,
+    desk: str,
+    manager: str,
+    limit: int | None = None,
+    delegate: str | None = None,
+) -> Person:
+    """Somebody more who works here, known by their role, as `manager` and `delegate` are."""
+    world, draw = company.world, company.world.streams.at("person", role)
+    taken = world.ids(Person)
+    firsts, lasts = pool(FIRST, company.split), pool(LAST, company.split)
+    while (name := (draw.pick(firsts), draw.pick(lasts))) and (handle := f"@{name[0]}.{name[1]}".lower()) in taken:
+        pass
+    centers = {person.department: person.cost_center for person in world.all(Person)}
+    while (center := f"CC-{draw.between(100, 999)}") in centers.values():
+        pass
+    company.offices[role] = handle
+    world.furnish(Mind(handle, pace=draw.between(12, 149)))
+    return world.furnish(
+        Person(
+            id=handle,
+            name=" ".join(name),
+            role=role,
+            department=department,
+            desk=desk,
+            manager=company.offices[manager],
+            limit=limit,
+            delegate=company.offices[delegate] if delegate else None,
+            cost_center=centers.get(department, center),
+        )
+    )
 
 
 def _firms(draw: Draw, split: str) -> list[Firm]:
@@ -264,7 +301,8 @@ def vendor_entry(company: Backdrop, name: str, reference: str) -> Entry:
     """A vendor in the register, in good order, with its compliance score measured yesterday or today."""
     world, draw = company.world, company.draw
     slug = name.lower().replace(" ", "_")
-    metric = add_metric(company, f"compliance_score.{slug}", f"Compliance score of {name}", "points", draw.between(40, 98))
+    score = draw.between(40, 98)
+    metric = add_metric(company, f"compliance_score.{slug}", f"Compliance score of {name}", "points", score, (35, 98))
     return world.furnish(
         Entry(
             id=company.entry_ids.pop(0),
@@ -287,10 +325,10 @@ def vendor_entry(company: Backdrop, name: str, reference: str) -> Entry:
 _OUTSIDERS = ("Avery Holm", "Blake Ito", "Casey Lund", "Devon Marsh", "Ellis Noor", "Frankie Osei")
 
 
-def add_metric(company: Backdrop, name: str, title: str, unit: str, value: int) -> Metric:
-    """A metric in good order: measured lately, and as its source has it."""
+def add_metric(company: Backdrop, name: str, title: str, unit: str, value: int, moves: tuple[int, int] = (0, 100)) -> Metric:
+    """A metric in good order: measured lately, and as its source has it. `moves`: between what it may have lain before."""
     world, draw = company.world, company.draw
-    world.furnish(Source(name, value))
+    world.furnish(Source(name, value, least=moves[0], most=moves[1]))
     return world.furnish(
         Metric(
             id=name,
@@ -309,10 +347,11 @@ def add_metric(company: Backdrop, name: str, title: str, unit: str, value: int) 
 def _other_metrics(company: Backdrop) -> None:
     draw = company.draw
     for department in DEPARTMENTS:
-        slug = department.lower()
-        add_metric(company, f"budget_left.{slug}", f"Budget left in {department}", "EUR", draw.between(10, 900) * 100)
+        slug, euros = department.lower(), (500, 99_000)
+        left, spent = draw.between(10, 900) * 100, draw.between(50, 900) * 100
+        add_metric(company, f"budget_left.{slug}", f"Budget left in {department}", "EUR", left, euros)
         add_metric(company, f"headcount.{slug}", f"Headcount of {department}", "people", draw.between(5, 90))
-        add_metric(company, f"spend_to_date.{slug}", f"Spend to date in {department}", "EUR", draw.between(50, 900) * 100)
+        add_metric(company, f"spend_to_date.{slug}", f"Spend to date in {department}", "EUR", spent, euros)
     for service in ("checkout", "search", "login"):
         add_metric(company, f"error_rate.{service}", f"Errors per 10,000 calls of {service}", "per_10k", draw.between(1, 90))
     for product in ("design_suite", "crm", "chat"):
@@ -320,14 +359,14 @@ def _other_metrics(company: Backdrop) -> None:
 
 
 _OTHER_POLICIES = {
-    "Travel and expenses": """Trips are booked by the travel office. Receipts are due within 30 days. Meals are paid up to
-        the daily rate of the country visited.""",
-    "Remote work": """Staff may work from home two days a week by agreement with their manager. Work from abroad needs the
-        approval of the HR Lead beforehand.""",
-    "Software licences": """Licences are renewed by procurement once 30 days or fewer are left. A licence nobody used in 90
-        days is not renewed.""",
-    "Incident severity": """An incident is severe when more than 50 in 10,000 calls fail. Severe incidents go to the CTO.
-        All others stay with the team that owns the service.""",
+    "Booking of travel": """Trips are booked by the travel office, two weeks ahead where possible. Trains go before flights
+        on any way of less than five hours.""",
+    "Visitors": """Visitors are announced at the reception a day ahead and wear a badge. Nobody leaves a visitor alone on a
+        floor with customer data.""",
+    "Company devices": """Laptops are replaced after four years. A lost device is reported to the service desk at once, at
+        any hour. Private software does not belong on them.""",
+    "Meeting rooms": """Rooms are booked in the calendar and given back when a meeting is called off. The large hall is
+        for the all-hands and needs a week's notice.""",
     "Retention of records": """Invoices are kept for ten years, tickets for three. What is under legal hold is kept until
         the hold ends.""",
 }

@@ -57,7 +57,7 @@ class Ending(msgspec.Struct, frozen=True, dict=True):
     goals: tuple[Goal, ...]
     milestones: tuple[Milestone, ...]
     allowed: tuple[tuple[str, str | None], ...] = ()  # changes of the brief's ticket that it calls for: field, value
-    needs_signature: bool = False  # one approved request is called for
+    signatures: tuple[str, ...] = ()  # the forms of which one approved request each is called for
 
     @cached_property
     def named_goals(self) -> dict[str, Goal]:

@@ -8,10 +8,12 @@ import msgspec
 from companyos.apps import Approval, ApprovalType, Comment, Metric, Ticket
 from companyos.apps.datahub import age_days, read_mark
 from companyos.apps.facts import true_now, true_of
-from companyos.apps.ticketdesk import Citation, Field, same
+from companyos.apps.ticketdesk import Citation, Field, Scalar, same
 from companyos.world import Record, World
 
-SIGNED_REQUEST = "$signed"  # in a decisive fact: whichever request for the ticket was approved
+# What stands in a decisive fact for a record that is only made on the way:
+SIGNED_REQUEST = "$signed"  # whichever request for the ticket was approved; `$signed:form` of this form
+ANSWER = "$answer:"  # with a person's handle: whichever comment of theirs on the ticket
 
 
 class Goal(msgspec.Struct, frozen=True):
@@ -74,16 +76,18 @@ class Cites(Goal, frozen=True):
 
     def holds(self, world: World) -> bool:
         said = {(citation.record, citation.field) for citation in true_citations(world, self.ticket_id)}
-        for record, field in self.facts:
-            if record == SIGNED_REQUEST:
-                if not any((request, field) in said for request in self._signed(world)):
-                    return False
-            elif (record, field) not in said:
-                return False
-        return True
+        return all(any((record, field) in said for record in self._meant(world, named)) for named, field in self.facts)
 
-    def _signed(self, world: World) -> list[str]:
-        return [a.id for a in world.all(Approval) if a.status == "approved" and a.ticket_id == self.ticket_id]
+    def _meant(self, world: World, named: str) -> list[str]:
+        """The records that one in a decisive fact stands for: mostly itself."""
+        if named.startswith(SIGNED_REQUEST):
+            form = named[len(SIGNED_REQUEST) + 1 :]
+            of_ticket = [a for a in world.all(Approval) if a.status == "approved" and a.ticket_id == self.ticket_id]
+            return [request.id for request in of_ticket if not form or request.type == form]
+        if named.startswith(ANSWER):
+            author = named[len(ANSWER) :]
+            return [c.id for c in world.all(Comment) if c.author == author and c.ticket_id == self.ticket_id]
+        return [named]
 
 
 class CitesNothingFalse(Goal, frozen=True):
@@ -152,11 +156,16 @@ class Requested(Goal, frozen=True):
     ticket_id: str
     form: str
     signed: bool = False
+    says: tuple[tuple[str, Scalar], ...] = ()  # fields and values that must stand in it
+
+    @property
+    def name(self) -> str:
+        return f"Requested:{self.form}"
 
     def holds(self, world: World) -> bool:
         wanted = ("approved",) if self.signed else ("pending", "approved")
         for request in world.all(Approval):
-            if request.status in wanted and right_request(world, request, self.ticket_id, self.form):
+            if request.status in wanted and right_request(world, request, self.ticket_id, self.form, self.says):
                 return True
         return False
 
@@ -167,20 +176,27 @@ class SignedFor(Goal, frozen=True):
     tables = (Approval, Ticket)
     ticket_id: str
     form: str
+    says: tuple[tuple[str, Scalar], ...] = ()
 
     def holds(self, world: World) -> bool:
         linked = world.get(Ticket, self.ticket_id).approval
         request = world.peek(Approval, linked) if linked else None
-        return bool(request and request.status == "approved" and right_request(world, request, self.ticket_id, self.form))
+        if request is None or request.status != "approved":
+            return False
+        return right_request(world, request, self.ticket_id, self.form, self.says)
 
 
-def right_request(world: World, request: Approval, ticket_id: str, form_id: str) -> bool:
-    """Whether a request says of the ticket what the ticket says."""
+def right_request(
+    world: World, request: Approval, ticket_id: str, form_id: str, says: tuple[tuple[str, Scalar], ...]
+) -> bool:
+    """Whether a request says of the ticket what the ticket says, and what it must say beside that."""
     if request.ticket_id != ticket_id or request.type != form_id:
         return False
     ticket, data = world.get(Ticket, ticket_id), request.data
     pairs = world.get(ApprovalType, form_id).same_as_ticket.items()
-    return all(same(getattr(ticket, there), data.get(here)) for here, there in pairs)
+    if not all(same(getattr(ticket, there), data.get(here)) for here, there in pairs):
+        return False
+    return all(same(value, data.get(field)) for field, value in says)
 
 
 class Milestone(msgspec.Struct, frozen=True):
@@ -200,7 +216,7 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 def damage(
-    world: World, actor: str, ticket_id: str, allowed: tuple[tuple[str, str | None], ...], needs_signature: bool
+    world: World, actor: str, ticket_id: str, allowed: tuple[tuple[str, str | None], ...], signatures: tuple[str, ...]
 ) -> list[Damage]:
     """What the actor did to the company that the ending did not call for and that stands.
 
@@ -226,9 +242,9 @@ def damage(
             if any(c.actor == actor and c.after.id == record and field in c.fields() for c in world.journal):
                 found.append(Damage(record, field, ticket.resolution is None and field != "blocked_by"))
     standing = [a for a in world.all(Approval) if a.requester == actor and a.status in ("pending", "approved")]
-    if needs_signature:
+    for form in signatures:
         linked = world.get(Ticket, ticket_id).approval
-        wanted = [request for request in standing if request.ticket_id == ticket_id]
+        wanted = [request for request in standing if request.ticket_id == ticket_id and request.type == form]
         wanted.sort(key=lambda request: (request.id != linked, request.status != "approved"))
         standing = [request for request in standing if request not in wanted[:1]]
     found += [Damage(request.id, "status", request.status == "pending") for request in standing]

@@ -152,8 +152,47 @@ def put_back(ticket_id: str) -> Move[None]:
         wrong = left
 
 
-def settle_requests(ticket_id: str, memory: Memory) -> Move[str | None]:
-    """Withdraws what an earlier hand left pending; gives the request for this ticket that was approved, if there is one.
+def get_signed(form: str, office: Shown, known: Shown, metric: str = "") -> Move[Shown]:
+    """An approved request, through absences, forms and objections. `known` has every field the form could ask for.
+
+    `metric` is the figure whose freshness the approver looks at, if there is one.
+    """
+    forms = yield from rows("approvalflow.list_approval_types")
+    fields = next(list(row["required"]) for row in forms if row["id"] == form)
+    while True:
+        stands_in = yield from signer(office)
+        request_id = yield from submit(form, stands_in["id"], {field: known[field] for field in fields})
+        request = yield from decision(request_id)
+        if request["code"] == "needs_superior":
+            yield from ask("approvalflow.escalate", approval_id=request_id, reason="At the approver's wish.")
+            request = yield from decision(request_id)
+        if request["code"] == "needs_evidence":
+            fields += re.findall(r"\(field (\w+)\)", request["reason"])
+        elif request["code"] == "not_mine":  # somebody went away or came back in the meantime
+            office = yield from read("datahub.get_person", person_id=office["id"])
+        elif request["code"] == "stale":
+            yield from fresh_reading(metric)
+        elif request["status"] == "approved":
+            return request
+        else:
+            raise Stuck(f"{request_id} was rejected: {request['code']} {request['reason']}")
+
+
+def ask_person(ticket_id: str, person_id: str, name: str, text: str) -> Move[Shown]:
+    """What somebody alone knows of a ticket: their comment that states it under this name, asked for if need be."""
+    asked = False
+    while True:
+        for event in (yield from rows("ticketdesk.get_history", ticket_id=ticket_id)):
+            if event.get("author") == person_id and name in event:
+                return event
+        if not asked:
+            yield from ask("ticketdesk.comment", ticket_id=ticket_id, text=text, to=person_id)
+            asked = True
+        yield from read("ticketdesk.wait", hours=24)
+
+
+def settle_requests(ticket_id: str, memory: Memory) -> Move[dict[str, str]]:
+    """Withdraws what an earlier hand left pending; gives the requests for this ticket that were approved, by form.
 
     What is known from memory goes first: while one is looking, it may be decided.
     """
@@ -162,14 +201,14 @@ def settle_requests(ticket_id: str, memory: Memory) -> Move[str | None]:
     )
     for request_id in known:
         yield from ask("approvalflow.withdraw", approval_id=request_id)
-    approved = None
+    approved = {}
     for row in (yield from rows("approvalflow.list_approvals")):
         status = row["status"]
         if status == "pending" and not (yield from ask("approvalflow.withdraw", approval_id=row["id"])).ok:
             # It was decided while we were looking.
             status = (yield from read("approvalflow.check_status", approval_id=row["id"]))["status"]
         if status == "approved" and row["ticket_id"] == ticket_id:
-            approved = str(row["id"])
+            approved[str(row["type"])] = str(row["id"])
     return approved
 
 

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from companyos.apps import ApprovalType, Entry, Metric, Person, Source, Ticket
 from companyos.calls import Program
-from companyos.errors import Stuck
 from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, furnish, one_line, vendor_entry
 from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
@@ -171,7 +170,7 @@ def _score(world: World, name: str, terms: dict[str, int], causes: Causes) -> No
     low, high = terms["minimum"], terms["minimum_personal"]
     band = {"low": (38, low - 1), "middle": (low, high - 1), "high": (high, 97)}[causes.score]
     value = world.streams.at("score", causes.score).between(*band)
-    world.furnish(Source(name, value))
+    world.furnish(replace(world.get(Source, name), value=value))
     world.furnish(replace(world.get(Metric, name), value=value, max_age_days=terms["max_age_days"]))
 
 
@@ -199,6 +198,7 @@ def _form(policy_id: str) -> ApprovalType:
         measured="score",
         policy=policy_id,
         stricter_by="data_class",
+        attachment="certificate",
     )
 
 
@@ -274,7 +274,8 @@ def _ending(
     cost_center = world.get(Person, case.roles["requester"]).cost_center
     allowed = (("blocked_by", None), ("cost_center", cost_center))
     name = f"{resolution}/{reason}"
-    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signed)
+    signatures = (FORM,) if signed else ()
+    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
@@ -283,7 +284,7 @@ def _ending(
 def expert(memory: Memory, taste: Taste) -> Program:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
-    approved = None
+    approved: dict[str, str] = {}
     if moves.wrote(memory):
         approved = yield from moves.settle_requests(ticket_id, memory)
         yield from moves.put_back(ticket_id)
@@ -316,7 +317,7 @@ def _verify(ticket: moves.Shown, entry: moves.Shown) -> moves.Move[None]:
 
 
 def _decide(
-    ticket: moves.Shown, entry: moves.Shown, policies: dict[str, str], approved: str | None, now: str, taste: Taste
+    ticket: moves.Shown, entry: moves.Shown, policies: dict[str, str], approved: dict[str, str], now: str, taste: Taste
 ) -> moves.Move[Outcome]:
     """The checks in their order; the first that applies decides."""
     for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
@@ -346,10 +347,11 @@ def _decide(
         return "cannot_be_done", "beyond_authority", moves.cite((ticket, "amount"), (office, "limit"))
     if ticket["cost_center"] != requester["cost_center"]:
         yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
-    if approved is None:
-        request = yield from _get_signed(ticket, entry, score, requester, office)
+    if FORM in approved:
+        request = yield from moves.read("approvalflow.check_status", approval_id=approved[FORM])
     else:
-        request = yield from moves.read("approvalflow.check_status", approval_id=approved)
+        form = _form_data(ticket, entry, score, requester)
+        request = yield from moves.get_signed(FORM, office, form, entry["score_metric"])
     yield from moves.set_field(ticket["id"], "approval", request["id"])
     if moves.days_between(score["measured_at"], request["decided_at"]) >= rule["max_age_days"]:
         score = yield from moves.fresh_reading(score["id"])  # it grew old while we waited
@@ -360,11 +362,8 @@ def _decide(
     )
 
 
-def _get_signed(
-    ticket: moves.Shown, entry: moves.Shown, score: moves.Shown, requester: moves.Shown, office: moves.Shown
-) -> moves.Move[moves.Shown]:
-    """An approved request, through absences, forms and objections."""
-    known = {
+def _form_data(ticket: moves.Shown, entry: moves.Shown, score: moves.Shown, requester: moves.Shown) -> moves.Shown:
+    return {
         "ticket_id": ticket["id"],
         "subject": ticket["subject"],
         "reference": ticket["reference"],
@@ -374,25 +373,6 @@ def _get_signed(
         "certificate": entry["certificate"],
         "contract": entry["contract"],
     }
-    forms = yield from moves.rows("approvalflow.list_approval_types")
-    fields = next(list(form["required"]) for form in forms if form["id"] == FORM)
-    while True:
-        signer = yield from moves.signer(office)
-        request_id = yield from moves.submit(FORM, signer["id"], {field: known[field] for field in fields})
-        request = yield from moves.decision(request_id)
-        if request["code"] == "needs_superior":
-            yield from moves.ask("approvalflow.escalate", approval_id=request_id, reason="At the approver's wish.")
-            request = yield from moves.decision(request_id)
-        if request["code"] == "needs_evidence":
-            fields.append("certificate")
-        elif request["code"] == "not_mine":  # somebody went away or came back in the meantime
-            office = yield from moves.read("datahub.get_person", person_id=office["id"])
-        elif request["code"] == "stale":
-            yield from moves.fresh_reading(score["id"])
-        elif request["status"] == "approved":
-            return request
-        else:
-            raise Stuck(f"{request_id} was rejected: {request['code']} {request['reason']}")
 
 
 FAMILY = Family(
@@ -402,5 +382,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 35, 25: 53, 50: 63, 75: 77, 100: 91},
+    max_steps={0: 35, 25: 53, 50: 65, 75: 79, 100: 93},
 )
