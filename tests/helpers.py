@@ -143,7 +143,7 @@ def letters(env: CompanyEnv, topic: str | None = None) -> list[Message]:
     return [m for m in env.world.all(Message) if m.to == me(env) and (topic is None or m.topic == topic)]
 
 
-def recomputed(world: World) -> int:
+def recomputed(world: World) -> str:
     """The digest from scratch: that of a world which was only ever told how this one stands."""
     fresh = World(world.streams, world.now, world.kinds())
     for kind in world.kinds():

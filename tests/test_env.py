@@ -349,7 +349,7 @@ def test_what_an_agent_does_to_an_observation_does_not_reach_the_company() -> No
             obs = env.step(call)
             spoiled = msgspec.json.decode(msgspec.json.encode(obs.last_result))
             spoil(obs.last_result)
-            obs = msgspec.structs.replace(obs, last_result=spoiled)
+            obs = msgspec.structs.replace(obs, reply=msgspec.structs.replace(obs.reply, data=spoiled))
             invariants(env, [])
         assert env.success
 
@@ -578,7 +578,7 @@ def test_an_env_pickled_at_any_step_goes_the_same_way(agent: str) -> None:
     env = make(task)
     for number, call in enumerate(calls):
         again: CompanyEnv = pickle.loads(pickle.dumps(env))
-        assert again.digest() == env.digest() == f"{recomputed(again.world):032x}"
+        assert again.digest() == env.digest() == recomputed(again.world)
         if number % 5 == 0:
             for later in calls[number:]:
                 again.step(later)
@@ -604,7 +604,7 @@ def test_every_turn_holds_the_digest_of_the_company_after_it() -> None:
     env = make(task_id(8, "50"))
     for _ in range(6):
         step(env, "ticketdesk.wait", hours=9)
-        assert env.turns[-1].digest == env.digest() == f"{recomputed(env.world):032x}"
+        assert env.turns[-1].digest == env.digest() == recomputed(env.world)
 
 
 def test_an_extra_read_shifts_no_later_decision() -> None:

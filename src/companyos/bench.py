@@ -79,31 +79,24 @@ def measure(rounds: int, episodes: int) -> list[Row]:
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
-class Recorded(msgspec.Struct, frozen=True):
-    """An episode to be played again: its calls are known, so that nothing but the environment is timed."""
-
-    env: CompanyEnv
-    calls: list[Call]
+Script = tuple[int, list[Call]]  # a seed and the calls that were made: nothing but the environment is timed
 
 
 def _steps(rounds: int, episodes: int) -> list[Row]:
     taxi = _taxi()
-    played = {agent: [_record(agent, seed) for seed in range(episodes)] for agent in ("expert", "random")}
-    speeds: dict[str, list[float]] = {"expert": [], "random": [], "both": [], "text": [], "first": [], "Taxi": []}
+    scripts = {agent: [_record(agent, seed) for seed in range(episodes)] for agent in ("expert", "random")}
+    both = scripts["expert"] + scripts["random"]
+    steps = {agent: sum(len(calls) for _, calls in played) for agent, played in scripts.items()}
+    steps["both"] = steps["text"] = steps["first"] = steps["expert"] + steps["random"]
+    steps["Taxi"] = episodes * _TAXI_STEPS
+    speeds: dict[str, list[float]] = {name: [] for name in steps}
     for number in range(1 + rounds):
         gc.collect()
-        spent, steps = dict.fromkeys(speeds, 0.0), dict.fromkeys(speeds, 0)
-        for i in range(episodes):
-            for agent, recorded in played.items():
-                spent[agent] += _play_again(recorded[i])
-                steps[agent] += len(recorded[i].calls)
-                spent["text"] += _play_again(recorded[i], text=True)
-                setting.cache_clear()
-                spent["first"] += _play_again(Recorded(_episode(i), recorded[i].calls))
-            spent["Taxi"] += _drive(*taxi)
-            steps["Taxi"] += _TAXI_STEPS
+        spent = {agent: sum(map(_play_again, played)) for agent, played in scripts.items()}
         spent["both"] = spent["expert"] + spent["random"]
-        steps["both"] = steps["text"] = steps["first"] = steps["expert"] + steps["random"]
+        spent["Taxi"] = sum(_drive(*taxi) for _ in range(episodes))
+        spent["text"] = sum(_play_again(script, text=True) for script in both)
+        spent["first"] = sum(_play_again(script, anew=True) for script in both)
         for name in speeds if number else ():  # the first round only warms up
             speeds[name].append(steps[name] / spent[name])
     names = {
@@ -120,18 +113,21 @@ def _steps(rounds: int, episodes: int) -> list[Row]:
     ]
 
 
-def _record(agent: str, seed: int) -> Recorded:
+def _record(agent: str, seed: int) -> Script:
     env = agents.play(_episode(seed), agents.make(agent, seed))
-    return Recorded(env, [turn.call for turn in env.turns])
+    return seed, [turn.call for turn in env.turns]
 
 
 def _episode(seed: int) -> CompanyEnv:
     return make(FAMILY, seed=seed, chaos=CHAOS, reward="seed")
 
 
-def _play_again(recorded: Recorded, text: bool = False) -> float:
-    recorded.env.reset()
-    step, calls = recorded.env.step, recorded.calls
+def _play_again(script: Script, text: bool = False, anew: bool = False) -> float:
+    """Plays one episode from its start, of a task that is known or as if it had never been; times its steps."""
+    seed, calls = script
+    if anew:
+        setting.cache_clear()
+    step = _episode(seed).step
     began = perf_counter()
     if text:
         for call in calls:
@@ -188,11 +184,11 @@ def _starts(rounds: int, episodes: int) -> list[Row]:
 
 def _played(seed: int, share: float) -> CompanyEnv:
     """An expert's episode, of which this share has been played."""
-    recorded = _record("expert", seed)
-    recorded.env.reset()
-    for call in recorded.calls[: round(share * len(recorded.calls))]:
-        recorded.env.step(call)
-    return recorded.env
+    _, calls = _record("expert", seed)
+    env = _episode(seed)
+    for call in calls[: round(share * len(calls))]:
+        env.step(call)
+    return env
 
 
 def _per_call(function: Callable[[], object], times: int) -> float:

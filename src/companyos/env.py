@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
-from companyos.apps import TOOLBOX, Approval, Ticket
+from companyos.apps import TOOLBOX, Approval, Ticket, Tool
 from companyos.apps.colleagues import WHIMS
 from companyos.calls import BAD_ACTION, EPISODE_OVER, NO_ANSWER, OK, UNKNOWN_TOOL, Call, Reply, as_json, parse
 from companyos.chaos import INJECTORS, Injector, doses_of, write_doses
@@ -14,7 +14,7 @@ from companyos.episode import Footer, Header, Transcript, Turn
 from companyos.errors import BadTask
 from companyos.families import Memory, Setting, Taste, family, setting
 from companyos.families.goals import Damage, damage
-from companyos.observe import Gate, Observation
+from companyos.observe import Observation, Scene
 from companyos.rewards import Happened, Offences, Verdict, profile
 from companyos.task import MAX_SEED, SPLITS, TaskId
 from companyos.world import World, clock_text
@@ -32,7 +32,6 @@ class CompanyEnv:
     __slots__ = (
         "_actor",
         "_faults",
-        "_gate",
         "_offences",
         "_paid",
         "_potential",
@@ -47,6 +46,7 @@ class CompanyEnv:
         "_step",
         "_task",
         "reward",
+        "scene",
         "turns",
         "verdict",
         "world",
@@ -59,7 +59,7 @@ class CompanyEnv:
         self._task = task
         self._setting: Setting = setting(task)
         self._actor = self._setting.case.actor
-        self._gate = Gate(self._setting.case.brief, self._setting.max_steps)
+        self.scene = Scene(self._setting.case.brief, self._setting.max_steps)
         doses = self._setting.doses
         self._faults = tuple((i.intercept, doses[i.dial] / 100) for i in _INTERCEPTORS if doses[i.dial])
         self.reset()
@@ -90,25 +90,29 @@ class CompanyEnv:
         world, call = self.world, parse(action)
         stirred = world.stirred
         sent: tuple[Any, ...] = ()
-        if isinstance(call, Call):
-            reply = self._carry_out(call)
+        if isinstance(call, Reply):
+            reply, call, sent, minutes = call, _NO_CALL, (as_json(action),), 1
+        elif (tool := TOOLBOX.tools.get((call.app, call.method))) is None:
+            reply, minutes = TOOLBOX.call(world, self._actor, call), 1
         else:
-            reply, call, sent = self._nonsense(call), _NO_CALL, (as_json(action),)
+            fault = None if tool.steady else self._strike(tool, call)
+            reply = TOOLBOX.use(world, self._actor, tool, call) if fault is None else fault
+            minutes = tool.minutes
+        world.advance(minutes)
         self._step = step = self._step + 1
-        if changed := world.stirred != stirred:
-            self._look_at_changes()
-        if self._resolved or step >= self._setting.max_steps:
+        moved = world.stirred != stirred and self._look_at_changes()
+        over = self._resolved or step >= self.scene.max_steps
+        if over:
             self.verdict = self._judge()
-        if not changed and reply.code in self._quiet and self.verdict is None:
-            parts, reward = self._quiet[reply.code]
-            parts = parts.copy()
-        else:
+        quiet = None if moved or over else self._quiet.get(reply.code)
+        if quiet is None:
             parts = self._profile(self._happened(reply))
             reward = sum(parts.values(), 0.0)
+        else:
+            parts, reward = quiet[0].copy(), quiet[1]
         now = clock_text(world.now)
-        self.turns.append(Turn(call, reply, now, reward, parts, f"{world.digest():032x}", sent))
-        progress = self._checklist() if self._progress else None
-        return self._gate.observe(now, step, reply, reward, self.verdict is not None, progress)
+        self.turns.append(Turn(call, reply, now, reward, parts, world.digest(), sent))
+        return Observation(self.scene, now, step, reply, reward, over, self._checklist() if self._progress else None)
 
     def fork(self) -> "CompanyEnv":
         """An independent copy of the episode as it stands, in microseconds."""
@@ -119,7 +123,7 @@ class CompanyEnv:
         twin._task = self._task
         twin._setting = self._setting
         twin._actor = self._actor
-        twin._gate = self._gate
+        twin.scene = self.scene
         twin._faults = self._faults
         twin._quiet = self._quiet
         twin.world = self.world.fork()
@@ -183,7 +187,7 @@ class CompanyEnv:
 
     def digest(self) -> str:
         """128 bits for the state of the company."""
-        return f"{self.world.digest():032x}"
+        return self.world.digest()
 
     def memory(self) -> Memory:
         """What whoever takes over would find: the brief, the clock, the calls and replies so far."""
@@ -207,44 +211,37 @@ class CompanyEnv:
 
     # -- how a step goes -------------------------------------------------------------------------------------------
 
-    def _carry_out(self, call: Call) -> Reply:
-        """Chaos, toolbox, clock and agenda."""
-        world = self.world
-        tool = TOOLBOX.tools.get((call.app, call.method))
-        if tool is None:
-            return self._nonsense(TOOLBOX.call(world, self._actor, call))
-        if not tool.steady:
-            for intercept, dose in self._faults:
-                fault = intercept(world, call, tool, dose)
-                if fault is not None:
-                    if fault.carried_out:
-                        TOOLBOX.use(world, self._actor, tool, call)
-                    world.advance(tool.minutes)
-                    return fault.reply
-        reply = TOOLBOX.use(world, self._actor, tool, call)
-        world.advance(tool.minutes)
-        return reply
+    def _strike(self, tool: Tool, call: Call) -> Reply | None:
+        """What the agent hears if chaos strikes this call, which may have been carried out all the same."""
+        for intercept, dose in self._faults:
+            fault = intercept(self.world, call, tool, dose)
+            if fault is not None:
+                if fault.carried_out:
+                    TOOLBOX.use(self.world, self._actor, tool, call)
+                return fault.reply
+        return None
 
-    def _nonsense(self, reply: Reply) -> Reply:
-        self.world.advance(1)
-        return reply
+    def _look_at_changes(self) -> bool:
+        """Takes in what a turn wrote: whether the ticket is resolved, the milestones, and rejections that are charged.
 
-    def _look_at_changes(self) -> None:
-        """Takes in what a turn wrote: whether the ticket is resolved, the milestones, and rejections that are charged."""
-        case, standing, changed, journal = self._setting.case, self._standing, set(), self.world.journal
-        for change in journal[self._read :]:
+        Says whether rewards have to hear of any.
+        """
+        world, case, watched = self.world, self._setting.case, self._setting.watched
+        due = watched[None]
+        for change in world.journal[self._read :]:
             after = change.after
-            changed.add(type(after))
+            due += watched[type(after)]
             if after.id == case.ticket_id:
                 self._resolved = cast("Ticket", after).resolution is not None
             elif type(after) is Approval and after.status == "rejected" and after.requester == case.actor:
                 self._rejections += after.code not in WHIMS
-        self._read = len(journal)
-        for i, worth, goal in self._setting.watched:
-            # A goal is looked at when a table that it reads has changed, or when it hangs on what somebody has read.
-            if (goal.reads or not changed.isdisjoint(goal.tables)) and goal.holds(self.world) != standing[i]:
+        self._read = len(world.journal)
+        standing = self._standing
+        for i, worth, goal in due:
+            if goal.holds(world) != standing[i]:
                 self._potential += -worth if standing[i] else worth
                 standing[i] = not standing[i]
+        return self._rejections > 0 or self._potential != self._paid
 
     def _judge(self) -> Verdict:
         goals = {name: goal.holds(self.world) for name, goal in self._setting.ending.named_goals.items()}
@@ -277,7 +274,7 @@ class CompanyEnv:
     def _look_around(self, reply: Reply) -> Observation:
         """What is to be seen where no step was taken."""
         progress = self._checklist() if self._progress else None
-        return self._gate.observe(clock_text(self.world.now), self._step, reply, 0.0, self.done, progress)
+        return Observation(self.scene, clock_text(self.world.now), self._step, reply, 0.0, self.done, progress)
 
     def _checklist(self) -> tuple[str, ...]:
         return tuple(m.name for m, s in zip(self._setting.ending.milestones, self._standing, strict=True) if s)

@@ -14,7 +14,7 @@ from companyos.apps.tool import PROSE
 from companyos.calls import OK, Call
 from companyos.env import CompanyEnv
 from companyos.lines import find_tool, form_of, is_evidence, parse_line, unfinished, write_line, write_value
-from companyos.observe import Gate, Observation
+from companyos.observe import Observation
 from companyos.terminal import grid, show_tool, show_tools, show_verdict
 from companyos.told import Told
 
@@ -88,8 +88,7 @@ class Game:
 
     def _last(self) -> Observation:
         env, turn = self.env, self.env.turns[-1]
-        gate = Gate(env.setting.case.brief, env.max_steps)
-        return gate.observe(turn.now, env.step_count, turn.reply, turn.reward, env.done)
+        return Observation(env.scene, turn.now, env.step_count, turn.reply, turn.reward, env.done)
 
     def _show(self, obs: Observation) -> None:
         head, _, body = obs.text.partition("\n")

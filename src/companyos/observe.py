@@ -10,20 +10,50 @@ from companyos.apps import TOOLBOX
 from companyos.calls import OK, Reply
 
 
-class Observation(msgspec.Struct, frozen=True, gc=False):
-    """What the agent sees after a step. `reward` and `done` ride beside it for the trainer; `text` shows neither."""
+class Scene(msgspec.Struct, frozen=True, gc=False):
+    """What every observation of an episode shows alike."""
 
     task: str
+    max_steps: int
+
+
+class Observation(msgspec.Struct, frozen=True, gc=False):
+    """What the agent sees after a step: the brief, the clock, the budget, the last reply, the tools. Nothing else passes.
+
+    `reward` and `done` ride beside it for the trainer; `text` shows neither.
+    """
+
+    scene: Scene
     now: str
     step: int
-    max_steps: int
-    code: str
-    last_result: Any
-    message: str
+    reply: Reply
     reward: float
     done: bool
-    tools: list[dict[str, Any]]
     progress: tuple[str, ...] | None = None
+
+    @property
+    def task(self) -> str:
+        return self.scene.task
+
+    @property
+    def max_steps(self) -> int:
+        return self.scene.max_steps
+
+    @property
+    def code(self) -> str:
+        return self.reply.code
+
+    @property
+    def last_result(self) -> Any:
+        return self.reply.data
+
+    @property
+    def message(self) -> str:
+        return self.reply.message
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        return TOOLBOX.schemas
 
     @property
     def steps_remaining(self) -> int:
@@ -38,37 +68,6 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
         if self.code != OK:
             return f"{head}: {self.message}"
         return f"{head}\n{compact(self.last_result)}"
-
-
-class Gate:
-    """What lets an agent see: the brief, the clock, the budget, the last reply and the tools. Nothing else passes."""
-
-    __slots__ = ("_brief", "_max_steps", "_tools")
-
-    def __init__(self, brief: str, max_steps: int) -> None:
-        self._brief = brief
-        self._max_steps = max_steps
-        self._tools = TOOLBOX.schemas
-
-    def __reduce__(self) -> tuple[type["Gate"], tuple[str, int]]:
-        return Gate, (self._brief, self._max_steps)  # the tools are everywhere the same
-
-    def observe(
-        self, now: str, step: int, reply: Reply, reward: float, done: bool, progress: tuple[str, ...] | None = None
-    ) -> Observation:
-        return Observation(
-            self._brief,
-            now,
-            step,
-            self._max_steps,
-            reply.code,
-            reply.data,
-            reply.message,
-            reward,
-            done,
-            self._tools,
-            progress,
-        )
 
 
 def compact(data: Any) -> str:

@@ -94,9 +94,10 @@ def submit_approval(
         raise Refused("not_found", f"there is no ticket {data['ticket_id']!r}")
     if sum(a.status == "pending" and a.requester == world.actor for a in world.all(Approval)) >= MOST_PENDING:
         raise Refused("too_many", f"{MOST_PENDING} of your requests are pending; no more until one is decided or withdrawn")
-    number = world.tally("approval", world.counter("approval") + 1)
     ordered = {field: data[field] for field in sorted(data)}
-    made = world.put(Approval(f"A-{number}", kind.id, "pending", world.actor, approver, ordered, world.now))
+    made = world.put(
+        Approval(f"A-{world.count_up('approval')}", kind.id, "pending", world.actor, approver, ordered, world.now)
+    )
     _hand_over(world, made, person)
     return shown(made)
 

@@ -60,8 +60,7 @@ def see_to(world: World, message_id: str) -> None:
             return
         reply = TOOLBOX.call(world, message.to, call)
         if call.method == "decide" and call.params["verdict"] == "rejected" and call.params["code"] not in WHIMS:
-            key = f"annoyed:{message.to}:{message.sender}"
-            world.tally(key, world.counter(key) + 1)
+            world.count_up(f"annoyed:{message.to}:{message.sender}")
 
 
 class Desk(Struct, frozen=True):

@@ -107,7 +107,7 @@ def refresh_data(world: World, metric_name: MetricName) -> dict[str, Any]:
     if metric.pipeline == "running":
         return _reading(world, metric)
     source = world.get(Source, metric_name)
-    attempt = world.tally(f"refresh:{metric_name}", world.counter(f"refresh:{metric_name}") + 1)
+    attempt = world.count_up(f"refresh:{metric_name}")
     if source.delay == 0 and attempt > source.failures:
         metric = world.put(replace(metric, value=source.value, measured_at=world.now, pipeline="idle"))
     else:

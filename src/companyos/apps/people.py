@@ -93,9 +93,8 @@ def stand_in(world: World, person: Person) -> Person:
 
 def post(world: World, to: str, sender: str, topic: str, about: str | None, text: str) -> Message:
     """Puts a message in an inbox. A colleague will see to it in their working hours, at their own pace."""
-    number = world.tally("message", world.counter("message") + 1)
-    message = world.put(Message(f"M-{number}", to, sender, world.now, topic, about, text))
-    world.tally(inbox_counter(to), world.counter(inbox_counter(to)) + 1)
+    message = world.put(Message(f"M-{world.count_up('message')}", to, sender, world.now, topic, about, text))
+    world.count_up(inbox_counter(to))
     if to not in world.seats:
         world.schedule(answer_minute(world, to, sender), "see_to", message.id)
     return message

@@ -194,8 +194,7 @@ def comment(
     clash = sorted(set(facts or ()) & set(Comment.__struct_fields__))
     if clash:
         raise Refused("bad_value", f"a comment's own field cannot be stated: {', '.join(clash)}")
-    number = world.tally("comment", world.counter("comment") + 1)
-    made = world.put(Comment(f"C-{number}", ticket.id, world.actor, world.now, to, text, facts or {}))
+    made = world.put(Comment(f"C-{world.count_up('comment')}", ticket.id, world.actor, world.now, to, text, facts or {}))
     if to is not None:
         post(world, to, world.actor, "comment", ticket.id, f"{made.id}: {text}")
     return made
@@ -246,7 +245,7 @@ def wait(
 ) -> dict[str, Any]:
     """Let time pass until something is in your inbox that you have not seen, or the hours are over. Shows it."""
     me, inbox_key, seen = world.actor, inbox_counter(world.actor), world.counter(seen_counter(world.actor))
-    world.advance(hours * HOUR, until=lambda: world.counter(inbox_key) > seen)
+    world.advance(hours * HOUR, inbox_key, seen)
     news = world.counter(inbox_key) - seen
     mark_seen(world)
     return {"arrived": rows(inbox(world, me)[-news:], LETTER) if news else []}

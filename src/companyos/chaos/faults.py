@@ -3,7 +3,7 @@
 from companyos.apps import Tool
 from companyos.calls import NO_ANSWER, Call, Reply
 from companyos.chaos.injector import Fault, Injector
-from companyos.world import World
+from companyos.world import Streams, World
 
 _SILENCE = Reply(
     False, NO_ANSWER, None, "no answer within 30 s; if this was to write something, whether it was written is not known"
@@ -19,17 +19,20 @@ class Flaky(Injector):
     worst = 0.25  # share of calls that fail at dose 1
 
     def intercept(self, world: World, call: Call, tool: Tool, dose: float) -> Fault | None:
-        key = f"flaky/{tool.name}/{call.params.get(tool.target, '')!s:.80}"
-        # One counter holds both which attempt this is and how long the run of failures is that dose 1 would have seen.
-        # The bound on runs goes by that, not by what this dose let through: so doses nest.
-        state = world.counter(key)
-        attempt, run = state >> 2, state & 3
+        key = f"{tool.name}/{call.params.get(tool.target)!s:.80}"
+        attempt = world.count_up(key) - 1
         luck = world.streams.luck(key, attempt)
-        if luck >= self.worst or run >= self.longest_run:
-            world.move(key, state, state - run + 4)
-            return None
-        world.move(key, state, state + 5)
-        if luck >= self.worst * dose:
+        if luck >= self.worst * dose or self._is_spared(world.streams, key, attempt):
             return None
         answer_lost = tool.writes and not tool.ends and int(luck * 2**40) % 2 == 0
         return Fault(answer_lost, _SILENCE)
+
+    def _is_spared(self, streams: Streams, key: str, attempt: int) -> bool:
+        """Whether so many attempts before this one failed that it must not.
+
+        The bound goes by what dose 1 would have seen, not by what this dose let through: so doses nest.
+        """
+        run = 0
+        for earlier in range(attempt):
+            run = run + 1 if run < self.longest_run and streams.luck(key, earlier) < self.worst else 0
+        return run >= self.longest_run

@@ -418,8 +418,9 @@ def _bulletins(company: Backdrop) -> None:
     world = company.world
     for me in sorted(world.seats):
         for age, text in zip((2800, 300), company.draw.sample(_BULLETINS, 2), strict=True):
-            number = world.tally("message", world.counter("message") + 1)
             at = world.now - age - company.draw.between(0, 200)
-            world.furnish(Message(f"M-{number}", me, company.offices["HR Lead"], at, "bulletin", None, text))
+            world.furnish(
+                Message(f"M-{world.count_up('message')}", me, company.offices["HR Lead"], at, "bulletin", None, text)
+            )
         world.tally(inbox_counter(me), 2)
         world.tally(seen_counter(me), 2)

@@ -11,7 +11,7 @@ from companyos.chaos import DIALS, Doses, Level, read_doses
 from companyos.errors import BadTask
 from companyos.families.goals import Goal, Milestone
 from companyos.task import TaskId
-from companyos.world import Streams, World
+from companyos.world import Record, Streams, World
 
 Value = bool | str
 
@@ -68,6 +68,9 @@ class Ending(msgspec.Struct, frozen=True, dict=True):
         return named
 
 
+Watched = tuple[int, float, Goal]  # a milestone that does not hold yet: its place, its worth, its goal
+
+
 class Setting(msgspec.Struct, frozen=True):
     """A task on its first morning: never stepped itself, only forked."""
 
@@ -77,7 +80,7 @@ class Setting(msgspec.Struct, frozen=True):
     ending: Ending
     max_steps: int
     doses: Doses
-    watched: tuple[tuple[int, float, Goal], ...]  # milestones: place, worth, goal; what holds already pays nothing
+    watched: dict[type[Record] | None, tuple[Watched, ...]]  # by the table whose changes they hang on; None: on reading
     potential: float  # what they are worth together
 
 
@@ -140,8 +143,12 @@ class Family(msgspec.Struct, frozen=True):
         self.disturb(world, case, causes)
         world.settle()
         ending = self.judge(world, case, causes)
-        watched = tuple((i, m.worth, m.goal) for i, m in enumerate(ending.milestones) if not m.goal.holds(world))
-        potential = sum(worth for _, worth, _ in watched)
+        unmet = [(i, m.worth, m.goal) for i, m in enumerate(ending.milestones) if not m.goal.holds(world)]
+        watched: dict[type[Record] | None, tuple[Watched, ...]] = {
+            kind: tuple(one for one in unmet if kind in one[2].tables or (one[2].reads and kind is None))
+            for kind in (*world.kinds(), None)
+        }
+        potential = sum(worth for _, worth, _ in unmet)
         return Setting(world, case, causes, ending, self.budget(doses), doses, watched, potential)
 
     def disturb(self, world: World, case: Case, causes: Any) -> None:

@@ -1,7 +1,9 @@
 """Goals: what must be true of the company at the end, as named, frozen values."""
 
-from operator import attrgetter
-from typing import ClassVar, cast, get_args
+from functools import cache
+from itertools import compress
+from operator import attrgetter, ne
+from typing import Any, ClassVar, cast, get_args
 
 import msgspec
 
@@ -68,18 +70,21 @@ class Ended(Goal, frozen=True):
 
 
 class Cites(Goal, frozen=True):
-    """Every decisive fact is cited with its value as it is now."""
+    """Every decisive fact is cited; that what is cited is so, `CitesNothingFalse` sees to."""
 
-    tables = (Ticket, Approval, Metric)
+    tables = (Ticket, Approval)
     ticket_id: str
     facts: tuple[tuple[str, str], ...]  # record, field
 
     def holds(self, world: World) -> bool:
-        said = {(citation.record, citation.field) for citation in true_citations(world, self.ticket_id)}
-        return all(any((record, field) in said for record in self._meant(world, named)) for named, field in self.facts)
+        said = {(citation.record, citation.field) for citation in world.get(Ticket, self.ticket_id).evidence}
+        for named, field in self.facts:
+            if (named, field) not in said and not any((record, field) in said for record in self._meant(world, named)):
+                return False
+        return True
 
     def _meant(self, world: World, named: str) -> list[str]:
-        """The records that one in a decisive fact stands for: mostly itself."""
+        """The records that a placeholder in a decisive fact stands for."""
         if named.startswith(SIGNED_REQUEST):
             form = named[len(SIGNED_REQUEST) + 1 :]
             of_ticket = [a for a in world.all(Approval) if a.status == "approved" and a.ticket_id == self.ticket_id]
@@ -87,7 +92,7 @@ class Cites(Goal, frozen=True):
         if named.startswith(ANSWER):
             author = named[len(ANSWER) :]
             return [c.id for c in world.all(Comment) if c.author == author and c.ticket_id == self.ticket_id]
-        return [named]
+        return []
 
 
 class CitesNothingFalse(Goal, frozen=True):
@@ -98,19 +103,17 @@ class CitesNothingFalse(Goal, frozen=True):
     most: int
 
     def holds(self, world: World) -> bool:
-        evidence = world.get(Ticket, self.ticket_id).evidence
-        return len(evidence) <= self.most and len(true_citations(world, self.ticket_id)) == len(evidence)
+        ticket = world.get(Ticket, self.ticket_id)
+        if len(ticket.evidence) > self.most:
+            return False
+        return all(true_now(world, said) or self._was_so(world, ticket, said) for said in ticket.evidence)
 
-
-def true_citations(world: World, ticket_id: str) -> list[Citation]:
-    """What a closed ticket's evidence says truly. Of the ticket itself it may speak as it was before the closing."""
-    ticket = world.get(Ticket, ticket_id)
-    before = next((c.before for c in reversed(world.journal) if c.after is ticket and c.before is not None), ticket)
-
-    def says_truly(citation: Citation) -> bool:
-        return true_now(world, citation) or (citation.record == ticket_id and true_of(world, before, citation))
-
-    return [citation for citation in ticket.evidence if says_truly(citation)]
+    def _was_so(self, world: World, ticket: Ticket, said: Citation) -> bool:
+        """Of the ticket itself the evidence may speak as it was before the closing."""
+        if said.record != ticket.id:
+            return False
+        before = next((c.before for c in reversed(world.journal) if c.after is ticket), None)
+        return before is not None and true_of(world, before, said)
 
 
 class Fresh(Goal, frozen=True):
@@ -235,9 +238,8 @@ def damage(
     for record, before in touched.items():
         ticket = world.get(Ticket, record)
         mine = record == ticket_id
-        names = GUARDED if mine else ticket.__struct_fields__
-        for field, was, value in zip(names, attrgetter(*names)(before), attrgetter(*names)(ticket), strict=True):
-            if was == value or (mine and (was is None or (field, value) in allowed)):
+        for field, was, value in _moved(before, ticket, GUARDED if mine else ticket.__struct_fields__):
+            if mine and (was is None or (field, value) in allowed):
                 continue
             if any(c.actor == actor and c.after.id == record and field in c.fields() for c in world.journal):
                 found.append(Damage(record, field, ticket.resolution is None and field != "blocked_by"))
@@ -250,6 +252,15 @@ def damage(
     found += [Damage(request.id, "status", request.status == "pending") for request in standing]
     return found
 
+
+def _moved(before: Ticket, after: Ticket, names: tuple[str, ...]) -> list[tuple[str, Any, Any]]:
+    """The fields, of these, that differ: name, old value, new value."""
+    get = _getter(names)
+    olds, news = get(before), get(after)
+    return [] if olds == news else list(compress(zip(names, olds, news, strict=True), map(ne, olds, news)))
+
+
+_getter = cache(lambda names: attrgetter(*names))
 
 # What may not be overwritten on the brief's own ticket. Its status, evidence and note are written by closing it anyway.
 GUARDED = tuple(field for field in get_args(Field) if field != "status")

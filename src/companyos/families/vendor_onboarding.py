@@ -382,5 +382,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 35, 25: 53, 50: 65, 75: 79, 100: 93},
+    max_steps={0: 35, 25: 51, 50: 65, 75: 77, 100: 91},
 )

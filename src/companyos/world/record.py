@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
-from operator import attrgetter
-from typing import Any, ClassVar, get_origin, get_type_hints
+from itertools import compress
+from operator import attrgetter, ne
+from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -29,14 +30,16 @@ def _minute_fields(kind: type[Record]) -> tuple[str, ...]:
 
 
 @cache
-def _deep_fields(kind: type[Record]) -> tuple[str, ...]:
-    return tuple(name for name, hint in get_type_hints(kind).items() if get_origin(hint) in (tuple, dict))
-
-
-def _plain(value: Any) -> Any:
-    """A field that holds others, as JSON has it, and as a copy: nobody may reach into a record."""
-    value = msgspec.to_builtins(value)
-    return list(value) if type(value) is tuple else value
+def _copies(kind: type[Record]) -> dict[str, str]:
+    """How a field that holds others is written as JSON has it, and as a copy: nobody may reach into a record."""
+    copies = {}
+    for name, hint in get_type_hints(kind).items():
+        shape, parts = get_origin(hint), get_args(hint)
+        if shape is tuple:
+            copies[name] = "list({})" if parts[0] is str else "list(plain({}))"
+        elif shape is dict:
+            copies[name] = "plain({})" if get_origin(parts[1]) is dict else "{}.copy()"
+    return copies
 
 
 def _has_minute_mark(hint: Any) -> bool:
@@ -49,41 +52,34 @@ def search_text(record: Record) -> str:
     return " ".join([record.id, *[getattr(record, name) or "" for name in record.searched]]).lower()
 
 
-def same_text(one: Record, other: Record) -> bool:
-    """Whether a search would find the same in both."""
-    get = _searched(type(one))
-    return bool(get(one) == get(other))
-
-
-@cache
-def _searched(kind: type[Record]) -> Callable[[Record], Any]:
-    return attrgetter("id", *kind.searched)
-
-
 def view(record: Record) -> dict[str, Any]:
     """The record as an actor sees it: plain values, moments as dates, tuples as lists (a reply equals its transcript)."""
-    shown, unset, spread = _view_plan(type(record))
-    line = shown(record)
-    for name, default in unset:
-        if getattr(record, name) != default:
-            line[name] = shown_value(record, name)
-    if spread:
-        line.update(line.pop(spread))
-    return line
+    return _viewer(type(record))(record)
 
 
 @cache
-def _view_plan(
-    kind: type[Record],
-) -> tuple[Callable[[Record], dict[str, Any]], list[tuple[str, Any]], str]:
-    """What of a record shows always, what only where it differs from its default, and what is spread."""
-    always, unset = [], []
-    for field in msgspec.structs.fields(kind)[1:]:
-        if field.required:
-            always.append(field.name)
-        else:
-            unset.append((field.name, field.default if field.default is not msgspec.NODEFAULT else field.default_factory()))
-    return _line_maker(kind, tuple(always)), unset, kind.spread
+def _viewer(kind: type[Record]) -> Callable[[Record], dict[str, Any]]:
+    """A function that shows a whole record: some fields always, the others where they differ from their default."""
+    fields = msgspec.structs.fields(kind)[1:]
+    always = _line_maker(kind, tuple(field.name for field in fields if field.required and field.name != kind.spread))
+    more = tuple(field for field in fields if not field.required)
+    unset = kind(**{field.name: "" for field in msgspec.structs.fields(kind) if field.required})
+    usual = tuple(getattr(unset, field.name) for field in more)
+    names, spread = tuple(field.name for field in more), kind.spread
+    if not more:
+        return always if not spread else lambda record: {**always(record), **getattr(record, spread)}
+    get = attrgetter(*names) if len(names) > 1 else lambda record: (getattr(record, names[0]),)
+
+    def show(record: Record) -> dict[str, Any]:
+        line = always(record)
+        if spread:
+            line.update(getattr(record, spread))
+        values = get(record)
+        if values != usual:
+            line.update((name, shown_value(record, name)) for name in compress(names, map(ne, values, usual)))
+        return line
+
+    return show
 
 
 def row(record: Record, names: tuple[str, ...]) -> dict[str, Any]:
@@ -99,15 +95,16 @@ def rows(records: Sequence[Record], names: tuple[str, ...]) -> list[dict[str, An
 @cache
 def _line_maker(kind: type[Record], names: tuple[str, ...]) -> Callable[[Record], dict[str, Any]]:
     """A function that writes a record on one line, made from its field names: lists are most of what actors read."""
-    moments, deep = _minute_fields(kind), _deep_fields(kind)
+    moments, copies = _minute_fields(kind), _copies(kind)
 
     def source(name: str) -> str:
         if name in moments:
             return f"None if record.{name} is None else stamp(record.{name})"
-        return f"plain(record.{name})" if name in deep else f"record.{name}"
+        return copies.get(name, "{}").format(f"record.{name}")
 
     items = ", ".join(f"{name!r}: {source(name)}" for name in ("id", *names))
-    made: Callable[[Record], dict[str, Any]] = eval(f"lambda record: {{{items}}}", {"stamp": stamp, "plain": _plain})
+    known = {"stamp": stamp, "plain": msgspec.to_builtins}
+    made: Callable[[Record], dict[str, Any]] = eval(f"lambda record: {{{items}}}", known)
     return made
 
 

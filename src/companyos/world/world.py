@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from companyos.errors import Refused
 from companyos.world.journal import Change
-from companyos.world.record import Record, fingerprint, fingerprint_of_name, same_text, search_text
+from companyos.world.record import Record, fingerprint, fingerprint_of_name, search_text
 from companyos.world.streams import Streams
 
 R = TypeVar("R", bound=Record)
@@ -36,35 +36,36 @@ def on(kind: str) -> Callable[[Handler], Handler]:
 class Table:
     """Records by id, with what was worked out of each: its fingerprint and the text that searches look at.
 
-    Both are filled in for all records when first asked for, kept up to date by writing, and copied with the table.
+    Both are worked out when asked for, and copied with the table.
     """
 
-    __slots__ = ("prints", "rows", "texts")
+    __slots__ = ("prints", "rows", "texts", "unread")
 
     def __init__(self) -> None:
         self.rows: dict[str, Record] = {}
         self.prints: dict[str, int] | None = None
-        self.texts: dict[str, str] | None = None
+        self.texts: dict[str, str] = {}
+        self.unread: list[str] = []  # written since the texts were last looked at
 
     def copy(self) -> "Table":
         twin = Table.__new__(Table)
         twin.rows = self.rows.copy()
         twin.prints = None if self.prints is None else self.prints.copy()
-        twin.texts = None if self.texts is None else self.texts.copy()
+        twin.texts = self.texts.copy()
+        twin.unread = self.unread.copy()
         return twin
 
-    def write(self, record: Record) -> int:
+    def write(self, key: str, record: Record) -> int:
         """Writes a record; gives by how much that changes the sum of the fingerprints."""
-        key, grown = record.id, 0
-        if self.texts is not None and record.searched:
-            before = self.rows.get(key)
-            if before is None or not same_text(before, record):
-                self.texts[key] = search_text(record)
-        if self.prints is not None:
-            was = self.prints.get(key, 0)
-            self.prints[key] = now = fingerprint(record)
-            grown = now - was
         self.rows[key] = record
+        if record.searched:
+            self.unread.append(key)
+        prints = self.prints
+        if prints is None:
+            return 0
+        now = fingerprint(record)
+        grown = now - prints.get(key, 0)
+        prints[key] = now
         return grown
 
     def sum_up(self) -> int:
@@ -73,8 +74,9 @@ class Table:
         return sum(self.prints.values())
 
     def index(self) -> dict[str, str]:
-        if self.texts is None:
-            self.texts = {key: search_text(record) for key, record in self.rows.items() if record.searched}
+        if self.unread:
+            self.texts.update((key, search_text(self.rows[key])) for key in self.unread)
+            self.unread.clear()
         return self.texts
 
     def search(self, words: list[str]) -> list[Record]:
@@ -144,26 +146,26 @@ class World:
     def lookup(self, id: str, named: str = "") -> Record | None:
         """Any record that actors may see, by id alone, or of the kind of this name: what a citation or a form points at."""
         for kind, table in self._tables.items():
-            record = table.rows.get(id)
-            if record is not None and not kind.hidden and (not named or named == kind.__name__):
-                return record
+            if id in table.rows and not kind.hidden and (not named or named == kind.__name__):
+                return table.rows[id]
         return None
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def furnish(self, record: R) -> R:
         """Puts a record of the start state: not journaled, since `(task id, calls)` already tells it."""
-        self._own(type(record)).write(record)
+        self._own(type(record)).write(record.id, record)
         self._sum = None
         return record
 
     def put(self, record: R) -> R:
         """The one write gate. Writing what already stands writes nothing."""
-        table = self._own(type(record))
-        before = table.rows.get(record.id)
+        kind, key = type(record), record.id
+        table = self._tables[kind] if kind in self._owned else self._own(kind)
+        before = table.rows.get(key)
         if before == record:
             return record
-        grown = table.write(record)
+        grown = table.write(key, record)
         if self._sum is not None:  # then every table has its fingerprints
             self._sum += grown
         self.stirred += 1
@@ -184,19 +186,23 @@ class World:
 
     def mark(self, key: str, value: int) -> None:
         """Sets a counter that says what somebody has read; goals may look at those."""
-        self.stirred += 1
-        self.tally(key, value)
+        if self._counters.get(key) != value:
+            self.stirred += 1
+            self.tally(key, value)
 
     def tally(self, key: str, value: int) -> int:
-        """Sets a counter: how often a call was tried, which id comes next. Part of the state, not of the journal."""
-        self.move(key, self._counters.get(key, 0), value)
+        """Sets a counter: how many messages there are, which id comes next. Part of the state, not of the journal."""
+        if self._sum is not None:
+            self._sum += fingerprint_of_name(key) * (value - self._counters.get(key, 0))
+        self._counters[key] = value
         return value
 
-    def move(self, key: str, before: int, value: int) -> None:
-        """Sets a counter whose value is known."""
-        self._counters[key] = value
+    def count_up(self, key: str) -> int:
+        """Counts one more; gives how many there are with it."""
+        self._counters[key] = number = self._counters.get(key, 0) + 1
         if self._sum is not None:
-            self._sum += fingerprint_of_name(key) * (value - before)
+            self._sum += fingerprint_of_name(key)
+        return number
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -207,16 +213,20 @@ class World:
         appointment = (minute, self._serial, kind, record_id)
         insort(self._agenda, appointment)
         if self._sum is not None:
-            self._sum += _weight(appointment)
+            self._sum += _weight(appointment) + _SERIAL
 
-    def advance(self, minutes: int, until: Callable[[], bool] | None = None) -> None:
-        """Lets time pass, running what falls due, in order; stops early once `until` holds."""
+    def advance(self, minutes: int, news: str = "", known: int = 0) -> None:
+        """Lets time pass, running what falls due, in order; stops early once the counter `news` is above what is known."""
         agenda, end = self._agenda, self.now + minutes
-        if until is not None and until():
+        if not news and (not agenda or agenda[0][0] > end):  # nearly always
+            self.now = end
+            return
+        counters = self._counters
+        if news and counters.get(news, 0) > known:
             return
         if agenda and agenda[0][0] <= end:
             actor, why = self.actor, self.why
-            while agenda and agenda[0][0] <= end and not (until and until()):
+            while agenda and agenda[0][0] <= end and not (news and counters.get(news, 0) > known):
                 appointment = agenda.pop(0)
                 if self._sum is not None:
                     self._sum -= _weight(appointment)
@@ -225,7 +235,7 @@ class World:
                 self.actor, self.why = "", kind
                 _HANDLERS[kind](self, record_id)
             self.actor, self.why = actor, why
-            if until and until():
+            if news and counters.get(news, 0) > known:
                 return
         self.now = end
 
@@ -258,15 +268,14 @@ class World:
 
     def digest_of_rest(self) -> int:
         """The part of the digest that is not in tables: counters and appointments."""
-        return sum(fingerprint_of_name(key) * value for key, value in self._counters.items()) + sum(
-            map(_weight, self._agenda)
-        )
+        counted = sum(fingerprint_of_name(key) * value for key, value in self._counters.items())
+        return counted + sum(map(_weight, self._agenda)) + _SERIAL * self._serial
 
-    def digest(self) -> int:
-        """128 bits for the whole state: equal states, equal digests, whichever way they were reached."""
+    def digest(self) -> str:
+        """128 bits, in hex, for the whole state: equal states, equal digests, whichever way they were reached."""
         if self._sum is None:
             self._sum = self.digest_of_rest() + sum(table.sum_up() for table in self._tables.values())
-        return (self._sum + _CLOCK * self.now + _SERIAL * self._serial) & _BITS
+        return ((self._sum + _CLOCK * self.now) & _BITS).to_bytes(16).hex()
 
 
 def _weight(appointment: Appointment) -> int:
