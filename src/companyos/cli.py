@@ -192,10 +192,32 @@ def _prove(args: Namespace) -> int:
     return 1 if any(one.fault for one in checked) else 0
 
 
-def _task_ids(args: Namespace) -> Iterator[str]:
+def _floor(args: Namespace) -> int:
+    """Measure what can be had without doing the work, and write it down."""
+    from companyos.floor import jobs, measure, report
+    from companyos.terminal import with_bar
+
+    names = _families(args)
+    tallies = list(with_bar(measure(names, args.episodes, args.workers), len(jobs(names, args.episodes))))
+    page = report(tallies, names, args.episodes)
+    try:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(page)
+    except OSError as error:
+        raise Misuse(f"cannot write {args.out}: {error.strerror}") from None
+    print(f"{page}\nWritten to {args.out}.")
+    return 0
+
+
+def _families(args: Namespace) -> list[str]:
     names = list(FAMILIES) if args.families == "all" else args.families.split(",")
     for name in names:
         family(name)
+    return names
+
+
+def _task_ids(args: Namespace) -> Iterator[str]:
+    names = _families(args)
     for name in names:
         for dose in args.chaos:
             for seed in args.seeds:
@@ -301,6 +323,12 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         _SPLIT,
         _option("--workers", type=_count, default=2),
         _option("--no-twins", action="store_true", help="leave the twins out"),
+    ),
+    _floor: (
+        _FAMILIES,
+        _option("--episodes", type=_count, default=500, help="a family and policy"),
+        _option("--workers", type=_count, default=2),
+        _option("--out", type=Path, default=Path("docs/floor.md"), metavar="FILE"),
     ),
     _replay: (_option("files", nargs="+", type=Path, metavar="FILE"),),
     _tasks: (

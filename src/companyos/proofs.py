@@ -1,16 +1,15 @@
 """Proofs: many tasks proved at once, with their twins, and how long the work takes."""
 
 import math
-import signal
 import statistics
 from collections.abc import Iterator, Sequence
 from functools import partial
-from multiprocessing import get_context
 
 import msgspec
 
 from companyos.env import CompanyEnv
 from companyos.errors import Unsolvable
+from companyos.pool import pooled
 from companyos.proof import first_difference, first_irreversible, prove, solve
 from companyos.task import TaskId
 from companyos.twins import same_ending, siblings
@@ -39,13 +38,7 @@ class Spread(msgspec.Struct, frozen=True):
 
 def check_all(task_ids: Sequence[str], workers: int, with_twins: bool) -> Iterator[Checked]:
     """Proves every task, in order, on this many processes."""
-    one = partial(check, with_twins=with_twins)
-    if workers == 1:
-        yield from map(one, task_ids)
-        return
-    # Spawned, so that it works alike everywhere and beside the threads that draw a progress bar.
-    with get_context("spawn").Pool(workers, _leave_interrupts) as pool:
-        yield from pool.imap(one, task_ids, chunksize=4)
+    return pooled(partial(check, with_twins=with_twins), task_ids, workers, chunk=4)
 
 
 def check(task_id: str, with_twins: bool) -> Checked:
@@ -81,8 +74,3 @@ def _tell_twins_apart(task_id: str) -> int:
             raise Unsolvable(f"{task_id}: {ours.turns[committed].call.tool} comes before anything differs from {other}")
         count += 1
     return count
-
-
-def _leave_interrupts() -> None:
-    # Ctrl-C is for whoever started the pool, who ends it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

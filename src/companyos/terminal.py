@@ -5,6 +5,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from rich.console import Console
 from rich.panel import Panel
@@ -22,6 +23,7 @@ from companyos.proofs import Checked, spread
 from companyos.task import TaskId
 from companyos.twins import Twin
 
+T = TypeVar("T")
 _HARM = "Written, though nothing called for it."
 _FAULTS = 20  # listed in full
 _REPLY_LINES = 6  # of a reply, in what scrolls by
@@ -149,12 +151,12 @@ def _meaning(tool: Tool, name: str) -> Iterator[str]:
 # -- proofs ------------------------------------------------------------------------------------------------------------
 
 
-def with_bar(checked: Iterable[Checked], total: int) -> Iterator[Checked]:
+def with_bar(things: Iterable[T], total: int) -> Iterator[T]:
     """The same, with a bar that says how far it is and how long it will take, while a person looks."""
     console = Console(stderr=True)
     columns = ("proving", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        yield from bar.track(checked, total=total)
+        yield from bar.track(things, total=total)
 
 
 def show_proofs(checked: list[Checked], with_twins: bool, console: Console) -> None:

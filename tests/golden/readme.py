@@ -26,7 +26,9 @@ def main() -> None:
     command = [sys.executable, "-c", "from companyos.cli import main; main()", *words]
     width = {**os.environ, "COLUMNS": "118"}
     shown = subprocess.run(command, env=width, capture_output=True, text=True, check=True).stdout
-    kept = [line.rstrip() for line in shown.strip().splitlines() if not line.strip().startswith("reached")]
+    episode, _, end = shown.partition("\nSuccess.\n")
+    verdict = end[end.index("The right ending") :]  # without the goals one by one
+    kept = [line.rstrip() for line in [*episode.strip().splitlines(), "", "Success.", *verdict.strip().splitlines()]]
     title = watched[0].split("\n", 1)[0]
     README.write_text(text.replace(watched[0], f"{title}\n\n```text\n" + "\n".join(kept) + "\n```"))
 

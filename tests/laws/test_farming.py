@@ -3,8 +3,8 @@
 import pytest
 
 from companyos import agents
-from companyos.agents.adversaries import Search
 from companyos.agents.candidates import Candidates
+from companyos.agents.search import Search
 from companyos.calls import Call
 from companyos.env import CompanyEnv, make, work
 from companyos.told import Told

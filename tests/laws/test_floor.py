@@ -1,51 +1,112 @@
 """The floor: what can be had without doing the work."""
 
+from functools import lru_cache
+
 import pytest
 
-from companyos import agents
-from companyos.agents.adversaries import SOURCES, BlindScript
-from companyos.env import make
-from companyos.twins import same_ending, siblings
-from tests.laws import NAMES, seeds, size
+from companyos.agents import make as make_agent
+from companyos.agents import play
+from companyos.agents.adversaries import ADVERSARIES
+from companyos.agents.careless import HABITS, closes, right_close
+from companyos.chaos import DIALS
+from companyos.env import make, par, task_named
+from companyos.families import FAMILIES
+from companyos.floor import CHAOS, SHORT, Job, Tally, tally, wilson
+from tests.laws import FULL, NAMES, size
+
+EPISODES = size(60, 500)
 
 
-@pytest.mark.parametrize("agent", ["null", "random", "poll_farmer"])
+@lru_cache(maxsize=1024)
+def reached(policy: str, name: str, variant: int | None = None) -> Tally:
+    # A script or a fixed ending is played in all its variants: the sample is of them together, unless the law runs whole.
+    variants = ADVERSARIES[policy].variants
+    shared = variants(name) if variants and not FULL else 1
+    return tally(Job(policy, name, tuple(range(max(6, EPISODES // shared))), variant, with_twins=True))
+
+
+def variants(policy: str, name: str) -> list[int | None]:
+    count = ADVERSARIES[policy].variants
+    return list(range(count(name))) if count else [None]
+
+
+@pytest.mark.parametrize("policy", [a.name for a in ADVERSARIES.values() if a.group == "blind"])
 @pytest.mark.parametrize("name", NAMES)
-def test_who_does_not_do_the_work_does_not_win(name: str, agent: str) -> None:
-    wins, total = 0, 0.0
-    tasks = seeds(60, 500)
-    for seed in tasks:
-        env = make(name, seed=seed, chaos=0.5)
-        agents.play(env, agents.make(agent, seed))
-        wins += bool(env.success)
-        total += env.transcript().footer.total
-    print(f"{name} {agent}: {wins} of {len(tasks)}, mean return {total / len(tasks):.2f}")
-    assert wins <= 0.01 * len(tasks)
+def test_who_does_not_look_does_not_win(name: str, policy: str) -> None:
+    found = [reached(policy, name, variant) for variant in variants(policy, name)]
+    best = max(found, key=lambda t: t.share)
+    mean = sum(t.total for t in found) / sum(len(t.job.seeds) for t in found)
+    print(f"{name} {policy}: best {best.wins} of {len(best.job.seeds)}, mean return {mean:.2f}")
+    assert sum(t.wins for t in found) <= 0.01 * sum(len(t.job.seeds) for t in found)
+    assert not FULL or best.share <= 0.01
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_script_that_won_another_seed_wins_blindly(name: str) -> None:
-    tasks = seeds(30, 500)
-    wins = []
-    for source in range(SOURCES):
-        envs = [make(name, seed=seed, chaos=0.5, reward="sparse") for seed in tasks]
-        wins.append(sum(bool(agents.play(env, BlindScript(source)).success) for env in envs))
-    print(f"{name} blind_script, best of {SOURCES}: {max(wins)} of {len(tasks)}")
-    assert max(wins) <= 0.01 * len(tasks)
+def test_a_fixed_ending_wins_no_more_often_than_it_is_right(name: str) -> None:
+    for variant in variants("constant", name):
+        found = reached("constant", name, variant)
+        assert variant is not None
+        close = closes(name)[variant]
+        right = sum(right_close(make(name, seed=seed, chaos=CHAOS)) == close for seed in found.job.seeds)
+        print(f"{name} {close}: right in {right}, won {found.wins} of {len(found.job.seeds)}")
+        assert found.wins <= right
+        assert not FULL or right <= 0.4 * len(found.job.seeds)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_blind_script_passes_both_of_an_ending_pair(name: str) -> None:
-    pairs = 0
-    for seed in seeds(10, 100):
-        env = make(name, seed=seed, chaos=0.5, reward="sparse")
-        for cause, value, other in siblings(env.task_id):
-            theirs = make(other, reward="sparse")
-            if same_ending(env, theirs):
-                continue
-            pairs += 1
-            for source in range(size(3, SOURCES)):
-                both = all(agents.play(e, BlindScript(source)).success for e in (env, theirs))
-                assert not both, (env.task_id, cause.name, value, source)
-    print(f"{name}: 0 of {pairs} ending pairs")
-    assert pairs
+def test_a_checklist_that_judges_no_value_seldom_wins(name: str) -> None:
+    found = [reached("checklist", name, variant) for variant in variants("checklist", name)]
+    print(f"{name} checklist: best {max(t.share for t in found):.3f}")
+    assert sum(t.wins for t in found) <= 0.15 * sum(len(t.job.seeds) for t in found)
+    assert not FULL or max(t.share for t in found) <= 0.15
+
+
+@pytest.mark.parametrize("policy", [a.name for a in ADVERSARIES.values() if a.group != "naive"])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_such_policy_passes_both_of_an_ending_pair(name: str, policy: str) -> None:
+    found = [reached(policy, name, variant) for variant in variants(policy, name)]
+    print(f"{name} {policy}: both in {sum(t.both for t in found)} of {sum(t.pairs for t in found)} pairs")
+    assert sum(t.pairs for t in found)
+    assert not any(t.both for t in found)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_ending_is_near(name: str) -> None:
+    short = sum(par(task_named(name, seed, CHAOS)) < SHORT for seed in range(EPISODES))
+    assert short <= 0.2 * EPISODES
+
+
+def test_a_naive_expert_loses_at_least_20_points_to_chaos() -> None:
+    calm, struck = (
+        sum(tally(Job("naive", name, tuple(range(size(30, 200))), chaos=dose)).share for name in NAMES) / len(NAMES)
+        for dose in (0.0, 1.0)
+    )
+    print(f"naive: {calm:.3f} at dose 0, {struck:.3f} at dose 1")
+    assert calm - struck >= 0.2
+
+
+@pytest.mark.parametrize("dial", DIALS)
+def test_every_dial_alone_costs_whoever_does_not_mind_it(dial: str) -> None:
+    seeds = tuple(range(size(30, 200)))
+    calm, struck = (
+        sum(tally(Job(dial, name, seeds, chaos=chaos)).share for name in NAMES) / len(NAMES) for chaos in (0.0, {dial: 1.0})
+    )
+    print(f"{dial}: {calm:.3f} without it, {struck:.3f} with it")
+    assert calm - struck >= 0.05
+
+
+def test_every_dial_has_somebody_who_does_not_mind_it() -> None:
+    assert set(HABITS) == set(DIALS)
+
+
+def test_adversaries_play_any_family_and_never_crash() -> None:
+    for name in FAMILIES:
+        for policy in ADVERSARIES:
+            assert play(make(name, seed=1, chaos=1.0), make_agent(policy, 1)).done
+
+
+def test_an_interval_holds_the_share_and_never_leaves_0_to_1() -> None:
+    for wins, played in [(0, 500), (1, 500), (250, 500), (500, 500), (0, 1)]:
+        low, high = wilson(wins, played)
+        assert 0 <= low <= wins / played + 1e-9 and wins / played - 1e-9 <= high <= 1
+        assert low < high

@@ -2,18 +2,15 @@
 
 from collections.abc import Callable
 
-from companyos.agents.adversaries import BlindScript, PollFarmer
+from companyos.agents.adversaries import ADVERSARIES
 from companyos.agents.agent import Agent, play
-from companyos.agents.baselines import Expert, Jittered, Null, Random
+from companyos.agents.baselines import Expert, Jittered
 from companyos.errors import BadChoice
 
 AGENTS: dict[str, Callable[[int], Agent]] = {
-    "null": Null,
-    "random": Random,
     "expert": Expert,
     "jittered": Jittered,
-    "blind_script": BlindScript,
-    "poll_farmer": PollFarmer,
+    **{adversary.name: adversary.make for adversary in ADVERSARIES.values()},
 }
 
 

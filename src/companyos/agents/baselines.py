@@ -3,8 +3,9 @@
 from typing import Any
 
 from companyos.agents.candidates import Candidates
+from companyos.agents.routine import WAIT, Routine, heard
 from companyos.apps import TOOLBOX
-from companyos.calls import OK, Call, Reply
+from companyos.calls import Call
 from companyos.families import Memory, Taste, family_of
 from companyos.observe import Observation
 from companyos.told import Told
@@ -15,10 +16,10 @@ class Null:
     """Waits until it is over."""
 
     def __init__(self, seed: int) -> None:
-        self._call = Call("ticketdesk", "wait", {"hours": 1})
+        pass
 
     def act(self, obs: Observation) -> Call:
-        return self._call
+        return WAIT
 
 
 class Random:
@@ -35,19 +36,11 @@ class Random:
         return Candidates(self._told).sample(self._streams.at(obs.step))
 
 
-class Expert:
+class Expert(Routine):
     """The family's own expert, which sees what any agent sees."""
 
     def __init__(self, seed: int, taste: Taste | None = None) -> None:
-        self._taste = taste or Taste()
-        self._program: Any = None
-
-    def act(self, obs: Observation) -> Call:
-        if self._program is None:
-            memory = Memory(obs.task, obs.now)
-            self._program = family_of(obs.task).expert(memory, self._taste)
-            return next(self._program)  # type: ignore[no-any-return]
-        return self._program.send(heard(obs))  # type: ignore[no-any-return]
+        super().__init__(lambda obs: family_of(obs.task).expert(Memory(obs.task, obs.now), taste or Taste()))
 
 
 class Whim(Taste):
@@ -98,8 +91,3 @@ class Jittered:
             call = table.sample(draw)
             if not TOOLBOX.tools[call.app, call.method].writes:
                 return call
-
-
-def heard(obs: Observation) -> Reply:
-    """The reply that an observation passed on."""
-    return Reply(obs.code == OK, obs.code, obs.last_result, obs.message)
