@@ -150,4 +150,5 @@ def recomputed(world: World) -> str:
         for record in world.all(kind):
             fresh.furnish(record)
     fresh._counters, fresh._agenda, fresh._serial = world._counters, world._agenda, world._serial
+    fresh._sum = fresh.digest_of_rest()
     return fresh.digest()

@@ -1,7 +1,7 @@
 """Environment: one episode of one task. Reset, step, fork, and whether it can still be won."""
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
 import msgspec
@@ -13,6 +13,7 @@ from companyos.chaos import INJECTORS, Injector, doses_of, write_doses
 from companyos.episode import Footer, Header, Transcript, Turn
 from companyos.errors import BadTask
 from companyos.families import Memory, Setting, Taste, family, setting
+from companyos.families.family import Watched
 from companyos.families.goals import Damage, damage
 from companyos.observe import Observation, Scene
 from companyos.rewards import Happened, Offences, Verdict, profile
@@ -61,7 +62,7 @@ class CompanyEnv:
         self._actor = self._setting.case.actor
         self.scene = Scene(self._setting.case.brief, self._setting.max_steps)
         doses = self._setting.doses
-        self._faults = tuple((i.intercept, doses[i.dial] / 100) for i in _INTERCEPTORS if doses[i.dial])
+        self._faults = tuple(partial(i.intercept, doses[i.dial] / 100) for i in _INTERCEPTORS if doses[i.dial])
         self.reset()
         # What a turn pays in which nothing happens that rewards look at, by its code: most turns are such.
         quiet = {reply.code: self._profile(self._happened(reply)) for reply in (_HELLO, _SILENCE)}
@@ -100,7 +101,7 @@ class CompanyEnv:
             minutes = tool.minutes
         world.advance(minutes)
         self._step = step = self._step + 1
-        moved = world.stirred != stirred and self._look_at_changes()
+        moved = world.stirred != stirred and self._look_at_changes(world.stirred - stirred)
         over = self._resolved or step >= self.scene.max_steps
         if over:
             self.verdict = self._judge()
@@ -213,22 +214,23 @@ class CompanyEnv:
 
     def _strike(self, tool: Tool, call: Call) -> Reply | None:
         """What the agent hears if chaos strikes this call, which may have been carried out all the same."""
-        for intercept, dose in self._faults:
-            fault = intercept(self.world, call, tool, dose)
+        for intercept in self._faults:
+            fault = intercept(self.world, tool, call)
             if fault is not None:
                 if fault.carried_out:
                     TOOLBOX.use(self.world, self._actor, tool, call)
                 return fault.reply
         return None
 
-    def _look_at_changes(self) -> bool:
+    def _look_at_changes(self, stirred: int) -> bool:
         """Takes in what a turn wrote: whether the ticket is resolved, the milestones, and rejections that are charged.
 
         Says whether rewards have to hear of any.
         """
         world, case, watched = self.world, self._setting.case, self._setting.watched
-        due = watched[None]
-        for change in world.journal[self._read :]:
+        written = world.journal[self._read :]
+        due: tuple[Watched, ...] = watched[None] if stirred > len(written) else ()  # then something was read, too
+        for change in written:
             after = change.after
             due += watched[type(after)]
             if after.id == case.ticket_id:
@@ -254,18 +256,16 @@ class CompanyEnv:
 
     def _happened(self, reply: Reply) -> Happened:
         """What the turn comes to for the rewards, with what went before it; then counts its own."""
-        verdict, before, rejections, paid = self.verdict, self._offences, self._rejections, self._paid
+        before, rejections, paid = self._offences, self._rejections, self._paid
         self._rejections, self._paid = 0, self._potential
         fault = reply.code == NO_ANSWER
-        unknown = failed = False
-        if not (reply.ok or fault):
-            unknown = reply.code in (UNKNOWN_TOOL, BAD_ACTION)
-            failed = not unknown
+        unknown = reply.code in (UNKNOWN_TOOL, BAD_ACTION)
+        failed = not (reply.ok or fault or unknown)
         if failed or unknown or rejections:
             self._offences = Offences(before.failed + failed, before.unknown + unknown, before.rejected + rejections)
         return Happened(
             fault, failed, unknown, rejections, before, paid, self._potential, self._setting.potential,
-            self._setting.max_steps, self._step, verdict, self._par,
+            self.scene.max_steps, self._step, self.verdict, self._par,
         )  # fmt: skip
 
     def _par(self) -> int:

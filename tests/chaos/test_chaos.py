@@ -196,7 +196,7 @@ def strikes(world: World, calls: Iterable[Call], dose: float) -> dict[int, bool]
         tool = TOOLBOX.find(call)
         if tool is None or tool.steady:
             continue
-        fault = flaky.intercept(world, call, tool, dose)
+        fault = flaky.intercept(dose, world, tool, call)
         if fault is not None:
             found[number] = fault.carried_out
     return found
@@ -306,4 +306,4 @@ def test_an_injector_of_mess_lets_every_call_through() -> None:
     tool = TOOLBOX.tools["ticketdesk", "list_tickets"]
     for injector in INJECTORS:
         if not isinstance(injector, Flaky):
-            assert injector.intercept(world, call, tool, 1.0) is None
+            assert injector.intercept(1.0, world, tool, call) is None

@@ -18,7 +18,7 @@ class Flaky(Injector):
     longest_run = 2  # failures in a row at one target
     worst = 0.25  # share of calls that fail at dose 1
 
-    def intercept(self, world: World, call: Call, tool: Tool, dose: float) -> Fault | None:
+    def intercept(self, dose: float, world: World, tool: Tool, call: Call) -> Fault | None:
         key = f"{tool.name}/{call.params.get(tool.target)!s:.80}"
         attempt = world.count_up(key) - 1
         luck = world.streams.luck(key, attempt)

@@ -29,7 +29,7 @@ class Injector:
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
         """Brings the trouble into the start state, at a target that the family names."""
 
-    def intercept(self, world: World, call: Call, tool: Tool, dose: float) -> "Fault | None":
+    def intercept(self, dose: float, world: World, tool: Tool, call: Call) -> "Fault | None":
         """What goes wrong with a call, or None."""
         return None
 

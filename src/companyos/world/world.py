@@ -68,9 +68,11 @@ class Table:
         prints[key] = now
         return grown
 
-    def sum_up(self) -> int:
-        if self.prints is None:
-            self.prints = {key: fingerprint(record) for key, record in self.rows.items()}
+    def take_prints(self) -> int:
+        """Works out the fingerprints, if that has not been done; gives by how much that changes their sum."""
+        if self.prints is not None:
+            return 0
+        self.prints = {key: fingerprint(record) for key, record in self.rows.items()}
         return sum(self.prints.values())
 
     def index(self) -> dict[str, str]:
@@ -92,8 +94,8 @@ class World:
     """Tables of frozen records behind one gate. Forks share tables until either side writes to one."""
 
     __slots__ = (
-        "_agenda", "_counters", "_owned", "_serial", "_sum", "_tables", "actor", "journal", "now", "seats", "stirred",
-        "streams", "why",
+        "_agenda", "_counters", "_owned", "_serial", "_settled", "_sum", "_tables", "actor", "journal", "now", "seats",
+        "stirred", "streams", "why",
     )  # fmt: skip
 
     def __init__(self, streams: Streams, now: int, kinds: Iterable[type[Record]]) -> None:
@@ -109,7 +111,8 @@ class World:
         self._agenda: list[Appointment] = []
         self._serial = 0
         self._counters: dict[str, int] = {}
-        self._sum: int | None = None  # the digest's sum; None until somebody asks for the first one
+        self._sum = 0  # the digest's sum: counters and appointments, and the records of tables that have fingerprints
+        self._settled = False  # whether all tables have them
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -154,8 +157,7 @@ class World:
 
     def furnish(self, record: R) -> R:
         """Puts a record of the start state: not journaled, since `(task id, calls)` already tells it."""
-        self._own(type(record)).write(record.id, record)
-        self._sum = None
+        self._sum += self._own(type(record)).write(record.id, record)
         return record
 
     def put(self, record: R) -> R:
@@ -165,9 +167,7 @@ class World:
         before = table.rows.get(key)
         if before == record:
             return record
-        grown = table.write(key, record)
-        if self._sum is not None:  # then every table has its fingerprints
-            self._sum += grown
+        self._sum += table.write(key, record)
         self.stirred += 1
         self.journal.append(Change(self.now, self.actor, self.why, before, record))
         return record
@@ -192,16 +192,14 @@ class World:
 
     def tally(self, key: str, value: int) -> int:
         """Sets a counter: how many messages there are, which id comes next. Part of the state, not of the journal."""
-        if self._sum is not None:
-            self._sum += fingerprint_of_name(key) * (value - self._counters.get(key, 0))
+        self._sum += fingerprint_of_name(key) * (value - self._counters.get(key, 0))
         self._counters[key] = value
         return value
 
     def count_up(self, key: str) -> int:
         """Counts one more; gives how many there are with it."""
         self._counters[key] = number = self._counters.get(key, 0) + 1
-        if self._sum is not None:
-            self._sum += fingerprint_of_name(key)
+        self._sum += fingerprint_of_name(key)
         return number
 
     # -- time ------------------------------------------------------------------------------------------------------
@@ -212,8 +210,7 @@ class World:
         self._serial += 1
         appointment = (minute, self._serial, kind, record_id)
         insort(self._agenda, appointment)
-        if self._sum is not None:
-            self._sum += _weight(appointment) + _SERIAL
+        self._sum += _weight(appointment) + _SERIAL
 
     def advance(self, minutes: int, news: str = "", known: int = 0) -> None:
         """Lets time pass, running what falls due, in order; stops early once the counter `news` is above what is known."""
@@ -228,8 +225,7 @@ class World:
             actor, why = self.actor, self.why
             while agenda and agenda[0][0] <= end and not (news and counters.get(news, 0) > known):
                 appointment = agenda.pop(0)
-                if self._sum is not None:
-                    self._sum -= _weight(appointment)
+                self._sum -= _weight(appointment)
                 minute, _, kind, record_id = appointment
                 self.now = max(self.now, minute)
                 self.actor, self.why = "", kind
@@ -257,6 +253,7 @@ class World:
         twin._serial = self._serial
         twin._counters = self._counters.copy()
         twin._sum = self._sum
+        twin._settled = self._settled
         self._owned = set()
         return twin
 
@@ -273,8 +270,9 @@ class World:
 
     def digest(self) -> str:
         """128 bits, in hex, for the whole state: equal states, equal digests, whichever way they were reached."""
-        if self._sum is None:
-            self._sum = self.digest_of_rest() + sum(table.sum_up() for table in self._tables.values())
+        if not self._settled:
+            self._sum += sum(table.take_prints() for table in self._tables.values())
+            self._settled = True
         return ((self._sum + _CLOCK * self.now) & _BITS).to_bytes(16).hex()
 
 
