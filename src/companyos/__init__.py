@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from companyos import agents
+from companyos import agents, demos
 from companyos.apps import TOOLBOX
 from companyos.calls import Call
 from companyos.env import CompanyEnv, make
@@ -37,6 +37,7 @@ __all__ = [
     "Twin",
     "Unsolvable",
     "agents",
+    "demos",
     "do",
     "families",
     "make",

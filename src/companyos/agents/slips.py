@@ -113,6 +113,7 @@ def _with(call: Call, **params: Any) -> Call:
 
 
 Failure = Callable[[CompanyEnv, Streams], None]
+# The blind script is not among them: what it repeats was won on a held-out split.
 FAILURES: dict[str, Failure] = {
     "random": _at_random,
     "hasty": _hastily,
