@@ -10,16 +10,27 @@ from companyos.errors import ReplayDiffers
 def replay(transcript: Transcript | str) -> CompanyEnv:
     """Plays a transcript (or the text of one) again. Raises `ReplayDiffers` with the first line that differs."""
     recorded = Transcript.from_jsonl(transcript) if isinstance(transcript, str) else transcript
+    env = play_again(recorded)
+    compare(recorded, env.transcript())
+    return env
+
+
+def play_again(recorded: Transcript) -> CompanyEnv:
+    """Makes the calls of a transcript once more, whatever comes of them. Raises `ReplayDiffers` where it is over before."""
     env = make(recorded.header.task_id, reward=recorded.header.reward)
     for number, turn in enumerate(recorded.turns, 2):
         if env.done:
             raise ReplayDiffers(f"line {number}: a turn after the episode was over")
         env.step(turn.action[0] if turn.action else turn.call)
-    lines = zip(recorded.to_jsonl().split("\n"), env.transcript().to_jsonl().split("\n"), strict=True)
+    return env
+
+
+def compare(recorded: Transcript, played: Transcript) -> None:
+    """Raises `ReplayDiffers` with the first line of two transcripts of the same calls that differs."""
+    lines = zip(recorded.to_jsonl().split("\n"), played.to_jsonl().split("\n"), strict=True)
     for number, (was, is_now) in enumerate(lines, 1):
         if was != is_now:
             raise ReplayDiffers(f"line {number}: {_difference(was, is_now)}")
-    return env
 
 
 def _difference(was: str, is_now: str) -> str:
