@@ -1,5 +1,6 @@
 """Command line: what a person or a script gets from each command."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,12 +9,12 @@ import msgspec
 import pytest
 
 import companyos
-from companyos import bench, cli, proofs
+from companyos import bench, cli, demos, proofs
 from companyos.env import make
 from companyos.errors import Unsolvable
 from companyos.lines import write_line
 from companyos.proof import Proof
-from companyos.task import TaskId
+from companyos.task import BENCHMARK_VERSION, TaskId
 from tests.helpers import FAMILY, played, task_id
 from tests.shell import run
 
@@ -51,6 +52,18 @@ def test_an_unknown_family_is_one_line_and_exit_code_2() -> None:
         "bench --rounds none",
         f"watch {FAMILY} --delay -1",
         f"twins {task_id()}-moon.full",
+        "demos --n 0",
+        "demos --n 1 --split test",
+        "demos --n 1 --mix expert",
+        "demos --n 1 --mix hero=1",
+        "demos --n 1 --mix expert=0",
+        "demos --n 1 --chaos 2",
+        "demos --n 1 --family gardening",
+        "demos --n 1 --format csv",
+        "demos --n 1 --out /no/such/folder/file",
+        "regrade /no/such/folder",
+        "regrade README.md",
+        "regrade src",
     ],
 )
 def test_a_mistake_of_the_caller_is_one_line_and_exit_code_2(command: str) -> None:
@@ -174,6 +187,85 @@ def test_a_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     assert code == 2
     assert "as recorded" in out
     assert err.startswith("companyos: cannot read ")
+
+
+# -- regrade -----------------------------------------------------------------------------------------------------------
+
+
+def test_regrade_shows_what_changed_and_counts_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = played("expert", 7).transcript().to_jsonl()
+    files = {
+        "same.jsonl": played("random", 7).transcript().to_jsonl(),
+        "deeper/judged.jsonl": text.replace('"success":true', '"success":false'),
+        "moved.jsonl": text.replace('"reply":', '"reply": ').replace('"ok":true', '"ok":false'),
+        "old.jsonl": text.replace(f'"version":{BENCHMARK_VERSION}', '"version":1').replace(
+            f"-v{BENCHMARK_VERSION}-", "-v1-"
+        ),
+        "note.jsonl": "hello\n",
+        "note.txt": text,
+    }
+    for name, content in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("regrade", ".")
+    assert (code, err) == (1, "")
+    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in out.splitlines() if line.startswith("│")]
+    cells = [row for row in cells if row[0]]  # the others go on with what did not fit
+    assert [row[0] for row in cells] == ["changed", "other world", "other version", "no transcript"]
+    assert [row[2] for row in cells] == ["deeper/judged.jsonl", "moved.jsonl", "old.jsonl", "note.jsonl"]
+    assert cells[0][1:] == [task_id(7, "50"), "deeper/judged.jsonl", "failure -> success"]
+    assert cells[1][3].startswith("line 2: reply was recorded as ")
+    assert cells[2][1] == task_id(7, "50").replace(f"-v{BENCHMARK_VERSION}-", "-v1-")
+    assert [line.split()[0] for line in out.splitlines()[-5:]] == ["1"] * 5
+
+
+def test_regrade_is_content_where_nothing_changed(tmp_path: Path) -> None:
+    (tmp_path / "same.jsonl").write_text(played("expert", 7).transcript().to_jsonl())
+    code, out, _ = run("regrade", tmp_path)
+    assert code == 0
+    assert out.splitlines()[-1].split() == ["1", "unchanged"]
+    assert "│" not in out
+
+
+# -- demos -------------------------------------------------------------------------------------------------------------
+
+
+def test_demos_are_lines_that_python_makes_too(tmp_path: Path) -> None:
+    code, out, err = run("demos", "--n", 4, "--chaos", "0,1", "--mix", "expert=1,failed=1", "--seed", 5)
+    assert (code, err) == (0, "")
+    ours = list(demos.episodes(4, chaos=(0.0, 1.0), mix={"expert": 1, "failed": 1}, seed=5))
+    assert [msgspec.json.decode(line, type=demos.Demo) for line in out.splitlines()] == ours
+    chat = tmp_path / "chat.jsonl"
+    assert run("demos", "--n", 2, "--format", "chat", "--out", chat) == (0, "", "")
+    rows = [msgspec.json.decode(line, type=demos.Chat) for line in chat.read_text().splitlines()]
+    assert rows == [demos.as_chat(demo) for demo in demos.episodes(2)]
+
+
+def test_demos_of_a_held_out_split_have_to_be_meant() -> None:
+    code, out, err = run("demos", "--n", 1, "--split", "test")
+    assert (code, out) == (2, "")
+    assert "--held-out" in err
+    code, out, _ = run("demos", "--n", 1, "--split", "test", "--held-out")
+    assert code == 0
+    assert "-test-" in out
+
+
+def test_a_mistake_does_not_empty_the_file_that_was_there(tmp_path: Path) -> None:
+    kept = tmp_path / "demos.jsonl"
+    kept.write_text("precious")
+    assert run("demos", "--split", "test", "--out", kept)[0] == 2
+    assert kept.read_text() == "precious"
+
+
+def test_demos_are_the_same_bytes_in_every_process() -> None:
+    command = [sys.executable, "-m", "companyos", "demos", "--n", "8", "--format", "chat"]
+    printed = [
+        subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
+        for seed in ("1", "2")
+    ]
+    assert printed[0] == printed[1] != b""
 
 
 # -- lists -------------------------------------------------------------------------------------------------------------

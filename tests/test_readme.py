@@ -23,7 +23,7 @@ def test_the_five_lines_run_and_find_their_ticket() -> None:
 
 def test_every_command_of_the_table_is_one() -> None:
     commands = re.findall(r"`companyos ([a-z]+)", README)
-    assert {"play", "watch", "twins", "prove", "replay", "tasks", "tools", "bench"} <= set(commands)
+    assert {"play", "watch", "twins", "prove", "replay", "regrade", "demos", "tasks", "tools", "bench"} <= set(commands)
     for command in set(commands):
         with pytest.raises(SystemExit) as end:
             main([command, "--help"])

@@ -1,4 +1,4 @@
-"""Command line: play, watch, prove and replay, and lists of what there is."""
+"""Command line: play, watch, prove, replay, datasets, and lists of what there is."""
 
 import argparse
 import os
@@ -6,12 +6,13 @@ import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import msgspec
 
-from companyos import __version__
+from companyos import __version__, demos
 from companyos.agents import AGENTS
 from companyos.apps import TOOLBOX
 from companyos.env import CompanyEnv, make, task_named
@@ -187,7 +188,7 @@ def _prove(args: Namespace) -> int:
     from companyos.terminal import screen, show_proofs, with_bar
 
     task_ids = list(_task_ids(args))
-    checked = list(with_bar(check_all(task_ids, args.workers, not args.no_twins), len(task_ids)))
+    checked = list(with_bar(check_all(task_ids, args.workers, not args.no_twins), len(task_ids), "proving"))
     show_proofs(checked, not args.no_twins, screen())
     return 1 if any(one.fault for one in checked) else 0
 
@@ -198,7 +199,7 @@ def _floor(args: Namespace) -> int:
     from companyos.terminal import with_bar
 
     names = _families(args)
-    tallies = list(with_bar(measure(names, args.episodes, args.workers), len(jobs(names, args.episodes))))
+    tallies = list(with_bar(measure(names, args.episodes, args.workers), len(jobs(names, args.episodes)), "playing"))
     page = report(tallies, names, args.episodes)
     try:
         args.out.parent.mkdir(parents=True, exist_ok=True)
@@ -222,6 +223,48 @@ def _task_ids(args: Namespace) -> Iterator[str]:
         for dose in args.chaos:
             for seed in args.seeds:
                 yield str(task_named(name, seed, dose, args.split))
+
+
+def _regrade(args: Namespace) -> int:
+    """Judge all transcripts (*.jsonl) under a folder again and show whose verdict has changed."""
+    from companyos.regrade import CHANGED, OTHER_WORLD, regrade_all
+    from companyos.terminal import screen, show_regraded, with_bar
+
+    paths = sorted(args.folder.rglob("*.jsonl"))
+    if not paths:
+        raise Misuse(f"{args.folder}: {'no *.jsonl in it' if args.folder.is_dir() else 'no such folder'}")
+    files = list(with_bar(regrade_all(paths), len(paths), "judging"))
+    show_regraded(files, screen())
+    return 1 if any(file.outcome in (CHANGED, OTHER_WORLD) for file in files) else 0
+
+
+# -- datasets ----------------------------------------------------------------------------------------------------------
+
+
+def _demos(args: Namespace) -> int:
+    """Write episodes as a dataset, one a line: work done right, put right after slips, and failed."""
+    from companyos.terminal import with_bar
+
+    made = demos.episodes(args.n, _families(args), args.chaos, args.split, args.mix, args.seed, args.reward, args.held_out)
+    row = demos.FORMATS[args.format]
+    with _output(args.out) as file:
+        # Rows that scroll over a screen say themselves how far it is.
+        for demo in made if file.isatty() else with_bar(made, args.n, "working"):
+            file.write(msgspec.json.encode(row(demo)).decode() + "\n")
+    return 0
+
+
+@contextmanager
+def _output(path: Path | None) -> Iterator[TextIO]:
+    if path is None:
+        yield sys.stdout
+        return
+    try:
+        file = path.open("w", encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise Misuse(f"cannot write {path}: {error.strerror}") from None
+    with file:
+        yield file
 
 
 # -- lists -------------------------------------------------------------------------------------------------------------
@@ -287,6 +330,14 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _mix(text: str) -> dict[str, float]:
+    shares = [part.partition("=") for part in text.split(",")]
+    try:
+        return {kind: float(share) for kind, _, share in shares}
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no mix; one looks like expert=6,recovered=3,failed=1") from None
+
+
 Argument = tuple[tuple[str, ...], dict[str, Any]]  # flags, and how argparse is to take them
 
 
@@ -331,6 +382,19 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         _option("--out", type=Path, default=Path("docs/floor.md"), metavar="FILE"),
     ),
     _replay: (_option("files", nargs="+", type=Path, metavar="FILE"),),
+    _regrade: (_option("folder", type=Path, metavar="DIR"),),
+    _demos: (
+        _option("--n", type=_count, default=100, help="how many episodes"),
+        _option("--format", default="jsonl", choices=list(demos.FORMATS), help="transcripts, or messages and tools"),
+        _FAMILIES,
+        _option("--chaos", type=_doses, default=[0.5], metavar="X,Y", help="doses"),
+        _SPLIT,
+        _option("--held-out", action="store_true", help="for splits other than train: yes, it is meant"),
+        _option("--mix", type=_mix, default=demos.MIX, metavar="KIND=N,KIND=N", help=f"shares of {', '.join(demos.KINDS)}"),
+        _option("--seed", type=int, default=0, help="another one gives other episodes"),
+        _option("--reward", default="seed", choices=list(PROFILES), help="how the return is counted"),
+        _option("--out", type=Path, metavar="FILE", help="where to write them; else they are printed"),
+    ),
     _tasks: (
         _FAMILIES,
         _option("--seeds", type=_seeds, default=range(10), metavar="A:B"),

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ from companyos.families.goals import Goal
 from companyos.lines import how_to_write, usage, write_line
 from companyos.observe import Observation
 from companyos.proofs import Checked, spread
+from companyos.regrade import CHANGED, NO_TRANSCRIPT, OTHER_VERSION, OTHER_WORLD, UNCHANGED, Regraded
 from companyos.task import TaskId
 from companyos.twins import Twin
 
@@ -27,6 +28,7 @@ T = TypeVar("T")
 _HARM = "Written, though nothing called for it."
 _FAULTS = 20  # listed in full
 _REPLY_LINES = 6  # of a reply, in what scrolls by
+_DIFFERENCE = 160  # letters; two replies that differ can be long
 
 
 def screen() -> Console:
@@ -148,15 +150,20 @@ def _meaning(tool: Tool, name: str) -> Iterator[str]:
         yield f"written {how_to_write(tool.hints[name])}"
 
 
-# -- proofs ------------------------------------------------------------------------------------------------------------
+# -- work that takes a while -------------------------------------------------------------------------------------------
 
 
-def with_bar(things: Iterable[T], total: int) -> Iterator[T]:
+def with_bar(things: Iterable[T], total: int, doing: str) -> Iterator[T]:
     """The same, with a bar that says how far it is and how long it will take, while a person looks."""
     console = Console(stderr=True)
-    columns = ("proving", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    columns = (doing, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn())
+    # What is printed meanwhile is output, perhaps for a file: it must not be drawn above the bar.
+    bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, disable=not console.is_terminal)
+    with bar:
         yield from bar.track(things, total=total)
+
+
+# -- proofs ------------------------------------------------------------------------------------------------------------
 
 
 def show_proofs(checked: list[Checked], with_twins: bool, console: Console) -> None:
@@ -195,3 +202,34 @@ def twin_table(twins: Iterable[Twin]) -> Table:
     for twin in twins:
         table.add_row(twin.cause, twin.value, twin.relevance, twin.task_id)
     return table
+
+
+# -- regrading ---------------------------------------------------------------------------------------------------------
+
+_OUTCOMES = {  # in the order in which they are shown and counted
+    CHANGED: "judged otherwise",
+    OTHER_WORLD: "whose world is no longer the same",
+    OTHER_VERSION: "of another benchmark version, whose tasks no longer exist",
+    NO_TRANSCRIPT: "no transcripts",
+    UNCHANGED: "unchanged",
+}
+
+
+def show_regraded(files: list[Regraded], console: Console) -> None:
+    """Every file that is not as it was and what became of it, then how many there are of each sort."""
+    table = Table("outcome")
+    for name in ("task id", "file", "what"):
+        table.add_column(name, overflow="fold")
+    order = list(_OUTCOMES)
+    for file in sorted(files, key=lambda file: order.index(file.outcome)):
+        if file.outcome != UNCHANGED:
+            table.add_row(*map(Text, (file.outcome, file.task_id, file.path, "\n".join(map(_cut, file.what)))))
+    if table.row_count:
+        console.print(table)
+    counts = Counter(file.outcome for file in files)
+    for outcome, meaning in _OUTCOMES.items():
+        console.print(f"{counts[outcome]:>6} {meaning}")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _DIFFERENCE else f"{text[:_DIFFERENCE]}…"
