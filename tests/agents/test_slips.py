@@ -47,14 +47,18 @@ def failures(family: str, way: str, chaos: float = 0.5) -> list[CompanyEnv]:
 
 @EVERY_FAMILY
 @pytest.mark.parametrize("way", FAILURES)
-@pytest.mark.parametrize("chaos", [0.0, 1.0])
-def test_every_bad_way_of_working_fails_sooner_or_later(family: str, way: str, chaos: float) -> None:
-    assert failures(family, way, chaos)
+def test_every_bad_way_of_working_fails_sooner_or_later(family: str, way: str) -> None:
+    assert failures(family, way)
 
 
 @EVERY_FAMILY
-def test_who_is_careless_has_done_all_but_the_closing(family: str) -> None:
-    for env in failures(family, "careless"):
+def test_where_nothing_goes_wrong_by_itself_one_can_still_fail(family: str) -> None:
+    assert all(failures(family, way, chaos=0.0) for way in FAILURES if way != "careless")
+
+
+@EVERY_FAMILY
+def test_who_is_mistaken_has_done_all_but_the_closing(family: str) -> None:
+    for env in failures(family, "mistaken"):
         assert env.verdict is not None
         assert not env.verdict.damage
         missed = [goal for goal, holds in env.verdict.goals.items() if not holds]

@@ -7,6 +7,7 @@ from typing import Any
 from companyos.agents.agent import play
 from companyos.agents.baselines import Random
 from companyos.agents.candidates import Candidates
+from companyos.agents.careless import HABITS, Careless
 from companyos.apps import TOOLBOX
 from companyos.calls import Call
 from companyos.env import CompanyEnv, work
@@ -76,6 +77,11 @@ def _hastily(env: CompanyEnv, streams: Streams) -> None:
 
 
 def _carelessly(env: CompanyEnv, streams: Streams) -> None:
+    """Works as the expert does, but for one thing that it never looks at."""
+    play(env, Careless(streams.at("habit").pick(list(HABITS.values()))))
+
+
+def _mistakenly(env: CompanyEnv, streams: Streams) -> None:
     """Does all the work, then closes the ticket wrongly in one respect."""
     told, way, draw = Told(env.setting.case.brief), experts_way(env), streams.at("closing")
     _follow(env, told, way[:-1])
@@ -113,10 +119,11 @@ def _with(call: Call, **params: Any) -> Call:
 
 
 Failure = Callable[[CompanyEnv, Streams], None]
-# The blind script is not among them: what it repeats was won on a held-out split.
+# Scripts are not among them: what they repeat was won on a held-out split.
 FAILURES: dict[str, Failure] = {
     "random": _at_random,
     "hasty": _hastily,
     "careless": _carelessly,
+    "mistaken": _mistakenly,
     "harmful": _harmfully,
 }
