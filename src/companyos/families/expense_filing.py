@@ -1,0 +1,142 @@
+"""Expense filing: the tickets, reports and receipts of a case while all is in order. Its facts start from here."""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Person, Ticket
+from companyos.families.backdrop import Backdrop, add_ticket
+from companyos.families.expense_rules import FORM
+from companyos.world import DAY, Draw, Streams, stamp
+
+WIDEST_GAP = 300  # between a total and its parts, where they do not fit
+
+
+class Bill(Struct, frozen=True):
+    """What a report comes to. Each fact changes a part of its own, so nothing in here depends on one."""
+
+    parts: list[tuple[str, int]]  # category and amount of all receipts but the last, `other`, which makes up the total
+    totals: dict[str, int]  # by size
+    guests: int  # the fewest with whom the meal is within its limit
+    nights: int  # so for the hotel
+
+
+def draw_bill(streams: Streams, draw: Draw, terms: dict[str, int], head_limit: int) -> Bill:
+    guests, nights = draw.between(12, 36), draw.between(8, 20)
+    meal = terms["meal_rate"] * guests - draw.between(0, terms["meal_rate"] - 1)
+    hotel = terms["hotel_rate"] * nights - draw.between(0, terms["hotel_rate"] - 1)
+    trains = [draw.between(80, 700) for _ in range(draw.pick((0, 0, 0, 1, 1, 2)))]
+    parts = [("meal", meal), ("hotel", hotel), *(("train", fare) for fare in trains)]
+    amounts = [amount for _, amount in parts]
+    # So that `other` is the largest receipt, with a gap or without.
+    least = sum(amounts) + max(amounts) + 2 * WIDEST_GAP
+    bands = {"small": (least, head_limit), "large": (head_limit + 1, 2 * head_limit)}
+    totals = {size: streams.at("amount", size).between(*band) for size, band in bands.items()}
+    return Bill(parts, totals, guests, nights)
+
+
+def add_tickets(company: Backdrop, draw: Draw, roles: dict[str, str], amount: int) -> dict[str, str]:
+    """The ticket, a colleague's earlier one for the same occasion, one that can be made a decoy, and one that can block."""
+    world = company.world
+    occasions = draw.sample(("Workshop", "Trade fair", "Customer day", "Roadshow", "Kick-off"), 2)
+    subjects = [f"{occasion} with {company.firms.pop(0).name}" for occasion in occasions]
+    numbers = draw.sample(range(10_000, 99_999), 3)
+    ticket = add_ticket(
+        company,
+        world.get(Person, roles["requester"]),
+        title=f"Expenses: {subjects[0]}",
+        kind=FORM,
+        desk="finance",
+        assignee=company.offices["Finance Clerk"],
+        subject=subjects[0],
+        reference=f"EXP-{numbers[0]}",
+        status="open",
+        priority=draw.pick(("low", "normal", "high")),
+        amount=amount,
+        opened=world.now - draw.between(60, 900),
+    )
+    colleague = world.get(Person, roles["colleague"])
+    earlier = world.furnish(
+        replace(
+            ticket,
+            id=company.ticket_ids.pop(0),
+            status=draw.pick(("open", "in_progress")),
+            requester=colleague.id,
+            assignee=roles["controller"],
+            reference=f"EXP-{numbers[1]}",
+            amount=draw.between(20, 90) * 50,
+            cost_center=colleague.cost_center,
+            opened=ticket.opened - draw.between(1, 10) * DAY,
+        )
+    )
+    decoy = world.furnish(
+        replace(
+            earlier,
+            id=company.ticket_ids.pop(0),
+            title=f"Expenses: {subjects[1]}",
+            subject=subjects[1],
+            reference=f"EXP-{numbers[2]}",
+            opened=earlier.opened - 40 * DAY,
+        )
+    )
+    blocker = next(t for t in world.all(Ticket) if t.kind == "handbook_update")
+    world.furnish(replace(blocker, status="in_progress"))
+    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}
+
+
+def add_reports(
+    company: Backdrop, draw: Draw, ticket: Ticket, earlier: Ticket, bill: Bill, receipt_days: int
+) -> dict[str, str]:
+    """The ticket's report with its receipts, and the earlier ticket's, of one receipt; gives the roles that they play."""
+    report = _report(company, draw, ticket)
+    rest = (ticket.amount or 0) - sum(amount for _, amount in bill.parts)
+    numbers = [f"RC-{number}" for number in draw.sample(range(10_000, 99_999), 6)]
+    receipts = []
+    for category, amount in [*bill.parts, ("other", rest)]:
+        details = {
+            "report": ticket.reference,
+            "category": category,
+            "amount": str(amount),
+            "date": days_before(ticket, draw.between(2, receipt_days)),
+            "payee": company.firms.pop(0).name,
+            "document": f"DOC-{draw.between(10_000, 99_999)}",
+        }
+        if category == "meal":
+            details["invited"] = str(bill.guests + draw.between(3, 9))
+        if category == "hotel":
+            details["nights"] = str(bill.nights)
+        receipts.append(_receipt(company, numbers.pop(), details))
+    _report(company, draw, earlier)
+    alike = draw.pick(receipts[:-1])
+    copy = _receipt(company, numbers.pop(), alike.details | {"report": earlier.reference})
+    company.world.furnish(replace(earlier, amount=int(copy.details["amount"])))
+    return {
+        "entry": report.id,
+        "meal": receipts[0].id,
+        "hotel": receipts[1].id,
+        "other": receipts[-1].id,
+        "alike": alike.id,
+        "earlier_receipt": copy.id,
+        **{role: draw.pick(receipts).id for role in ("conflicted", "undocumented", "oldest")},
+    }
+
+
+def _report(company: Backdrop, draw: Draw, ticket: Ticket) -> Entry:
+    department = company.world.get(Person, ticket.requester).department
+    details = {
+        "claimant": ticket.requester,
+        "itinerary": f"IT-{draw.between(10_000, 99_999)}",
+        "project": f"PR-{draw.between(1000, 9999)}",
+        "budget_left_metric": f"budget_left.{department.lower()}",
+    }
+    entry_id = company.entry_ids.pop(0)
+    return company.world.furnish(Entry(entry_id, "report", ticket.subject, ticket.reference, "filed", details))
+
+
+def _receipt(company: Backdrop, number: str, details: dict[str, str]) -> Entry:
+    name = f"{details['category'].capitalize()} receipt of {details['report']}"
+    return company.world.furnish(Entry(company.entry_ids.pop(0), "receipt", name, number, "filed", details))
+
+
+def days_before(ticket: Ticket, days: int) -> str:
+    """The date so many days before a ticket was opened."""
+    return stamp(ticket.opened - days * DAY)[:10]

@@ -1,0 +1,404 @@
+"""Expense report: are these receipts the company's to pay, and who signs for them?
+
+Particular about reasoning here: a sum is judged part by part. The total can be in order while one of its receipts is not,
+each receipt has the limit of its own category, and what one of the limits is measured by, nobody knows but the requester.
+"""
+
+from functools import partial
+from typing import Annotated, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
+from companyos.calls import Program
+from companyos.families import moves
+from companyos.families.backdrop import DEPARTMENTS, furnish, one_line
+from companyos.families.expense_filing import WIDEST_GAP, Bill, add_reports, add_tickets, days_before, draw_bill
+from companyos.families.expense_rules import APPROVAL_TYPE, BRIEFS, FORM, add_expense_policies
+from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.goals import (
+    ANSWER,
+    SIGNED_REQUEST,
+    Cites,
+    CitesNothingFalse,
+    Ended,
+    Fresh,
+    Goal,
+    MeasuredSince,
+    Milestone,
+    ReadFresh,
+    Requested,
+    SignedFor,
+    TicketHas,
+    TicketIs,
+)
+from companyos.world import DAY, Streams, World
+
+# -- causes ------------------------------------------------------------------------------------------------------------
+
+
+class Causes(Struct, frozen=True):
+    """What is true of this report and this morning, and cannot be seen from the brief."""
+
+    repeated: Annotated[
+        bool, Fact((0.87, 0.13), (("Entry", "earlier_receipt", "reference"), ("Ticket", "earlier", "status")))
+    ]
+    conflict: Annotated[bool, Fact((0.9, 0.1), (("Entry", "conflicted", "payee"),))]
+    missing: Annotated[bool, Fact((0.9, 0.1), (("Entry", "undocumented", "document"),))]
+    old: Annotated[bool, Fact((0.9, 0.1), (("Entry", "oldest", "date"),))]
+    gap: Annotated[bool, Fact((0.9, 0.1), (("Entry", "other", "amount"),))]
+    hotel: Annotated[Literal["fair", "over"], Fact((0.9, 0.1), (("Entry", "hotel", "nights"),))]
+    meal: Annotated[Literal["fair", "over"], Fact((0.8, 0.2), (("Mind", "requester", "knows"),))]
+    budget: Annotated[
+        Literal["low", "some", "ample"],
+        Fact((0.22, 0.3, 0.48), (("Source", "budget", "value"), ("Metric", "budget", "value"))),
+    ]
+    amount: Annotated[
+        Literal["small", "large"], Fact((0.5, 0.5), (("Ticket", "ticket", "amount"), ("Entry", "other", "amount")))
+    ]
+    lookalike: Annotated[bool, Trouble("lookalikes", ("earlier", "decoy"))]
+    cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
+    cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
+    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
+    budget_stale: Annotated[bool, Trouble("stale", ("budget",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("budget",))]
+    head_away: Annotated[bool, Trouble("absence", ("head",))]
+    head_deputy_away: Annotated[bool, Trouble("absence", ("head_deputy",))]
+    cfo_away: Annotated[bool, Trouble("absence", ("cfo",))]
+    objection: Annotated[
+        Literal["no", "evidence", "superior"],
+        Trouble("rejections", ("head", "head_deputy", "head_third", "cfo", "controller")),
+    ]
+    project_required: Annotated[bool, Trouble("required_fields", ("form", "=project"))]
+
+
+# -- stage -------------------------------------------------------------------------------------------------------------
+
+
+def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
+    """Furnishes the company and puts the case on the finance desk, as the facts have it and before any trouble."""
+    company = furnish(streams, split, actor="Finance Clerk")
+    world, draw, offices = company.world, streams.at("case"), company.offices
+    department, elsewhere = draw.sample(DEPARTMENTS, 2)
+    terms = {
+        "meal_rate": draw.pick((35, 40, 45, 50)),
+        "hotel_rate": draw.pick((110, 120, 130, 140)),
+        "receipt_days": draw.pick((30, 45, 60)),
+        "figure_days": draw.between(7, 14),
+    }
+    roles = {
+        "requester": offices[f"{department} Associate"],
+        "colleague": offices[f"{elsewhere} Associate"],
+        "form": FORM,
+        "policy": add_expense_policies(company, terms).id,
+        "budget": f"budget_left.{department.lower()}",
+        "head": offices[f"Head of {department}"],
+        "head_deputy": offices[f"Deputy Head of {department}"],
+        "head_third": offices[f"{department} Manager"],
+        "cfo": offices["CFO"],
+        "controller": offices["Finance Controller"],
+        "compliance": offices["Compliance Officer"],
+    }
+    world.furnish(APPROVAL_TYPE)
+    bill = draw_bill(streams, draw, terms, world.get(Person, roles["head"]).limit or 0)
+    roles |= add_tickets(company, draw, roles, bill.totals[causes.amount])
+    ticket, earlier = world.get(Ticket, roles["ticket"]), world.get(Ticket, roles["earlier"])
+    roles |= add_reports(company, draw, ticket, earlier, bill, terms["receipt_days"])
+    _show_facts(world, roles, terms, bill, causes)
+    controller = world.get(Person, roles["controller"])
+    brief = one_line(draw.pick(BRIEFS)).format(ticket=ticket.id, subject=ticket.subject, controller=controller.name)
+    return world, Case(ticket.id, offices["Finance Clerk"], brief, roles)
+
+
+def _show_facts(world: World, roles: dict[str, str], terms: dict[str, int], bill: Bill, causes: Causes) -> None:
+    """Writes each fact into the fields in which it shows."""
+    streams, ticket = world.streams, world.get(Ticket, roles["ticket"])
+    # Two reports may rest on one number all the same: where the other's ticket was cancelled and ours is filed anew.
+    refiled = streams.at("refiled").chance(0.4)
+    if causes.repeated or refiled:
+        number = world.get(Entry, roles["alike"]).reference
+        world.furnish(replace(world.get(Entry, roles["earlier_receipt"]), reference=number))
+    if refiled and not causes.repeated:
+        world.furnish(replace(world.get(Ticket, roles["earlier"]), status="cancelled"))
+    if causes.conflict:
+        colleague = streams.at("payee").pick(("requester", "colleague", "head_third"))
+        _change(world, roles["conflicted"], payee=roles[colleague])
+    if causes.missing:
+        _change(world, roles["undocumented"], document="none")
+    if causes.old:
+        days = terms["receipt_days"] + streams.at("old").between(1, 40)
+        _change(world, roles["oldest"], date=days_before(ticket, days))
+    if causes.gap:
+        width = streams.at("gap").pick((-1, 1)) * streams.at("gap", "width").between(20, WIDEST_GAP)
+        amount = int(world.get(Entry, roles["other"]).details["amount"])
+        _change(world, roles["other"], amount=str(amount + width))
+    if causes.hotel == "over":
+        _change(world, roles["hotel"], nights=str(bill.nights - streams.at("nights").between(1, 3)))
+    guests = bill.guests + streams.at("guests", causes.meal).between(*{"fair": (0, 2), "over": (-4, -1)}[causes.meal])
+    world.furnish(replace(world.get(Mind, roles["requester"]), knows={ticket.id: {"guests": str(guests)}}))
+    small, large = bill.totals["small"], bill.totals["large"]
+    band = {"low": (small // 4, small - 1), "some": (small, large - 1), "ample": (large, 2 * large)}[causes.budget]
+    left = streams.at("budget", causes.budget).between(*band)
+    world.furnish(Source(roles["budget"], left, least=small // 4, most=small + large))
+    metric = world.get(Metric, roles["budget"])
+    world.furnish(replace(metric, value=left, max_age_days=terms["figure_days"]))
+
+
+def _change(world: World, entry_id: str, **details: str) -> None:
+    entry = world.get(Entry, entry_id)
+    world.furnish(replace(entry, details=entry.details | details))
+
+
+# -- what is right -----------------------------------------------------------------------------------------------------
+
+
+def judge(world: World, case: Case, causes: Causes) -> Ending:
+    """The right ending, from the causes alone, in the order that the policy gives."""
+    roles = case.roles
+    ending = partial(_ending, world, case)
+    ticket, policy, budget, answer = roles["ticket"], roles["policy"], roles["budget"], ANSWER + roles["requester"]
+    back = ("waiting_on", roles["requester"])
+    if causes.repeated:
+        facts: Facts = ((roles["earlier_receipt"], "reference"), (roles["earlier"], "status"))
+        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", roles["earlier"]))
+    if causes.conflict:
+        sets, facts = ("escalated_to", roles["compliance"]), ((roles["conflicted"], "payee"),)
+        return ending("escalated", "conflict_of_interest", "Compliance Officer", facts, sets=sets)
+    if causes.missing:
+        return ending("on_hold", "missing_information", "desk", ((roles["undocumented"], "document"),), sets=back)
+    if causes.old:
+        return ending("declined", "too_late", "desk", ((roles["oldest"], "date"), (policy, "receipt_days")), sets=back)
+    if causes.gap:
+        return ending("declined", "not_covered", "desk", ((ticket, "amount"), (roles["other"], "amount")), sets=back)
+    if causes.hotel == "over":
+        hotel = roles["hotel"]
+        facts = ((hotel, "amount"), (hotel, "nights"), (policy, "hotel_rate"))
+        return ending("declined", "above_limit", "desk", facts, sets=back)
+    if causes.meal == "over":
+        facts = ((roles["meal"], "amount"), (answer, "guests"), (policy, "meal_rate"))
+        return ending("declined", "above_limit", "desk", facts, sets=back)
+    if causes.budget == "low" or (causes.budget == "some" and causes.amount == "large"):
+        return ending("cannot_be_done", "no_budget", "desk", ((ticket, "amount"), (budget, "value")), measured=True)
+    facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (budget, "value"), (answer, "guests"))
+    decider = "head" if causes.amount == "small" else "CFO"
+    return ending("completed", "all_checks_passed", decider, facts, measured=True, signed=True)
+
+
+Facts = tuple[tuple[str, str], ...]
+
+
+def _ending(
+    world: World,
+    case: Case,
+    resolution: str,
+    reason: str,
+    decider: str,
+    facts: Facts,
+    sets: tuple[str, str] | None = None,
+    measured: bool = False,
+    signed: bool = False,
+) -> Ending:
+    ticket_id, budget, requester = case.ticket_id, case.roles["budget"], case.roles["requester"]
+    since = world.now - world.get(Metric, budget).max_age_days * DAY
+    verified = TicketIs(ticket_id, "verified", case.roles["entry"])
+    goals: list[Goal] = [
+        Ended(ticket_id, resolution, reason),
+        Cites(ticket_id, facts),
+        CitesNothingFalse(ticket_id, len(facts) + 4),
+        verified,
+    ]
+    milestones = [
+        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
+        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
+        Milestone("verified", 1.5, verified),
+    ]
+    if sets:
+        outcome = TicketIs(ticket_id, *sets)
+        goals.append(outcome)
+        milestones.append(Milestone("outcome recorded", 1.0, outcome))
+    if measured:
+        goals.append(Fresh(budget))
+        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(budget, since)))
+        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, budget, since)))
+    if signed:
+        says = tuple(world.get(Mind, requester).knows[ticket_id].items())
+        goals.append(SignedFor(ticket_id, FORM, says))
+        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, FORM, says=says)))
+        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, FORM, signed=True, says=says)))
+    allowed = (("blocked_by", None), ("cost_center", world.get(Person, requester).cost_center))
+    name = f"{resolution}/{reason}"
+    signatures = (FORM,) if signed else ()
+    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
+
+
+# -- expert ------------------------------------------------------------------------------------------------------------
+
+
+def expert(memory: Memory, taste: Taste) -> Program:
+    """Works the ticket as the policies say, from any state."""
+    ticket_id = moves.ticket_in(memory)
+    approved: dict[str, str] = {}
+    if moves.wrote(memory):
+        approved = yield from moves.settle_requests(ticket_id, memory)
+        yield from moves.put_back(ticket_id)
+    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
+    if taste.fancies("take it up first"):
+        yield from moves.set_field(ticket_id, "status", "in_progress")
+    if taste.fancies("ask at once"):
+        yield from _how_many_came(ticket)
+    policies = yield from moves.policies_about("expense")
+    for title in taste.order("rules", ["Expense report: order of checks", "Expense report: outcomes"]):
+        yield from moves.read("datahub.read_policy", policy_id=policies[title])
+    listed = yield from moves.rows("datahub.search_register", query=ticket["reference"])
+    report_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
+    receipts = taste.order("receipts", [row for row in listed if row["kind"] == "receipt"])
+    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, report_id)]):
+        yield from step
+    resolution, reason, evidence = yield from _decide(ticket, report_id, receipts, policies, approved, taste)
+    if taste.fancies("cite more"):
+        evidence += moves.cite((ticket, "reference"), (ticket, "amount"))
+    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
+    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+
+
+Outcome = tuple[str, str, list[moves.Shown]]
+
+
+def _verify(ticket: moves.Shown, report_id: str) -> moves.Move[None]:
+    if ticket["priority"] is None:
+        yield from moves.set_field(ticket["id"], "priority", "normal")
+    if ticket["verified"] != report_id:
+        yield from moves.set_field(ticket["id"], "verified", report_id)
+
+
+def _decide(
+    ticket: moves.Shown,
+    report_id: str,
+    listed: list[moves.Shown],
+    policies: dict[str, str],
+    approved: dict[str, str],
+    taste: Taste,
+) -> moves.Move[Outcome]:
+    """The checks in their order; the first that applies decides."""
+    for row in listed:
+        claim = yield from _other_claim(row)
+        if claim is not None:
+            twin, other = claim
+            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
+            return "duplicate", "same_request", moves.cite((twin, "reference"), (other, "status"))
+    receipts = []
+    for row in listed:
+        receipts.append((yield from moves.read("datahub.get_entry", entry_id=row["id"])))
+    limits = yield from moves.read("datahub.read_policy", policy_id=policies["Expense report: limits"])
+    fault = yield from _fault_to_be_read(ticket, receipts, limits)
+    if fault is not None:
+        return fault
+    answer = yield from _how_many_came(ticket)
+    meal = _of_category(receipts, "meal")
+    if int(meal["amount"]) > limits["meal_rate"] * int(answer["guests"]):
+        grounds = moves.cite((meal, "amount"), (answer, "guests"), (limits, "meal_rate"))
+        return (yield from _give_back(ticket, "declined", "above_limit", grounds))
+    report = yield from moves.read("datahub.get_entry", entry_id=report_id)
+    metric = report["budget_left_metric"]
+    if taste.fancies("refresh in any case"):
+        yield from moves.ask("datahub.refresh_data", metric_name=metric)
+    budget = yield from moves.fresh_reading(metric)
+    if budget["value"] < ticket["amount"]:
+        return "cannot_be_done", "no_budget", moves.cite((ticket, "amount"), (budget, "value"))
+    yield from moves.read("datahub.read_policy", policy_id=policies["Expense report: signing"])
+    request = yield from _signed_request(ticket, report, answer, budget, approved)
+    yield from moves.set_field(ticket["id"], "approval", request["id"])
+    if moves.days_between(budget["measured_at"], request["decided_at"]) >= limits["figure_days"]:
+        budget = yield from moves.fresh_reading(metric)  # it grew old while we waited
+    signed = moves.cite((request, "status"), (request, "decided_by"), (budget, "value"), (answer, "guests"))
+    return "completed", "all_checks_passed", signed
+
+
+def _other_claim(receipt: moves.Shown) -> moves.Move[tuple[moves.Shown, moves.Shown] | None]:
+    """A receipt of another report that has this one's number, and the ticket, not cancelled, that rests on it."""
+    for row in (yield from moves.rows("datahub.search_register", query=receipt["reference"])):
+        if row["id"] == receipt["id"]:
+            continue
+        twin = yield from moves.read("datahub.get_entry", entry_id=row["id"])
+        for ticket in (yield from moves.rows("ticketdesk.search_tickets", query=twin["report"])):
+            if ticket["status"] != "cancelled":
+                return twin, ticket
+    return None
+
+
+def _fault_to_be_read(ticket: moves.Shown, receipts: list[moves.Shown], limits: moves.Shown) -> moves.Move[Outcome | None]:
+    """What is wrong with a receipt, or with all of them together, as far as the records tell."""
+    give_back = partial(_give_back, ticket)
+    for receipt in receipts:
+        if receipt["payee"].startswith("@"):
+            officer = yield from moves.read("datahub.get_approver", role="Compliance Officer")
+            yield from moves.set_field(ticket["id"], "escalated_to", officer["id"])
+            return "escalated", "conflict_of_interest", moves.cite((receipt, "payee"))
+    for receipt in receipts:
+        if receipt["document"] == "none":
+            return (yield from give_back("on_hold", "missing_information", moves.cite((receipt, "document"))))
+    for receipt in receipts:
+        if moves.days_between(receipt["date"], ticket["opened"]) > limits["receipt_days"]:
+            grounds = moves.cite((receipt, "date"), (limits, "receipt_days"))
+            return (yield from give_back("declined", "too_late", grounds))
+    if sum(int(receipt["amount"]) for receipt in receipts) != ticket["amount"]:
+        largest = max(receipts, key=lambda receipt: int(receipt["amount"]))
+        return (yield from give_back("declined", "not_covered", moves.cite((ticket, "amount"), (largest, "amount"))))
+    hotel = _of_category(receipts, "hotel")
+    if int(hotel["amount"]) > limits["hotel_rate"] * int(hotel["nights"]):
+        grounds = moves.cite((hotel, "amount"), (hotel, "nights"), (limits, "hotel_rate"))
+        return (yield from give_back("declined", "above_limit", grounds))
+    return None
+
+
+def _of_category(receipts: list[moves.Shown], category: str) -> moves.Shown:
+    return next(receipt for receipt in receipts if receipt["category"] == category)
+
+
+def _how_many_came(ticket: moves.Shown) -> moves.Move[moves.Shown]:
+    return moves.ask_person(ticket["id"], ticket["requester"], "guests", "How many guests came to the meal, please?")
+
+
+def _give_back(ticket: moves.Shown, resolution: str, reason: str, grounds: list[moves.Shown]) -> moves.Move[Outcome]:
+    yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+    return resolution, reason, grounds
+
+
+def _signed_request(
+    ticket: moves.Shown, report: moves.Shown, answer: moves.Shown, budget: moves.Shown, approved: dict[str, str]
+) -> moves.Move[moves.Shown]:
+    """The request that was approved already, or a new one; either way the ticket says what it says."""
+    requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
+    if ticket["cost_center"] != requester["cost_center"]:
+        yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
+    if FORM in approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=approved[FORM])
+        return request
+    office = yield from moves.read("datahub.get_approver", role=f"Head of {requester['department']}")
+    if office["limit"] < ticket["amount"]:
+        office = yield from moves.read("datahub.get_approver", role="CFO")
+    known = {
+        "ticket_id": ticket["id"],
+        "subject": ticket["subject"],
+        "reference": ticket["reference"],
+        "amount": ticket["amount"],
+        "cost_center": requester["cost_center"],
+        "guests": answer["guests"],
+        "budget_left": budget["value"],
+        "itinerary": report["itinerary"],
+        "project": report["project"],
+    }
+    return (yield from moves.get_signed(FORM, office, known, budget["id"]))
+
+
+FAMILY = Family(
+    name="expense_report",
+    phrase="expense report",
+    causes=Causes,
+    stage=stage,
+    judge=judge,
+    expert=expert,
+    max_steps={0: 62, 25: 74, 50: 86, 75: 100, 100: 111},
+)
