@@ -305,8 +305,8 @@ def expert(memory: Memory, taste: Taste) -> Program:
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
     policies = yield from moves.policies_about("bug")
-    for title in taste.order("read up", ["Bug escalation: culprit", "Bug escalation: order of checks"]):
-        yield from moves.read("datahub.read_policy", policy_id=policies[title])
+    for topic in taste.order("read up", ["culprit", "order of checks", "verification and assignee"]):
+        yield from moves.read("datahub.read_policy", policy_id=policies[f"Bug escalation: {topic}"])
     limits = yield from moves.read("datahub.read_policy", policy_id=policies[LIMITS])
     query = ticket["subject"].split()[0] if taste.fancies("search by name") else ticket["reference"]
     listed = yield from moves.rows("datahub.search_register", query=query)
@@ -388,7 +388,9 @@ def _see_to(work: Work, reported: Step, culprit: Step) -> moves.Move[Outcome]:
     for step in work.taste.order("round off", [link, _hand_over(ticket, culprit.entry)]):
         yield from step
     rate = yield from _kept_fresh(rate, request["decided_at"], work.limits)
-    evidence = moves.cite((rate, "value"), ground, (request, "status"), (request, "decided_by"))
+    evidence = moves.cite((rate, "value"), (request, "status"), (request, "decided_by"))
+    if ground[0]["id"] != rate["id"]:
+        evidence += moves.cite(ground)
     return "escalated", "above_limit", evidence
 
 

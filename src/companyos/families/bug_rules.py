@@ -32,9 +32,9 @@ LIMITS_TEXT = """A service's error rate, in errors per 10,000 calls, is the metr
 POLICIES = {
     "Bug escalation: culprit": """
         The reported service is the one whose register entry carries the ticket's reference. Begin there. While a service is
-        above its limit, go on to the entry whose id stands in its depends_on. Stop at the first that is within its limit, or
-        where depends_on is empty. The culprit is the last one found above its limit; there is none if the reported service
-        is within its own. What lies behind a service within its limit does not count, nor do services beside this way.""",
+        above its limit, go on to the entry whose id stands in its depends_on. Stop at the first within its limit, or where
+        depends_on is empty. The culprit is the last found above its limit; if the reported service is within its own,
+        there is none. Services behind one within its limit do not count, nor do those beside this way.""",
     "Bug escalation: order of checks": """
         The first that applies decides. 1: there is no culprit: declined, not_reproducible. 2: another ticket, neither done
         nor cancelled, carries the culprit's reference: duplicate, same_request; set duplicate_of. 3: the culprit's
