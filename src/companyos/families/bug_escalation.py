@@ -440,5 +440,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 60, 25: 76, 50: 95, 75: 114, 100: 128},
+    max_steps={0: 63, 25: 77, 50: 95, 75: 112, 100: 133},
 )
