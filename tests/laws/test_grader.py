@@ -81,7 +81,7 @@ def _near_misses(env: CompanyEnv, last: Call) -> dict[str, list[Call]]:
         return [Call("ticketdesk", "update_ticket", {"ticket_id": ticket_id, "field": field, "value": ""}), last]
 
     misses = {
-        "Ended": [_with(last, reason="not_due")],
+        "Ended": [_with(last, reason="too_late" if last.params["reason"] == "not_due" else "not_due")],
         "Cites": [_with(last, evidence=evidence[1:])],
         "CitesNothingFalse": [_with(last, evidence=[*evidence, {"record": ticket_id, "field": "amount", "value": -1}])],
         "damage": [Call("ticketdesk", "comment", {"ticket_id": other.id, "text": "By the way."}), last],
@@ -90,6 +90,12 @@ def _near_misses(env: CompanyEnv, last: Call) -> dict[str, list[Call]]:
     for field in ("verified", "duplicate_of", "escalated_to", "waiting_on"):
         if getattr(ticket, field):
             misses[f"TicketIs:{field}"] = cleared(field)
+    if env.setting.world.get(Ticket, ticket_id).assignee is None:  # else to clear it is damage as well
+        misses["TicketIs:assignee"] = cleared("assignee")
+    for field, value in env.setting.ending.allowed:
+        if field == "assignee" and value != ticket.assignee:
+            assign = {"ticket_id": ticket_id, "field": field, "value": value}
+            misses["HandedTo"] = [Call("ticketdesk", "update_ticket", assign), last]
     return misses
 
 

@@ -12,7 +12,7 @@ class MissingFields(Injector):
 
     dial = "missing_fields"
     letter = "m"
-    footprint = (("Ticket", "priority"), ("Ticket", "cost_center"))
+    footprint = (("Ticket", "priority"), ("Ticket", "cost_center"), ("Ticket", "assignee"))
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
         ticket_id, field = target.split("/")

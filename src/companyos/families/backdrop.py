@@ -268,7 +268,7 @@ def add_ticket(
     reference: str,
     status: Status,
     priority: str | None,
-    amount: int,
+    amount: int | None,
     opened: int,
 ) -> Ticket:
     """A ticket that nobody has worked on yet."""

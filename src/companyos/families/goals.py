@@ -7,9 +7,10 @@ from typing import Any, ClassVar, cast, get_args
 
 import msgspec
 
-from companyos.apps import Approval, ApprovalType, Comment, Metric, Ticket
+from companyos.apps import Approval, ApprovalType, Comment, Metric, Person, Ticket
 from companyos.apps.datahub import age_days, read_mark
 from companyos.apps.facts import true_now, true_of
+from companyos.apps.people import away
 from companyos.apps.ticketdesk import Citation, Field, Scalar, same
 from companyos.world import Record, World
 
@@ -55,6 +56,21 @@ class TicketHas(Goal, frozen=True):
 
     def holds(self, world: World) -> bool:
         return getattr(world.get(Ticket, self.ticket_id), self.field) is not None
+
+
+class HandedTo(Goal, frozen=True):
+    """The ticket was assigned to this person, or to who stood in for them at the minute of the assignment."""
+
+    ticket_id: str
+    person: str
+
+    def holds(self, world: World) -> bool:
+        changes = [c for c in world.journal if c.after.id == self.ticket_id and "assignee" in c.fields()]
+        at = changes[-1].at if changes else world.now
+        person = world.get(Person, self.person)
+        while away(person, at) and person.delegate:
+            person = world.get(Person, person.delegate)
+        return world.get(Ticket, self.ticket_id).assignee == person.id
 
 
 class Ended(Goal, frozen=True):

@@ -155,7 +155,7 @@ def put_back(ticket_id: str) -> Move[None]:
 def get_signed(form: str, office: Shown, known: Shown, metric: str = "") -> Move[Shown]:
     """An approved request, through absences, forms and objections. `known` has every field the form could ask for.
 
-    `metric` is the figure whose freshness the approver looks at, if there is one.
+    `metric` is the figure whose freshness the approver looks at, if there is one; of several the rejection names the stale.
     """
     forms = yield from rows("approvalflow.list_approval_types")
     fields = next(list(row["required"]) for row in forms if row["id"] == form)
@@ -171,7 +171,7 @@ def get_signed(form: str, office: Shown, known: Shown, metric: str = "") -> Move
         elif request["code"] == "not_mine":  # somebody went away or came back in the meantime
             office = yield from read("datahub.get_person", person_id=office["id"])
         elif request["code"] == "stale":
-            yield from fresh_reading(metric)
+            yield from fresh_reading(metric or request["reason"].split()[0])
         elif request["status"] == "approved":
             return request
         else:

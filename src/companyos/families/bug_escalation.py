@@ -1,0 +1,444 @@
+"""Bug escalation: where do these errors come from, and who has to see to them?
+
+Particular about reasoning here: the ticket names the service that shows the symptom, and what is right hangs on another, at
+the end of a walk. From service to service, along what each depends on, every step needs a fresh rate and the limit of that
+service's own tier. Who stops early, goes on behind a healthy service or trusts an old figure ends at the wrong record, and
+what decides is written there. How bad it is shows at the other end: where it was reported, or in what the reporter knows.
+"""
+
+from functools import partial
+from typing import Annotated, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
+from companyos.calls import Program
+from companyos.families import moves
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, furnish, one_line
+from companyos.families.bug_rules import BRIEFS, FORM, LIMITS, add_bug_policies, escalation_form
+from companyos.families.bug_services import CHAIN, IN_HOUSE, MAINTENANCE, Condition, add_services
+from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.goals import (
+    ANSWER,
+    SIGNED_REQUEST,
+    Cites,
+    CitesNothingFalse,
+    Ended,
+    Fresh,
+    Goal,
+    HandedTo,
+    MeasuredSince,
+    Milestone,
+    ReadFresh,
+    Requested,
+    SignedFor,
+    TicketHas,
+    TicketIs,
+)
+from companyos.world import DAY, Draw, Streams, World
+
+Place = Literal["none", "front", "middle", "deep"]
+Refresh = Literal["quick", "slow", "fails", "fails_twice"]
+
+# -- causes ------------------------------------------------------------------------------------------------------------
+
+
+class Causes(Struct, frozen=True):
+    """What is true of these services and this morning, and cannot be seen from the brief."""
+
+    # How each service's rate lies to its limit: low is within, high above, double above twice.
+    front: Annotated[
+        Literal["low", "high", "double"],
+        Fact((0.12, 0.58, 0.3), (("Source", "front_rate", "value"), ("Metric", "front_rate", "value"))),
+    ]
+    middle: Annotated[
+        Literal["low", "high"],
+        Fact((0.27, 0.73), (("Source", "middle_rate", "value"), ("Metric", "middle_rate", "value"))),
+    ]
+    deep: Annotated[
+        Literal["low", "high"], Fact((0.4, 0.6), (("Source", "deep_rate", "value"), ("Metric", "deep_rate", "value")))
+    ]
+    known: Annotated[Place, Fact((0.43, 0.19, 0.19, 0.19), (("Ticket", "earlier", "reference"),))]
+    outside: Annotated[Place, Fact((0.46, 0.18, 0.18, 0.18), tuple(("Entry", place, "operated_by") for place in CHAIN))]
+    works: Annotated[Place, Fact((0.46, 0.18, 0.18, 0.18), tuple(("Entry", place, "status") for place in CHAIN))]
+    customers: Annotated[Literal["one", "many"], Fact((0.6, 0.4), (("Mind", "requester", "knows"),))]
+    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
+    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
+    assignee_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=assignee"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
+    front_stale: Annotated[bool, Trouble("stale", ("front_rate",))]
+    middle_stale: Annotated[bool, Trouble("stale", ("middle_rate",))]
+    deep_stale: Annotated[bool, Trouble("stale", ("deep_rate",))]
+    front_refresh: Annotated[Refresh, Trouble("refresh", ("front_rate",))]
+    deep_refresh: Annotated[Refresh, Trouble("refresh", ("deep_rate",))]
+    front_on_call_away: Annotated[bool, Trouble("absence", ("front_on_call",))]
+    middle_on_call_away: Annotated[bool, Trouble("absence", ("middle_on_call",))]
+    deep_on_call_away: Annotated[bool, Trouble("absence", ("deep_on_call",))]
+    cto_away: Annotated[bool, Trouble("absence", ("cto",))]
+    platform_lead_away: Annotated[bool, Trouble("absence", ("platform_lead",))]
+    objection: Annotated[
+        Literal["no", "evidence", "superior"], Trouble("rejections", ("cto", "platform_lead", "platform_deputy"))
+    ]
+    pager_required: Annotated[bool, Trouble("required_fields", ("form", "=pager"))]
+
+
+def _culprit(causes: Causes) -> str | None:
+    """The place where the walk along the chain ends."""
+    above = [getattr(causes, place) != "low" for place in CHAIN]
+    healthy = above.index(False) if False in above else len(CHAIN)
+    return CHAIN[healthy - 1] if healthy else None
+
+
+# -- stage -------------------------------------------------------------------------------------------------------------
+
+
+def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
+    """Furnishes the company and puts the case on the engineering desk, as the facts have it and before any trouble."""
+    company = furnish(streams, split, actor="Support Engineer")
+    world, draw, offices = company.world, streams.at("case"), company.offices
+    requester = world.get(Person, offices[f"{draw.pick(DEPARTMENTS)} Associate"])
+    lowest = draw.pick((15, 18, 21))
+    terms = {
+        "limit_tier_1": lowest,
+        "limit_tier_2": lowest + draw.between(9, 15),
+        "limit_tier_3": lowest + draw.between(24, 36),
+        "max_age_days": draw.between(7, 14),
+    }
+    policy = add_bug_policies(company, terms)
+    world.furnish(escalation_form())
+    rates = {place: getattr(causes, place) for place in CHAIN}
+    services = add_services(company, draw, terms, Condition(rates, causes.outside, causes.works))
+    roles = {
+        "requester": requester.id,
+        "entry": services["front"].id,
+        "form": FORM,
+        "policy": policy.id,
+        "support_lead": offices["Support Lead"],
+        "vendor_lead": offices["Vendor Desk Lead"],
+        "cto": offices["CTO"],
+        "platform_lead": offices["Platform Lead"],
+        "platform_deputy": offices["Platform Deputy"],
+        "stand_in": offices["Duty Engineer"],
+    }
+    for place in CHAIN:
+        details = services[place].details
+        roles |= {
+            place: services[place].id,
+            f"{place}_rate": details["error_rate_metric"],
+            f"{place}_on_call": details["on_call"],
+        }
+    roles |= _tickets(company, draw, services, requester, causes)
+    mind = world.get(Mind, requester.id)
+    world.furnish(replace(mind, knows={roles["ticket"]: {"customers": causes.customers}}))
+    lead = world.get(Person, offices["Support Lead"])
+    said = {"ticket": roles["ticket"], "service": services["front"].name, "lead": lead.name}
+    return world, Case(roles["ticket"], offices["Support Engineer"], one_line(draw.pick(BRIEFS)).format(**said), roles)
+
+
+def _tickets(company: Backdrop, draw: Draw, services: dict[str, Entry], requester: Person, causes: Causes) -> dict[str, str]:
+    """The ticket, an earlier one about some service, one that can be made a decoy, and one that can block."""
+    world, front = company.world, services["front"]
+    ticket = add_ticket(
+        company,
+        requester,
+        title=f"Errors in {front.name}",
+        kind=FORM,
+        desk="engineering",
+        assignee=company.offices["Support Lead"],
+        subject=front.name,
+        reference=front.reference,
+        status="open",
+        priority=draw.pick(("low", "normal", "high")),
+        amount=None,
+        opened=world.now - draw.between(60, 900),
+    )
+    about = services["stranger" if causes.known == "none" else causes.known]
+    symptom, old_symptom = draw.sample(("Pages time out", "Orders hang", "Data arrives late", "Totals are off"), 2)
+    earlier = world.furnish(
+        replace(
+            ticket,
+            id=company.ticket_ids.pop(0),
+            title=symptom,
+            subject=symptom,
+            reference=about.reference,
+            requester=company.offices[f"{draw.pick(DEPARTMENTS)} Manager"],
+            status=draw.pick(("open", "in_progress")),
+            opened=ticket.opened - draw.between(1, 9) * DAY,
+        )
+    )
+    decoy = world.furnish(
+        replace(
+            earlier,
+            id=company.ticket_ids.pop(0),
+            title=old_symptom,
+            subject=old_symptom,
+            reference=services["neighbour"].reference,
+            status="cancelled",
+            opened=earlier.opened - 40 * DAY,
+        )
+    )
+    blocker = next(t for t in world.all(Ticket) if t.kind == "license_renewal")
+    world.furnish(replace(blocker, status="in_progress"))
+    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}
+
+
+# -- what is right -----------------------------------------------------------------------------------------------------
+
+
+def judge(world: World, case: Case, causes: Causes) -> Ending:
+    """The right ending, from the causes alone, in the order that the policy gives."""
+    roles = case.roles
+    place = _culprit(causes)
+    if place is None:
+        tier = world.get(Entry, roles["front"]).details["tier"]
+        facts: Facts = ((roles["front_rate"], "value"), (roles["policy"], f"limit_tier_{tier}"))
+        return _ending(world, case, "front", "declined", "not_reproducible", "desk", facts)
+    ending = partial(_ending, world, case, place)
+    culprit, earlier, on_call = roles[place], roles["earlier"], roles[f"{place}_on_call"]
+    rate = (roles[f"{place}_rate"], "value")
+    team = world.get(Person, on_call).role
+    if causes.known == place:
+        facts = (rate, (earlier, "reference"), (earlier, "status"))
+        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", earlier))
+    if causes.outside == place:
+        sets = ("escalated_to", roles["vendor_lead"])
+        facts = (rate, (culprit, "operated_by"))
+        return ending("cannot_be_done", "beyond_authority", "Vendor Desk Lead", facts, sets=sets)
+    if causes.works == place:
+        facts = (rate, (culprit, "status"))
+        return ending("on_hold", "not_due", team, facts, sets=("waiting_on", on_call))
+    answer = (ANSWER + roles["requester"], "customers")
+    if causes.front != "double" and causes.customers == "one":
+        return ending("completed", "all_checks_passed", team, (rate, answer), handed_over=True)
+    severe = (roles["front_rate"], "value") if causes.front == "double" else answer
+    facts = tuple(dict.fromkeys((rate, severe, (SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))))
+    return ending("escalated", "above_limit", "CTO", facts, handed_over=True, signed=True)
+
+
+Facts = tuple[tuple[str, str], ...]
+
+
+def _ending(
+    world: World,
+    case: Case,
+    place: str,  # whose rate decides
+    resolution: str,
+    reason: str,
+    decider: str,
+    facts: Facts,
+    sets: tuple[str, str] | None = None,
+    handed_over: bool = False,
+    signed: bool = False,
+) -> Ending:
+    ticket_id, roles = case.ticket_id, case.roles
+    rate, on_call = roles[f"{place}_rate"], roles[f"{place}_on_call"]
+    since = world.now - world.get(Metric, rate).max_age_days * DAY
+    verified = TicketIs(ticket_id, "verified", roles["entry"])
+    assigned = HandedTo(ticket_id, on_call) if handed_over else TicketIs(ticket_id, "assignee", roles["support_lead"])
+    goals: list[Goal] = [
+        Ended(ticket_id, resolution, reason),
+        Cites(ticket_id, facts),
+        CitesNothingFalse(ticket_id, len(facts) + 4),
+        verified,
+        assigned,
+        Fresh(rate),
+    ]
+    milestones = [
+        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
+        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
+        Milestone("verified", 1.5, verified),
+        Milestone("data refreshed", 1.0, MeasuredSince(rate, since)),
+        Milestone("fresh data read", 0.5, ReadFresh(case.actor, rate, since)),
+    ]
+    if sets:
+        outcome = TicketIs(ticket_id, *sets)
+        goals.append(outcome)
+        milestones.append(Milestone("outcome recorded", 1.0, outcome))
+    if signed:
+        says = (("service", roles[place]), ("error_rate", world.get(Source, rate).value))
+        goals.append(SignedFor(ticket_id, FORM, says))
+        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, FORM, says=says)))
+        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, FORM, signed=True, says=says)))
+    elif handed_over:  # beside a signature it is worth nothing more: the sum of an ending is bounded
+        milestones.append(Milestone("outcome recorded", 1.0, assigned))
+    allowed: tuple[tuple[str, str | None], ...] = (("blocked_by", None),)
+    if handed_over:
+        allowed += (("assignee", on_call), ("assignee", roles["stand_in"]))
+    name = f"{resolution}/{reason}"
+    signatures = (FORM,) if signed else ()
+    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
+
+
+# -- expert ------------------------------------------------------------------------------------------------------------
+
+
+class Work(Struct, frozen=True):
+    """What the expert has in hand once it has looked around."""
+
+    ticket: moves.Shown
+    policies: dict[str, str]
+    limits: moves.Shown
+    approved: dict[str, str]
+    taste: Taste
+
+
+class Step(Struct, frozen=True):
+    """A service on the walk: its entry, its fresh rate, and the name of the limit that goes for it."""
+
+    entry: moves.Shown
+    rate: moves.Shown
+    limit: str
+
+
+Outcome = tuple[str, str, list[moves.Shown]]
+
+
+def expert(memory: Memory, taste: Taste) -> Program:
+    """Works the ticket as the policies say, from any state."""
+    ticket_id = moves.ticket_in(memory)
+    approved: dict[str, str] = {}
+    if moves.wrote(memory):
+        approved = yield from moves.settle_requests(ticket_id, memory)
+        yield from moves.put_back(ticket_id)
+    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
+    if taste.fancies("take it up first"):
+        yield from moves.set_field(ticket_id, "status", "in_progress")
+    policies = yield from moves.policies_about("bug")
+    for topic in taste.order("read up", ["culprit", "order of checks", "verification and assignee"]):
+        yield from moves.read("datahub.read_policy", policy_id=policies[f"Bug escalation: {topic}"])
+    limits = yield from moves.read("datahub.read_policy", policy_id=policies[LIMITS])
+    query = ticket["subject"].split()[0] if taste.fancies("search by name") else ticket["reference"]
+    listed = yield from moves.rows("datahub.search_register", query=query)
+    entry_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
+    reported = yield from moves.read("datahub.get_entry", entry_id=entry_id)
+    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, reported)]):
+        yield from step
+    work = Work(ticket, policies, limits, approved, taste)
+    resolution, reason, evidence = yield from _decide(work, (yield from _walk(work, reported)))
+    if taste.fancies("cite more"):
+        evidence += moves.cite((ticket, "reference"), (reported, "reference"))
+    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
+    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+
+
+def _verify(ticket: moves.Shown, reported: moves.Shown) -> moves.Move[None]:
+    if ticket["priority"] is None:
+        yield from moves.set_field(ticket["id"], "priority", "normal")
+    if ticket["verified"] != reported["id"]:
+        yield from moves.set_field(ticket["id"], "verified", reported["id"])
+
+
+def _walk(work: Work, entry: moves.Shown) -> moves.Move[list[Step]]:
+    """The services that one has to look at, the reported one first; only the last may be within its limit."""
+    way: list[Step] = []
+    while True:
+        if work.taste.fancies(f"refresh in any case: step {len(way)}"):
+            yield from moves.ask("datahub.refresh_data", metric_name=entry["error_rate_metric"])
+        rate = yield from moves.fresh_reading(entry["error_rate_metric"])
+        way.append(Step(entry, rate, f"limit_tier_{entry['tier']}"))
+        if rate["value"] <= work.limits[way[-1].limit] or not entry["depends_on"]:
+            return way
+        entry = yield from moves.read("datahub.get_entry", entry_id=entry["depends_on"])
+
+
+def _decide(work: Work, way: list[Step]) -> moves.Move[Outcome]:
+    """The checks in their order; the first that applies decides."""
+    above = [step for step in way if step.rate["value"] > work.limits[step.limit]]
+    if not above:
+        yield from _keep_assigned(work.ticket)
+        return "declined", "not_reproducible", moves.cite((way[0].rate, "value"), (work.limits, way[0].limit))
+    culprit, rate = above[-1].entry, above[-1].rate
+    for other in (yield from moves.rows("ticketdesk.search_tickets", query=culprit["reference"])):
+        if other["id"] != work.ticket["id"] and other["status"] not in moves.FINISHED:
+            yield from _record(work.ticket, "duplicate_of", other["id"])
+            return "duplicate", "same_request", moves.cite((rate, "value"), (other, "reference"), (other, "status"))
+    if culprit["operated_by"] != IN_HOUSE:
+        lead = yield from moves.read("datahub.get_approver", role="Vendor Desk Lead")
+        yield from _record(work.ticket, "escalated_to", lead["id"])
+        return "cannot_be_done", "beyond_authority", moves.cite((rate, "value"), (culprit, "operated_by"))
+    if culprit["status"] == MAINTENANCE:
+        yield from _record(work.ticket, "waiting_on", culprit["on_call"])
+        return "on_hold", "not_due", moves.cite((rate, "value"), (culprit, "status"))
+    return (yield from _see_to(work, way[0], above[-1]))
+
+
+def _see_to(work: Work, reported: Step, culprit: Step) -> moves.Move[Outcome]:
+    """Hands the ticket to whom it belongs, with a signature where the bug is severe."""
+    ticket, rate = work.ticket, culprit.rate
+    if work.taste.fancies("hand over first"):
+        yield from _hand_over(ticket, culprit.entry)
+    yield from moves.read("datahub.read_policy", policy_id=work.policies["Bug escalation: severity"])
+    ground = (reported.rate, "value")
+    if reported.rate["value"] <= 2 * work.limits[reported.limit]:
+        question = "Are many customers affected by this, or just one?"
+        answer = yield from moves.ask_person(ticket["id"], ticket["requester"], "customers", question)
+        ground = (answer, "customers")
+        if answer["customers"] == "one":
+            yield from _hand_over(ticket, culprit.entry)
+            rate = yield from _kept_fresh(rate, answer["at"], work.limits)
+            return "completed", "all_checks_passed", moves.cite((rate, "value"), ground)
+    yield from moves.read("datahub.read_policy", policy_id=work.policies["Bug escalation: signing"])
+    if FORM in work.approved:
+        request = yield from moves.read("approvalflow.check_status", approval_id=work.approved[FORM])
+    else:
+        cto = yield from moves.read("datahub.get_approver", role="CTO")
+        request = yield from moves.get_signed(FORM, cto, _form_data(ticket, culprit))
+    link = moves.set_field(ticket["id"], "approval", request["id"])
+    for step in work.taste.order("round off", [link, _hand_over(ticket, culprit.entry)]):
+        yield from step
+    rate = yield from _kept_fresh(rate, request["decided_at"], work.limits)
+    evidence = moves.cite((rate, "value"), (request, "status"), (request, "decided_by"))
+    if ground[0]["id"] != rate["id"]:
+        evidence += moves.cite(ground)
+    return "escalated", "above_limit", evidence
+
+
+def _form_data(ticket: moves.Shown, culprit: Step) -> moves.Shown:
+    return {
+        "ticket_id": ticket["id"],
+        "subject": ticket["subject"],
+        "reference": ticket["reference"],
+        "service": culprit.entry["id"],
+        "error_rate": culprit.rate["value"],
+        "runbook": culprit.entry["runbook"],
+        "pager": culprit.entry["pager"],
+    }
+
+
+def _kept_fresh(rate: moves.Shown, now: str, limits: moves.Shown) -> moves.Move[moves.Shown]:
+    """A reading, taken again if it has grown old while we waited."""
+    if moves.days_between(rate["measured_at"], now) >= limits["max_age_days"]:
+        rate = yield from moves.fresh_reading(rate["id"])
+    return rate
+
+
+def _hand_over(ticket: moves.Shown, culprit: moves.Shown) -> moves.Move[None]:
+    """Assigns the ticket to who is on call for a service, or to who stands in."""
+    on_call = yield from moves.read("datahub.get_person", person_id=culprit["on_call"])
+    stands_in = yield from moves.signer(on_call)
+    yield from moves.set_field(ticket["id"], "assignee", stands_in["id"])
+
+
+def _record(ticket: moves.Shown, field: str, value: str) -> moves.Move[None]:
+    """Writes an outcome down on a ticket that is not handed over."""
+    yield from _keep_assigned(ticket)
+    yield from moves.set_field(ticket["id"], field, value)
+
+
+def _keep_assigned(ticket: moves.Shown) -> moves.Move[None]:
+    """Sees to it that a ticket which is not handed over belongs to somebody."""
+    if ticket["assignee"] is None:
+        lead = yield from moves.read("datahub.get_approver", role="Support Lead")
+        yield from moves.set_field(ticket["id"], "assignee", lead["id"])
+
+
+FAMILY = Family(
+    name="bug_escalation",
+    phrase="bug escalation",
+    causes=Causes,
+    stage=stage,
+    judge=judge,
+    expert=expert,
+    max_steps={0: 63, 25: 77, 50: 95, 75: 112, 100: 133},
+)

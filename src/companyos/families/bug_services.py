@@ -1,0 +1,107 @@
+"""Bug services: what the company runs, who is on call for it, and what depends on what."""
+
+from collections.abc import Mapping
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Person
+from companyos.families.backdrop import Backdrop, add_metric, add_person
+from companyos.families.names import pool
+from companyos.world import Draw
+
+CHAIN = ("front", "middle", "deep")  # each depends on the next
+LIVE, MAINTENANCE = "live", "maintenance"  # a service's status in the register
+IN_HOUSE = "in house"  # who operates it, unless it is a firm
+
+# What services are called; train and held-out splits use different halves.
+NAMES = [
+    "Basket",
+    "Billing",
+    "Catalogue",
+    "Delivery",
+    "Geocoder",
+    "Identity",
+    "Invoice",
+    "Ledger",
+    "Mailer",
+    "Account",
+    "Discount",
+    "Payment",
+    "Pricing",
+    "Ratings",
+    "Shipment",
+    "Stock",
+    "Translation",
+    "Voucher",
+]
+PARTS = ("API", "Gateway", "Queue", "Store", "Worker")
+
+
+class Condition(Struct, frozen=True):
+    """How the services are this morning: rates by place as they lie to their limits, and what is special about one."""
+
+    rates: Mapping[str, str]  # low: within the limit; high: above it; double: above twice
+    outside: str  # the place that a firm operates, or none
+    works: str  # the place that is being worked on, or none
+
+
+def add_engineers(company: Backdrop) -> list[str]:
+    """Adds who briefs, who signs for the CTO and who is on call; gives the last. The duty engineer stands in for those."""
+    world = company.world
+    staff = partial(add_person, company, department="Engineering", desk="engineering")
+    staff("Support Lead", manager="CTO")
+    staff("Platform Deputy", manager="CTO", limit=1000)
+    staff("Platform Lead", manager="CTO", limit=3000, delegate="Platform Deputy")
+    cto = world.get(Person, company.offices["CTO"])
+    world.furnish(replace(cto, delegate=company.offices["Platform Lead"]))
+    staff("Duty Engineer", manager="Platform Lead")
+    teams = ("Storefront", "Payments", "Data", "Network")
+    return [staff(f"{team} Engineer", manager="Platform Lead", delegate="Duty Engineer").id for team in teams]
+
+
+def add_services(company: Backdrop, draw: Draw, terms: dict[str, int], condition: Condition) -> dict[str, Entry]:
+    """The chain from its ground up, in half of all companies on a fourth that is well, and three services beside it."""
+    names = draw.sample(pool(NAMES, company.split), 6)
+    part, other_part = draw.sample(PARTS, 2)
+    references = draw.sample(range(10_000, 99_999), 7)
+    on_call = draw.shuffled(add_engineers(company))
+    firm = company.firms.pop(0).name
+    built: dict[str, Entry] = {}
+
+    def build(place: str, name: str, depends_on: str, level: str) -> None:
+        details = {
+            "tier": draw.pick(("1", "2", "3")),
+            "depends_on": built[depends_on].id if depends_on in built else "",
+            "on_call": on_call[CHAIN.index(place) if place in CHAIN else -1],
+            "operated_by": firm if place == condition.outside else IN_HOUSE,
+            "runbook": f"RB-{draw.between(1000, 9999)}",
+            "pager": f"PG-{draw.between(1000, 9999)}",
+        }
+        details["error_rate_metric"] = _rate(company, place, name, level, terms[f"limit_tier_{details['tier']}"], terms)
+        status = MAINTENANCE if place == condition.works else LIVE
+        reference = f"SRV-{references.pop()}"
+        entry = Entry(company.entry_ids.pop(0), "service", name, reference, status, details)
+        built[place] = company.world.furnish(entry)
+
+    if draw.chance(0.5):
+        build("base", f"{names[0]} {draw.pick(PARTS)}", "", "low")
+    build("deep", f"{names[1]} {draw.pick(PARTS)}", "base", condition.rates["deep"])
+    build("middle", f"{names[2]} {draw.pick(PARTS)}", "deep", condition.rates["middle"])
+    build("front", f"{names[3]} {part}", "middle", condition.rates["front"])
+    beside = draw.shuffled(("low", "high", "double"))
+    build("namesake", f"{names[3]} {other_part}", "middle", beside[0])
+    build("neighbour", f"{names[4]} {draw.pick(PARTS)}", "deep", beside[1])
+    build("stranger", f"{names[5]} {draw.pick(PARTS)}", "", beside[2])
+    return built
+
+
+def _rate(company: Backdrop, place: str, name: str, level: str, limit: int, terms: dict[str, int]) -> str:
+    """The error rate of a service, as it lies to its limit; gives the metric's name."""
+    band = {"low": (limit // 2, limit), "high": (limit + 1, 2 * limit), "double": (2 * limit + 1, 3 * limit)}[level]
+    value = company.world.streams.at("rate", place, level).between(*band)
+    slug, title = name.lower().replace(" ", "_"), f"Errors per 10,000 calls of {name}"
+    metric = add_metric(company, f"error_rate.{slug}", title, "per_10k", value, (2, 3 * limit))
+    company.world.furnish(replace(metric, max_age_days=terms["max_age_days"]))
+    return metric.id
