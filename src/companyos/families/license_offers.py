@@ -75,7 +75,10 @@ _PRICES = {
 def add_offers(
     company: Backdrop, draw: Draw, deal: Deal, opened: int, limit: int, price: str, over: dict[str, bool]
 ) -> dict[str, str]:
-    """The offers for the contract, and one for its namesake, in no telling order, by role. Those that are `over` did not hold when it was opened."""
+    """The offers for the contract, and one for its namesake, in no telling order: ids by role.
+
+    Those that are `over` did not hold any more when the ticket was opened.
+    """
     streams, roles = company.world.streams, {}
     for role in draw.shuffled(list(deal.offered)):
         of_namesake = role == NAMESAKES

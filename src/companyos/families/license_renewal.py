@@ -94,7 +94,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     terms = {
         "window_days": draw.pick((75, 90, 120)),
         "minimum_share": draw.pick((50, 55)),
-        "headroom": draw.pick((10, 15, 20)),
+        "headroom": draw.pick((15, 20, 25)),
     }
     policy = add_license_policies(company, terms)
     world.furnish(renewal_form())
@@ -146,7 +146,11 @@ def _measure(
     few, more, many = (100 * deal.offered[offer] // with_headroom for offer in (PLAIN, AGREED, LARGE))
     bands = {
         ("days", causes.days): {"early": (window + 1, window + 90), "due": (notice, window), "late": (3, notice - 1)},
-        ("used", causes.used): {"few": (deal.bought // 6, least - 1), "fits": (least, few), "grown": (more + 1, many)},
+        ("used", causes.used): {
+            "few": (deal.bought // 6, least - 1),
+            "fits": (least, few),
+            "grown": (more + 1, (more + many) // 2),
+        },
         ("budget", causes.budget): {"short": (limit // 6, limit * 2 // 5), "ample": (limit * 5 // 2, limit * 4)},
     }
     for (figure, cause), band in bands.items():
@@ -416,5 +420,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 63, 25: 80, 50: 95, 75: 110, 100: 130},
+    max_steps={0: 62, 25: 84, 50: 100, 75: 123, 100: 140},
 )

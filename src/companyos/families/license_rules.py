@@ -21,7 +21,7 @@ def add_license_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
     older = {
         "window_days": terms["window_days"] - 30,
         "minimum_share": terms["minimum_share"] - 15,
-        "headroom": terms["headroom"] - 5,
+        "headroom": terms["headroom"] - 10,
     }
     add_policy(company, LIMITS, LIMITS_TEXT.format(**older), older, superseded=True)
     limits = add_policy(company, LIMITS, LIMITS_TEXT.format(**terms), terms)
@@ -108,7 +108,7 @@ def renewal_form() -> ApprovalType:
 
 @audits(FORM)
 def audit(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
-    """A signer answers for the offer: it is theirs to see that it is the right one. All else is the desk's work."""
+    """A signer answers for the offer, whole: what they signed cannot be taken back. All else is the desk's work."""
     if "offer" not in data:  # the same form in another line of work asks for none
         return None
     reply = yield Call("datahub", "get_entry", {"entry_id": str(data["offer"])})
