@@ -351,16 +351,26 @@ def test_a_renewal_that_missed_its_notice_goes_to_the_procurement_lead_even_if_a
 
 
 def test_who_has_no_budget_for_the_right_offer_must_cite_its_amount_and_not_another_ones() -> None:
-    done = solved(budget="short", personal=True)
+    done = solved(budget="tight", used="grown")
     *before, last = [turn.call for turn in done.turns]
-    for name, wins in ((AGREED, True), (PLAIN, False)):
-        env = staged(budget="short", personal=True)
+    for name, wins in ((LARGE, True), (BULK, False)):
+        env = staged(budget="tight", used="grown")
         for call in before:
             env.step(call)
         cited = {"record": role(env, name), "field": "amount", "value": offer(env, name).details["amount"]}
         evidence = [citation for citation in last.params["evidence"] if citation["field"] != "amount"]
         env.step(Call(last.app, last.method, {**last.params, "evidence": [*evidence, cited]}))
         assert env.success is wins
+
+
+@pytest.mark.parametrize(
+    ("price", "used", "enough"), [("low", "fits", True), ("low", "grown", False), ("high", "fits", False)]
+)
+def test_whether_the_budget_is_enough_hangs_on_the_right_offer(price: str, used: str, enough: bool) -> None:
+    env = solved(budget="tight", price=price, used=used)
+    assert (env.setting.ending.reason == "all_checks_passed") == enough
+    left, right = env.world.get(Metric, role(env, "budget")).value, chosen(env, *RULES)
+    assert (left >= int(env.world.get(Entry, right or "").details["amount"])) == enough
 
 
 def test_an_offer_cannot_stand_for_the_contract() -> None:

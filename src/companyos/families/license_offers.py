@@ -70,6 +70,8 @@ _PRICES = {
     "low": {PLAIN: (45, 55), AGREED: (58, 68), LARGE: (85, 100), BULK: (70, 83)},
     "high": {PLAIN: (70, 100), AGREED: (102, 130), LARGE: (170, 240), BULK: (135, 160)},
 }
+# What the department has left, in thousandths of the same: for any offer, or for a small one at a low price only.
+BUDGETS = {"ample": (2500, 4000), "tight": (685, 695)}
 
 
 def add_offers(

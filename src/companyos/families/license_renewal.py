@@ -50,15 +50,15 @@ class Causes(Struct, frozen=True):
     ]
     used: Annotated[
         Literal["few", "fits", "grown"],
-        Fact((0.14, 0.38, 0.48), (("Source", "used", "value"), ("Metric", "used", "value"))),
+        Fact((0.14, 0.36, 0.50), (("Source", "used", "value"), ("Metric", "used", "value"))),
     ]
     personal: Annotated[bool, Fact((0.5, 0.5), (("Entry", "entry", "data_class"),))]
     plain: Annotated[Literal["held", "over"], Fact((0.6, 0.4), (("Entry", PLAIN, "issued"),))]
-    large: Annotated[Literal["held", "over"], Fact((0.45, 0.55), (("Entry", LARGE, "issued"),))]
+    large: Annotated[Literal["held", "over"], Fact((0.4, 0.6), (("Entry", LARGE, "issued"),))]
     price: Annotated[Literal["low", "high"], Fact((0.5, 0.5), tuple(("Entry", offer, "amount") for offer in OFFERS))]
     budget: Annotated[
-        Literal["ample", "short"],
-        Fact((0.78, 0.22), (("Source", "budget", "value"), ("Metric", "budget", "value"))),
+        Literal["ample", "tight"],
+        Fact((0.68, 0.32), (("Source", "budget", "value"), ("Metric", "budget", "value"))),
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
@@ -145,15 +145,12 @@ def _measure(
     least = -(-deal.bought * terms["minimum_share"] // 100)
     few, more, many = (100 * deal.offered[offer] // with_headroom for offer in (PLAIN, AGREED, LARGE))
     bands = {
-        ("days", causes.days): {"early": (window + 1, window + 90), "due": (notice, window), "late": (3, notice - 1)},
-        ("used", causes.used): {
-            "few": (deal.bought // 6, least - 1),
-            "fits": (least, few),
-            "grown": (more + 1, (more + many) // 2),
-        },
-        ("budget", causes.budget): {"short": (limit // 6, limit * 2 // 5), "ample": (limit * 5 // 2, limit * 4)},
+        "days": {"early": (window + 1, window + 90), "due": (notice, window), "late": (3, notice - 1)},
+        "used": {"few": (deal.bought // 6, least - 1), "fits": (least, few), "grown": (more + 1, (more + many) // 2)},
+        "budget": {level: (limit * low // 1000, limit * high // 1000) for level, (low, high) in offers.BUDGETS.items()},
     }
-    for (figure, cause), band in bands.items():
+    for figure, band in bands.items():
+        cause = getattr(causes, figure)
         value = world.streams.at(figure, cause).between(*band[cause])
         world.furnish(replace(world.get(Source, roles[figure]), value=value))
         world.furnish(replace(world.get(Metric, roles[figure]), value=value))
@@ -228,7 +225,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     if right is None:
         return ending("cannot_be_done", "not_covered", "desk", ((used, "value"), (policy, "headroom")), measured=used)
     offer = world.get(Entry, roles[right])
-    if causes.budget == "short":
+    if causes.budget == "tight" and not (causes.price == "low" and right in (PLAIN, AGREED)):
         facts = ((roles["budget"], "value"), (offer.id, "amount"))
         return ending("cannot_be_done", "no_budget", "desk", facts, measured=roles["budget"])
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (used, "value"))
