@@ -1,5 +1,6 @@
 """Backdrop: the company on an ordinary morning, before any case is staged onto it."""
 
+from collections.abc import Callable
 from functools import cache
 
 import msgspec
@@ -41,10 +42,11 @@ class Backdrop(msgspec.Struct, frozen=True):
     policy_ids: list[str]
 
 
-def furnish(streams: Streams, split: str, actor: str) -> Backdrop:
+def furnish(streams: Streams, split: str, actor: str, hire: Callable[[Backdrop], None] | None = None) -> Backdrop:
     """People, tickets, metrics, policies, register and forms of one company, drawn from its seed.
 
-    `actor` is the role that is played from outside; everybody else is a colleague.
+    `actor` is the role that is played from outside; everybody else is a colleague. `hire` brings in a family's own
+    specialists, of whom the actor may be one.
     """
     draw = streams.at("company")
     start = draw.between(8, 300)
@@ -61,6 +63,8 @@ def furnish(streams: Streams, split: str, actor: str) -> Backdrop:
         entry_ids=[f"E-{number}" for number in _numbers(streams.at("entries"))],
         policy_ids=[f"P-{number}" for number in streams.at("policies").sample(range(10, 100), 16)],
     )
+    if hire is not None:
+        hire(company)
     _other_desks(company)
     _other_metrics(company)
     _other_policies(company)

@@ -1,0 +1,109 @@
+"""Licence offers: a contract, its namesake, and what is offered for them."""
+
+from msgspec import Struct
+
+from companyos.apps import Entry
+from companyos.families.backdrop import Backdrop, add_metric
+from companyos.world import DAY, Draw, stamp
+
+# The offers, by what tells them apart: few seats without or with a data agreement, and two for a need that has grown.
+PLAIN, AGREED, LARGE, BULK = OFFERS = ("offer_plain", "offer_agreed", "offer_large", "offer_bulk")
+NAMESAKES = "offer_for_namesake"  # one more, for another contract
+
+
+class Deal(Struct, frozen=True):
+    """What the renewal is about, whatever the causes: the product, its namesake, and the seats that there are."""
+
+    product: str
+    namesake: str
+    reference: str
+    namesake_reference: str
+    bought: int
+    offered: dict[str, int]
+
+
+PRODUCTS = ("Boards", "Forms", "Maps", "Notes", "Planner", "Studio", "Vault")
+
+
+def draw_deal(company: Backdrop, draw: Draw) -> Deal:
+    """A product that nobody else has to do with, and its seats: those bought and those on offer."""
+    product = f"{company.firms.pop(0).name.split()[0]} {draw.pick(PRODUCTS)}"
+    reference, other = draw.sample(range(10_000, 99_999), 2)
+    few = draw.between(16, 50) * 5
+    many = few * draw.between(135, 150) // 100
+    offered = {PLAIN: few, AGREED: few + draw.between(2, 6), LARGE: many, BULK: many + draw.between(10, 40)}
+    offered[NAMESAKES] = draw.pick((few, many - 1))  # it would be the right one, if it were for this contract
+    bought = few * draw.between(100, 115) // 100
+    return Deal(product, f"{product} Plus", f"LIC-{reference}", f"LIC-{other}", bought, offered)
+
+
+def add_contract(company: Backdrop, draw: Draw, name: str, reference: str, bought: int, data_class: str) -> Entry:
+    """A contract in the register, with the figures on it in DataHub."""
+    slug = name.lower().replace(" ", "_")
+    title = f"Days to expiry of {name}, from the opening of its ticket"
+    days = add_metric(company, f"licence_days.{slug}", title, "days", draw.between(3, 200), (3, 220))
+    used = add_metric(
+        company, f"seats_used.{slug}", f"Seats of {name} in use", "seats", bought * 3 // 4, (bought // 6, bought * 3 // 2)
+    )
+    return company.world.furnish(
+        Entry(
+            id=company.entry_ids.pop(0),
+            kind="contract",
+            name=name,
+            reference=reference,
+            status="running",
+            details={
+                "data_class": data_class,
+                "seats": str(bought),
+                "notice_days": str(draw.pick((30, 45, 60))),
+                "supplier_no": f"SUP-{draw.between(10_000, 99_999)}",
+                "master_agreement": f"MA-{draw.between(10_000, 99_999)}",
+                "days_metric": days.id,
+                "used_metric": used.id,
+            },
+        )
+    )
+
+
+# What the offers cost, in percent of what the Procurement Lead may sign. More seats may be had for less money.
+_PRICES = {
+    "low": {PLAIN: (45, 55), AGREED: (58, 68), LARGE: (85, 100), BULK: (70, 83)},
+    "high": {PLAIN: (70, 100), AGREED: (102, 130), LARGE: (170, 240), BULK: (135, 160)},
+}
+# What the department has left, in thousandths of the same: for any offer, or for a small one at a low price only.
+BUDGETS = {"ample": (2500, 4000), "tight": (685, 695)}
+
+
+def add_offers(
+    company: Backdrop, draw: Draw, deal: Deal, opened: int, limit: int, price: str, over: dict[str, bool]
+) -> dict[str, str]:
+    """The offers for the contract, and one for its namesake, in no telling order: ids by role.
+
+    Those that are `over` did not hold any more when the ticket was opened.
+    """
+    streams, roles = company.world.streams, {}
+    for role in draw.shuffled(list(deal.offered)):
+        of_namesake = role == NAMESAKES
+        low, high = (30, 40) if of_namesake else _PRICES[price][role]
+        priced = draw if of_namesake else streams.at("price", price, role)
+        valid_days = draw.pick((30, 45, 60))
+        dated = streams.at("issued", role, over.get(role, False))
+        # Most that held when the ticket was opened do not hold any more: who looks at today's date is misled.
+        spare = -dated.between(1, 9) if over.get(role) else dated.between(0, 12)
+        offer = Entry(
+            id=company.entry_ids.pop(0),
+            kind="offer",
+            name=f"{deal.namesake if of_namesake else deal.product}: offer",
+            reference=f"QU-{draw.between(10_000, 99_999)}",
+            status="received",
+            details={
+                "contract": deal.namesake_reference if of_namesake else deal.reference,
+                "seats": str(deal.offered[role]),
+                "amount": str(priced.between(limit * low // 100, limit * high // 100)),
+                "issued": stamp(opened - (valid_days - spare) * DAY)[:10],
+                "valid_days": str(valid_days),
+                "data_agreement": "not included" if role in (PLAIN, BULK) else "included",
+            },
+        )
+        roles[role] = company.world.furnish(offer).id
+    return roles

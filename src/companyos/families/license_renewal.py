@@ -1,0 +1,421 @@
+"""Licence renewal: is it time, is it used, and which of the offers is the one to sign?
+
+Particular about reasoning here: dates, and a choice. Days count from the one on which the ticket was opened, not from today.
+The right offer is the one with the fewest seats of those that held on that day, cover the measured use with some headroom,
+and have what the data calls for. Its amount, not the ticket's, says whether the money is there and who signs. Each of the
+offers is right in some tasks and a trap in others.
+"""
+
+from functools import partial
+from typing import Annotated, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Metric, Person, Source, Ticket
+from companyos.calls import Program
+from companyos.families import license_offers as offers
+from companyos.families import moves
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_person, add_ticket, furnish, one_line
+from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.goals import (
+    SIGNED_REQUEST,
+    Cites,
+    CitesNothingFalse,
+    Ended,
+    Fresh,
+    Goal,
+    MeasuredSince,
+    Milestone,
+    ReadFresh,
+    Requested,
+    SignedFor,
+    TicketHas,
+    TicketIs,
+)
+from companyos.families.license_offers import AGREED, BULK, LARGE, OFFERS, PLAIN, Deal
+from companyos.families.license_rules import BRIEFS, FORM, LIMITS, add_license_policies, renewal_form
+from companyos.world import DAY, Draw, Streams, World
+
+# -- causes ------------------------------------------------------------------------------------------------------------
+
+
+class Causes(Struct, frozen=True):
+    """What is true of this contract and this morning, and cannot be seen from the brief."""
+
+    duplicate: Annotated[bool, Fact((0.87, 0.13), (("Ticket", "earlier", "reference"),))]
+    days: Annotated[
+        Literal["early", "due", "late"],
+        Fact((0.14, 0.73, 0.13), (("Source", "days", "value"), ("Metric", "days", "value"))),
+    ]
+    used: Annotated[
+        Literal["few", "fits", "grown"],
+        Fact((0.14, 0.36, 0.50), (("Source", "used", "value"), ("Metric", "used", "value"))),
+    ]
+    personal: Annotated[bool, Fact((0.5, 0.5), (("Entry", "entry", "data_class"),))]
+    plain: Annotated[Literal["held", "over"], Fact((0.6, 0.4), (("Entry", PLAIN, "issued"),))]
+    large: Annotated[Literal["held", "over"], Fact((0.4, 0.6), (("Entry", LARGE, "issued"),))]
+    price: Annotated[Literal["low", "high"], Fact((0.5, 0.5), tuple(("Entry", offer, "amount") for offer in OFFERS))]
+    budget: Annotated[
+        Literal["ample", "tight"],
+        Fact((0.68, 0.32), (("Source", "budget", "value"), ("Metric", "budget", "value"))),
+    ]
+    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
+    cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
+    cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
+    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
+    days_stale: Annotated[bool, Trouble("stale", ("days",))]
+    used_stale: Annotated[bool, Trouble("stale", ("used",))]
+    budget_stale: Annotated[bool, Trouble("stale", ("budget",))]
+    days_refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("days",))]
+    used_refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("used",))]
+    lead_away: Annotated[bool, Trouble("absence", ("lead",))]
+    lead_deputy_away: Annotated[bool, Trouble("absence", ("lead_deputy",))]
+    cfo_away: Annotated[bool, Trouble("absence", ("cfo",))]
+    controller_away: Annotated[bool, Trouble("absence", ("controller",))]
+    objection: Annotated[
+        Literal["no", "evidence", "superior"],
+        Trouble("rejections", ("lead", "lead_deputy", "lead_third", "cfo", "controller", "treasurer")),
+    ]
+    supplier_required: Annotated[bool, Trouble("required_fields", ("form", "=supplier_no"))]
+
+
+# -- stage -------------------------------------------------------------------------------------------------------------
+
+
+def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
+    """Furnishes the company and puts the case on the procurement desk, as the facts have it and before any trouble."""
+    company = furnish(streams, split, actor="Procurement Analyst", hire=_hire)
+    world, draw, offices = company.world, streams.at("case"), company.offices
+    department = draw.pick(DEPARTMENTS)
+    requester = world.get(Person, offices[f"{department} Associate"])
+    deal = offers.draw_deal(company, draw)
+    terms = {
+        "window_days": draw.pick((75, 90, 120)),
+        "minimum_share": draw.pick((50, 55)),
+        "headroom": draw.pick((15, 20, 25)),
+    }
+    policy = add_license_policies(company, terms)
+    world.furnish(renewal_form())
+    offers.add_contract(company, draw, deal.namesake, deal.namesake_reference, deal.bought, "standard")
+    data_class = "personal" if causes.personal else "standard"
+    entry = offers.add_contract(company, draw, deal.product, deal.reference, deal.bought, data_class)
+    roles = {
+        "requester": requester.id,
+        "entry": entry.id,
+        "days": entry.details["days_metric"],
+        "used": entry.details["used_metric"],
+        "budget": f"budget_left.{department.lower()}",
+        "form": FORM,
+        "policy": policy.id,
+        "lead": offices["Procurement Lead"],
+        "lead_deputy": offices["Deputy Procurement Lead"],
+        "lead_third": offices["Procurement Manager"],
+        "cfo": offices["CFO"],
+        "controller": offices["Finance Controller"],
+        "treasurer": offices["Treasurer"],
+    }
+    limit = world.get(Person, roles["lead"]).limit or 0
+    _measure(world, roles, deal, terms, int(entry.details["notice_days"]), limit, causes)
+    roles |= _tickets(company, draw, deal, requester, limit, causes)
+    opened = world.get(Ticket, roles["ticket"]).opened
+    over = {PLAIN: causes.plain == "over", LARGE: causes.large == "over"}
+    roles |= offers.add_offers(company, draw, deal, opened, limit, causes.price, over)
+    manager = world.get(Person, roles["lead_third"])
+    brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], product=deal.product, manager=manager.name)
+    return world, Case(roles["ticket"], offices["Procurement Analyst"], brief, roles)
+
+
+def _hire(company: Backdrop) -> None:
+    """The procurement desk, and who stands in for its lead."""
+    hire = partial(add_person, company, department="Procurement", desk="procurement")
+    hire("Procurement Manager", manager="Procurement Lead", limit=1000)
+    hire("Procurement Analyst", manager="Procurement Manager")
+    deputy = hire("Deputy Procurement Lead", manager="Procurement Lead", limit=3000, delegate="Procurement Manager")
+    lead = company.world.get(Person, company.offices["Procurement Lead"])
+    company.world.furnish(replace(lead, delegate=deputy.id))
+
+
+def _measure(
+    world: World, roles: dict[str, str], deal: Deal, terms: dict[str, int], notice: int, limit: int, causes: Causes
+) -> None:
+    """The figures as they truly are: each drawn between the limits that its cause names."""
+    window, with_headroom = terms["window_days"], 100 + terms["headroom"]
+    least = -(-deal.bought * terms["minimum_share"] // 100)
+    few, more, many = (100 * deal.offered[offer] // with_headroom for offer in (PLAIN, AGREED, LARGE))
+    bands = {
+        "days": {"early": (window + 1, window + 90), "due": (notice, window), "late": (3, notice - 1)},
+        "used": {"few": (deal.bought // 6, least - 1), "fits": (least, few), "grown": (more + 1, (more + many) // 2)},
+        "budget": {level: (limit * low // 1000, limit * high // 1000) for level, (low, high) in offers.BUDGETS.items()},
+    }
+    for figure, band in bands.items():
+        cause = getattr(causes, figure)
+        value = world.streams.at(figure, cause).between(*band[cause])
+        world.furnish(replace(world.get(Source, roles[figure]), value=value))
+        world.furnish(replace(world.get(Metric, roles[figure]), value=value))
+
+
+def _tickets(company: Backdrop, draw: Draw, deal: Deal, requester: Person, limit: int, causes: Causes) -> dict[str, str]:
+    """The ticket, an earlier one that may be about the same contract, a decoy to be, and one that can block."""
+    world = company.world
+    ticket = add_ticket(
+        company,
+        requester,
+        title=f"Renew {deal.product}",
+        kind=FORM,
+        desk="procurement",
+        assignee=company.offices["Procurement Analyst"],
+        subject=deal.product,
+        reference=deal.reference,
+        status="open",
+        priority=draw.pick(("low", "normal", "high")),
+        amount=limit * draw.between(50, 190) // 100,
+        opened=world.now - draw.between(6, 20) * DAY - draw.between(0, 400),
+    )
+    earlier = world.furnish(
+        replace(
+            ticket,
+            id=company.ticket_ids.pop(0),
+            title=f"Renew {deal.namesake}",
+            subject=deal.namesake,
+            reference=deal.reference if causes.duplicate else deal.namesake_reference,
+            status=draw.pick(("open", "in_progress")),
+            assignee=company.offices["Procurement Manager"],
+            amount=draw.between(8, 60) * 250,
+            opened=ticket.opened - draw.between(3, 30) * DAY,
+        )
+    )
+    other = f"{company.firms.pop(0).name.split()[0]} {draw.pick(offers.PRODUCTS)}"
+    decoy = world.furnish(
+        replace(
+            earlier,
+            id=company.ticket_ids.pop(0),
+            title=f"Renew {other}",
+            subject=other,
+            reference=f"REF-{draw.between(10_000, 99_999)}",
+            opened=earlier.opened - 40 * DAY,
+        )
+    )
+    blocker = next(t for t in world.all(Ticket) if t.kind == "vendor_check")
+    world.furnish(replace(blocker, status="in_progress"))
+    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}
+
+
+# -- what is right -----------------------------------------------------------------------------------------------------
+
+
+def judge(world: World, case: Case, causes: Causes) -> Ending:
+    """The right ending, from the causes alone, in the order that the policy gives."""
+    roles = case.roles
+    ending = partial(_ending, world, case)
+    earlier, entry, policy, days, used = (roles[role] for role in ("earlier", "entry", "policy", "days", "used"))
+    if causes.duplicate:
+        facts: Facts = ((earlier, "reference"), (earlier, "status"))
+        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", earlier))
+    if causes.days == "early":
+        return ending("declined", "not_due", "desk", ((days, "value"), (policy, "window_days")), measured=days)
+    if causes.days == "late":
+        facts, sets = ((days, "value"), (entry, "notice_days")), ("escalated_to", roles["lead"])
+        return ending("escalated", "too_late", "Procurement Lead", facts, sets=sets, measured=days)
+    if causes.used == "few":
+        facts = ((used, "value"), (entry, "seats"), (policy, "minimum_share"))
+        return ending("declined", "unused", "desk", facts, measured=used)
+    right = _right_offer(causes)
+    if right is None:
+        return ending("cannot_be_done", "not_covered", "desk", ((used, "value"), (policy, "headroom")), measured=used)
+    offer = world.get(Entry, roles[right])
+    if causes.budget == "tight" and not (causes.price == "low" and right in (PLAIN, AGREED)):
+        facts = ((roles["budget"], "value"), (offer.id, "amount"))
+        return ending("cannot_be_done", "no_budget", "desk", facts, measured=roles["budget"])
+    facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (used, "value"))
+    decider = "Procurement Lead" if causes.price == "low" or right == PLAIN else "CFO"
+    return ending("completed", "all_checks_passed", decider, facts, measured=used, signed=offer)
+
+
+def _right_offer(causes: Causes) -> str | None:
+    if causes.used == "fits":
+        return AGREED if causes.personal or causes.plain == "over" else PLAIN
+    if causes.large == "held":
+        return LARGE
+    return None if causes.personal else BULK
+
+
+Facts = tuple[tuple[str, str], ...]
+
+
+def _ending(
+    world: World,
+    case: Case,
+    resolution: str,
+    reason: str,
+    decider: str,
+    facts: Facts,
+    sets: tuple[str, str] | None = None,
+    measured: str = "",
+    signed: Entry | None = None,
+) -> Ending:
+    """`measured` is the figure that decides, `signed` the offer that is to be signed for."""
+    ticket_id = case.ticket_id
+    verified = TicketIs(ticket_id, "verified", case.roles["entry"])
+    goals: list[Goal] = [
+        Ended(ticket_id, resolution, reason),
+        Cites(ticket_id, facts),
+        CitesNothingFalse(ticket_id, len(facts) + 4),
+        verified,
+    ]
+    milestones = [
+        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
+        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
+        Milestone("verified", 1.5, verified),
+    ]
+    if sets:
+        outcome = TicketIs(ticket_id, *sets)
+        goals.append(outcome)
+        milestones.append(Milestone("outcome recorded", 1.0, outcome))
+    if measured:
+        since = world.now - world.get(Metric, measured).max_age_days * DAY
+        goals.append(Fresh(measured))
+        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(measured, since)))
+        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, measured, since)))
+    if signed:
+        says = (("offer", signed.id), ("seats", signed.details["seats"]), ("amount", signed.details["amount"]))
+        goals.append(SignedFor(ticket_id, FORM, says))
+        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, FORM, says=says)))
+        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, FORM, signed=True, says=says)))
+    cost_center = world.get(Person, case.roles["requester"]).cost_center
+    allowed = (("blocked_by", None), ("cost_center", cost_center))
+    name = f"{resolution}/{reason}"
+    signatures = (FORM,) if signed else ()
+    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
+
+
+# -- expert ------------------------------------------------------------------------------------------------------------
+
+
+def expert(memory: Memory, taste: Taste) -> Program:
+    """Works the ticket as the policies say, from any state."""
+    ticket_id = moves.ticket_in(memory)
+    approved: dict[str, str] = {}
+    if moves.wrote(memory):
+        approved = yield from moves.settle_requests(ticket_id, memory)
+        yield from moves.put_back(ticket_id)
+    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
+    if taste.fancies("take it up first"):
+        yield from moves.set_field(ticket_id, "status", "in_progress")
+    policies = yield from moves.policies_about("licence")
+    yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: order of checks"])
+    query = ticket["subject"] if taste.fancies("search by name") else ticket["reference"]
+    listed = yield from moves.rows("datahub.search_register", query=query)
+    entry_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
+    entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
+    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, entry)]):
+        yield from step
+    resolution, reason, evidence = yield from _decide(ticket, entry, policies, approved, taste)
+    if taste.fancies("cite more"):
+        evidence += moves.cite((ticket, "reference"), (entry, "reference"))
+    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
+    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+
+
+Outcome = tuple[str, str, list[moves.Shown]]
+
+
+def _verify(ticket: moves.Shown, entry: moves.Shown) -> moves.Move[None]:
+    if ticket["priority"] is None:
+        yield from moves.set_field(ticket["id"], "priority", "normal")
+    if ticket["verified"] != entry["id"]:
+        yield from moves.set_field(ticket["id"], "verified", entry["id"])
+
+
+def _decide(
+    ticket: moves.Shown, entry: moves.Shown, policies: dict[str, str], approved: dict[str, str], taste: Taste
+) -> moves.Move[Outcome]:
+    """The checks in their order; the first that applies decides."""
+    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
+        if other["id"] != ticket["id"] and other["status"] != "cancelled":
+            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
+            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    limits = yield from moves.read("datahub.read_policy", policy_id=policies[LIMITS])
+    if taste.fancies("refresh in any case"):
+        yield from moves.ask("datahub.refresh_data", metric_name=entry["used_metric"])
+    days = yield from moves.fresh_reading(entry["days_metric"])
+    if days["value"] > limits["window_days"]:
+        return "declined", "not_due", moves.cite((days, "value"), (limits, "window_days"))
+    if days["value"] < int(entry["notice_days"]):
+        lead = yield from moves.read("datahub.get_approver", role="Procurement Lead")
+        yield from moves.set_field(ticket["id"], "escalated_to", lead["id"])
+        return "escalated", "too_late", moves.cite((days, "value"), (entry, "notice_days"))
+    used = yield from moves.fresh_reading(entry["used_metric"])
+    if 100 * used["value"] < limits["minimum_share"] * int(entry["seats"]):
+        return "declined", "unused", moves.cite((used, "value"), (entry, "seats"), (limits, "minimum_share"))
+    yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: choice of offer"])
+    offer = yield from _choose(ticket, entry, used["value"] * (100 + limits["headroom"]), taste)
+    if offer is None:
+        return "cannot_be_done", "not_covered", moves.cite((used, "value"), (limits, "headroom"))
+    yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: budget"])
+    requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
+    budgets = yield from moves.rows("datahub.list_metrics", prefix="budget_left")
+    name = next(row["id"] for row in budgets if row["id"].endswith(f".{requester['department'].lower()}"))
+    budget = yield from moves.fresh_reading(name)
+    if budget["value"] < int(offer["amount"]):
+        return "cannot_be_done", "no_budget", moves.cite((budget, "value"), (offer, "amount"))
+    yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: signing"])
+    if ticket["cost_center"] != requester["cost_center"]:
+        yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
+    if FORM in approved:
+        request = yield from moves.read("approvalflow.check_status", approval_id=approved[FORM])
+    else:
+        request = yield from _sign(ticket, entry, offer, used, requester)
+    yield from moves.set_field(ticket["id"], "approval", request["id"])
+    used = yield from moves.fresh_reading(used["id"])  # it may have grown old while we waited
+    return (
+        "completed",
+        "all_checks_passed",
+        moves.cite((request, "status"), (request, "decided_by"), (used, "value")),
+    )
+
+
+def _choose(ticket: moves.Shown, entry: moves.Shown, need: int, taste: Taste) -> moves.Move[moves.Shown | None]:
+    """The offer with the fewest seats of those that will do. `need` is in hundredths of a seat."""
+    listed = yield from moves.rows("datahub.search_register", query=ticket["subject"])
+    will_do = []
+    for row in taste.order("offers", [row for row in listed if row["kind"] == "offer"]):
+        offer = yield from moves.read("datahub.get_entry", entry_id=row["id"])
+        holds = moves.days_between(offer["issued"], ticket["opened"]) <= int(offer["valid_days"])
+        lawful = entry["data_class"] != "personal" or offer["data_agreement"] == "included"
+        if offer["contract"] == ticket["reference"] and holds and lawful and 100 * int(offer["seats"]) >= need:
+            will_do.append(offer)
+    return min(will_do, key=lambda offer: int(offer["seats"]), default=None)
+
+
+def _sign(
+    ticket: moves.Shown, entry: moves.Shown, offer: moves.Shown, used: moves.Shown, requester: moves.Shown
+) -> moves.Move[moves.Shown]:
+    office = yield from moves.read("datahub.get_approver", role="Procurement Lead")
+    if office["limit"] < int(offer["amount"]):
+        office = yield from moves.read("datahub.get_approver", role="CFO")
+    form = {
+        "ticket_id": ticket["id"],
+        "subject": ticket["subject"],
+        "reference": ticket["reference"],
+        "offer": offer["id"],
+        "seats": int(offer["seats"]),
+        "amount": int(offer["amount"]),
+        "used": used["value"],
+        "cost_center": requester["cost_center"],
+        "master_agreement": entry["master_agreement"],
+        "supplier_no": entry["supplier_no"],
+    }
+    return (yield from moves.get_signed(FORM, office, form, entry["used_metric"]))
+
+
+FAMILY = Family(
+    name="license_renewal",
+    phrase="licence renewal",
+    causes=Causes,
+    stage=stage,
+    judge=judge,
+    expert=expert,
+    max_steps={0: 62, 25: 84, 50: 100, 75: 123, 100: 140},
+)

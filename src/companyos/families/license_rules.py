@@ -1,0 +1,162 @@
+"""Licence rules: what a renewal asks of whoever does it, in the company's own words, and what its signer looks into.
+
+Complete for a stranger, each policy in at most 80 words. What a family means lives in its own file.
+"""
+
+from collections.abc import Generator
+from datetime import date
+from typing import Any
+
+from companyos.apps import ApprovalType, Policy
+from companyos.apps.colleagues import Finding, audits
+from companyos.apps.ticketdesk import same
+from companyos.calls import Call, Reply
+from companyos.families.backdrop import Backdrop, add_policy
+
+FORM = "license_renewal"
+
+
+def add_license_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
+    """Puts the rules of this work in force, beside an older version of one; gives the one that sets the limits."""
+    older = {
+        "window_days": terms["window_days"] - 30,
+        "minimum_share": terms["minimum_share"] - 15,
+        "headroom": terms["headroom"] - 10,
+    }
+    add_policy(company, LIMITS, LIMITS_TEXT.format(**older), older, superseded=True)
+    limits = add_policy(company, LIMITS, LIMITS_TEXT.format(**terms), terms)
+    for title, text in POLICIES.items():
+        add_policy(company, title, text)
+    return limits
+
+
+LIMITS = "Licence renewal: figures and limits"
+LIMITS_TEXT = """
+    The metrics are named in the contract. Too early: days_metric above {window_days}. Notice missed: days_metric below the
+    contract's notice_days. Hardly used: used_metric below {minimum_share} percent of the contract's seats. An offer covers
+    the use if its seats are at least used_metric plus {headroom} percent. Days are counted from the day on which the ticket
+    was opened. A measurement whose age_days is above the metric's max_age_days (describe_metric) does not count: have it
+    refreshed and read it again."""
+POLICIES = {
+    "Licence renewal: verification": """
+        Every renewal ticket is verified before it is closed, whatever the outcome: find the register's contract that
+        carries the ticket's reference, not just a similar name, and set the ticket's field verified to that entry's id. A
+        ticket needs a priority first; if it has none, choose any. A blocked ticket cannot be closed: clear blocked_by once
+        the blocking ticket is done or cancelled; until then ask its assignee, in a comment to them on your own ticket.""",
+    "Licence renewal: order of checks": """
+        The first that applies decides. 1: another ticket, not cancelled, has the same reference: duplicate, same_request;
+        set duplicate_of. 2: too early: declined, not_due. 3: notice missed: escalated, too_late; set escalated_to to the
+        Procurement Lead, in or away. 4: hardly used: declined, unused. 5: no offer will do: cannot_be_done, not_covered. 6:
+        the budget is below the right offer's amount: cannot_be_done, no_budget. 7: else get it signed, set approval:
+        completed, all_checks_passed.""",
+    "Licence renewal: choice of offer": """
+        Offers stand in the register under the product's name, kind offer; those count whose contract is the ticket's
+        reference. An offer will do if it holds, covers the use and, where the contract's data_class is personal, has its
+        data_agreement included. It holds if the ticket was opened at most valid_days days after it was issued; how late it
+        is today does not matter. Of those that will do, the one with the fewest seats is right, whatever they cost.""",
+    "Licence renewal: budget": """
+        A renewal is paid by the requester's department. Its budget is that department's budget_left in DataHub; it must be
+        fresh, like all figures, and reach the amount of the right offer. The amount on the ticket is what was paid last
+        time: it decides nothing.""",
+    "Licence renewal: signing": """
+        A request names the right offer's id, its seats and amount, as numbers, and the fresh used_metric. It is signed by
+        the lowest office whose limit covers that amount: the Procurement Lead, else the CFO. While a holder is away the
+        delegate signs with the holder's authority; if both are, the delegate's delegate. On a request, and its ticket, the
+        cost centre must be the requester's own. A rejection says what it wants; if that is the manager's decision,
+        escalate.""",
+    "Licence renewal: evidence": """
+        Cite record, field and value as now. same_request: the other ticket's reference, status. not_due: days_metric's
+        value, the policy's window_days. too_late: days_metric's value, the contract's notice_days. unused: used_metric's
+        value, the contract's seats, the policy's minimum_share. not_covered: used_metric's value, the policy's headroom.
+        no_budget: the budget metric's value, the right offer's amount. all_checks_passed: the approval's status,
+        decided_by, used_metric's value. Up to four more are fine; a false one is not.""",
+    "Licence renewal: desk rules": """
+        Work only on the ticket you were given: no changes to other tickets, no comments on them. Ask for a signature only
+        when the outcome needs one; withdraw what is pending and not needed. Do not replace values on your ticket unless a
+        policy says so. What you changed by mistake, put back before you close (my_changes lists it). Refreshing data is
+        always fine.""",
+}
+
+BRIEFS = (
+    """Hi, please take over {ticket}, a licence renewal: {product}. Bring it to its end the way our policies say, and resolve
+    the ticket with the evidence. Thanks, {manager}""",
+    """Good morning! {ticket} is about the licence renewal of {product}. I do not know yet whether we should sign anything.
+    Follow the policies and close the ticket with the facts that decided it. {manager}""",
+    """Could you see to the licence renewal of {product} today? The ticket is {ticket}. Whatever comes out, the policies
+    decide, and I would like to see in the ticket what it rests on. Best, {manager}""",
+)
+
+
+# -- what the signer looks into ----------------------------------------------------------------------------------------
+
+
+def renewal_form() -> ApprovalType:
+    """What a request must say. Its amount is the offer's, so the ticket is not asked for that."""
+    return ApprovalType(
+        id=FORM,
+        title="Licence renewal",
+        required=("ticket_id", "subject", "reference", "offer", "seats", "amount", "used", "cost_center"),
+        optional=("master_agreement", "supplier_no"),
+        decided_by="see the policy on signing; values as on the ticket, in the register and in DataHub",
+        offices=("Procurement Lead", "CFO"),
+        same_as_ticket={"subject": "subject", "reference": "reference", "cost_center": "cost_center"},
+        same_as_entry={"master_agreement": "master_agreement", "supplier_no": "supplier_no"},
+        measured="used",
+        attachment="master_agreement",
+    )
+
+
+@audits(FORM)
+def audit(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
+    """A signer answers for the offer, whole: what they signed cannot be taken back. All else is the desk's work."""
+    if "offer" not in data:  # the same form in another line of work asks for none
+        return None
+    reply = yield Call("datahub", "get_entry", {"entry_id": str(data["offer"])})
+    if not reply.ok or reply.data["kind"] != "offer" or reply.data["contract"] != ticket["reference"]:
+        return "wrong_offer", f"{data['offer']} is no offer for the contract {ticket['reference']}."
+    offer = reply.data
+    for field in ("seats", "amount"):
+        if not same(offer[field], data[field]):
+            return "mismatch", f"{field} says {data[field]}, the offer says {offer[field]}."
+    contract = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
+    headroom = yield from _headroom()
+    if not _holds(offer, ticket):
+        return "lapsed", f"{offer['id']} did not hold any more on the day the ticket was opened."
+    if not _covers(offer, data["used"], headroom):
+        return "not_covered", f"{offer['id']} does not cover the use with the headroom that the policy sets."
+    if not _may_hold_data(offer, contract):
+        return "no_agreement", f"{offer['id']} has no data agreement, and the contract's data is personal."
+    for other in (yield from _offers(ticket)):
+        will_do = _holds(other, ticket) and _covers(other, data["used"], headroom) and _may_hold_data(other, contract)
+        if will_do and int(other["seats"]) < int(offer["seats"]):
+            return "too_large", "Policy asks for the offer with the fewest seats of those that will do; this is not it."
+    return None
+
+
+def _holds(offer: dict[str, Any], ticket: dict[str, Any]) -> bool:
+    waited = date.fromisoformat(ticket["opened"][:10]) - date.fromisoformat(offer["issued"])
+    return waited.days <= int(offer["valid_days"])
+
+
+def _covers(offer: dict[str, Any], used: Any, headroom: int) -> bool:
+    return int(offer["seats"]) * 100 >= int(used) * (100 + headroom)
+
+
+def _may_hold_data(offer: dict[str, Any], contract: dict[str, Any]) -> bool:
+    return bool(contract["data_class"] != "personal" or offer["data_agreement"] == "included")
+
+
+def _headroom() -> Generator[Call, Reply, int]:
+    listed = (yield Call("datahub", "search_policies", {"query": LIMITS})).data["rows"]
+    policy_id = next(row["id"] for row in listed if row["status"] == "in force")
+    return int((yield Call("datahub", "read_policy", {"policy_id": policy_id})).data["headroom"])
+
+
+def _offers(ticket: dict[str, Any]) -> Generator[Call, Reply, list[dict[str, Any]]]:
+    """The offers for the contract that a ticket is about."""
+    listed = (yield Call("datahub", "search_register", {"query": ticket["subject"]})).data["rows"]
+    found = []
+    for row in listed:
+        if row["kind"] == "offer":
+            found.append((yield Call("datahub", "get_entry", {"entry_id": row["id"]})).data)
+    return [offer for offer in found if offer["contract"] == ticket["reference"]]
