@@ -3,11 +3,11 @@
 from functools import lru_cache
 
 from companyos.errors import BadTask
-from companyos.families import vendor_onboarding
+from companyos.families import handbook_update, vendor_onboarding
 from companyos.families.family import Case, Ending, Family, Memory, Setting, Taste
 from companyos.task import TaskId
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (vendor_onboarding.FAMILY,)}
+FAMILIES: dict[str, Family] = {family.name: family for family in (vendor_onboarding.FAMILY, handbook_update.FAMILY)}
 
 
 def family(name: str) -> Family:

@@ -1,5 +1,6 @@
 """Backdrop: the company on an ordinary morning, before any case is staged onto it."""
 
+from collections.abc import Callable
 from functools import cache
 
 import msgspec
@@ -41,10 +42,10 @@ class Backdrop(msgspec.Struct, frozen=True):
     policy_ids: list[str]
 
 
-def furnish(streams: Streams, split: str, actor: str) -> Backdrop:
+def furnish(streams: Streams, split: str, actor: str, hire: Callable[[Backdrop], None] | None = None) -> Backdrop:
     """People, tickets, metrics, policies, register and forms of one company, drawn from its seed.
 
-    `actor` is the role that is played from outside; everybody else is a colleague.
+    `actor` is the role that is played from outside; everybody else is a colleague. `hire` adds a family's specialists.
     """
     draw = streams.at("company")
     start = draw.between(8, 300)
@@ -59,8 +60,10 @@ def furnish(streams: Streams, split: str, actor: str) -> Backdrop:
         firms=_firms(streams.at("firms"), split),
         ticket_ids=[f"T-{number}" for number in numbers],
         entry_ids=[f"E-{number}" for number in _numbers(streams.at("entries"))],
-        policy_ids=[f"P-{number}" for number in streams.at("policies").sample(range(10, 100), 16)],
+        policy_ids=[f"P-{number}" for number in streams.at("policies").sample(range(10, 100), 32)],
     )
+    if hire is not None:
+        hire(company)
     _other_desks(company)
     _other_metrics(company)
     _other_policies(company)
@@ -268,7 +271,7 @@ def add_ticket(
     reference: str,
     status: Status,
     priority: str | None,
-    amount: int,
+    amount: int | None,
     opened: int,
 ) -> Ticket:
     """A ticket that nobody has worked on yet."""
