@@ -446,5 +446,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 90, 25: 120, 50: 140, 75: 160, 100: 180},
+    max_steps={0: 60, 25: 79, 50: 93, 75: 111, 100: 126},
 )
