@@ -283,8 +283,11 @@ def _ending(
 # -- expert ------------------------------------------------------------------------------------------------------------
 
 
-class Desk(NamedTuple):
-    """What lies on the expert's desk once the papers are together."""
+_RULES = "Handbook update"  # how the titles of the policies on this work begin
+
+
+class File(NamedTuple):
+    """What the expert has together before it decides."""
 
     ticket: moves.Shown
     section: moves.Shown
@@ -294,8 +297,9 @@ class Desk(NamedTuple):
     taste: Taste
 
     def rule(self, title: str) -> moves.Move[moves.Shown]:
-        policy = yield from moves.read("datahub.read_policy", policy_id=self.policies[f"Handbook update: {title}"])
-        return policy  # type: ignore[no-any-return]
+        """One of the rules of this work, read."""
+        policy: moves.Shown = yield from moves.read("datahub.read_policy", policy_id=self.policies[f"{_RULES}: {title}"])
+        return policy
 
     def answer(self) -> moves.Move[moves.Shown]:
         """The requester's comment that says from when the change shall hold."""
@@ -321,13 +325,13 @@ def expert(memory: Memory, taste: Taste) -> Program:
     section = yield from moves.read("datahub.get_entry", entry_id=section_id)
     submitted_id = filed[ticket["reference"], "proposal", "submitted"]
     proposal = yield from moves.read("datahub.get_entry", entry_id=submitted_id)
-    desk = Desk(ticket, section, proposal, policies, approved, taste)
-    yield from desk.rule("order of checks")
+    file = File(ticket, section, proposal, policies, approved, taste)
+    yield from file.rule("order of checks")
     for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, section)]):
         yield from step
     if taste.fancies("ask before it is needed"):
-        yield from desk.answer()
-    resolution, reason, evidence = yield from _decide(desk)
+        yield from file.answer()
+    resolution, reason, evidence = yield from _decide(file)
     if taste.fancies("cite more"):
         evidence += moves.cite((ticket, "reference"), (section, "reference"))
     closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
@@ -344,41 +348,41 @@ def _verify(ticket: moves.Shown, section: moves.Shown) -> moves.Move[None]:
         yield from moves.set_field(ticket["id"], "verified", section["id"])
 
 
-def _decide(desk: Desk) -> moves.Move[Outcome]:
+def _decide(file: File) -> moves.Move[Outcome]:
     """The checks in their order; the first that applies decides."""
-    ticket, section, proposal = desk.ticket, desk.section, desk.proposal
+    ticket, section, proposal = file.ticket, file.section, file.proposal
     for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
         if other["id"] != ticket["id"] and other["status"] != "cancelled":
             yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
             return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
     if section["owner"] != "People":
-        yield from desk.rule("whose it is")
+        yield from file.rule("whose it is")
         head = yield from moves.read("datahub.get_approver", role=f"Head of {section['owner']}")
         yield from moves.set_field(ticket["id"], "escalated_to", head["id"])
         return "escalated", "beyond_authority", moves.cite((section, "owner"))
     if proposal["proposed"] == section["current"]:
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "declined", "already_done", moves.cite((section, "current"), (proposal, "proposed"))
-    yield from desk.rule("proposals and limits")
-    document, limit = yield from _governing_document(section["topic"], desk.taste)
+    yield from file.rule("proposals and limits")
+    document, limit = yield from _governing_document(section["topic"], file.taste)
     if not allows(limit, document[limit], int(proposal["proposed"])):
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "declined", "contradicts_policy", moves.cite((proposal, "proposed"), (document, limit))
-    consultation = yield from desk.rule("consultation")
-    if desk.taste.fancies("refresh in any case"):
+    consultation = yield from file.rule("consultation")
+    if file.taste.fancies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=section["readers_metric"])
     readers = yield from moves.fresh_reading(section["readers_metric"])
     if readers["value"] < consultation["minimum"]:
         yield from moves.set_field(ticket["id"], "waiting_on", section["steward"])
         return "on_hold", "below_minimum", moves.cite((readers, "value"), (consultation, "minimum"))
-    notice = yield from desk.rule("notice")
-    answer = yield from desk.answer()
+    notice = yield from file.rule("notice")
+    answer = yield from file.answer()
     term = "notice_days_contractual" if section["class"] == "contractual" else "notice_days"
     if moves.days_between(ticket["opened"], answer["effective"]) < notice[term]:
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         yield from _renewed(readers, consultation, answer["at"])
         return "declined", "too_late", moves.cite((answer, "effective"), (notice, term))
-    return (yield from _get_signed(desk, readers, consultation, answer, moves.cite((document, limit))))
+    return (yield from _get_signed(file, readers, consultation, answer, moves.cite((document, limit))))
 
 
 def _governing_document(topic: str, taste: Taste) -> moves.Move[tuple[moves.Shown, str]]:
@@ -397,16 +401,16 @@ def _limits_in(document: moves.Shown) -> list[str]:
 
 
 def _get_signed(
-    desk: Desk, readers: moves.Shown, consultation: moves.Shown, answer: moves.Shown, evidence: list[moves.Shown]
+    file: File, readers: moves.Shown, consultation: moves.Shown, answer: moves.Shown, evidence: list[moves.Shown]
 ) -> moves.Move[Outcome]:
     """One signature, or two of which the second rests on the first."""
-    ticket, section = desk.ticket, desk.section
-    yield from desk.rule("signing")
+    ticket, section = file.ticket, file.section
+    yield from file.rule("signing")
     known = {
         "ticket_id": ticket["id"],
         "subject": ticket["subject"],
         "reference": ticket["reference"],
-        "proposed": desk.proposal["proposed"],
+        "proposed": file.proposal["proposed"],
         "effective": answer["effective"],
         "readers": readers["value"],
         "version": section["version"],
@@ -414,22 +418,22 @@ def _get_signed(
     }
     also: tuple[str, ...] = ()
     if section["class"] == "contractual":
-        review = yield from _signed(desk, REVIEW_FORM, "Legal Counsel", known)
+        review = yield from _signed(file, REVIEW_FORM, "Legal Counsel", known)
         evidence += moves.cite((review, "decided_by"))
         known[REVIEW_FORM], also = review["id"], (REVIEW_FORM,)
         readers = yield from _renewed(readers, consultation, review["decided_at"])
-    request = yield from _signed(desk, UPDATE_FORM, "HR Lead", known, also)
+    request = yield from _signed(file, UPDATE_FORM, "HR Lead", known, also)
     yield from moves.set_field(ticket["id"], "approval", request["id"])
     yield from _renewed(readers, consultation, request["decided_at"])
     return "completed", "all_checks_passed", moves.cite((request, "status"), (request, "decided_by")) + evidence
 
 
-def _signed(desk: Desk, form: str, office: str, known: moves.Shown, also: tuple[str, ...] = ()) -> moves.Move[moves.Shown]:
-    if form in desk.approved:
-        request = yield from moves.read("approvalflow.check_status", approval_id=desk.approved[form])
-        return request  # type: ignore[no-any-return]
+def _signed(file: File, form: str, office: str, known: moves.Shown, also: tuple[str, ...] = ()) -> moves.Move[moves.Shown]:
+    if form in file.approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=file.approved[form])
+        return request
     holder = yield from moves.read("datahub.get_approver", role=office)
-    return (yield from moves.get_signed(form, holder, known, desk.section["readers_metric"], also))
+    return (yield from moves.get_signed(form, holder, known, file.section["readers_metric"], also))
 
 
 def _renewed(readers: moves.Shown, consultation: moves.Shown, today: str) -> moves.Move[moves.Shown]:
