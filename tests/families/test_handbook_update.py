@@ -5,8 +5,9 @@ from functools import cache
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from companyos.apps import Approval, Comment, Entry, Metric, Person, Policy
+from companyos.apps import Approval, Comment, Entry, Metric, Person, Policy, Ticket
 from companyos.calls import Call, Reply
 from companyos.env import CompanyEnv, make, work
 from companyos.families.family import Value
@@ -252,6 +253,17 @@ def test_a_withdrawn_proposal_does_not_count() -> None:
     assert decision(env, FAMILY, "lead", proposed=withdrawn.details["proposed"]) == ("rejected", "mismatch")
 
 
+def test_a_section_for_which_nothing_is_submitted_is_not_signed_for() -> None:
+    env = staged()
+    other = env.world.get(Ticket, role(env, "decoy"))
+    section = next(e for e in env.world.all(Entry) if e.reference == other.reference)
+    assert set_field(env, "verified", section.id, other.id).ok
+    about = {"ticket_id": other.id, "subject": other.subject, "reference": other.reference}
+    readers = env.world.get(Metric, section.details["readers_metric"])
+    env.world.put(replace(readers, value=100))
+    assert decision(env, FAMILY, "lead", **about, readers=100) == ("rejected", "mismatch")
+
+
 # -- what only the requester knows -------------------------------------------------------------------------------------
 
 
@@ -372,6 +384,17 @@ def test_a_review_that_was_got_where_none_was_needed_cannot_be_put_back() -> Non
     env = ready(contractual=True, notice="short")
     reviewed(env)
     assert env.lost() == "damage"
+
+
+def test_where_this_work_is_not_staged_the_plain_form_is_decided_as_ever() -> None:
+    env = make("vendor_onboarding", seed=7)
+    case = next(t for t in env.world.all(Ticket) if t.kind == FAMILY and t.status == "open")
+    data = {"ticket_id": case.id, "subject": case.subject, "amount": case.amount}
+    lead = next(p for p in env.world.all(Person) if p.role == "HR Lead")
+    env.world.furnish(replace(lead, limit=case.amount))
+    asked = say(env, "approvalflow.submit_approval", approval_type=FAMILY, approver=lead.id, data=data)
+    request = answered(env, asked.data["id"])
+    assert (request.status, request.code) == APPROVED
 
 
 # -- what the policies say ---------------------------------------------------------------------------------------------

@@ -158,6 +158,8 @@ Data = dict[str, Any]
 @audits(UPDATE_FORM)
 def audit_update(data: Data, ticket: Data) -> Finding:
     """The HR side: the proposal as submitted, the date as the requester stated it, Legal's review where one is due."""
+    if "effective" not in data:  # the plain form of a company in which this work is not staged
+        return None
     section = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
     wrong = yield from _wrong_proposal(data, section)
     if wrong:
@@ -184,11 +186,11 @@ def audit_review(data: Data, ticket: Data) -> Finding:
 
 def _wrong_proposal(data: Data, section: Data) -> Finding:
     listed = (yield Call("datahub", "search_register", {"query": section["reference"]})).data["rows"]
-    submitted = next(row["id"] for row in listed if row["status"] == "submitted")
-    proposal = (yield Call("datahub", "get_entry", {"entry_id": submitted})).data
-    if not same(proposal["proposed"], data["proposed"]):
-        return "mismatch", f"proposed says {data['proposed']}, which is not what the register has as submitted."
-    return None
+    for entry_id in [row["id"] for row in listed if row["status"] == "submitted"]:
+        proposal = (yield Call("datahub", "get_entry", {"entry_id": entry_id})).data
+        if same(proposal["proposed"], data["proposed"]):
+            return None
+    return "mismatch", f"proposed says {data['proposed']}, which is not what the register has as submitted."
 
 
 def _stated_dates(ticket: Data) -> Generator[Call, Reply, list[str]]:
