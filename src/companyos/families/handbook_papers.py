@@ -121,23 +121,23 @@ def add_papers(company: Backdrop, draw: Draw, topic: Topic, rungs: Rungs, detail
 
 def add_documents(company: Backdrop, draw: Draw, topic: Topic, rungs: Rungs, governs: str) -> dict[str, str]:
     """The documents on all topics; those on `topic` by name. `governs` names the one that goes before the others."""
-    names = draw.shuffled(("general", *SPECIAL))
-    limits = {name: topic.at_rung(rung) for name, rung in zip(names, rungs, strict=True)}
+    world, today = company.world, company.world.now // DAY
+    limits = {name: topic.at_rung(rung) for name, rung in zip(draw.shuffled(("general", *SPECIAL)), rungs, strict=True)}
     _general(company, {each.limit: any_value(each, draw) for each in TOPICS}, superseded=True)
     terms = {each.limit: limits["general"] if each is topic else any_value(each, draw) for each in TOPICS}
-    documents = {"general": _general(company, terms).id}
+    general = replace(_general(company, terms), since=(today - draw.between(10, 120)) * DAY)
+    documents = {"general": world.furnish(general).id}
     for other in TOPICS:
         if other is not topic:
             _special(company, other, draw.pick(tuple(SPECIAL)), any_value(other, draw))
-    today = company.world.now // DAY
     late, early = (today - draw.between(30, 150)) * DAY, (today - draw.between(200, 400)) * DAY
-    rival_in_force = draw.chance(0.6)  # else the rival is superseded and the later of the two: its date alone must not win
-    for name in SPECIAL:
+    rival_in_force = draw.chance(0.75)  # else the rival is superseded and the later of the two: its date alone must not win
+    for name in draw.shuffled(tuple(SPECIAL)):
         first = name == governs
         in_force = first or (rival_in_force and governs != "general")
         status, since = "in force" if in_force else "superseded", late if first == rival_in_force else early
         document = _special(company, topic, name, limits[name])
-        documents[name] = company.world.furnish(replace(document, status=status, since=since)).id
+        documents[name] = world.furnish(replace(document, status=status, since=since)).id
     return documents
 
 

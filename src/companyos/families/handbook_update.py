@@ -65,7 +65,7 @@ class Causes(Struct, frozen=True):
     proposed: Annotated[
         Literal["same", "low", "mid", "high"], Fact((0.1, 0.3, 0.35, 0.25), (("Entry", "proposal", "proposed"),))
     ]
-    governs: Annotated[Literal["general", "board", "council"], Fact((0.3, 0.35, 0.35), _DOCUMENT_DATES)]
+    governs: Annotated[Literal["general", "board", "council"], Fact((0.2, 0.4, 0.4), _DOCUMENT_DATES)]
     unread: Annotated[bool, Fact((0.8, 0.2), (("Source", "readers", "value"), ("Metric", "readers", "value")))]
     notice: Annotated[Literal["short", "fair", "long"], Fact((0.1, 0.25, 0.65), (("Mind", "requester", "knows"),))]
     contractual: Annotated[bool, Fact((0.5, 0.5), (("Entry", "entry", "class"),))]
