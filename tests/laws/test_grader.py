@@ -90,6 +90,7 @@ def _near_misses(env: CompanyEnv, last: Call) -> dict[str, list[Call]]:
         "CitesNothingFalse": [_with(last, evidence=[*evidence, {"record": ticket_id, "field": "amount", "value": -1}])],
         "damage": [Call("ticketdesk", "comment", {"ticket_id": other.id, "text": "By the way."}), last],
         "SignedFor": cleared("approval"),
+        "Fresh": [*[Call("ticketdesk", "wait", {"hours": 72})] * 10, last],  # long enough for any figure to grow old
     }
     for field in ("verified", "duplicate_of", "escalated_to", "waiting_on"):
         if getattr(ticket, field):

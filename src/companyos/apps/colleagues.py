@@ -127,7 +127,7 @@ def _find_fault(desk: Desk, request: dict[str, Any]) -> Finding:
     """The first thing wrong with a request, in the order in which a careful approver looks."""
     data, form = request["data"], desk.form(request["type"])
     reply = yield Call("ticketdesk", "get_ticket", {"ticket_id": str(data["ticket_id"])})
-    if not reply.ok or reply.data["kind"] != form.id:
+    if not reply.ok or reply.data["kind"] != (form.about or form.id):
         return "wrong_ticket", f"{data['ticket_id']} is no ticket for a {form.id} request."
     ticket = reply.data
     if ticket["status"] not in ("open", "in_progress"):

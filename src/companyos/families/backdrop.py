@@ -45,8 +45,12 @@ class Backdrop(msgspec.Struct, frozen=True):
 def furnish(streams: Streams, split: str, actor: str, hire: Callable[[Backdrop], None] | None = None) -> Backdrop:
     """People, tickets, metrics, policies, register and forms of one company, drawn from its seed.
 
+<<<<<<< HEAD
     `actor` is the role that is played from outside; everybody else is a colleague. `hire` brings in a family's own
     specialists, of whom the actor may be one.
+=======
+    `actor` is the role that is played from outside; everybody else is a colleague. `hire` adds a family's specialists.
+>>>>>>> 5796d0175eecff12d4e18c7ce216ad44717b77d6
     """
     draw = streams.at("company")
     start = draw.between(8, 300)
@@ -61,7 +65,7 @@ def furnish(streams: Streams, split: str, actor: str, hire: Callable[[Backdrop],
         firms=_firms(streams.at("firms"), split),
         ticket_ids=[f"T-{number}" for number in numbers],
         entry_ids=[f"E-{number}" for number in _numbers(streams.at("entries"))],
-        policy_ids=[f"P-{number}" for number in streams.at("policies").sample(range(10, 100), 16)],
+        policy_ids=[f"P-{number}" for number in streams.at("policies").sample(range(10, 100), 32)],
     )
     if hire is not None:
         hire(company)

@@ -152,13 +152,18 @@ def put_back(ticket_id: str) -> Move[None]:
         wrong = left
 
 
-def get_signed(form: str, office: Shown, known: Shown, metric: str = "") -> Move[Shown]:
+def get_signed(form: str, office: Shown, known: Shown, metric: str = "", also: tuple[str, ...] = ()) -> Move[Shown]:
     """An approved request, through absences, forms and objections. `known` has every field the form could ask for.
 
+<<<<<<< HEAD
     `metric` is the figure whose freshness the approver looks at, if there is one; of several the rejection names the stale.
+=======
+    `metric` is the figure whose freshness the approver looks at, if there is one; `also` names fields that this case needs
+    though the form does not require them.
+>>>>>>> 5796d0175eecff12d4e18c7ce216ad44717b77d6
     """
     forms = yield from rows("approvalflow.list_approval_types")
-    fields = next(list(row["required"]) for row in forms if row["id"] == form)
+    fields = next([*row["required"], *also] for row in forms if row["id"] == form)
     while True:
         stands_in = yield from signer(office)
         request_id = yield from submit(form, stands_in["id"], {field: known[field] for field in fields})

@@ -1,0 +1,172 @@
+"""Handbook papers: the sections of the handbook, what is proposed for them, and the documents that limit both."""
+
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Policy
+from companyos.families.backdrop import Backdrop, add_metric, add_policy, one_line
+from companyos.world import DAY, Draw
+
+# -- topics ------------------------------------------------------------------------------------------------------------
+
+
+class Topic(Struct, frozen=True):
+    """What a section sets a number for. Rung by rung the number comes nearer to what no document allows."""
+
+    name: str
+    title: str
+    bound: str  # whether documents set the most or the least
+    start: int
+    stride: int
+    unit: str
+
+    @property
+    def limit(self) -> str:
+        """The name of the term in which documents set its limit."""
+        return f"{self.bound}_{self.name}"
+
+    def at_rung(self, rung: int) -> int:
+        return self.start + rung * (self.stride if self.bound == "most" else -self.stride)
+
+    def clause(self, bound: int) -> str:
+        return f"{self.name} at {self.bound} {bound} {self.unit}"
+
+
+TOPICS = (
+    Topic("remote_days", "Remote days", "most", 2, 1, "days a month"),
+    Topic("carry_over_days", "Leave carried over", "most", 3, 1, "days a year"),
+    Topic("training_euros", "Training budget", "most", 400, 100, "EUR a year"),
+    Topic("parental_weeks", "Parental leave", "least", 30, 1, "weeks"),
+    Topic("rest_hours", "Rest between shifts", "least", 20, 1, "hours"),
+)
+GROUPS = ("office staff", "field staff", "shift staff", "trainees", "contractors")
+Rungs = tuple[int, int, int]
+
+
+def draw_rungs(draw: Draw) -> Rungs:
+    """On which rungs the three documents on a topic set their limit, lowest first. The handbook stands below them all."""
+    low = draw.between(2, 4)
+    mid = low + draw.between(1, 3)
+    return low, mid, mid + draw.between(1, 3)
+
+
+def any_value(topic: Topic, draw: Draw) -> int:
+    """A value that a proposal or a document could name."""
+    return topic.at_rung(draw.between(2, 10))
+
+
+# -- sections and proposals --------------------------------------------------------------------------------------------
+
+
+def add_section(company: Backdrop, topic: Topic, group: str, reference: str) -> Entry:
+    """A section of the handbook in the register, owned by the people desk, with a draft that some have read."""
+    world, name = company.world, f"{topic.title} of {group}"
+    draw = world.streams.at("section", topic.name, group)
+    metric = f"draft_readers.{topic.name}_{group.replace(' ', '_')}"
+    add_metric(company, metric, f"Share of those concerned who read the draft on {name}", "percent", draw.between(30, 97))
+    details = {
+        "topic": topic.name,
+        "current": str(topic.at_rung(draw.between(0, 1))),
+        "unit": topic.unit,
+        "class": draw.pick(("ordinary", "contractual")),
+        "owner": "People",
+        "steward": company.offices[draw.pick(("HR Partner", "HR Generalist"))],
+        "readers_metric": metric,
+        "version": f"V-{draw.between(10_000, 99_999)}",
+        "minutes": f"MN-{draw.between(10_000, 99_999)}",
+    }
+    return world.furnish(Entry(company.entry_ids.pop(0), "section", name, reference, "published", details))
+
+
+def add_proposal(company: Backdrop, section: Entry, number: int, status: str, value: int) -> Entry:
+    """What somebody proposes for a section, filed behind it."""
+    details = {"proposed": str(value), "unit": section.details["unit"]}
+    name, reference = f"Proposal on {section.name}", f"{section.reference}/{number}"
+    return company.world.furnish(Entry(company.entry_ids.pop(0), "proposal", name, reference, status, details))
+
+
+class Papers(NamedTuple):
+    """What of the register a case is about: a section, what is proposed for it, and sections that it is not about."""
+
+    section: Entry
+    proposal: Entry
+    namesake: Entry  # on the same topic, for other staff
+    other: Entry
+
+
+def add_papers(company: Backdrop, draw: Draw, topic: Topic, rungs: Rungs, details: dict[str, str], proposed: str) -> Papers:
+    """The register of the handbook. `details` are our section's; `proposed` says between which rungs the value lies."""
+    world = company.world
+    ours, theirs, rest = draw.sample(GROUPS, 3)
+    references = [f"HB-{number}" for number in draw.sample(range(1000, 10_000), len(TOPICS) + 1)]
+    namesake = add_section(company, topic, theirs, references.pop())
+    add_proposal(company, namesake, 1, "submitted", any_value(topic, draw))
+    section = add_section(company, topic, ours, references.pop())
+    section = world.furnish(replace(section, details=section.details | details))
+    add_proposal(company, section, 1, "withdrawn", any_value(topic, draw))
+    low, mid, high = rungs
+    bands = {"low": (2, low), "mid": (low + 1, mid), "high": (mid + 1, high)}
+    value = int(section.details["current"])
+    if proposed in bands:
+        value = topic.at_rung(world.streams.at("proposed", proposed).between(*bands[proposed]))
+    proposal = add_proposal(company, section, 2, "submitted", value)
+    others = [add_section(company, other, rest, references.pop()) for other in TOPICS if other is not topic]
+    return Papers(section, proposal, namesake, draw.pick(others))
+
+
+# -- documents ---------------------------------------------------------------------------------------------------------
+
+
+def add_documents(company: Backdrop, draw: Draw, topic: Topic, rungs: Rungs, governs: str) -> dict[str, str]:
+    """The documents on all topics; those on `topic` by name. `governs` names the one that goes before the others."""
+    world, today = company.world, company.world.now // DAY
+    limits = {name: topic.at_rung(rung) for name, rung in zip(draw.shuffled(("general", *SPECIAL)), rungs, strict=True)}
+    _general(company, {each.limit: any_value(each, draw) for each in TOPICS}, superseded=True)
+    terms = {each.limit: limits["general"] if each is topic else any_value(each, draw) for each in TOPICS}
+    general = replace(_general(company, terms), since=(today - draw.between(10, 120)) * DAY)
+    documents = {"general": world.furnish(general).id}
+    for other in TOPICS:
+        if other is not topic:
+            _special(company, other, draw.pick(tuple(SPECIAL)), any_value(other, draw))
+    late, early = (today - draw.between(30, 150)) * DAY, (today - draw.between(200, 400)) * DAY
+    rival_in_force = draw.chance(0.75)  # else the rival is superseded and the later of the two: its date alone must not win
+    for name in draw.shuffled(tuple(SPECIAL)):
+        first = name == governs
+        in_force = first or (rival_in_force and governs != "general")
+        status, since = "in force" if in_force else "superseded", late if first == rival_in_force else early
+        document = _special(company, topic, name, limits[name])
+        documents[name] = world.furnish(replace(document, status=status, since=since)).id
+    return documents
+
+
+def _general(company: Backdrop, terms: dict[str, int], superseded: bool = False) -> Policy:
+    clauses = "; ".join(topic.clause(terms[topic.limit]) for topic in TOPICS)
+    text = f"What any group of staff is promised keeps within these limits: {clauses}."
+    return add_policy(company, "Working conditions: general limits", text, terms, superseded)
+
+
+def _special(company: Backdrop, topic: Topic, name: str, bound: int) -> Policy:
+    title, text = SPECIAL[name]
+    clause = topic.clause(bound)
+    return add_policy(company, f"{topic.title}: {title}", one_line(text).format(clause=clause), {topic.limit: bound})
+
+
+SPECIAL = {
+    "board": (
+        "circular of the board",
+        """The board has looked at what this costs and sets the limit itself: {clause}. It holds for all groups of staff,
+        from the day named under since.""",
+    ),
+    "council": (
+        "agreement with the staff council",
+        """Management and the staff council have agreed: {clause}. This holds for all groups of staff, from the day named
+        under since.""",
+    ),
+}
+
+
+def allows(limit: str, bound: int, value: int) -> bool:
+    """Whether a document whose term `limit` is `bound` lets the handbook say this value."""
+    return value <= bound if limit.startswith("most_") else value >= bound

@@ -1,0 +1,205 @@
+"""Handbook rules: what a handbook update asks of whoever does it, who signs it, and what they look into.
+
+Complete for a stranger, each policy in at most 80 words. The documents that limit what sections may say are papers.
+"""
+
+from collections.abc import Generator
+from typing import Any
+
+from msgspec.structs import replace
+
+from companyos.apps import ApprovalType, Person, Policy
+from companyos.apps.colleagues import Finding, audits
+from companyos.apps.ticketdesk import same
+from companyos.calls import Call, Reply
+from companyos.families.backdrop import Backdrop, add_person, add_policy, one_line
+
+UPDATE_FORM = "handbook_update"
+REVIEW_FORM = "legal_review"
+
+# -- how the work is done ----------------------------------------------------------------------------------------------
+
+
+def add_handbook_policies(company: Backdrop, consultation: dict[str, int], notice: dict[str, int]) -> tuple[Policy, Policy]:
+    """Puts the rules of this work in force, beside an older version of one; gives those on consultation and on notice."""
+    title, text = CONSULTATION
+    older = {name: value - 5 for name, value in consultation.items()}
+    add_policy(company, title, one_line(text).format(**older), older, superseded=True)
+    consulted = add_policy(company, title, one_line(text).format(**consultation), consultation)
+    title, text = NOTICE
+    noticed = add_policy(company, title, one_line(text).format(**notice), notice)
+    for title, text in POLICIES.items():
+        add_policy(company, title, text)
+    return consulted, noticed
+
+
+CONSULTATION = (
+    "Handbook update: consultation",
+    """At least {minimum} percent of the staff concerned must have read the draft; the metric is named in the section's
+    readers_metric. A measurement whose age_days is above {max_age_days} does not count: have it refreshed and read it again.
+    With fewer readers the ticket goes on hold: set waiting_on to the section's steward.""",
+)
+NOTICE = (
+    "Handbook update: notice",
+    """A change takes effect at least {notice_days} days after the day on which its ticket was opened, at least
+    {notice_days_contractual} where the section's class is contractual. From when it shall hold only the requester knows:
+    ask, in a comment to them on the ticket. Their answer, a comment in the ticket's history, states it as effective. It does
+    not matter how much of that time has passed when you decide.""",
+)
+POLICIES = {
+    "Handbook update: verification": """
+        Every handbook ticket is verified before it is closed, whatever the outcome: find the register's section that carries
+        the ticket's reference, not just a similar name, and set the ticket's field verified to that entry's id. A ticket
+        needs a priority first; if it has none, choose any. A blocked ticket cannot be closed: clear blocked_by once the
+        blocking ticket is done or cancelled; until then ask its assignee, in a comment to them on your own ticket.""",
+    "Handbook update: order of checks": """
+        The first that applies decides. 1: another ticket, not cancelled, has the same reference: duplicate, same_request;
+        set duplicate_of. 2: the section's owner is not People: escalated, beyond_authority; set escalated_to. 3: the section
+        already says what is proposed: declined, already_done. 4: the governing limit forbids it: declined,
+        contradicts_policy. 5: too few readers: on_hold, below_minimum. 6: too little notice: declined, too_late. 7: else get
+        it signed, set approval: completed, all_checks_passed.""",
+    "Handbook update: proposals and limits": """
+        What is proposed stands in the register, in an entry whose reference is the section's with a number behind it; only
+        the one with status submitted counts. Limits stand in other policies: search those for the section's topic.
+        Superseded ones never count. A document on one topic alone goes before one on several, whichever is later; among
+        equals the later since goes first. Only the first governs. Its term most_ or least_ names the highest or lowest value
+        allowed.""",
+    "Handbook update: whose it is": """
+        Sections that another department owns are its head's business: escalated_to is the Head of Marketing, Head of
+        Operations or Head of Research, whichever department is the owner, whoever asked. A change that is declined goes back
+        to whoever asked: set waiting_on to the requester.""",
+    "Handbook update: signing": """
+        The HR Lead signs handbook_update. Where the section's class is contractual, the Legal Counsel signs legal_review
+        before that, and the id of that approved request goes in the field legal_review; Legal sees no other sections. While
+        a holder is away the delegate signs; if both are, the delegate's delegate. Values are the submitted proposal's, the
+        requester's effective date, the fresh readers. A rejection says what it wants; if that is the manager's decision,
+        escalate. Link the handbook_update as approval.""",
+    "Handbook update: evidence": """
+        Cite record, field, value as they are now. same_request: the other ticket's reference, status. beyond_authority: the
+        section's owner. already_done: the section's current, the proposal's proposed. contradicts_policy: that proposed, the
+        governing document's limit. below_minimum: the metric's value, the policy's minimum. too_late: effective in the
+        answer, the policy's notice_days or notice_days_contractual, whichever applied. all_checks_passed: status and
+        decided_by of handbook_update, decided_by of any legal_review, the governing limit. Up to four more citations are
+        fine; a false one is not.""",
+    "Handbook update: desk rules": """
+        Work only on the ticket you were given: no changes to other tickets, no comments on them. Ask for a signature only
+        when the outcome needs one; withdraw what is pending and not needed. Do not replace values on your ticket unless a
+        policy says so. What you changed by mistake, put back before you close (my_changes lists it). Refreshing data is
+        always fine.""",
+}
+
+BRIEFS = (
+    """Hi, you have the people desk today. {ticket} asks for a handbook update: {section}. Please take it to its end the way
+    our policies say, and resolve the ticket with the evidence. Thanks, {partner}""",
+    """Good morning! Somebody wants {section} changed ({ticket}, a handbook update). Please check it against everything that
+    binds us, do what follows from that and close the ticket with the facts that decided it. {partner}""",
+    """{ticket} is yours: handbook update, {section}. I have not looked into it. Whatever the outcome is, follow the policies
+    and resolve it, citing what it rests on. Best, {partner}""",
+)
+
+# -- who signs, and on what ---------------------------------------------------------------------------------------------
+
+
+def hire(company: Backdrop) -> None:
+    """The people desk and the lawyers: each of the two who sign has a deputy, who has another."""
+    for role, department, desk, manager, limit, delegate in (
+        ("HR Analyst", "People", "people", "HR Lead", None, None),
+        ("HR Partner", "People", "people", "HR Lead", None, None),
+        ("HR Generalist", "People", "people", "HR Lead", 1000, None),
+        ("Deputy HR Lead", "People", "people", "HR Lead", 3000, "HR Generalist"),
+        ("Legal Counsel", "Legal", "legal", "CEO", 5000, None),
+        ("Contracts Lawyer", "Legal", "legal", "Legal Counsel", 1000, None),
+        ("Deputy Legal Counsel", "Legal", "legal", "Legal Counsel", 3000, "Contracts Lawyer"),
+    ):
+        add_person(company, role, department, desk, manager, limit, delegate)
+    for office, deputy in (("HR Lead", "Deputy HR Lead"), ("Legal Counsel", "Deputy Legal Counsel")):
+        holder = company.world.get(Person, company.offices[office])
+        company.world.furnish(replace(holder, delegate=company.offices[deputy]))
+
+
+def update_form(policy_id: str) -> ApprovalType:
+    """What the HR Lead signs; the policy has the least share of readers."""
+    return ApprovalType(
+        id=UPDATE_FORM,
+        title="Handbook update",
+        required=("ticket_id", "subject", "reference", "proposed", "effective", "readers"),
+        optional=("legal_review", "minutes", "version"),
+        decided_by="the HR Lead; values as on the ticket, in the register, in DataHub and as the requester stated them",
+        offices=("HR Lead",),
+        same_as_ticket={"subject": "subject", "reference": "reference"},
+        same_as_entry={"minutes": "minutes", "version": "version"},
+        measured="readers",
+        policy=policy_id,
+        attachment="minutes",
+    )
+
+
+def review_form() -> ApprovalType:
+    """What the Legal Counsel signs."""
+    return ApprovalType(
+        id=REVIEW_FORM,
+        title="Legal review",
+        required=("ticket_id", "subject", "reference", "proposed"),
+        optional=("minutes", "version"),
+        decided_by="the Legal Counsel; values as on the ticket and in the register",
+        offices=("Legal Counsel",),
+        same_as_ticket={"subject": "subject", "reference": "reference"},
+        same_as_entry={"minutes": "minutes", "version": "version"},
+        attachment="minutes",
+        about=UPDATE_FORM,
+    )
+
+
+# -- what those who sign look into, beside what every form has ---------------------------------------------------------
+
+Data = dict[str, Any]
+
+
+@audits(UPDATE_FORM)
+def audit_update(data: Data, ticket: Data) -> Finding:
+    """The HR side: the proposal as submitted, the date as the requester stated it, Legal's review where one is due."""
+    if "effective" not in data:  # the plain form of a company in which this work is not staged
+        return None
+    section = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
+    wrong = yield from _wrong_proposal(data, section)
+    if wrong:
+        return wrong
+    stated = yield from _stated_dates(ticket)
+    if not any(same(day, data["effective"]) for day in stated):
+        return "not_stated", f"The requester has not stated {data['effective']} as effective on {ticket['id']}."
+    if section["class"] == "contractual" or "legal_review" in data:
+        reply = yield Call("approvalflow", "check_status", {"approval_id": str(data.get("legal_review"))})
+        right = reply.ok and (reply.data["type"], reply.data["status"]) == (REVIEW_FORM, "approved")
+        if not right or reply.data["data"]["ticket_id"] != ticket["id"]:
+            return "not_reviewed", f"legal_review must name an approved {REVIEW_FORM} of {ticket['id']}."
+    return None
+
+
+@audits(REVIEW_FORM)
+def audit_review(data: Data, ticket: Data) -> Finding:
+    """The legal side: only what is in contracts, and the proposal as submitted."""
+    section = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
+    if section["class"] != "contractual":
+        return "not_needed", f"{section['id']} is {section['class']}; Legal reviews contractual sections."
+    return (yield from _wrong_proposal(data, section))
+
+
+def _wrong_proposal(data: Data, section: Data) -> Finding:
+    listed = (yield Call("datahub", "search_register", {"query": section["reference"]})).data["rows"]
+    for entry_id in [row["id"] for row in listed if row["status"] == "submitted"]:
+        proposal = (yield Call("datahub", "get_entry", {"entry_id": entry_id})).data
+        if same(proposal["proposed"], data["proposed"]):
+            return None
+    return "mismatch", f"proposed says {data['proposed']}, which is not what the register has as submitted."
+
+
+def _stated_dates(ticket: Data) -> Generator[Call, Reply, list[str]]:
+    """What the requester has stated as effective on their ticket."""
+    stated: list[str] = []
+    page, pages = 1, 1
+    while page <= pages:
+        shown = (yield Call("ticketdesk", "get_history", {"ticket_id": ticket["id"], "page": page})).data
+        events = [event for event in shown["rows"] if event["author"] == ticket["requester"]]
+        stated += [event["effective"] for event in events if "effective" in event]
+        page, pages = page + 1, shown["pages"]
+    return stated

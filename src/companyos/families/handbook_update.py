@@ -1,0 +1,454 @@
+"""Handbook update: may the handbook say this number, and has everybody who must signed for it?
+
+Particular about reasoning here: documents stand against documents. Several limit the same topic with different numbers, and
+which of them governs today follows from their kind, status and date, not from where one looks first. From when the change
+shall hold only the requester can say. And some sections need two signatures, of which the second rests on the first.
+"""
+
+from functools import partial
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Metric, Mind, Person, Policy, Source, Ticket
+from companyos.calls import Program
+from companyos.families import moves
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, furnish, one_line
+from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.goals import (
+    ANSWER,
+    SIGNED_REQUEST,
+    Cites,
+    CitesNothingFalse,
+    Ended,
+    Fresh,
+    Goal,
+    MeasuredSince,
+    Milestone,
+    ReadFresh,
+    Requested,
+    SignedFor,
+    TicketHas,
+    TicketIs,
+)
+from companyos.families.handbook_papers import (
+    SPECIAL,
+    TOPICS,
+    Papers,
+    add_documents,
+    add_papers,
+    allows,
+    draw_rungs,
+)
+from companyos.families.handbook_rules import (
+    BRIEFS,
+    REVIEW_FORM,
+    UPDATE_FORM,
+    add_handbook_policies,
+    hire,
+    review_form,
+    update_form,
+)
+from companyos.world import DAY, Draw, Streams, World, stamp
+
+# -- causes ------------------------------------------------------------------------------------------------------------
+
+_DOCUMENT_DATES = tuple(("Policy", name, field) for name in SPECIAL for field in ("status", "since"))
+
+
+class Causes(Struct, frozen=True):
+    """What is true of this section and this morning, and cannot be seen from the brief."""
+
+    duplicate: Annotated[bool, Fact((0.89, 0.11), (("Ticket", "earlier", "reference"),))]
+    foreign: Annotated[bool, Fact((0.89, 0.11), (("Entry", "entry", "owner"),))]
+    proposed: Annotated[
+        Literal["same", "low", "mid", "high"], Fact((0.1, 0.3, 0.35, 0.25), (("Entry", "proposal", "proposed"),))
+    ]
+    governs: Annotated[Literal["general", "board", "council"], Fact((0.2, 0.4, 0.4), _DOCUMENT_DATES)]
+    unread: Annotated[bool, Fact((0.8, 0.2), (("Source", "readers", "value"), ("Metric", "readers", "value")))]
+    notice: Annotated[Literal["short", "fair", "long"], Fact((0.1, 0.25, 0.65), (("Mind", "requester", "knows"),))]
+    contractual: Annotated[bool, Fact((0.5, 0.5), (("Entry", "entry", "class"),))]
+    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
+    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
+    readers_stale: Annotated[bool, Trouble("stale", ("readers",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("readers",))]
+    lead_away: Annotated[bool, Trouble("absence", ("lead",))]
+    lead_deputy_away: Annotated[bool, Trouble("absence", ("lead_deputy",))]
+    counsel_away: Annotated[bool, Trouble("absence", ("counsel",))]
+    counsel_deputy_away: Annotated[bool, Trouble("absence", ("counsel_deputy",))]
+    objection: Annotated[
+        Literal["no", "evidence", "superior"],
+        Trouble("rejections", ("lead", "lead_deputy", "lead_third", "counsel", "counsel_deputy", "counsel_third")),
+    ]
+    version_required: Annotated[bool, Trouble("required_fields", ("form", "=version"))]
+
+
+# -- stage -------------------------------------------------------------------------------------------------------------
+
+
+def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
+    """Furnishes the company and puts the case on the people desk, as the facts have it and before any trouble."""
+    company = furnish(streams, split, actor="HR Analyst", hire=hire)
+    world, draw, offices = company.world, streams.at("case"), company.offices
+    department, elsewhere = draw.sample(DEPARTMENTS, 2)
+    requester = world.get(Person, offices[f"{department} Associate"])
+    consultation = {"minimum": draw.pick((60, 65, 70, 75)), "max_age_days": draw.between(7, 14)}
+    days = draw.pick((14, 21, 28))
+    notice = {"notice_days": days, "notice_days_contractual": days + draw.pick((14, 21, 28))}
+    consulted, noticed = add_handbook_policies(company, consultation, notice)
+    world.furnish(update_form(consulted.id))
+    world.furnish(review_form())
+    topic, rungs = draw.pick(TOPICS), draw_rungs(draw)
+    documents = add_documents(company, streams.at("documents"), topic, rungs, causes.governs)
+    owner, kind = elsewhere if causes.foreign else "People", "contractual" if causes.contractual else "ordinary"
+    papers = add_papers(company, draw, topic, rungs, {"owner": owner, "class": kind}, causes.proposed)
+    readers = papers.section.details["readers_metric"]
+    _readers(world, readers, consultation, causes)
+    roles = documents | {
+        "requester": requester.id,
+        "entry": papers.section.id,
+        "proposal": papers.proposal.id,
+        "readers": readers,
+        "steward": papers.section.details["steward"],
+        "form": UPDATE_FORM,
+        "consultation": consulted.id,
+        "notice": noticed.id,
+        "owner_head": offices[f"Head of {elsewhere}"],
+        "lead": offices["HR Lead"],
+        "lead_deputy": offices["Deputy HR Lead"],
+        "lead_third": offices["HR Generalist"],
+        "counsel": offices["Legal Counsel"],
+        "counsel_deputy": offices["Deputy Legal Counsel"],
+        "counsel_third": offices["Contracts Lawyer"],
+    }
+    roles |= _tickets(company, draw, papers, requester, causes)
+    _tell_requester(world, roles, notice, causes)
+    partner = world.get(Person, offices["HR Partner"])
+    brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], section=papers.section.name, partner=partner.name)
+    return world, Case(roles["ticket"], offices["HR Analyst"], brief, roles)
+
+
+def _readers(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
+    band = (25, terms["minimum"] - 1) if causes.unread else (terms["minimum"], 97)
+    value = world.streams.at("readers", str(causes.unread)).between(*band)
+    world.furnish(replace(world.get(Source, name), value=value))
+    world.furnish(replace(world.get(Metric, name), value=value, max_age_days=terms["max_age_days"]))
+
+
+def _tell_requester(world: World, roles: dict[str, str], terms: dict[str, int], causes: Causes) -> None:
+    """From when the change shall hold stands nowhere but in the requester's head."""
+    least, least_contractual = terms["notice_days"], terms["notice_days_contractual"]
+    band = {"short": (3, least - 1), "fair": (least, least_contractual - 1), "long": (least_contractual, 120)}[causes.notice]
+    days = world.streams.at("notice", causes.notice).between(*band)
+    effective = stamp(world.get(Ticket, roles["ticket"]).opened + days * DAY)[:10]
+    mind = world.get(Mind, roles["requester"])
+    world.furnish(replace(mind, knows={roles["ticket"]: {"effective": effective}}))
+
+
+def _tickets(company: Backdrop, draw: Draw, papers: Papers, requester: Person, causes: Causes) -> dict[str, str]:
+    """The ticket, an earlier one that may be about the same section, one that can be a decoy, and one that can block."""
+    world, (section, _, namesake, other) = company.world, papers
+    ticket = add_ticket(
+        company,
+        requester,
+        title=f"Change: {section.name}",
+        kind=UPDATE_FORM,
+        desk="people",
+        assignee=company.offices["HR Analyst"],
+        subject=section.name,
+        reference=section.reference,
+        status="open",
+        priority=draw.pick(("low", "normal", "high")),
+        amount=None,
+        opened=world.now - draw.between(60, 900),
+    )
+    earlier = world.furnish(
+        replace(
+            ticket,
+            id=company.ticket_ids.pop(0),
+            title=f"Change: {namesake.name}",
+            subject=namesake.name,
+            reference=section.reference if causes.duplicate else namesake.reference,
+            status=draw.pick(("open", "in_progress")),
+            assignee=company.offices["HR Partner"],
+            opened=ticket.opened - draw.between(3, 30) * DAY,
+        )
+    )
+    decoy = world.furnish(
+        replace(
+            earlier,
+            id=company.ticket_ids.pop(0),
+            title=f"Change: {other.name}",
+            subject=other.name,
+            reference=other.reference,
+            opened=earlier.opened - 40 * DAY,
+        )
+    )
+    blocker = next(t for t in world.all(Ticket) if t.kind == "bug_escalation")
+    world.furnish(replace(blocker, status="in_progress"))
+    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}
+
+
+# -- what is right -----------------------------------------------------------------------------------------------------
+
+
+def judge(world: World, case: Case, causes: Causes) -> Ending:
+    """The right ending, from the causes alone, in the order that the policy gives."""
+    roles = case.roles
+    ending = partial(_ending, world, case)
+    section, proposal, readers = roles["entry"], roles["proposal"], roles["readers"]
+    back = ("waiting_on", roles["requester"])
+    if causes.duplicate:
+        facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
+        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", roles["earlier"]))
+    if causes.foreign:
+        sets = ("escalated_to", roles["owner_head"])
+        return ending("escalated", "beyond_authority", "head", ((section, "owner"),), sets=sets)
+    if causes.proposed == "same":
+        facts = ((section, "current"), (proposal, "proposed"))
+        return ending("declined", "already_done", "desk", facts, sets=back)
+    document = world.get(Policy, roles[causes.governs])
+    (limit,) = world.get(Policy, roles["board"]).terms  # a document on one topic has one term
+    if not allows(limit, document.terms[limit], int(world.get(Entry, proposal).details["proposed"])):
+        facts = ((proposal, "proposed"), (document.id, limit))
+        return ending("declined", "contradicts_policy", "desk", facts, sets=back)
+    if causes.unread:
+        facts, sets = ((readers, "value"), (roles["consultation"], "minimum")), ("waiting_on", roles["steward"])
+        return ending("on_hold", "below_minimum", "desk", facts, sets=sets, measured=True)
+    if causes.notice == "short" or (causes.notice == "fair" and causes.contractual):
+        term = "notice_days_contractual" if causes.contractual else "notice_days"
+        facts = ((ANSWER + roles["requester"], "effective"), (roles["notice"], term))
+        return ending("declined", "too_late", "desk", facts, sets=back, measured=True)
+    signed, reviewed = f"{SIGNED_REQUEST}:{UPDATE_FORM}", f"{SIGNED_REQUEST}:{REVIEW_FORM}"
+    facts = ((signed, "status"), (signed, "decided_by"), (document.id, limit))
+    complete = partial(ending, "completed", "all_checks_passed", measured=True)
+    if causes.contractual:
+        return complete("Legal Counsel and HR Lead", (*facts, (reviewed, "decided_by")), forms=(REVIEW_FORM, UPDATE_FORM))
+    return complete("HR Lead", facts, forms=(UPDATE_FORM,))
+
+
+Facts = tuple[tuple[str, str], ...]
+
+
+def _ending(
+    world: World,
+    case: Case,
+    resolution: str,
+    reason: str,
+    decider: str,
+    facts: Facts,
+    sets: tuple[str, str] | None = None,
+    measured: bool = False,
+    forms: tuple[str, ...] = (),
+) -> Ending:
+    """`forms` are to be signed, in this order; the last is the one that is linked."""
+    ticket_id, roles = case.ticket_id, case.roles
+    readers = roles["readers"]
+    since = world.now - world.get(Metric, readers).max_age_days * DAY
+    verified = TicketIs(ticket_id, "verified", roles["entry"])
+    goals: list[Goal] = [
+        Ended(ticket_id, resolution, reason),
+        Cites(ticket_id, facts),
+        CitesNothingFalse(ticket_id, len(facts) + 4),
+        verified,
+    ]
+    milestones = [
+        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
+        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
+        Milestone("verified", 1.5, verified),
+    ]
+    if sets:
+        outcome = TicketIs(ticket_id, *sets)
+        goals.append(outcome)
+        milestones.append(Milestone("outcome recorded", 1.0, outcome))
+    if measured:
+        goals.append(Fresh(readers))
+        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(readers, since)))
+        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, readers, since)))
+    if forms:
+        proposed = ("proposed", world.get(Entry, roles["proposal"]).details["proposed"])
+        effective = ("effective", world.get(Mind, roles["requester"]).knows[ticket_id]["effective"])
+        says = {REVIEW_FORM: (proposed,), UPDATE_FORM: (proposed, effective)}
+        first, last = forms[0], forms[-1]
+        # No review, no update: whoever signs the second form asks for the first, so it needs no goal of its own.
+        goals.append(SignedFor(ticket_id, last, says[last]))
+        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, first, says=says[first])))
+        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, last, signed=True, says=says[last])))
+    name, allowed = f"{resolution}/{reason}", (("blocked_by", None),)
+    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, forms)
+
+
+# -- expert ------------------------------------------------------------------------------------------------------------
+
+
+_RULES = "Handbook update"  # how the titles of the policies on this work begin
+
+
+class File(NamedTuple):
+    """What the expert has together before it decides."""
+
+    ticket: moves.Shown
+    section: moves.Shown
+    proposal: moves.Shown
+    policies: dict[str, str]  # those on this work, in force: ids by title
+    approved: dict[str, str]  # requests that an earlier hand got signed, by form
+    taste: Taste
+
+    def rule(self, title: str) -> moves.Move[moves.Shown]:
+        """One of the rules of this work, read."""
+        policy: moves.Shown = yield from moves.read("datahub.read_policy", policy_id=self.policies[f"{_RULES}: {title}"])
+        return policy
+
+    def answer(self) -> moves.Move[moves.Shown]:
+        """The requester's comment that says from when the change shall hold."""
+        text = "From which date shall the change hold?"
+        return (yield from moves.ask_person(self.ticket["id"], self.ticket["requester"], "effective", text))
+
+
+def expert(memory: Memory, taste: Taste) -> Program:
+    """Works the ticket as the policies say, from any state."""
+    ticket_id = moves.ticket_in(memory)
+    approved: dict[str, str] = {}
+    if moves.wrote(memory):
+        approved = yield from moves.settle_requests(ticket_id, memory)
+        yield from moves.put_back(ticket_id)
+    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
+    if taste.fancies("take it up first"):
+        yield from moves.set_field(ticket_id, "status", "in_progress")
+    policies = yield from moves.policies_about("handbook")
+    query = " ".join(ticket["subject"].split()[:2]) if taste.fancies("search by name") else ticket["reference"]
+    listed = yield from moves.rows("datahub.search_register", query=query)
+    filed = {(row["reference"].split("/")[0], row["kind"], row["status"]): row["id"] for row in listed}
+    section_id = filed[ticket["reference"], "section", "published"]
+    section = yield from moves.read("datahub.get_entry", entry_id=section_id)
+    submitted_id = filed[ticket["reference"], "proposal", "submitted"]
+    proposal = yield from moves.read("datahub.get_entry", entry_id=submitted_id)
+    file = File(ticket, section, proposal, policies, approved, taste)
+    yield from file.rule("order of checks")
+    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, section)]):
+        yield from step
+    if taste.fancies("ask before it is needed"):
+        yield from file.answer()
+    resolution, reason, evidence = yield from _decide(file)
+    if taste.fancies("cite more"):
+        evidence += moves.cite((ticket, "reference"), (section, "reference"))
+    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
+    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+
+
+Outcome = tuple[str, str, list[moves.Shown]]
+
+
+def _verify(ticket: moves.Shown, section: moves.Shown) -> moves.Move[None]:
+    if ticket["priority"] is None:
+        yield from moves.set_field(ticket["id"], "priority", "normal")
+    if ticket["verified"] != section["id"]:
+        yield from moves.set_field(ticket["id"], "verified", section["id"])
+
+
+def _decide(file: File) -> moves.Move[Outcome]:
+    """The checks in their order; the first that applies decides."""
+    ticket, section, proposal = file.ticket, file.section, file.proposal
+    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
+        if other["id"] != ticket["id"] and other["status"] != "cancelled":
+            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
+            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    if section["owner"] != "People":
+        yield from file.rule("whose it is")
+        head = yield from moves.read("datahub.get_approver", role=f"Head of {section['owner']}")
+        yield from moves.set_field(ticket["id"], "escalated_to", head["id"])
+        return "escalated", "beyond_authority", moves.cite((section, "owner"))
+    if proposal["proposed"] == section["current"]:
+        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        return "declined", "already_done", moves.cite((section, "current"), (proposal, "proposed"))
+    yield from file.rule("proposals and limits")
+    document, limit = yield from _governing_document(section["topic"], file.taste)
+    if not allows(limit, document[limit], int(proposal["proposed"])):
+        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        return "declined", "contradicts_policy", moves.cite((proposal, "proposed"), (document, limit))
+    consultation = yield from file.rule("consultation")
+    if file.taste.fancies("refresh in any case"):
+        yield from moves.ask("datahub.refresh_data", metric_name=section["readers_metric"])
+    readers = yield from moves.fresh_reading(section["readers_metric"])
+    if readers["value"] < consultation["minimum"]:
+        yield from moves.set_field(ticket["id"], "waiting_on", section["steward"])
+        return "on_hold", "below_minimum", moves.cite((readers, "value"), (consultation, "minimum"))
+    notice = yield from file.rule("notice")
+    answer = yield from file.answer()
+    term = "notice_days_contractual" if section["class"] == "contractual" else "notice_days"
+    if moves.days_between(ticket["opened"], answer["effective"]) < notice[term]:
+        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        yield from _renewed(readers, consultation, answer["at"])
+        return "declined", "too_late", moves.cite((answer, "effective"), (notice, term))
+    return (yield from _get_signed(file, readers, consultation, answer, moves.cite((document, limit))))
+
+
+def _governing_document(topic: str, taste: Taste) -> moves.Move[tuple[moves.Shown, str]]:
+    """The document that goes before all others on a topic, and the name of its limit."""
+    found = yield from moves.policies_about(topic)
+    documents = []
+    for policy_id in taste.order("documents", list(found.values())):
+        documents.append((yield from moves.read("datahub.read_policy", policy_id=policy_id)))
+    limit = next(term for term in documents[0] if term.endswith(f"_{topic}"))
+    special = [document for document in documents if len(_limits_in(document)) == 1]
+    return max(special or documents, key=lambda document: str(document["since"])), limit
+
+
+def _limits_in(document: moves.Shown) -> list[str]:
+    return [term for term in document if term.startswith(("most_", "least_"))]
+
+
+def _get_signed(
+    file: File, readers: moves.Shown, consultation: moves.Shown, answer: moves.Shown, evidence: list[moves.Shown]
+) -> moves.Move[Outcome]:
+    """One signature, or two of which the second rests on the first."""
+    ticket, section = file.ticket, file.section
+    yield from file.rule("signing")
+    known = {
+        "ticket_id": ticket["id"],
+        "subject": ticket["subject"],
+        "reference": ticket["reference"],
+        "proposed": file.proposal["proposed"],
+        "effective": answer["effective"],
+        "readers": readers["value"],
+        "version": section["version"],
+        "minutes": section["minutes"],
+    }
+    also: tuple[str, ...] = ()
+    if section["class"] == "contractual":
+        review = yield from _signed(file, REVIEW_FORM, "Legal Counsel", known)
+        evidence += moves.cite((review, "decided_by"))
+        known[REVIEW_FORM], also = review["id"], (REVIEW_FORM,)
+        readers = yield from _renewed(readers, consultation, review["decided_at"])
+    request = yield from _signed(file, UPDATE_FORM, "HR Lead", known, also)
+    yield from moves.set_field(ticket["id"], "approval", request["id"])
+    yield from _renewed(readers, consultation, request["decided_at"])
+    return "completed", "all_checks_passed", moves.cite((request, "status"), (request, "decided_by")) + evidence
+
+
+def _signed(file: File, form: str, office: str, known: moves.Shown, also: tuple[str, ...] = ()) -> moves.Move[moves.Shown]:
+    if form in file.approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=file.approved[form])
+        return request
+    holder = yield from moves.read("datahub.get_approver", role=office)
+    return (yield from moves.get_signed(form, holder, known, file.section["readers_metric"], also))
+
+
+def _renewed(readers: moves.Shown, consultation: moves.Shown, today: str) -> moves.Move[moves.Shown]:
+    """The same figure, measured anew where it grew old while we waited."""
+    if moves.days_between(readers["measured_at"], today) < consultation["max_age_days"]:
+        return readers
+    return (yield from moves.fresh_reading(readers["id"]))
+
+
+FAMILY = Family(
+    name="handbook_update",
+    phrase="handbook update",
+    causes=Causes,
+    stage=stage,
+    judge=judge,
+    expert=expert,
+    max_steps={0: 60, 25: 79, 50: 93, 75: 111, 100: 126},
+)
