@@ -81,11 +81,7 @@ def _near_misses(env: CompanyEnv, last: Call) -> dict[str, list[Call]]:
         return [Call("ticketdesk", "update_ticket", {"ticket_id": ticket_id, "field": field, "value": ""}), last]
 
     misses = {
-<<<<<<< HEAD
         "Ended": [_with(last, reason="too_late" if last.params["reason"] == "not_due" else "not_due")],
-=======
-        "Ended": [_with(last, reason="not_due" if last.params["reason"] != "not_due" else "already_done")],
->>>>>>> 04395fb14ed30aa6357a77748f757c21fcb11750
         "Cites": [_with(last, evidence=evidence[1:])],
         "CitesNothingFalse": [_with(last, evidence=[*evidence, {"record": ticket_id, "field": "amount", "value": -1}])],
         "damage": [Call("ticketdesk", "comment", {"ticket_id": other.id, "text": "By the way."}), last],

@@ -45,12 +45,8 @@ class Backdrop(msgspec.Struct, frozen=True):
 def furnish(streams: Streams, split: str, actor: str, hire: Callable[[Backdrop], None] | None = None) -> Backdrop:
     """People, tickets, metrics, policies, register and forms of one company, drawn from its seed.
 
-<<<<<<< HEAD
     `actor` is the role that is played from outside; everybody else is a colleague. `hire` brings in a family's own
     specialists, of whom the actor may be one.
-=======
-    `actor` is the role that is played from outside; everybody else is a colleague. `hire` adds a family's specialists.
->>>>>>> 5796d0175eecff12d4e18c7ce216ad44717b77d6
     """
     draw = streams.at("company")
     start = draw.between(8, 300)

@@ -155,12 +155,8 @@ def put_back(ticket_id: str) -> Move[None]:
 def get_signed(form: str, office: Shown, known: Shown, metric: str = "", also: tuple[str, ...] = ()) -> Move[Shown]:
     """An approved request, through absences, forms and objections. `known` has every field the form could ask for.
 
-<<<<<<< HEAD
     `metric` is the figure whose freshness the approver looks at, if there is one; of several the rejection names the stale.
-=======
-    `metric` is the figure whose freshness the approver looks at, if there is one; `also` names fields that this case needs
-    though the form does not require them.
->>>>>>> 5796d0175eecff12d4e18c7ce216ad44717b77d6
+    `also` names fields that this case needs though the form does not require them.
     """
     forms = yield from rows("approvalflow.list_approval_types")
     fields = next([*row["required"], *also] for row in forms if row["id"] == form)
