@@ -87,7 +87,7 @@ def add_reports(
     company: Backdrop, draw: Draw, ticket: Ticket, earlier: Ticket, bill: Bill, receipt_days: int
 ) -> dict[str, str]:
     """The ticket's report with its receipts, and the earlier ticket's, of one receipt; gives the roles that they play."""
-    report = _report(company, draw, ticket)
+    world, report = company.world, _report(company, draw, ticket)
     rest = (ticket.amount or 0) - sum(amount for _, amount in bill.parts)
     numbers = [f"RC-{number}" for number in draw.sample(range(10_000, 99_999), 6)]
     receipts = []
@@ -107,8 +107,9 @@ def add_reports(
         receipts.append(_receipt(company, numbers.pop(), details))
     _report(company, draw, earlier)
     alike = draw.pick(receipts[:-1])
-    copy = _receipt(company, numbers.pop(), alike.details | {"report": earlier.reference})
-    company.world.furnish(replace(earlier, amount=int(copy.details["amount"])))
+    own = {"report": earlier.reference, "document": f"DOC-{world.streams.at('copy').between(10_000, 99_999)}"}
+    copy = _receipt(company, numbers.pop(), alike.details | own)
+    world.furnish(replace(earlier, amount=int(copy.details["amount"])))
     return {
         "entry": report.id,
         "meal": receipts[0].id,
