@@ -19,8 +19,8 @@ def test_a_tiny_run_reports_every_row_with_finite_numbers(capsys: pytest.Capture
     rows = report["rows"]
     assert [row["what"] for row in rows] == [
         *STEPS,
-        *STEPS,
         "step, Taxi",
+        *STEPS,
         "reset, new seed",
         "reset, known task",
         "fork in mid-episode",

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 import companyos
+from companyos.apps import Mind
 from companyos.chat import SYSTEM, messages
 from companyos.demos import Demo, as_chat, episodes
 from companyos.env import make
@@ -66,7 +67,10 @@ def test_no_message_shows_the_task_id_a_reward_a_goal_or_a_cause() -> None:
         for message in said:
             assert set(message) == KEYS[message["role"]]
         setting = make(demo.task_id).setting
-        causes = [f"{name}={value}" for name, value in msgspec.structs.asdict(setting.causes).items()]
+        stated = {name for mind in setting.world.all(Mind) for facts in mind.knows.values() for name in facts}
+        causes = [
+            f"{name}={value}" for name, value in msgspec.structs.asdict(setting.causes).items() if name not in stated
+        ]  # what a colleague states when asked may be called as the cause is
         hidden = [demo.task_id, demo.canary, "reward", setting.ending.name, *setting.ending.named_goals, *causes]
         assert not [word for word in hidden if word in json.dumps(said)], demo.task_id
 

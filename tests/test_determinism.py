@@ -11,6 +11,7 @@ import pytest
 from companyos.agents import make as make_agent
 from companyos.agents import play
 from companyos.env import make
+from companyos.families import FAMILIES
 from companyos.task import BENCHMARK_VERSION
 from tests.golden.write import FILE, digests, task_ids
 from tests.helpers import task_id
@@ -52,9 +53,9 @@ def test_the_same_episode_twice_in_one_process_is_the_same_transcript() -> None:
         assert one == other
 
 
-def test_the_golden_file_is_of_this_version_and_holds_50_tasks() -> None:
+def test_the_golden_file_is_of_this_version_and_holds_50_tasks_of_each_family() -> None:
     assert GOLDEN["version"] == BENCHMARK_VERSION
-    assert len(GOLDEN["digests"]) == 50
+    assert len(GOLDEN["digests"]) == 50 * len(FAMILIES)
     assert list(GOLDEN["digests"]) == task_ids()
 
 

@@ -12,8 +12,8 @@ import gc
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterable
-from itertools import count, cycle
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count, cycle, islice
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -26,13 +26,12 @@ from rich.table import Table
 from companyos import agents
 from companyos.calls import Call
 from companyos.env import CompanyEnv, make
-from companyos.families import setting
+from companyos.families import FAMILIES, setting
 
-FAMILY, CHAOS = "vendor_onboarding", 0.5
+CHAOS = 0.5
 LIVE_STEPS = 15  # how far an episode has come whose memory is counted
 UNWANTED = ("fastapi", "openenv", "torch", "numpy", "gymnasium")  # `import companyos` must not bring these along
 _FRESH_SEEDS = count(10**9)  # far from those that are played, so that nothing is known of them beforehand
-_TAXI_STEPS = 200  # of an episode
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -80,37 +79,45 @@ def measure(rounds: int, episodes: int) -> list[Row]:
 
 
 Script = tuple[int, list[Call]]  # a seed and the calls that were made: nothing but the environment is timed
+Taxi = tuple[Any, Iterator[int]]  # the environment, and what to do in it
 
 
 def _steps(rounds: int, episodes: int) -> list[Row]:
     taxi = _taxi()
     scripts = {agent: [_record(agent, seed) for seed in range(episodes)] for agent in ("expert", "random")}
-    both = scripts["expert"] + scripts["random"]
-    steps = {agent: sum(len(calls) for _, calls in played) for agent, played in scripts.items()}
-    steps["both"] = steps["text"] = steps["first"] = steps["expert"] + steps["random"]
-    steps["Taxi"] = episodes * _TAXI_STEPS
-    speeds: dict[str, list[float]] = {name: [] for name in steps}
-    for number in range(1 + rounds):
-        gc.collect()
-        spent = {agent: sum(map(_play_again, played)) for agent, played in scripts.items()}
-        spent["both"] = spent["expert"] + spent["random"]
-        spent["Taxi"] = sum(_drive(*taxi) for _ in range(episodes))
-        spent["text"] = sum(_play_again(script, text=True) for script in both)
-        spent["first"] = sum(_play_again(script, anew=True) for script in both)
-        for name in speeds if number else ():  # the first round only warms up
-            speeds[name].append(steps[name] / spent[name])
-    names = {
-        "both": "step, both",
-        "expert": "step, expert",
-        "random": "step, random",
-        "first": "step, both, first play",
-        "text": "step and its text, both",
+    both = [script for pair in zip(*scripts.values(), strict=True) for script in pair]
+    # Each in rounds of its own: to forget the tasks, for instance, would make strangers of them for the others, too.
+    kinds: dict[str, Callable[[], tuple[float, float, int]]] = {
+        "step, both": lambda: _in_turns(both, taxi),
+        "step, expert": lambda: _in_turns(scripts["expert"], taxi),
+        "step, random": lambda: _in_turns(scripts["random"], taxi),
+        "step, both, first play": lambda: _in_turns(both, taxi, anew=True),
+        "step and its text, both": lambda: _in_turns(both, taxi, text=True),
     }
-    ratios = {name: [ours / theirs for ours, theirs in zip(speeds[name], speeds["Taxi"], strict=True)] for name in names}
-    return [
-        *(_row(what, "× Taxi", ratios[name], 0.7, 1.0, more_is_better=True) for name, what in names.items()),
-        *(_row(what, "/s", speeds[name], more_is_better=True) for name, what in (*names.items(), ("Taxi", "step, Taxi"))),
-    ]
+    ratios, speeds = [], []
+    for what, play in kinds.items():
+        gc.collect()
+        _, *measured = [play() for _ in range(1 + rounds)]  # the first only to warm up
+        marks = (0.7, 1.0) if what == "step, both" else ()
+        ratios.append(_row(what, "× Taxi", [theirs / ours for ours, theirs, _ in measured], *marks, more_is_better=True))
+        speeds.append(_row(what, "/s", [steps / ours for ours, _, steps in measured], more_is_better=True))
+        if what == "step, both":
+            speeds.insert(
+                0, _row("step, Taxi", "/s", [steps / theirs for _, theirs, steps in measured], more_is_better=True)
+            )
+    return [*ratios, *speeds]
+
+
+def _in_turns(scripts: list[Script], taxi: Taxi, text: bool = False, anew: bool = False) -> tuple[float, float, int]:
+    """An episode of ours, then as many steps of Taxi, and so on: seconds of ours, seconds of Taxi's, steps of each.
+
+    So what disturbs the one disturbs the other, and neither gets more time than the other to grow warm.
+    """
+    ours = theirs = 0.0
+    for script in scripts:
+        ours += _play_again(script, text, anew)
+        theirs += _drive(*taxi, len(script[1]))
+    return ours, theirs, sum(len(calls) for _, calls in scripts)
 
 
 def _record(agent: str, seed: int) -> Script:
@@ -119,7 +126,9 @@ def _record(agent: str, seed: int) -> Script:
 
 
 def _episode(seed: int) -> CompanyEnv:
-    return make(FAMILY, seed=seed, chaos=CHAOS, reward="seed")
+    """A task of each family in turn."""
+    turn, number = divmod(seed, len(FAMILIES))
+    return make(list(FAMILIES)[number], seed=turn, chaos=CHAOS, reward="seed")
 
 
 def _play_again(script: Script, text: bool = False, anew: bool = False) -> float:
@@ -138,21 +147,22 @@ def _play_again(script: Script, text: bool = False, anew: bool = False) -> float
     return perf_counter() - began
 
 
-def _taxi() -> tuple[Any, list[int]]:
-    """Taxi, just as `gymnasium.make` gives it, and an episode's worth of valid actions drawn at random."""
+def _taxi() -> Taxi:
+    """Taxi, just as `gymnasium.make` gives it, and valid actions drawn at random, without end."""
     try:
         import gymnasium
     except ImportError:
         raise ValueError('the benchmark compares with Gymnasium: pip install "companyos[bench]"') from None
     env = gymnasium.make(next(name for name in ("Taxi-v4", "Taxi-v3") if name in gymnasium.registry))
     env.action_space.seed(0)
-    return env, [env.action_space.sample() for _ in range(_TAXI_STEPS)]
-
-
-def _drive(env: Any, actions: list[int]) -> float:
     env.reset(seed=0)
+    return env, cycle([env.action_space.sample() for _ in range(1000)])
+
+
+def _drive(env: Any, actions: Iterator[int], count: int) -> float:
+    """Goes on driving for so many steps."""
     step, spent, began = env.step, 0.0, perf_counter()
-    for action in actions:
+    for action in islice(actions, count):
         _, _, terminated, truncated, _ = step(action)
         if terminated or truncated:  # started again off the clock
             spent += perf_counter() - began

@@ -42,7 +42,7 @@ def parse(action: object) -> Call | Reply:
     try:
         raw = _encode(action)
         call = _decode(raw)
-        if raw.count(b"[") + raw.count(b"{") <= _FEW or _is_modest(call.params, MOST_NESTED):
+        if len(raw) <= _SHORT or raw.count(b"[") + raw.count(b"{") <= MOST_NESTED or _is_modest(call.params, MOST_NESTED):
             return call
     except _NOT_JSON:
         pass  # `as_json` finds a form for it, and the answer names what is wrong with that
@@ -68,8 +68,8 @@ def as_json(action: object) -> Any:
 
 # Python objects, lone surrogates, numbers of thousands of digits, endless nesting.
 _NOT_JSON = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError)
-MOST_NESTED = 12
-_FEW = 12  # brackets: with no more than these nothing is nested too deep
+MOST_NESTED = 80
+_SHORT = 2 * MOST_NESTED  # bytes: in no more than these nothing can be nested too deep, since what opens must close
 
 
 def _is_modest(value: Any, depth: int) -> bool:

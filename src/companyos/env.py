@@ -33,6 +33,7 @@ class CompanyEnv:
     __slots__ = (
         "_actor",
         "_faults",
+        "_fines",
         "_offences",
         "_paid",
         "_potential",
@@ -64,9 +65,11 @@ class CompanyEnv:
         doses = self._setting.doses
         self._faults = tuple(partial(i.intercept, doses[i.dial] / 100) for i in _INTERCEPTORS if doses[i.dial])
         self.reset()
-        # What a turn pays in which nothing happens that rewards look at, by its code: most turns are such.
+        # What a turn pays in which nothing happens that rewards look at, by its code: most turns are such. And what one
+        # pays that only was refused, by how often that has happened.
         quiet = {reply.code: self._profile(self._happened(reply)) for reply in (_HELLO, _SILENCE)}
         self._quiet = {code: (parts, sum(parts.values(), 0.0)) for code, parts in quiet.items()}
+        self._fines: dict[int, tuple[dict[str, float], float]] = {}
 
     # -- the episode -----------------------------------------------------------------------------------------------
 
@@ -105,12 +108,12 @@ class CompanyEnv:
         over = self._resolved or step >= self.scene.max_steps
         if over:
             self.verdict = self._judge()
-        quiet = None if moved or over else self._quiet.get(reply.code)
-        if quiet is None:
+        if moved or over:
             parts = self._profile(self._happened(reply))
             reward = sum(parts.values(), 0.0)
         else:
-            parts, reward = quiet[0].copy(), quiet[1]
+            known, reward = self._quiet.get(reply.code) or self._fine(reply)
+            parts = known.copy()
         now = clock_text(world.now)
         self.turns.append(Turn(call, reply, now, reward, parts, world.digest(), sent))
         return Observation(self.scene, now, step, reply, reward, over, self._checklist() if self._progress else None)
@@ -127,6 +130,7 @@ class CompanyEnv:
         twin.scene = self.scene
         twin._faults = self._faults
         twin._quiet = self._quiet
+        twin._fines = self._fines
         twin.world = self.world.fork()
         twin.turns = self.turns.copy()
         twin.verdict = self.verdict
@@ -267,6 +271,19 @@ class CompanyEnv:
             fault, failed, unknown, rejections, before, paid, self._potential, self._setting.potential,
             self.scene.max_steps, self._step, self.verdict, self._par,
         )  # fmt: skip
+
+    def _fine(self, reply: Reply) -> tuple[dict[str, float], float]:
+        """What a turn pays that was refused and had no other consequence."""
+        before = self._offences
+        if reply.code in (UNKNOWN_TOOL, BAD_ACTION):
+            parts = self._profile(self._happened(reply))
+            return parts, sum(parts.values(), 0.0)
+        fine = self._fines.get(before.failed)
+        if fine is None:
+            parts = self._profile(self._happened(reply))
+            fine = self._fines[before.failed] = (parts, sum(parts.values(), 0.0))
+        self._offences = Offences(before.failed + 1, before.unknown, before.rejected)
+        return fine
 
     def _par(self) -> int:
         return par(self._task)

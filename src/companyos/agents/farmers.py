@@ -39,7 +39,7 @@ class Farm:
         yield from self.ask("ticketdesk", "update_ticket", ticket_id=self.ticket, field=field, value=value)
 
     def submit(self, number: int) -> Program:
-        """The ticket's form, filled in from whatever has the right name, put to one person after the other."""
+        """The ticket's form, filled in with what has the right name or else with anything, put to one after the other."""
         forms, people = list(self.told.known(ApprovalType)), list(self.told.known(Person))
         if not forms or not people:
             yield from self.look_around()
@@ -47,7 +47,7 @@ class Farm:
         kind = self.told.facts.get((self.ticket, "kind"))
         form = kind if kind in forms else forms[0]
         known = next(data for data in Candidates(self.told).forms() if data["ticket_id"] == self.ticket)
-        data = {field: known[field] for field in self.told.forms.get(form, []) if field in known}
+        data = {field: known.get(field, "1") for field in self.told.forms.get(form, [])}
         person = self.streams.at("people").shuffled(people)[number % len(people)]
         yield from self.ask("approvalflow", "submit_approval", approval_type=form, approver=person, data=data)
 

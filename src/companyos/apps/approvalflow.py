@@ -34,6 +34,7 @@ class ApprovalType(Record, frozen=True):
     policy: str = ""  # whose term `minimum` the measured field must reach …
     stricter_by: str = ""  # … or `minimum_X`, where the policy has one for what the register's detail of this name says
     attachment: str = ""  # an optional field that a wary approver asks for; the register has it
+    audit: str = ""  # by which program approvers look into it beside all that
     about: str = ""  # the kind of ticket that it is for, where that is not the form's own id
 
 

@@ -35,13 +35,16 @@ Audit = Callable[[dict[str, Any], dict[str, Any]], Finding]
 _AUDITS: dict[str, Audit] = {}
 
 
-def audits(form_id: str) -> Callable[[Audit], Audit]:
-    """Registers what approvers of a form look into beside what every form has: a program over its data and its ticket."""
+def audits(name: str) -> Callable[[Audit], Audit]:
+    """Registers what approvers look into beside what every form has, where a form asks for it by this name.
+
+    It is a program over the form's data and its ticket.
+    """
 
     def register(audit: Audit) -> Audit:
-        if form_id in _AUDITS:
-            raise RuntimeError(f"two audits of {form_id!r}")
-        _AUDITS[form_id] = audit
+        if name in _AUDITS:
+            raise RuntimeError(f"two audits called {name!r}")
+        _AUDITS[name] = audit
         return audit
 
     return register
@@ -139,8 +142,7 @@ def _find_fault(desk: Desk, request: dict[str, Any]) -> Finding:
     if "cost_center" in data and not ticketdesk.same(asker["cost_center"], data["cost_center"]):
         return "wrong_cost_center", f"{data['cost_center']} is not the requester's cost centre in the directory."
     wrong = (yield from _wrong_authority(desk, request, ticket, asker)) or (yield from _wrong_figures(form, data, ticket))
-    audit = _AUDITS.get(form.id)
-    return wrong if wrong or audit is None else (yield from audit(data, ticket))
+    return wrong if wrong or not form.audit else (yield from _AUDITS[form.audit](data, ticket))
 
 
 def _wrong_authority(desk: Desk, request: dict[str, Any], ticket: dict[str, Any], asker: dict[str, Any]) -> Finding:

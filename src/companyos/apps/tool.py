@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import msgspec
@@ -54,6 +54,8 @@ class Tool:
             required = parameter.default is inspect.Parameter.empty
             hint = hints[parameter.name]
             fields.append((parameter.name, hint) if required else (parameter.name, hint, parameter.default))
+        given = hints.get("return")
+        self.shows_record = isinstance(given, type) and issubclass(given, Record)
         self.hints: dict[str, Any] = {field[0]: field[1] for field in fields}
         self.required = [field[0] for field in fields if len(field) == 2]
         self.arguments = msgspec.defstruct(self.method, fields, forbid_unknown_fields=True, frozen=True)
@@ -139,7 +141,7 @@ class Toolbox:
             result = tool.function(world, *astuple(arguments))
         except Refused as refusal:
             return Reply(False, refusal.code, None, refusal.message)
-        return Reply(True, OK, view(result) if isinstance(result, Record) else result)
+        return Reply(True, OK, view(result) if tool.shows_record else result)
 
     def _no_such_tool(self, call: Call) -> str:
         if call.app not in self.apps:
@@ -151,13 +153,13 @@ class Toolbox:
 def page_of(items: Sequence[T], page: int, lines: Callable[[Sequence[T]], list[dict[str, Any]]]) -> dict[str, Any]:
     """One page of a list, a line an item, and how much there is."""
     total = len(items)
-    pages = max(1, -(-total // PAGE_LENGTH))
+    pages = -(-total // PAGE_LENGTH) or 1
     if page > pages:
         raise Refused("no_such_page", f"the list has {pages} pages")
-    shown = items[(page - 1) * PAGE_LENGTH : page * PAGE_LENGTH]
-    return {"page": page, "pages": pages, "total": total, "rows": lines(shown)}
+    end = page * PAGE_LENGTH
+    return {"page": page, "pages": pages, "total": total, "rows": lines(items[end - PAGE_LENGTH : end])}
 
 
 def paged(records: Sequence[Record], page: int, names: tuple[str, ...]) -> dict[str, Any]:
     """One page of records, each by its id and these fields."""
-    return page_of(records, page, lambda shown: rows(shown, names))
+    return page_of(records, page, partial(rows, names=names))

@@ -19,7 +19,7 @@ class Flaky(Injector):
     worst = 0.25  # share of calls that fail at dose 1
 
     def intercept(self, dose: float, world: World, tool: Tool, call: Call) -> Fault | None:
-        key = f"{tool.name}/{call.params.get(tool.target)!s:.80}"
+        key = f"{tool.name}/{call.params.get(tool.target)}"[:100]
         attempt = world.count_up(key) - 1
         luck = world.streams.luck(key, attempt)
         if luck >= self.worst * dose or self._is_spared(world.streams, key, attempt):

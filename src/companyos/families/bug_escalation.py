@@ -440,5 +440,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 63, 25: 77, 50: 95, 75: 112, 100: 133},
+    max_steps={0: 63, 25: 79, 50: 93, 75: 111, 100: 130},
 )

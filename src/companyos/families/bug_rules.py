@@ -9,7 +9,7 @@ from companyos.apps import ApprovalType, Policy
 from companyos.apps.colleagues import Finding, audits
 from companyos.apps.ticketdesk import same
 from companyos.calls import Call
-from companyos.families.backdrop import Backdrop, add_policy
+from companyos.families.backdrop import DESK_RULES, Backdrop, add_policy
 
 FORM = "bug_escalation"
 
@@ -62,11 +62,7 @@ POLICIES = {
         and status; beyond_authority: the entry's operated_by; not_due: its status; all_checks_passed: customers, from the
         requester's comment; above_limit: the approval's status and decided_by, and what made it severe, the reported
         service's value or customers. Four more are fine; false ones are not.""",
-    "Bug escalation: desk rules": """
-        Work only on the ticket you were given: no changes to other tickets, no comments on them. Ask for a signature only
-        when the outcome needs one; withdraw what is pending and not needed. Do not replace values on your ticket unless a
-        policy says so. What you changed by mistake, put back before you close (my_changes lists it). Refreshing data is
-        always fine.""",
+    "Bug escalation: desk rules": DESK_RULES,
 }
 
 BRIEFS = (
@@ -90,6 +86,7 @@ def escalation_form() -> ApprovalType:
         offices=("CTO",),
         same_as_ticket={"subject": "subject", "reference": "reference"},
         attachment="runbook",
+        audit=FORM,
     )
 
 

@@ -400,5 +400,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 62, 25: 74, 50: 86, 75: 100, 100: 111},
+    max_steps={0: 62, 25: 74, 50: 88, 75: 100, 100: 116},
 )

@@ -8,7 +8,7 @@ from typing import Any
 from companyos.apps import ApprovalType, Policy
 from companyos.apps.colleagues import Finding, audits
 from companyos.calls import Call
-from companyos.families.backdrop import Backdrop, add_policy
+from companyos.families.backdrop import DESK_RULES, Backdrop, add_policy
 
 FORM = "expense_report"
 _LAXER = {"meal_rate": 10, "hotel_rate": 25, "receipt_days": 30, "figure_days": 7}  # by how much the older rules were
@@ -66,11 +66,7 @@ POLICIES = {
         not_covered: the ticket's amount, the largest receipt's amount. above_limit: the receipt's amount; its nights or the
         answer's guests; the policy's rate. no_budget: the ticket's amount, the metric's value. all_checks_passed: the
         approval's status and decided_by, the metric's value, the answer's guests. Four more are fine, false ones not.""",
-    "Expense report: desk rules": """
-        Work only on the ticket you were given: no changes to other tickets, no comments on them. Ask for a signature only
-        when the outcome needs one; withdraw what is pending and not needed. Do not replace values on your ticket unless a
-        policy says so. What you changed by mistake, put back before you close (my_changes lists it). Refreshing data is
-        always fine.""",
+    "Expense report: desk rules": DESK_RULES,
 }
 
 BRIEFS = (
@@ -98,6 +94,7 @@ APPROVAL_TYPE = ApprovalType(
     same_as_entry={"itinerary": "itinerary", "project": "project"},
     measured="budget_left",
     attachment="itinerary",
+    audit=FORM,
 )
 
 

@@ -3,7 +3,7 @@
 from functools import cache
 from itertools import compress
 from operator import attrgetter, ne
-from typing import Any, ClassVar, cast, get_args
+from typing import Any, ClassVar, get_args
 
 import msgspec
 
@@ -12,7 +12,7 @@ from companyos.apps.datahub import age_days, read_mark
 from companyos.apps.facts import true_now, true_of
 from companyos.apps.people import away
 from companyos.apps.ticketdesk import Citation, Field, Scalar, same
-from companyos.world import Record, World
+from companyos.world import Change, Record, World
 
 # What stands in a decisive fact for a record that is only made on the way:
 SIGNED_REQUEST = "$signed"  # whichever request for the ticket was approved; `$signed:form` of this form
@@ -243,21 +243,22 @@ def damage(
     one's own request. A rejected request changed nothing, so it does not stand.
     """
     found: list[Damage] = []
-    touched: dict[str, Ticket] = {}  # tickets as they were before the actor first wrote on them
+    touched: dict[str, list[Change]] = {}  # what the actor wrote on each ticket
     for change in world.journal:
         if change.actor == actor:
             after = change.after
             if type(after) is Ticket:
-                touched.setdefault(after.id, cast("Ticket", change.before))
+                touched.setdefault(after.id, []).append(change)
             elif type(after) is Comment and after.ticket_id != ticket_id:
                 found.append(Damage(after.id, "text", False))
-    for record, before in touched.items():
+    for record, changes in touched.items():
         ticket = world.get(Ticket, record)
         mine = record == ticket_id
-        for field, was, value in _moved(before, ticket, GUARDED if mine else ticket.__struct_fields__):
+        names = GUARDED if mine else ticket.__struct_fields__
+        for field, was, value in _moved(changes[0].before, ticket, names):
             if mine and (was is None or (field, value) in allowed):
                 continue
-            if any(c.actor == actor and c.after.id == record and field in c.fields() for c in world.journal):
+            if any(getattr(c.before, field) != getattr(c.after, field) for c in changes):
                 found.append(Damage(record, field, ticket.resolution is None and field != "blocked_by"))
     standing = [a for a in world.all(Approval) if a.requester == actor and a.status in ("pending", "approved")]
     for form in signatures:
@@ -269,7 +270,7 @@ def damage(
     return found
 
 
-def _moved(before: Ticket, after: Ticket, names: tuple[str, ...]) -> list[tuple[str, Any, Any]]:
+def _moved(before: Record | None, after: Record, names: tuple[str, ...]) -> list[tuple[str, Any, Any]]:
     """The fields, of these, that differ: name, old value, new value."""
     get = _getter(names)
     olds, news = get(before), get(after)

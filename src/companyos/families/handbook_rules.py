@@ -12,7 +12,7 @@ from companyos.apps import ApprovalType, Person, Policy
 from companyos.apps.colleagues import Finding, audits
 from companyos.apps.ticketdesk import same
 from companyos.calls import Call, Reply
-from companyos.families.backdrop import Backdrop, add_person, add_policy, one_line
+from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
 UPDATE_FORM = "handbook_update"
 REVIEW_FORM = "legal_review"
@@ -81,11 +81,7 @@ POLICIES = {
         answer, the policy's notice_days or notice_days_contractual, whichever applied. all_checks_passed: status and
         decided_by of handbook_update, decided_by of any legal_review, the governing limit. Up to four more citations are
         fine; a false one is not.""",
-    "Handbook update: desk rules": """
-        Work only on the ticket you were given: no changes to other tickets, no comments on them. Ask for a signature only
-        when the outcome needs one; withdraw what is pending and not needed. Do not replace values on your ticket unless a
-        policy says so. What you changed by mistake, put back before you close (my_changes lists it). Refreshing data is
-        always fine.""",
+    "Handbook update: desk rules": DESK_RULES,
 }
 
 BRIEFS = (
@@ -131,6 +127,7 @@ def update_form(policy_id: str) -> ApprovalType:
         measured="readers",
         policy=policy_id,
         attachment="minutes",
+        audit=UPDATE_FORM,
     )
 
 
@@ -147,6 +144,7 @@ def review_form() -> ApprovalType:
         same_as_entry={"minutes": "minutes", "version": "version"},
         attachment="minutes",
         about=UPDATE_FORM,
+        audit=REVIEW_FORM,
     )
 
 
@@ -158,8 +156,6 @@ Data = dict[str, Any]
 @audits(UPDATE_FORM)
 def audit_update(data: Data, ticket: Data) -> Finding:
     """The HR side: the proposal as submitted, the date as the requester stated it, Legal's review where one is due."""
-    if "effective" not in data:  # the plain form of a company in which this work is not staged
-        return None
     section = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
     wrong = yield from _wrong_proposal(data, section)
     if wrong:

@@ -450,5 +450,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 60, 25: 79, 50: 93, 75: 111, 100: 126},
+    max_steps={0: 60, 25: 81, 50: 95, 75: 109, 100: 123},
 )

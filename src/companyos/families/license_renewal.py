@@ -417,5 +417,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 62, 25: 84, 50: 100, 75: 123, 100: 140},
+    max_steps={0: 62, 25: 83, 50: 102, 75: 121, 100: 139},
 )

@@ -11,7 +11,7 @@ from companyos.apps import ApprovalType, Policy
 from companyos.apps.colleagues import Finding, audits
 from companyos.apps.ticketdesk import same
 from companyos.calls import Call, Reply
-from companyos.families.backdrop import Backdrop, add_policy
+from companyos.families.backdrop import DESK_RULES, Backdrop, add_policy
 
 FORM = "license_renewal"
 
@@ -70,11 +70,7 @@ POLICIES = {
         value, the contract's seats, the policy's minimum_share. not_covered: used_metric's value, the policy's headroom.
         no_budget: the budget metric's value, the right offer's amount. all_checks_passed: the approval's status,
         decided_by, used_metric's value. Up to four more are fine; a false one is not.""",
-    "Licence renewal: desk rules": """
-        Work only on the ticket you were given: no changes to other tickets, no comments on them. Ask for a signature only
-        when the outcome needs one; withdraw what is pending and not needed. Do not replace values on your ticket unless a
-        policy says so. What you changed by mistake, put back before you close (my_changes lists it). Refreshing data is
-        always fine.""",
+    "Licence renewal: desk rules": DESK_RULES,
 }
 
 BRIEFS = (
@@ -103,14 +99,13 @@ def renewal_form() -> ApprovalType:
         same_as_entry={"master_agreement": "master_agreement", "supplier_no": "supplier_no"},
         measured="used",
         attachment="master_agreement",
+        audit=FORM,
     )
 
 
 @audits(FORM)
 def audit(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
     """A signer answers for the offer, whole: what they signed cannot be taken back. All else is the desk's work."""
-    if "offer" not in data:  # the same form in another line of work asks for none
-        return None
     reply = yield Call("datahub", "get_entry", {"entry_id": str(data["offer"])})
     if not reply.ok or reply.data["kind"] != "offer" or reply.data["contract"] != ticket["reference"]:
         return "wrong_offer", f"{data['offer']} is no offer for the contract {ticket['reference']}."

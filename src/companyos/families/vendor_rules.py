@@ -4,7 +4,7 @@ Complete for a stranger, each policy in at most 80 words. What a family means li
 """
 
 from companyos.apps import Policy
-from companyos.families.backdrop import Backdrop, add_policy
+from companyos.families.backdrop import DESK_RULES, Backdrop, add_policy
 
 
 def add_vendor_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
@@ -48,11 +48,7 @@ POLICIES = {
         value, and the policy's minimum or minimum_personal, whichever applied. beyond_authority: the ticket's amount, and
         the limit of the person who is CFO. all_checks_passed: the approval's status and decided_by, and the metric's value.
         Up to four more citations are fine; a false one is not.""",
-    "Vendor onboarding: desk rules": """
-        Work only on the ticket you were given: no changes to other tickets, no comments on them. Ask for a signature only
-        when the outcome needs one; withdraw what is pending and not needed. Do not replace values on your ticket unless a
-        policy says so. What you changed by mistake, put back before you close (my_changes lists it). Refreshing data is
-        always fine.""",
+    "Vendor onboarding: desk rules": DESK_RULES,
 }
 
 BRIEFS = (

@@ -214,26 +214,26 @@ class World:
 
     def advance(self, minutes: int, news: str = "", known: int = 0) -> None:
         """Lets time pass, running what falls due, in order; stops early once the counter `news` is above what is known."""
-        agenda, end = self._agenda, self.now + minutes
-        if not news and (not agenda or agenda[0][0] > end):  # nearly always
+        end = self.now + minutes
+        if news or (self._agenda and self._agenda[0][0] <= end):
+            self._run_agenda(end, news, known)
+        else:
             self.now = end
-            return
-        counters = self._counters
-        if news and counters.get(news, 0) > known:
-            return
-        if agenda and agenda[0][0] <= end:
-            actor, why = self.actor, self.why
-            while agenda and agenda[0][0] <= end and not (news and counters.get(news, 0) > known):
-                appointment = agenda.pop(0)
-                self._sum -= _weight(appointment)
-                minute, _, kind, record_id = appointment
-                self.now = max(self.now, minute)
-                self.actor, self.why = "", kind
-                _HANDLERS[kind](self, record_id)
-            self.actor, self.why = actor, why
-            if news and counters.get(news, 0) > known:
-                return
-        self.now = end
+
+    def _run_agenda(self, end: int, news: str, known: int) -> None:
+        agenda, counters = self._agenda, self._counters
+        actor, why = self.actor, self.why
+        while not (news and counters.get(news, 0) > known):
+            if not agenda or agenda[0][0] > end:
+                self.now = end
+                break
+            appointment = agenda.pop(0)
+            self._sum -= _weight(appointment)
+            minute, _, kind, record_id = appointment
+            self.now = max(self.now, minute)
+            self.actor, self.why = "", kind
+            _HANDLERS[kind](self, record_id)
+        self.actor, self.why = actor, why
 
     # -- copies and digests ----------------------------------------------------------------------------------------
 

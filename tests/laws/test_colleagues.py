@@ -1,0 +1,55 @@
+"""Whatever reaches a colleague's desk, they answer it."""
+
+import pytest
+
+from companyos.apps import TOOLBOX, Approval, ApprovalType, Message, Person, Ticket
+from companyos.calls import Call
+from companyos.env import CompanyEnv, make, work
+from companyos.world import DAY
+from tests.laws import NAMES, seeds
+
+
+def _requests(env: CompanyEnv) -> list[dict[str, object]]:
+    """Every form for every open ticket of its kind, filled in with what is right for the case, and with nothing much."""
+    solved = env.fork()
+    work(solved)
+    right = {a.type: dict(a.data) for a in solved.world.all(Approval)}
+    found: list[dict[str, object]] = []
+    for form in env.world.all(ApprovalType):
+        for ticket in env.world.all(Ticket):
+            if ticket.kind == (form.about or form.id) and ticket.status in ("open", "in_progress"):
+                same = {here: getattr(ticket, there) or 1 for here, there in form.same_as_ticket.items()}
+                for known in (right.get(form.id, {}), {}):
+                    filled = {field: known.get(field, 1) for field in form.required}
+                    found.append({"approval_type": form.id, "data": {**filled, **same, "ticket_id": ticket.id}})
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_request_is_decided_and_none_crashes_whoever_decides(name: str) -> None:
+    decided = set()
+    for seed in seeds(3, 20):
+        env = make(name, seed=seed)
+        actor = env.setting.case.actor
+        for request in _requests(env):
+            for office in ("CFO", "CTO", "HR Lead", "Procurement Lead"):
+                world = env.world.fork()
+                approver = next(p.id for p in world.all(Person) if p.role == office)
+                call = Call("approvalflow", "submit_approval", {**request, "approver": approver})
+                assert TOOLBOX.call(world, actor, call).ok
+                world.advance(10 * DAY)
+                decided |= {(a.status, a.code) for a in world.all(Approval)}
+    assert all(status in ("approved", "rejected") for status, _ in decided)
+    assert len(decided) > 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_comment_is_answered(name: str) -> None:
+    env = make(name, seed=1)
+    world, case = env.world, env.setting.case
+    others = [person.id for person in world.all(Person) if person.id != case.actor]
+    for person in others:
+        params = {"ticket_id": case.ticket_id, "text": "Hello?", "to": person}
+        assert TOOLBOX.call(world, case.actor, Call("ticketdesk", "comment", params)).ok
+    world.advance(10 * DAY)
+    assert {m.sender for m in world.all(Message) if m.to == case.actor and m.topic == "comment"} == set(others)
