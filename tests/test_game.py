@@ -91,7 +91,7 @@ def test_help_says_every_tool_and_how_evidence_is_written() -> None:
     _, out, _ = run("play", FAMILY, lines=["help", "help resolve_ticket"])
     assert all(f"  {tool.method}" in out for tool in TOOLBOX)
     assert "one of cannot_be_done, completed" in out
-    assert "T-1:status=open,E-2:owner=@x.y" in out
+    assert "T-1:status=open,P-3:minimum=70,C-4:guests=5" in out
 
 
 def test_told_lists_the_ids_met_by_kind() -> None:

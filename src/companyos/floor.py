@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -59,12 +60,18 @@ def tally(job: Job) -> Tally:
         wins += bool(env.success)
         total += sum(turn.reward for turn in env.turns)
         if job.with_twins and seed % PAIRED == 0:
-            for _, _, other in siblings(env.task_id):
-                theirs = make(other)
-                if not same_ending(env, theirs):
-                    pairs += 1
-                    both += bool(env.success and play(theirs, job.agent(seed)).success)
+            others = opposites(env.task_id)
+            pairs += len(others)
+            if env.success:
+                both += sum(bool(play(make(other), job.agent(seed)).success) for other in others)
     return Tally(job, wins, total, pairs, both)
+
+
+@lru_cache(maxsize=4096)
+def opposites(task_id: str) -> tuple[str, ...]:
+    """The twins of a task that have another right ending."""
+    env = make(task_id)
+    return tuple(other for _, _, other in siblings(task_id) if not same_ending(env, make(other)))
 
 
 def jobs(families: Sequence[str], episodes: int) -> list[Job]:

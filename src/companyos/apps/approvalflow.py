@@ -67,7 +67,7 @@ TypeName = Annotated[str, Meta(description="a type from list_approval_types"), R
 
 @app.tool(minutes=2, steady=True)
 def list_approval_types(world: World) -> dict[str, Any]:
-    """List the kinds of request, what each form requires or also takes, and who decides it."""
+    """List the kinds of request, what each form requires, what it takes when that is asked for, and who decides it."""
     return {"rows": rows(list(world.all(ApprovalType)), ("title", "required", "optional", "decided_by"))}
 
 

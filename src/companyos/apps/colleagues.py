@@ -95,7 +95,7 @@ def help_out(desk: Desk, message: Message) -> Program:
     known = desk.mind.knows.get(ticket["id"], {})
     answer = "Thanks for the note. There is nothing open on my side."
     if known:
-        answer = "You asked me, so: " + ", ".join(f"{name} {value}" for name, value in known.items()) + "."
+        answer = "You asked me, so: " + ", ".join(f"{name}={value}" for name, value in known.items()) + "."
     if ticket["blocked_by"]:
         blocker = (yield Call("ticketdesk", "get_ticket", {"ticket_id": ticket["blocked_by"]})).data
         if blocker["assignee"] == desk.me.id and blocker["status"] in ("open", "in_progress"):

@@ -43,7 +43,10 @@ Scalar = str | Whole | float | bool | None
 class Citation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A fact: this field of this record has this value now."""
 
-    record: Annotated[str, Meta(max_length=80, description="the record's id, as in a reply")]
+    record: Annotated[
+        str,
+        Meta(max_length=80, description="the record's id: a ticket's, entry's, policy's, comment's … or a metric's name"),
+    ]
     field: Annotated[str, Meta(max_length=80, description="the field's name, as in a reply")]
     value: Scalar
 

@@ -379,9 +379,9 @@ _OTHER_POLICIES = {
 # What every desk asks of whoever works on it: a policy of each family's own, in the same words.
 DESK_RULES = """
     Work only on the ticket you were given: no changes to other tickets, no comments on them. Ask for a signature only when
-    the outcome needs one; withdraw what is pending and not needed. Do not replace values on your ticket unless a policy
-    says so. What you changed by mistake, put back before you close (my_changes lists it). Refreshing data is always
-    fine."""
+    the outcome needs one; withdraw what is pending and not needed. Set what a policy names for the outcome and leave the
+    rest; escalated_to and waiting_on name a person whether in or away. What you changed by mistake, put back before you
+    close (my_changes lists it). Refreshing data is always fine."""
 
 
 def _other_policies(company: Backdrop) -> None:

@@ -26,9 +26,9 @@ def add_bug_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
 
 LIMITS = "Bug escalation: limits"
 LIMITS_TEXT = """A service's error rate, in errors per 10,000 calls, is the metric that its register entry names as
-    error_rate_metric. The entry's tier sets its limit: {limit_tier_1} in tier 1, {limit_tier_2} in tier 2, {limit_tier_3} in
-    tier 3. A rate that equals the limit is within it. A measurement whose age_days is above {max_age_days} does not count:
-    have it refreshed and read it again."""
+    error_rate_metric. The entry's tier sets its limit: {limit_tier_1} in tier 1, {limit_tier_2} in tier 2,
+    {limit_tier_3} in tier 3. A rate that equals the limit is within it. A measurement whose age_days is above
+    {max_age_days} does not count: have it refreshed and read it again."""
 POLICIES = {
     "Bug escalation: culprit": """
         The reported service is the one whose register entry carries the ticket's reference. Begin there. While a service is
@@ -51,17 +51,17 @@ POLICIES = {
         authority; if both are, the delegate's delegate. Approvers go the way to the culprit themselves and accept no stale
         rate on it. A rejection says what it wants; if that is the manager's decision, escalate.""",
     "Bug escalation: verification and assignee": """
-        Verify before closing, whatever the outcome: set verified to the reported service's entry. A ticket needs a priority
-        first; if it has none, choose any. Clear blocked_by once the blocking ticket is done or cancelled; until then ask its
-        assignee, in a comment on your own ticket. With all_checks_passed or above_limit, set assignee to the culprit's
-        on_call, or to that person's delegate if they are away then. With other outcomes leave it; an empty one becomes the
-        Support Lead.""",
+        Verify before closing, whatever the outcome: set verified to the reported service's entry. A ticket needs a
+        priority first; if it has none, choose any. Clear blocked_by once the blocking ticket is done or cancelled;
+        until then ask its assignee, in a comment on your own ticket. With all_checks_passed or above_limit, set
+        assignee to the culprit's on_call, or to their delegate if they are away at that moment. With other outcomes
+        leave it; an empty assignee becomes the Support Lead.""",
     "Bug escalation: evidence": """
-        Cite record, field and value as they are now. not_reproducible: the reported service's metric value, and the policy's
-        limit_tier of its tier. All others: the culprit's metric value, and with same_request the other ticket's reference
-        and status; beyond_authority: the entry's operated_by; not_due: its status; all_checks_passed: customers, from the
-        requester's comment; above_limit: the approval's status and decided_by, and what made it severe, the reported
-        service's value or customers. Four more are fine; false ones are not.""",
+        Cite record, field and value as they are now. not_reproducible: the reported service's metric value, and the
+        policy's limit_tier of its tier. All others: the culprit's metric value, and with same_request the other
+        ticket's reference and status; beyond_authority: the entry's operated_by; not_due: its status;
+        all_checks_passed: customers, from the requester's comment; above_limit: the approval's status and decided_by,
+        and what made it severe, the reported service's value or customers. Four more are fine; false ones are not.""",
     "Bug escalation: desk rules": DESK_RULES,
 }
 

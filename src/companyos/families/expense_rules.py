@@ -39,16 +39,16 @@ POLICIES = {
         first; if it has none, choose any. A blocked ticket cannot be closed: clear blocked_by once the blocking ticket is
         done or cancelled; until then ask its assignee, in a comment to them on your own ticket.""",
     "Expense report: receipts": """
-        A report is the sum of its receipts, and each of them is judged by itself. Search the register for the report's
-        reference: it stands in the name of every receipt of that report. A receipt's own reference is its number; the report
-        it belongs to, whose reference the ticket carries, is named in it. Its category says which limit it has. The report
-        names the metric of the budget that pays for it.""",
+        A report is the sum of its receipts, and each of them is judged by itself. Search the register for the
+        report's reference, which the ticket carries: it stands in the name of every receipt of that report. A
+        receipt's own reference is its number. Its category says which limit it has. The report names the metric of
+        the budget that pays for it.""",
     "Expense report: order of checks": """
-        The first that applies decides. 1, same_request: a receipt's number also stands on a receipt of another report, whose
-        ticket is not cancelled. 2, conflict_of_interest: a receipt's payee is one of us, by handle. 3, missing_information:
-        a receipt's document is none. 4, too_late: a receipt is too old. 5, not_covered: the receipts do not add up to the
-        ticket's amount. 6, above_limit: the hotel is, else the meal. 7, no_budget: the fresh budget is below the ticket's
-        amount. 8, all_checks_passed.""",
+        The first that applies decides. 1, same_request: a receipt's number also stands on another report's receipt,
+        whose ticket is not cancelled. 2, conflict_of_interest: a receipt's payee is one of us, by handle. 3,
+        missing_information: a receipt's document is none. 4, too_late: a receipt is too old. 5, not_covered: receipts
+        do not add up to the ticket's amount. 6, above_limit: the hotel, or else the meal, is above its limit. 7,
+        no_budget: the fresh budget is below that amount. 8, all_checks_passed.""",
     "Expense report: outcomes": """
         same_request: duplicate; set duplicate_of to the other ticket. conflict_of_interest: escalated; set escalated_to to
         the Compliance Officer. missing_information: on_hold; set waiting_on to the requester. too_late, not_covered,
@@ -57,15 +57,16 @@ POLICIES = {
     "Expense report: signing": """
         A report is signed by the lowest office whose limit covers the ticket's amount: the head of the requester's
         department (Head of Marketing, Head of Operations, Head of Research), else the CFO. While a holder is away the
-        delegate signs with the holder's authority; if both are, the delegate's delegate. On a request, and its ticket, the
-        cost centre must be the requester's own. A rejection says what it wants; if that is the manager's decision,
-        escalate.""",
+        delegate signs with the holder's authority; if both are, the delegate's delegate. A request's cost centre, and
+        then the ticket's, must be the requester's own. A rejection says what it wants; if that is the manager's
+        decision, escalate.""",
     "Expense report: evidence": """
-        Cite record, field and value as they are now. same_request: the other receipt's reference, the other ticket's status.
-        conflict_of_interest: the payee. missing_information: the document. too_late: the date; the policy's receipt_days.
-        not_covered: the ticket's amount, the largest receipt's amount. above_limit: the receipt's amount; its nights or the
-        answer's guests; the policy's rate. no_budget: the ticket's amount, the metric's value. all_checks_passed: the
-        approval's status and decided_by, the metric's value, the answer's guests. Four more are fine, false ones not.""",
+        Cite record, field and value as they are now. same_request: the other receipt's reference, the other ticket's
+        status. conflict_of_interest: the payee. missing_information: the document. too_late: the date; the policy's
+        receipt_days. not_covered: the ticket's amount, the largest receipt's amount. above_limit: the receipt's
+        amount; its nights or the answer's guests; the policy's rate. no_budget: the ticket's amount, the metric's
+        value. all_checks_passed: the approval's status and decided_by, the metric's value, the answer's guests. Four
+        more are fine; a false one is not.""",
     "Expense report: desk rules": DESK_RULES,
 }
 

@@ -86,7 +86,7 @@ class Ended(Goal, frozen=True):
 
 
 class Cites(Goal, frozen=True):
-    """Every decisive fact is cited; that what is cited is so, `CitesNothingFalse` sees to."""
+    """Every decisive fact is cited."""  # whether it is so is for `CitesNothingFalse`
 
     tables = (Ticket, Approval)
     ticket_id: str

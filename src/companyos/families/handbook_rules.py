@@ -36,38 +36,39 @@ def add_handbook_policies(company: Backdrop, consultation: dict[str, int], notic
 CONSULTATION = (
     "Handbook update: consultation",
     """At least {minimum} percent of the staff concerned must have read the draft; the metric is named in the section's
-    readers_metric. A measurement whose age_days is above {max_age_days} does not count: have it refreshed and read it again.
-    With fewer readers the ticket goes on hold: set waiting_on to the section's steward.""",
+    readers_metric. A measurement whose age_days is above {max_age_days} does not count: have it refreshed and read it
+    again. With fewer readers the ticket goes on hold: set waiting_on to the section's steward.""",
 )
 NOTICE = (
     "Handbook update: notice",
     """A change takes effect at least {notice_days} days after the day on which its ticket was opened, at least
-    {notice_days_contractual} where the section's class is contractual. From when it shall hold only the requester knows:
-    ask, in a comment to them on the ticket. Their answer, a comment in the ticket's history, states it as effective. It does
-    not matter how much of that time has passed when you decide.""",
+    {notice_days_contractual} where the section's class is contractual. From when it shall hold only the requester
+    knows: ask, in a comment to them on the ticket. Their answer, a comment in the ticket's history, states it as
+    effective. It does not matter how much of that time has passed when you decide.""",
 )
 POLICIES = {
     "Handbook update: verification": """
-        Every handbook ticket is verified before it is closed, whatever the outcome: find the register's section that carries
-        the ticket's reference, not just a similar name, and set the ticket's field verified to that entry's id. A ticket
-        needs a priority first; if it has none, choose any. A blocked ticket cannot be closed: clear blocked_by once the
-        blocking ticket is done or cancelled; until then ask its assignee, in a comment to them on your own ticket.""",
+        Every handbook ticket is verified before it is closed, whatever the outcome: find the register's section that
+        carries the ticket's reference, not just a similar name, and set the ticket's field verified to that entry's
+        id. A ticket needs a priority first; if it has none, choose any. A blocked ticket cannot be closed: clear
+        blocked_by once the blocking ticket is done or cancelled; until then ask its assignee, in a comment to them on
+        your own ticket.""",
     "Handbook update: order of checks": """
-        The first that applies decides. 1: another ticket, not cancelled, has the same reference: duplicate, same_request;
-        set duplicate_of. 2: the section's owner is not People: escalated, beyond_authority; set escalated_to. 3: the section
-        already says what is proposed: declined, already_done. 4: the governing limit forbids it: declined,
-        contradicts_policy. 5: too few readers: on_hold, below_minimum. 6: too little notice: declined, too_late. 7: else get
-        it signed, set approval: completed, all_checks_passed.""",
+        The first that applies decides. 1: another ticket, not cancelled, has the same reference: duplicate,
+        same_request; set duplicate_of. 2: the section's owner is not People: escalated, beyond_authority; set
+        escalated_to. 3: the section already says what is proposed: declined, already_done. 4: the governing limit
+        forbids it: declined, contradicts_policy. 5: too few readers: on_hold, below_minimum. 6: too little notice:
+        declined, too_late. 7: else get it signed, set approval: completed, all_checks_passed.""",
     "Handbook update: proposals and limits": """
-        What is proposed stands in the register, in an entry whose reference is the section's with a number behind it; only
-        the one with status submitted counts. Limits stand in other policies: search those for the section's topic.
-        Superseded ones never count. A document on one topic alone goes before one on several, whichever is later; among
-        equals the later since goes first. Only the first governs. Its term most_ or least_ names the highest or lowest value
-        allowed.""",
+        What is proposed stands in the register, in an entry whose reference is the section's with a number behind it;
+        only the one with status submitted counts. Limits stand in other policies: search those for the section's
+        topic. Superseded ones never count. A document on one topic alone goes before one on several, whichever is
+        later; among equals the later since goes first. Only the first governs. Its term most_ or least_ names the
+        highest or lowest value allowed.""",
     "Handbook update: whose it is": """
         Sections that another department owns are its head's business: escalated_to is the Head of Marketing, Head of
-        Operations or Head of Research, whichever department is the owner, whoever asked. A change that is declined goes back
-        to whoever asked: set waiting_on to the requester.""",
+        Operations or Head of Research, whichever department is the owner, whoever asked. A change that is declined
+        goes back to whoever asked: set waiting_on to the requester.""",
     "Handbook update: signing": """
         The HR Lead signs handbook_update. Where the section's class is contractual, the Legal Counsel signs legal_review
         before that, and the id of that approved request goes in the field legal_review; Legal sees no other sections. While
@@ -75,12 +76,12 @@ POLICIES = {
         requester's effective date, the fresh readers. A rejection says what it wants; if that is the manager's decision,
         escalate. Link the handbook_update as approval.""",
     "Handbook update: evidence": """
-        Cite record, field, value as they are now. same_request: the other ticket's reference, status. beyond_authority: the
-        section's owner. already_done: the section's current, the proposal's proposed. contradicts_policy: that proposed, the
-        governing document's limit. below_minimum: the metric's value, the policy's minimum. too_late: effective in the
-        answer, the policy's notice_days or notice_days_contractual, whichever applied. all_checks_passed: status and
-        decided_by of handbook_update, decided_by of any legal_review, the governing limit. Up to four more citations are
-        fine; a false one is not.""",
+        Cite record, field, value as they are now. same_request: the other ticket's reference, status.
+        beyond_authority: the section's owner. already_done: the section's current, the proposal's proposed.
+        contradicts_policy: the proposal's proposed, the governing document's most_ or least_ term. below_minimum: the
+        metric's value, the policy's minimum. too_late: effective in the answer, the policy's notice_days or
+        notice_days_contractual, whichever applied. all_checks_passed: status and decided_by of handbook_update,
+        decided_by of any legal_review, the governing term. Up to four more are fine; a false one is not.""",
     "Handbook update: desk rules": DESK_RULES,
 }
 

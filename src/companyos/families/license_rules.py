@@ -32,11 +32,11 @@ def add_license_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
 
 LIMITS = "Licence renewal: figures and limits"
 LIMITS_TEXT = """
-    The metrics are named in the contract. Too early: days_metric above {window_days}. Notice missed: days_metric below the
-    contract's notice_days. Hardly used: used_metric below {minimum_share} percent of the contract's seats. An offer covers
-    the use if its seats are at least used_metric plus {headroom} percent. Days are counted from the day on which the ticket
-    was opened. A measurement whose age_days is above the metric's max_age_days (describe_metric) does not count: have it
-    refreshed and read it again."""
+    The metrics are named in the contract. Too early: days_metric above {window_days}. Notice missed: days_metric
+    below the contract's notice_days. Hardly used: used_metric below {minimum_share} percent of the contract's seats.
+    An offer covers the use if its seats reach used_metric plus {headroom} percent of it, unrounded. days_metric
+    counts from the ticket's opening: take it as it is. A measurement whose age_days is above the metric's
+    max_age_days (describe_metric) does not count: have it refreshed and read it again."""
 POLICIES = {
     "Licence renewal: verification": """
         Every renewal ticket is verified before it is closed, whatever the outcome: find the register's contract that
@@ -46,7 +46,7 @@ POLICIES = {
     "Licence renewal: order of checks": """
         The first that applies decides. 1: another ticket, not cancelled, has the same reference: duplicate, same_request;
         set duplicate_of. 2: too early: declined, not_due. 3: notice missed: escalated, too_late; set escalated_to to the
-        Procurement Lead, in or away. 4: hardly used: declined, unused. 5: no offer will do: cannot_be_done, not_covered. 6:
+        Procurement Lead. 4: hardly used: declined, unused. 5: no offer will do: cannot_be_done, not_covered. 6:
         the budget is below the right offer's amount: cannot_be_done, no_budget. 7: else get it signed, set approval:
         completed, all_checks_passed.""",
     "Licence renewal: choice of offer": """
@@ -59,11 +59,11 @@ POLICIES = {
         fresh, like all figures, and reach the amount of the right offer. The amount on the ticket is what was paid last
         time: it decides nothing.""",
     "Licence renewal: signing": """
-        A request names the right offer's id, its seats and amount, as numbers, and the fresh used_metric. It is signed by
-        the lowest office whose limit covers that amount: the Procurement Lead, else the CFO. While a holder is away the
-        delegate signs with the holder's authority; if both are, the delegate's delegate. On a request, and its ticket, the
-        cost centre must be the requester's own. A rejection says what it wants; if that is the manager's decision,
-        escalate.""",
+        A request names the right offer's id, its seats and amount, as numbers, and the fresh used_metric. It is
+        signed by the lowest office whose limit covers that amount: the Procurement Lead, else the CFO. While a holder
+        is away the delegate signs with the holder's authority; if both are, the delegate's delegate. A request's cost
+        centre, and then the ticket's, must be the requester's own. A rejection says what it wants; if that is the
+        manager's decision, escalate.""",
     "Licence renewal: evidence": """
         Cite record, field and value as now. same_request: the other ticket's reference, status. not_due: days_metric's
         value, the policy's window_days. too_late: days_metric's value, the contract's notice_days. unused: used_metric's

@@ -21,15 +21,16 @@ def add_vendor_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
 SCORE_POLICY = (
     "Vendor onboarding: minimum score",
     """A vendor's compliance score, the metric named in its register entry, must be at least {minimum}; at least
-    {minimum_personal} when the entry's data_class is personal. A measurement whose age_days is above {max_age_days} does not
-    count: have it refreshed and read it again.""",
+    {minimum_personal} when the entry's data_class is personal. A measurement whose age_days is above {max_age_days}
+    does not count: have it refreshed and read it again.""",
 )
 POLICIES = {
     "Vendor onboarding: verification": """
-        Every vendor ticket is verified before it is closed, whatever the outcome: find the register entry that carries the
-        ticket's reference, not just a similar name, and set the ticket's field verified to that entry's id. A ticket needs a
-        priority first; if it has none, choose any. A blocked ticket cannot be closed: clear blocked_by once the blocking
-        ticket is done or cancelled; until then ask its assignee, in a comment to them on your own ticket.""",
+        Every vendor ticket is verified before it is closed, whatever the outcome: find the register entry that
+        carries the ticket's reference, not just a similar name, and set the ticket's field verified to that entry's
+        id. A ticket needs a priority first; if it has none, choose any. A blocked ticket cannot be closed: clear
+        blocked_by once the blocking ticket is done or cancelled; until then ask its assignee, in a comment to them on
+        your own ticket.""",
     "Vendor onboarding: order of checks": """
         The first that applies decides. 1: another ticket, not cancelled, has the same reference: duplicate, same_request;
         set duplicate_of. 2: the register's owner is the requester, by handle: escalated, conflict_of_interest; set
@@ -38,10 +39,10 @@ POLICIES = {
         amount: cannot_be_done, beyond_authority. 6: else get it signed, set approval: completed, all_checks_passed.""",
     "Vendor onboarding: signing": """
         A request is signed by the lowest office whose limit covers the ticket's amount: the head of the requester's
-        department (Head of Marketing, Head of Operations, Head of Research), else the CFO; above that nobody. While a holder
-        is away the delegate signs with the holder's authority; if both are, the delegate's delegate. On a request, and its
-        ticket, the cost centre must be the requester's own. A rejection says what it wants; if that is the manager's
-        decision, escalate.""",
+        department (Head of Marketing, Head of Operations, Head of Research), else the CFO; above that nobody. While a
+        holder is away the delegate signs with the holder's authority; if both are, the delegate's delegate. A
+        request's cost centre, and then the ticket's, must be the requester's own. A rejection says what it wants; if
+        that is the manager's decision, escalate.""",
     "Vendor onboarding: evidence": """
         Cite record, field and value as they are now. same_request: the other ticket's reference and status.
         conflict_of_interest: the entry's owner. document_expired: the entry's insurance_until. below_minimum: the metric's
