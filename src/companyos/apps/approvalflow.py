@@ -135,7 +135,7 @@ def escalate(world: World, approval_id: ApprovalId, reason: Prose) -> dict[str, 
     return shown(made)
 
 
-@app.tool(minutes=2, writes=True)
+@app.tool(minutes=0, writes=True, steady=True)
 def withdraw(world: World, approval_id: ApprovalId) -> dict[str, Any]:
     """Take back your own request. Refused once it is approved."""
     request = _mine(world, approval_id)

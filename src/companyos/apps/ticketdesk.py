@@ -273,6 +273,8 @@ def same(shown: Any, said: Scalar) -> bool:
     """Equal as written: a number may come as text, nothing as an empty string."""
     if shown == said and type(shown) is type(said):
         return True
+    if isinstance(said, float) and said.is_integer():
+        said = int(said)
     if isinstance(shown, int | float) and isinstance(said, int | float):
         return shown == said and isinstance(shown, bool) == isinstance(said, bool)
     return ("" if shown is None else str(shown)) == ("" if said is None else str(said).strip())

@@ -32,6 +32,7 @@ from companyos.families.goals import (
     Milestone,
     ReadFresh,
     Requested,
+    Signature,
     SignedFor,
     TicketHas,
     TicketIs,
@@ -266,7 +267,7 @@ def _ending(
     if handed_over:
         allowed += (("assignee", on_call), ("assignee", roles["stand_in"]))
     name = f"{resolution}/{reason}"
-    signatures = (FORM,) if signed else ()
+    signatures = (Signature(FORM, says),) if signed else ()
     return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
 
 
@@ -302,6 +303,8 @@ def expert(memory: Memory, taste: Taste) -> Program:
         approved = yield from moves.settle_requests(ticket_id, memory)
         yield from moves.put_back(ticket_id)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
+    if moves.wrote(memory) and "assignee" in (yield from moves.began_empty(ticket_id)):
+        ticket["assignee"] = None  # whoever an earlier hand has put there does not count
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
     policies = yield from moves.policies_about("bug")

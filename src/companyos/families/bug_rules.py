@@ -46,10 +46,11 @@ POLICIES = {
         many customers are affected, and only the requester knows that: ask in a comment to them on your own ticket. Their
         answer, again a comment, states customers as one or many. Ask only where the outcome hangs on it.""",
     "Bug escalation: signing": """
-        A severe bug needs a bug_escalation request that names the culprit: service is its id, error_rate its fresh rate,
-        runbook and pager are those of its entry. The CTO signs; while the CTO is away, the delegate with the CTO's
-        authority; if both are, the delegate's delegate. Approvers go the way to the culprit themselves and accept no stale
-        rate on it. A rejection says what it wants; if that is the manager's decision, escalate.""",
+        A severe bug needs a bug_escalation request that names the culprit: service is its id, error_rate its fresh
+        rate, runbook and pager are those of its entry. The CTO signs; while the CTO is away, the delegate with the
+        CTO's authority; if both are, the delegate's delegate. Approvers hold it against the service that it names,
+        not against others: what they have signed stands, right or wrong. A rejection says what it wants; if that is
+        the manager's decision, escalate.""",
     "Bug escalation: verification and assignee": """
         Verify before closing, whatever the outcome: set verified to the reported service's entry. A ticket needs a
         priority first; if it has none, choose any. Clear blocked_by once the blocking ticket is done or cancelled;
@@ -91,30 +92,26 @@ def escalation_form() -> ApprovalType:
 
 
 @audits(FORM)
-def hold_against_the_chain(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
-    """Goes from the reported service to the culprit, and compares what the request says with what is found there."""
+def hold_against_the_service(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
+    """Compares what a request says with the service that it names. Whether that is the culprit is the desk's work."""
     if not ticket["verified"]:
         return "not_verified", f"{ticket['id']} is not verified."
+    reply = yield Call("datahub", "get_entry", {"entry_id": str(data["service"])})
+    if not reply.ok or reply.data["kind"] != "service":
+        return "wrong_service", f"{data['service']} is no service in the register."
+    service = reply.data
     found = (yield Call("datahub", "search_policies", {"query": LIMITS})).data["rows"]
     in_force = next(row["id"] for row in found if row["status"] == "in force")
     limits = (yield Call("datahub", "read_policy", {"policy_id": in_force})).data
-    culprit: dict[str, Any] = {}
-    rate: dict[str, Any] = {}
-    ahead = ticket["verified"]
-    while ahead:
-        entry = (yield Call("datahub", "get_entry", {"entry_id": ahead})).data
-        reading = (yield Call("datahub", "query_metric", {"metric_name": entry["error_rate_metric"]})).data
-        if reading["age_days"] > limits["max_age_days"]:
-            most = limits["max_age_days"]
-            return "stale", f"{reading['id']} was measured {reading['measured_at']}; after {most} days it does not count."
-        if reading["value"] <= limits[f"limit_tier_{entry['tier']}"]:
-            break
-        culprit, rate, ahead = entry, reading, entry["depends_on"]
-    if not culprit or data["service"] != culprit["id"]:
-        return "wrong_service", f"{data['service']} is not the culprit in the sense of the policy."
+    rate = (yield Call("datahub", "query_metric", {"metric_name": service["error_rate_metric"]})).data
+    most = limits["max_age_days"]
+    if rate["age_days"] > most:
+        return "stale", f"{rate['id']} was measured {rate['measured_at']}; after {most} days it does not count."
     if not same(rate["value"], data["error_rate"]):
-        return "mismatch", f"error_rate says {data['error_rate']}, DataHub says {rate['value']}."
+        return "mismatch", f"error_rate says {data['error_rate']}, which is not what DataHub says."
+    if rate["value"] <= limits[f"limit_tier_{service['tier']}"]:
+        return "within_limit", f"{service['id']} is within its limit."
     for field in ("runbook", "pager"):
-        if field in data and not same(culprit[field], data[field]):
-            return "mismatch", f"{field} says {data[field]}, the register says {culprit[field]}."
+        if field in data and not same(service[field], data[field]):
+            return "mismatch", f"{field} says {data[field]}, the register says {service[field]}."
     return None

@@ -29,6 +29,7 @@ from companyos.families.goals import (
     Milestone,
     ReadFresh,
     Requested,
+    Signature,
     SignedFor,
     TicketHas,
     TicketIs,
@@ -229,7 +230,7 @@ def _ending(
         milestones.append(Milestone("approved", 3.0, Requested(ticket_id, FORM, signed=True, says=says)))
     allowed = (("blocked_by", None), ("cost_center", world.get(Person, requester).cost_center))
     name = f"{resolution}/{reason}"
-    signatures = (FORM,) if signed else ()
+    signatures = (Signature(FORM),) if signed else ()
     return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
 
 

@@ -9,7 +9,7 @@ import msgspec
 from companyos.calls import Call, Program, Reply
 from companyos.chaos import DIALS, Doses, Level, read_doses
 from companyos.errors import BadTask
-from companyos.families.goals import Goal, Milestone
+from companyos.families.goals import Goal, Milestone, Signature
 from companyos.task import TaskId
 from companyos.world import Record, Streams, World
 
@@ -57,7 +57,7 @@ class Ending(msgspec.Struct, frozen=True, dict=True):
     goals: tuple[Goal, ...]
     milestones: tuple[Milestone, ...]
     allowed: tuple[tuple[str, str | None], ...] = ()  # changes of the brief's ticket that it calls for: field, value
-    signatures: tuple[str, ...] = ()  # the forms of which one approved request each is called for
+    signatures: tuple[Signature, ...] = ()
 
     @cached_property
     def named_goals(self) -> dict[str, Goal]:

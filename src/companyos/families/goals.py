@@ -59,18 +59,21 @@ class TicketHas(Goal, frozen=True):
 
 
 class HandedTo(Goal, frozen=True):
-    """The ticket was assigned to this person, or to who stood in for them at the minute of the assignment."""
+    """The ticket is assigned to this person, or to who stands in for them: now, or when it was assigned."""
 
     ticket_id: str
     person: str
 
     def holds(self, world: World) -> bool:
         changes = [c for c in world.journal if c.after.id == self.ticket_id and "assignee" in c.fields()]
-        at = changes[-1].at if changes else world.now
+        assignee = world.get(Ticket, self.ticket_id).assignee
+        return any(assignee == self._in_charge(world, at) for at in (world.now, *(change.at for change in changes[-1:])))
+
+    def _in_charge(self, world: World, minute: int) -> str:
         person = world.get(Person, self.person)
-        while away(person, at) and person.delegate:
+        while away(person, minute) and person.delegate:
             person = world.get(Person, person.delegate)
-        return world.get(Ticket, self.ticket_id).assignee == person.id
+        return person.id
 
 
 class Ended(Goal, frozen=True):
@@ -215,7 +218,18 @@ def right_request(
     pairs = world.get(ApprovalType, form_id).same_as_ticket.items()
     if not all(same(getattr(ticket, there), data.get(here)) for here, there in pairs):
         return False
-    return all(same(value, data.get(field)) for field, value in says)
+    return says_so(request, says)
+
+
+def says_so(request: Approval, says: tuple[tuple[str, Scalar], ...]) -> bool:
+    return all(same(value, request.data.get(field)) for field, value in says)
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """A form of which one approved request is called for, and what must stand in it."""
+
+    form: str
+    says: tuple[tuple[str, Scalar], ...] = ()
 
 
 class Milestone(msgspec.Struct, frozen=True):
@@ -235,7 +249,7 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 def damage(
-    world: World, actor: str, ticket_id: str, allowed: tuple[tuple[str, str | None], ...], signatures: tuple[str, ...]
+    world: World, actor: str, ticket_id: str, allowed: tuple[tuple[str, str | None], ...], signatures: tuple[Signature, ...]
 ) -> list[Damage]:
     """What the actor did to the company that the ending did not call for and that stands.
 
@@ -261,9 +275,10 @@ def damage(
             if any(getattr(c.before, field) != getattr(c.after, field) for c in changes):
                 found.append(Damage(record, field, ticket.resolution is None and field != "blocked_by"))
     standing = [a for a in world.all(Approval) if a.requester == actor and a.status in ("pending", "approved")]
-    for form in signatures:
-        linked = world.get(Ticket, ticket_id).approval
-        wanted = [request for request in standing if request.ticket_id == ticket_id and request.type == form]
+    linked = world.get(Ticket, ticket_id).approval
+    for signature in signatures:
+        of_form = [request for request in standing if request.ticket_id == ticket_id and request.type == signature.form]
+        wanted = [request for request in of_form if says_so(request, signature.says)]
         wanted.sort(key=lambda request: (request.id != linked, request.status != "approved"))
         standing = [request for request in standing if request not in wanted[:1]]
     found += [Damage(request.id, "status", request.status == "pending") for request in standing]

@@ -125,14 +125,17 @@ def add_documents(company: Backdrop, draw: Draw, topic: Topic, rungs: Rungs, gov
     limits = {name: topic.at_rung(rung) for name, rung in zip(draw.shuffled(("general", *SPECIAL)), rungs, strict=True)}
     _general(company, {each.limit: any_value(each, draw) for each in TOPICS}, superseded=True)
     terms = {each.limit: limits["general"] if each is topic else any_value(each, draw) for each in TOPICS}
-    general = replace(_general(company, terms), since=(today - draw.between(10, 120)) * DAY)
-    documents = {"general": world.furnish(general).id}
+    documents = {}
     for other in TOPICS:
         if other is not topic:
             _special(company, other, draw.pick(tuple(SPECIAL)), any_value(other, draw))
     late, early = (today - draw.between(30, 150)) * DAY, (today - draw.between(200, 400)) * DAY
     rival_in_force = draw.chance(0.75)  # else the rival is superseded and the later of the two: its date alone must not win
-    for name in draw.shuffled(tuple(SPECIAL)):
+    for name in draw.shuffled(("general", *SPECIAL)):  # where they are listed must not tell which goes first
+        if name == "general":
+            general = replace(_general(company, terms), since=(today - draw.between(10, 120)) * DAY)
+            documents[name] = world.furnish(general).id
+            continue
         first = name == governs
         in_force = first or (rival_in_force and governs != "general")
         status, since = "in force" if in_force else "superseded", late if first == rival_in_force else early

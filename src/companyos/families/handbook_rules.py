@@ -36,8 +36,9 @@ def add_handbook_policies(company: Backdrop, consultation: dict[str, int], notic
 CONSULTATION = (
     "Handbook update: consultation",
     """At least {minimum} percent of the staff concerned must have read the draft; the metric is named in the section's
-    readers_metric. A measurement whose age_days is above {max_age_days} does not count: have it refreshed and read it
-    again. With fewer readers the ticket goes on hold: set waiting_on to the section's steward.""",
+    readers_metric. A measurement whose age_days is above {max_age_days} does not count, also on the day you close:
+    have it refreshed and read it again. With fewer readers the ticket goes on hold: set waiting_on to the section's
+    steward.""",
 )
 NOTICE = (
     "Handbook update: notice",

@@ -3,14 +3,12 @@
 Complete for a stranger, each policy in at most 80 words. What a family means lives in its own file.
 """
 
-from collections.abc import Generator
-from datetime import date
 from typing import Any
 
 from companyos.apps import ApprovalType, Policy
 from companyos.apps.colleagues import Finding, audits
 from companyos.apps.ticketdesk import same
-from companyos.calls import Call, Reply
+from companyos.calls import Call
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_policy
 
 FORM = "license_renewal"
@@ -57,7 +55,8 @@ POLICIES = {
     "Licence renewal: budget": """
         A renewal is paid by the requester's department. Its budget is that department's budget_left in DataHub; it must be
         fresh, like all figures, and reach the amount of the right offer. The amount on the ticket is what was paid last
-        time: it decides nothing.""",
+        time: it decides nothing. Signers hold a request against the offer it names, not against the others: what they have
+        signed stands, right or wrong.""",
     "Licence renewal: signing": """
         A request names the right offer's id, its seats and amount, as numbers, and the fresh used_metric. It is
         signed by the lowest office whose limit covers that amount: the Procurement Lead, else the CFO. While a holder
@@ -105,53 +104,11 @@ def renewal_form() -> ApprovalType:
 
 @audits(FORM)
 def audit(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
-    """A signer answers for the offer, whole: what they signed cannot be taken back. All else is the desk's work."""
+    """A signer sees that a request says what its offer says. Whether that offer is the right one is the desk's work."""
     reply = yield Call("datahub", "get_entry", {"entry_id": str(data["offer"])})
     if not reply.ok or reply.data["kind"] != "offer" or reply.data["contract"] != ticket["reference"]:
         return "wrong_offer", f"{data['offer']} is no offer for the contract {ticket['reference']}."
-    offer = reply.data
     for field in ("seats", "amount"):
-        if not same(offer[field], data[field]):
-            return "mismatch", f"{field} says {data[field]}, the offer says {offer[field]}."
-    contract = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
-    headroom = yield from _headroom()
-    if not _holds(offer, ticket):
-        return "lapsed", f"{offer['id']} did not hold any more on the day the ticket was opened."
-    if not _covers(offer, data["used"], headroom):
-        return "not_covered", f"{offer['id']} does not cover the use with the headroom that the policy sets."
-    if not _may_hold_data(offer, contract):
-        return "no_agreement", f"{offer['id']} has no data agreement, and the contract's data is personal."
-    for other in (yield from _offers(ticket)):
-        will_do = _holds(other, ticket) and _covers(other, data["used"], headroom) and _may_hold_data(other, contract)
-        if will_do and int(other["seats"]) < int(offer["seats"]):
-            return "too_large", "Policy asks for the offer with the fewest seats of those that will do; this is not it."
+        if not same(reply.data[field], data[field]):
+            return "mismatch", f"{field} says {data[field]}, the offer says {reply.data[field]}."
     return None
-
-
-def _holds(offer: dict[str, Any], ticket: dict[str, Any]) -> bool:
-    waited = date.fromisoformat(ticket["opened"][:10]) - date.fromisoformat(offer["issued"])
-    return waited.days <= int(offer["valid_days"])
-
-
-def _covers(offer: dict[str, Any], used: Any, headroom: int) -> bool:
-    return int(offer["seats"]) * 100 >= int(used) * (100 + headroom)
-
-
-def _may_hold_data(offer: dict[str, Any], contract: dict[str, Any]) -> bool:
-    return bool(contract["data_class"] != "personal" or offer["data_agreement"] == "included")
-
-
-def _headroom() -> Generator[Call, Reply, int]:
-    listed = (yield Call("datahub", "search_policies", {"query": LIMITS})).data["rows"]
-    policy_id = next(row["id"] for row in listed if row["status"] == "in force")
-    return int((yield Call("datahub", "read_policy", {"policy_id": policy_id})).data["headroom"])
-
-
-def _offers(ticket: dict[str, Any]) -> Generator[Call, Reply, list[dict[str, Any]]]:
-    """The offers for the contract that a ticket is about."""
-    listed = (yield Call("datahub", "search_register", {"query": ticket["subject"]})).data["rows"]
-    found = []
-    for row in listed:
-        if row["kind"] == "offer":
-            found.append((yield Call("datahub", "get_entry", {"entry_id": row["id"]})).data)
-    return [offer for offer in found if offer["contract"] == ticket["reference"]]

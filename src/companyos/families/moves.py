@@ -152,6 +152,13 @@ def put_back(ticket_id: str) -> Move[None]:
         wrong = left
 
 
+def began_empty(ticket_id: str) -> Move[set[str]]:
+    """The fields of a ticket that were empty before an earlier hand filled them."""
+    changes = yield from rows("ticketdesk.my_changes")
+    first = {change["field"]: change["before"] for change in changes if change["record"] == ticket_id}  # newest first
+    return {field for field, before in first.items() if before is None}
+
+
 def get_signed(form: str, office: Shown, known: Shown, metric: str = "", also: tuple[str, ...] = ()) -> Move[Shown]:
     """An approved request, through absences, forms and objections. `known` has every field the form could ask for.
 

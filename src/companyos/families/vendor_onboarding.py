@@ -26,6 +26,7 @@ from companyos.families.goals import (
     Milestone,
     ReadFresh,
     Requested,
+    Signature,
     SignedFor,
     TicketHas,
     TicketIs,
@@ -274,7 +275,7 @@ def _ending(
     cost_center = world.get(Person, case.roles["requester"]).cost_center
     allowed = (("blocked_by", None), ("cost_center", cost_center))
     name = f"{resolution}/{reason}"
-    signatures = (FORM,) if signed else ()
+    signatures = (Signature(FORM),) if signed else ()
     return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
 
 
