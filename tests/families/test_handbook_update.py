@@ -239,7 +239,7 @@ def test_citing_another_documents_limit_is_not_enough() -> None:
         for fact in cited:
             if fact["record"] == governs:
                 fact |= {"record": other.id, "value": other.terms[fact["field"]]}
-        assert missed(rest, last, evidence=cited) == ["Cites"]
+        assert missed(rest, last, evidence=cited) == ["Cites", "CitesNoOther"]
 
 
 def test_a_withdrawn_proposal_does_not_count() -> None:

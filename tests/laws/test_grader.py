@@ -7,10 +7,12 @@ import pytest
 
 from companyos import agents
 from companyos.apps import Ticket
+from companyos.apps.facts import fact
 from companyos.calls import Call, Reply
 from companyos.env import CompanyEnv, make, work
 from companyos.families import FAMILIES, Taste, family_of
 from companyos.families.family import Fact, cause_specs
+from companyos.families.goals import CitesNoOther
 from companyos.twins import do
 from tests.laws import DOSES, NAMES, seeds, size
 
@@ -88,6 +90,13 @@ def _near_misses(env: CompanyEnv, last: Call) -> dict[str, list[Call]]:
         "SignedFor": cleared("approval"),
         "Fresh": [*[Call("ticketdesk", "wait", {"hours": 72})] * 10, last],  # long enough for any figure to grow old
     }
+    for goal in env.setting.ending.goals:
+        if isinstance(goal, CitesNoOther):
+            record, field = goal.rivals[0]
+            known = env.world.lookup(record)
+            assert known is not None
+            rival = fact(env.world, known, field)
+            misses[goal.name] = [_with(last, evidence=[*evidence, {"record": record, "field": field, "value": rival}])]
     for field in ("verified", "duplicate_of", "escalated_to", "waiting_on"):
         if getattr(ticket, field):
             misses[f"TicketIs:{field}"] = cleared(field)

@@ -135,6 +135,17 @@ class CitesNothingFalse(Goal, frozen=True):
         return before is not None and true_of(world, before, said)
 
 
+class CitesNoOther(Goal, frozen=True):
+    """Of those between which one had to choose, no wrong one is cited beside the right one."""
+
+    ticket_id: str
+    rivals: tuple[tuple[str, str], ...]  # record, field
+
+    def holds(self, world: World) -> bool:
+        evidence = world.get(Ticket, self.ticket_id).evidence
+        return not any((citation.record, citation.field) in self.rivals for citation in evidence)
+
+
 class Fresh(Goal, frozen=True):
     """A metric is young enough to count."""
 

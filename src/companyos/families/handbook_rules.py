@@ -79,10 +79,10 @@ POLICIES = {
     "Handbook update: evidence": """
         Cite record, field, value as they are now. same_request: the other ticket's reference, status.
         beyond_authority: the section's owner. already_done: the section's current, the proposal's proposed.
-        contradicts_policy: the proposal's proposed, the governing document's most_ or least_ term. below_minimum: the
-        metric's value, the policy's minimum. too_late: effective in the answer, the policy's notice_days or
-        notice_days_contractual, whichever applied. all_checks_passed: status and decided_by of handbook_update,
-        decided_by of any legal_review, the governing term. Up to four more are fine; a false one is not.""",
+        contradicts_policy: the proposal's proposed, the governing document's most_ or least_ term, no other's.
+        below_minimum: the metric's value, the policy's minimum. too_late: effective in the answer, the policy's
+        notice_days or notice_days_contractual, whichever applied. all_checks_passed: status and decided_by of
+        handbook_update, decided_by of any legal_review, the governing term. Four more are fine; a false one is not.""",
     "Handbook update: desk rules": DESK_RULES,
 }
 

@@ -20,6 +20,7 @@ from companyos.families.goals import (
     ANSWER,
     SIGNED_REQUEST,
     Cites,
+    CitesNoOther,
     CitesNothingFalse,
     Ended,
     Fresh,
@@ -212,9 +213,10 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         return ending("declined", "already_done", "desk", facts, sets=back)
     document = world.get(Policy, roles[causes.governs])
     (limit,) = world.get(Policy, roles["board"]).terms  # a document on one topic has one term
+    rivals = tuple((roles[name], limit) for name in ("general", *SPECIAL) if name != causes.governs)
     if not allows(limit, document.terms[limit], int(world.get(Entry, proposal).details["proposed"])):
         facts = ((proposal, "proposed"), (document.id, limit))
-        return ending("declined", "contradicts_policy", "desk", facts, sets=back)
+        return ending("declined", "contradicts_policy", "desk", facts, sets=back, rivals=rivals)
     if causes.unread:
         facts, sets = ((readers, "value"), (roles["consultation"], "minimum")), ("waiting_on", roles["steward"])
         return ending("on_hold", "below_minimum", "desk", facts, sets=sets, measured=True)
@@ -224,7 +226,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         return ending("declined", "too_late", "desk", facts, sets=back, measured=True)
     signed, reviewed = f"{SIGNED_REQUEST}:{UPDATE_FORM}", f"{SIGNED_REQUEST}:{REVIEW_FORM}"
     facts = ((signed, "status"), (signed, "decided_by"), (document.id, limit))
-    complete = partial(ending, "completed", "all_checks_passed", measured=True)
+    complete = partial(ending, "completed", "all_checks_passed", measured=True, rivals=rivals)
     if causes.contractual:
         return complete("Legal Counsel and HR Lead", (*facts, (reviewed, "decided_by")), forms=(REVIEW_FORM, UPDATE_FORM))
     return complete("HR Lead", facts, forms=(UPDATE_FORM,))
@@ -243,8 +245,9 @@ def _ending(
     sets: tuple[str, str] | None = None,
     measured: bool = False,
     forms: tuple[str, ...] = (),
+    rivals: Facts = (),
 ) -> Ending:
-    """`forms` are to be signed, in this order; the last is the one that is linked."""
+    """`forms` are to be signed, in this order; the last is the one that is linked. `rivals` are what did not govern."""
     ticket_id, roles = case.ticket_id, case.roles
     readers = roles["readers"]
     since = world.now - world.get(Metric, readers).max_age_days * DAY
@@ -255,6 +258,8 @@ def _ending(
         CitesNothingFalse(ticket_id, len(facts) + 4),
         verified,
     ]
+    if rivals:
+        goals.append(CitesNoOther(ticket_id, rivals))
     milestones = [
         Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
         Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),

@@ -21,6 +21,7 @@ from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste,
 from companyos.families.goals import (
     SIGNED_REQUEST,
     Cites,
+    CitesNoOther,
     CitesNothingFalse,
     Ended,
     Fresh,
@@ -228,7 +229,8 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     offer = world.get(Entry, roles[right])
     if causes.budget == "tight" and not (causes.price == "low" and right in (PLAIN, AGREED)):
         facts = ((roles["budget"], "value"), (offer.id, "amount"))
-        return ending("cannot_be_done", "no_budget", "desk", facts, measured=roles["budget"])
+        rivals = tuple((roles[name], "amount") for name in OFFERS if name != right)
+        return ending("cannot_be_done", "no_budget", "desk", facts, measured=roles["budget"], rivals=rivals)
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (used, "value"))
     decider = "Procurement Lead" if causes.price == "low" or right == PLAIN else "CFO"
     return ending("completed", "all_checks_passed", decider, facts, measured=used, signed=offer)
@@ -255,8 +257,9 @@ def _ending(
     sets: tuple[str, str] | None = None,
     measured: str = "",
     signed: Entry | None = None,
+    rivals: Facts = (),
 ) -> Ending:
-    """`measured` is the figure that decides, `signed` the offer that is to be signed for."""
+    """`measured` is the figure that decides, `signed` the offer that is to be signed for, `rivals` are the wrong ones."""
     ticket_id = case.ticket_id
     verified = TicketIs(ticket_id, "verified", case.roles["entry"])
     goals: list[Goal] = [
@@ -265,6 +268,8 @@ def _ending(
         CitesNothingFalse(ticket_id, len(facts) + 4),
         verified,
     ]
+    if rivals:
+        goals.append(CitesNoOther(ticket_id, rivals))
     milestones = [
         Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
         Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
