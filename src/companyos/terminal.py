@@ -186,12 +186,13 @@ def par_table(by: str, proved: list[Checked], group: Callable[[Checked], str]) -
     groups = defaultdict(list)
     for one in proved:
         groups[TaskId.parse(one.task_id).family, group(one)].append(one.par)
+    of_family = Counter(TaskId.parse(one.task_id).family for one in proved)
     table = Table("family", by, title=f"Par by {by}", title_justify="left")
     for name in ("tasks", "share", "median", "p90", "p99", "max", "mean"):
         table.add_column(name, justify="right")
     for (family, label), pars in groups.items():
         s = spread(pars)
-        numbers = (s.count, f"{s.count / len(proved):.0%}", s.median, s.p90, s.p99, s.most, f"{s.mean:.1f}")
+        numbers = (s.count, f"{s.count / of_family[family]:.0%}", s.median, s.p90, s.p99, s.most, f"{s.mean:.1f}")
         table.add_row(family, label, *map(str, numbers))
     return table
 
