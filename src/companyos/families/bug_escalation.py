@@ -198,7 +198,6 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     ending = partial(_ending, world, case, place)
     culprit, earlier, on_call = roles[place], roles["earlier"], roles[f"{place}_on_call"]
     rate = (roles[f"{place}_rate"], "value")
-    team = world.get(Person, on_call).role
     if causes.known == place:
         facts = (rate, (earlier, "reference"), (earlier, "status"))
         return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", earlier))
@@ -208,10 +207,10 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         return ending("cannot_be_done", "beyond_authority", "Vendor Desk Lead", facts, sets=sets)
     if causes.works == place:
         facts = (rate, (culprit, "status"))
-        return ending("on_hold", "not_due", team, facts, sets=("waiting_on", on_call))
+        return ending("on_hold", "not_due", "desk", facts, sets=("waiting_on", on_call))
     answer = (ANSWER + roles["requester"], "customers")
     if causes.front != "double" and causes.customers == "one":
-        return ending("completed", "all_checks_passed", team, (rate, answer), handed_over=True)
+        return ending("completed", "all_checks_passed", "desk", (rate, answer), handed_over=True)
     severe = (roles["front_rate"], "value") if causes.front == "double" else answer
     facts = tuple(dict.fromkeys((rate, severe, (SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))))
     return ending("escalated", "above_limit", "CTO", facts, handed_over=True, signed=True)
