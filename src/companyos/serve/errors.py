@@ -1,0 +1,141 @@
+"""Errors: what a door can say no to. Each has a code that never changes, a status, and says what to do next.
+
+These are mistakes and mishaps on the way to an episode: a request that fails with one has changed nothing. What the
+company refuses within an episode is no error here, but a reply like any other. Anything else is a bug of ours: it is
+logged, answered with 500, and tells the caller nothing.
+"""
+
+from typing import ClassVar
+
+from companyos.calls import Call
+from companyos.serve.steps import Outcome
+
+
+class ServeError(Exception):
+    """A request that is answered by an error."""
+
+    status: ClassVar[int]
+    code: ClassVar[str]
+    what_next: ClassVar[str]
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+class Malformed(ServeError):
+    status, code = 422, "malformed"
+    what_next = "correct the field that is named and send it again; /docs shows what is expected"
+
+
+class BadTask(ServeError):
+    status, code = 422, "bad_task"
+    what_next = "name a family of /manifest, or a task id"
+
+
+class WrongToken(ServeError):
+    status, code = 401, "wrong_token"
+    what_next = "send a valid token as `Authorization: Bearer TOKEN`"
+
+    def __init__(self) -> None:
+        super().__init__("this needs a token")
+
+
+class NoSuchPlace(ServeError):
+    status, code = 404, "no_such_place"
+    what_next = "/docs lists what there is"
+
+
+class WrongMethod(ServeError):
+    status, code = 405, "wrong_method"
+    what_next = "/docs lists what there is"
+
+
+class UnknownSession(ServeError):
+    status, code = 404, "unknown_session"
+    what_next = "POST /reset begins another"
+
+    def __init__(self) -> None:
+        super().__init__("there is no such session; it may have been closed or have expired")
+
+
+class SessionOver(ServeError):
+    status, code = 409, "session_over"
+    what_next = "POST /reset begins another; `result` is how this one ended"
+
+    def __init__(self, result: Outcome) -> None:
+        super().__init__("this episode is over")
+        self.result = result
+
+
+class TurnTaken(ServeError):
+    status, code = 409, "turn_taken"
+    what_next = "look at GET /render, then send the call with the next turn"
+
+    def __init__(self, turn: int, stands: Call) -> None:
+        super().__init__(f"turn {turn} holds another call, to {stands.tool}")
+        self.stands = stands
+
+
+class TurnAhead(ServeError):
+    status, code = 409, "turn_ahead"
+    what_next = "send the next turn first"
+
+    def __init__(self, turn: int, next_turn: int) -> None:
+        super().__init__(f"turn {turn} is not due; the next is {next_turn}")
+
+
+class OtherVersion(ServeError):
+    status, code = 410, "other_version"
+    what_next = "POST /reset begins another"
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"this session was begun under benchmark version {version}, which is not served any more")
+
+
+class TooLarge(ServeError):
+    status, code = 413, "too_large"
+    what_next = "send less at a time"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"a body has at most {limit} bytes")
+
+
+class TooSlow(ServeError):
+    status, code = 408, "too_slow"
+    what_next = "send it again"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the body did not arrive within {seconds:g} s")
+
+
+class Busy(ServeError):
+    """What passes by itself; `retry_after` is in seconds."""
+
+    status = 503
+    retry_after: int = 1
+
+
+class OverCapacity(Busy):
+    code = "over_capacity"
+    what_next = "try again after the seconds in Retry-After; POST /close frees a place at once"
+
+    def __init__(self, capacity: int, retry_after: int) -> None:
+        super().__init__(f"all {capacity} places are taken")
+        self.retry_after = retry_after
+
+
+class LedgerDown(Busy):
+    code = "ledger_down"
+    what_next = "send it again, with `turn` to be sure that it happens once"
+
+    def __init__(self) -> None:
+        super().__init__("the ledger does not answer; whether this was written is not known")
+
+
+class Bug(ServeError):
+    status, code = 500, "bug"
+    what_next = "please report it with the X-Request-Id of this reply"
+
+    def __init__(self) -> None:
+        super().__init__("this is our fault; the server's log says more")

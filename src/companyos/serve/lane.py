@@ -1,0 +1,80 @@
+"""Lane: the one way from all doors to the sessions. One at a time; steps that wait together go together, in one commit."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from companyos.serve.errors import ServeError
+from companyos.serve.sessions import Answer, Sessions
+from companyos.serve.steps import Outcome, Step
+
+T = TypeVar("T")
+
+
+class Lane:
+    """Runs what doors ask for: at once where the ledger is quick, else in a thread of its own, so that nobody waits idly."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self.sessions = sessions
+        self._thread = None if sessions.ledger.quick else ThreadPoolExecutor(1, "lane")
+        self._waiting: list[tuple[Step, asyncio.Future[Answer]]] = []
+        self._going: asyncio.Task[None] | None = None
+
+    async def step(self, step: Step) -> Outcome:
+        """One step, in one commit with all others that arrive in the same turn of the event loop."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
+        self._waiting.append((step, future))
+        if self._thread is None:
+            if len(self._waiting) == 1:
+                loop.call_soon(self._go)
+        elif self._going is None:
+            self._going = loop.create_task(self._go_on())
+        answer = await future
+        if isinstance(answer, ServeError):
+            raise answer
+        return answer
+
+    async def step_all(self, steps: Sequence[Step]) -> list[Answer]:
+        return await self.run(lambda sessions: sessions.step_all(steps))
+
+    async def run(self, job: Callable[[Sessions], T]) -> T:
+        """Anything else that sessions do."""
+        if self._thread is None:
+            return job(self.sessions)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, job, self.sessions)
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown()
+
+    def _go(self) -> None:
+        batch, self._waiting = self._waiting, []
+        try:
+            _tell(batch, self.sessions.step_all([step for step, _ in batch]))
+        except Exception as error:
+            _tell_all(batch, error)
+
+    async def _go_on(self) -> None:
+        """While one batch is being written the next one gathers."""
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            try:
+                _tell(batch, await self.step_all([step for step, _ in batch]))
+            except Exception as error:
+                _tell_all(batch, error)
+        self._going = None
+
+
+def _tell(batch: Sequence[tuple[Step, asyncio.Future[Answer]]], answers: Sequence[Answer]) -> None:
+    for (_, future), answer in zip(batch, answers, strict=True):
+        if not future.done():  # whoever asked may have left
+            future.set_result(answer)
+
+
+def _tell_all(batch: Sequence[tuple[Step, asyncio.Future[Answer]]], error: Exception) -> None:
+    """Whatever went wrong, a bug included, goes to those who wait for it, and up from there."""
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(error)

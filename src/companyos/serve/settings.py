@@ -1,0 +1,59 @@
+"""Settings: all that a server can be told, each by a variable `COMPANYOS_<NAME>`."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+PREFIX = "COMPANYOS_"
+NO_LEDGER = "none"
+
+Count = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(gt=0)]
+
+
+class BadSetting(ValueError):
+    """A variable or a combination of them that a server cannot run with, in one line."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a server runs. Secrets come by variable only: a command line is seen by everybody on the machine."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8000  # `PORT` counts where `COMPANYOS_PORT` is not set
+    workers: Annotated[int, Meta(ge=1, le=256)] = 1
+    ledger: Annotated[str, Meta(min_length=1)] = "companyos.ledger"  # a file; `none` keeps sessions in memory only
+    fsync: bool = False  # survive a power cut, too, not only the death of any process
+    tokens: tuple[str, ...] = ()  # with any, every request but for /health needs one of them
+    admin_token: str = ""  # without one there is no /inspect
+    capacity: Count = 2000  # sessions in the memory of one worker
+    idle_seconds: Seconds = 300.0  # after these a session leaves memory; its next request brings it back
+    ttl_seconds: Seconds = 86400.0  # this long after its last step a session is forgotten for good
+    body_limit: Count = 1_000_000  # bytes
+    request_seconds: Seconds = 30.0  # within these a request's body must have arrived
+    cors_origins: tuple[str, ...] = ()
+    log_format: Literal["text", "json"] = "text"
+    log_level: Literal["debug", "info", "warning"] = "info"  # single steps are logged at `debug`
+
+    @staticmethod
+    def read(variables: Mapping[str, str]) -> "Settings":
+        """The settings that these environment variables say; those that are not set or empty are as by default."""
+        given: dict[str, str | list[str]] = {}
+        for name, hint in get_type_hints(Settings).items():
+            text = variables.get(f"{PREFIX}{name.upper()}") or (name == "port" and variables.get("PORT")) or ""
+            if text:
+                given[name] = _parts(text) if get_origin(hint) is tuple else text
+        try:
+            # Numbers stand as text in variables, hence not strict.
+            settings = msgspec.convert(given, Settings, strict=False)
+        except msgspec.ValidationError as error:
+            what, _, where = str(error).partition(" - at `$.")
+            raise BadSetting(f"{PREFIX}{where.rstrip('`').upper()}: {what}") from None
+        if settings.workers > 1 and settings.ledger == NO_LEDGER:
+            raise BadSetting("several workers share their sessions by a ledger: give a file, or run one worker")
+        return settings
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
