@@ -1,0 +1,97 @@
+"""App: the server put together. `uvicorn --factory companyos.serve.app:create` runs it anywhere."""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
+
+from companyos import __version__
+from companyos.serve.describe import described
+from companyos.serve.errors import Bug, LedgerDown, Malformed, NoSuchPlace, ServeError, WrongMethod
+from companyos.serve.guard import Guard, on_error, respond
+from companyos.serve.lane import Lane
+from companyos.serve.ledger import open_ledger
+from companyos.serve.metrics import Metrics
+from companyos.serve.rest import Rest
+from companyos.serve.sessions import Sessions
+from companyos.serve.settings import Settings
+
+_LOG = logging.getLogger("companyos.app")
+
+
+def create(settings: Settings | None = None) -> FastAPI:
+    """The app with all its doors; the settings are those of the environment unless given."""
+    settings = settings or Settings.read(os.environ)
+    ledger = open_ledger(settings.ledger, settings.fsync)
+    sessions = Sessions(ledger, settings.capacity, settings.idle_seconds, settings.ttl_seconds)
+    lane, metrics = Lane(sessions), Metrics(lambda: len(sessions))
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        sweeping = asyncio.create_task(_sweep(lane, min(settings.idle_seconds, settings.ttl_seconds, 60.0)))
+        yield
+        sweeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await sweeping
+        lane.close()
+        ledger.close()
+
+    app = FastAPI(title="CompanyOS", version=__version__, lifespan=life)
+    app.state.sessions = sessions
+    app.openapi = described(app)  # type: ignore[method-assign]
+    app.include_router(Rest(lane, metrics, settings).router)
+    app.add_middleware(Guard, settings=settings, metrics=metrics)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["x-request-id", "retry-after"],
+        )
+    app.add_exception_handler(ServeError, on_error)
+    app.add_exception_handler(RequestValidationError, _on_bad_query)
+    app.add_exception_handler(HTTPException, _on_no_route)
+    app.add_exception_handler(ClientDisconnect, _on_gone)
+    app.add_exception_handler(Exception, _on_bug)
+    return app
+
+
+async def _sweep(lane: Lane, seconds: float) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await lane.run(Sessions.sweep)
+        except LedgerDown:
+            _LOG.warning("the ledger does not answer; sweeping waits", exc_info=True)
+
+
+async def _on_bad_query(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    return respond(Malformed(f"{first['msg']} - at `{'.'.join(map(str, first['loc']))}`"))
+
+
+async def _on_no_route(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        response = respond(WrongMethod("this place takes another method"))
+        response.headers.update(error.headers or {})
+        return response
+    return respond(NoSuchPlace("there is nothing here"))
+
+
+async def _on_gone(_: Request, __: Exception) -> Response:
+    return Response(status_code=400)  # nobody is there to read it
+
+
+async def _on_bug(_: Request, __: Exception) -> Response:
+    """The server's log has the trace; the caller gets to know nothing of it."""
+    return respond(Bug())

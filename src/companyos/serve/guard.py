@@ -1,0 +1,123 @@
+"""Guard: what every request passes on its way in and out. Its id, its token, its size, its time, its count, its log line."""
+
+import asyncio
+import logging
+import re
+import secrets
+from hashlib import blake2b
+from time import perf_counter
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from companyos.serve.bodies import error_reply
+from companyos.serve.errors import Busy, ServeError, TooLarge, TooSlow, WrongToken
+from companyos.serve.logs import REQUESTS
+from companyos.serve.metrics import Metrics
+from companyos.serve.settings import Settings
+from companyos.serve.wire import JSON, encode
+
+OPEN_TO_ALL = ("/health",)
+QUIET = ("/step", "/rollout", "/health", "/metrics")  # thousands of them, of no interest each
+_MOST_DIGITS = 15  # of a length that is worth reading
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
+
+
+class Guard:
+    """ASGI middleware. Leaves in the request's state who calls: `owner`, and whether they run the server: `admin`."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
+        self._app = app
+        self._settings = settings
+        self._metrics = metrics
+        self._owners = {digest_of(token) for token in settings.tokens}
+        self._admin = digest_of(settings.admin_token) if settings.admin_token else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = perf_counter(), 500
+        headers = dict(scope["headers"])
+        given = headers.get(b"x-request-id", b"")
+        request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8).encode()
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+            await send(message)
+
+        try:
+            try:
+                self._admit(scope, headers)
+            except ServeError as error:
+                await respond(error)(scope, receive, answer)
+            else:
+                await self._app(scope, self._bounded(receive), answer)
+        finally:
+            route = scope.get("route")
+            self._note(scope, getattr(route, "path", "none"), status, perf_counter() - began, request_id.decode())
+
+    def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+        who = digest_of(token.strip()) if scheme.lower() == b"bearer" else None
+        state = scope.setdefault("state", {})
+        # Digests are compared, so how long that takes tells nothing about a token.
+        state["admin"] = admin = who is not None and who == self._admin
+        state["owner"] = who if who in self._owners else ""
+        if self._owners and not (state["owner"] or admin or scope["path"] in OPEN_TO_ALL):
+            raise WrongToken
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or len(length) > _MOST_DIGITS or int(length) > self._settings.body_limit:
+            raise TooLarge(self._settings.body_limit)
+
+    def _bounded(self, receive: Receive) -> Receive:
+        """The body as it comes in, until it is too long or takes too long."""
+        limit, seconds = self._settings.body_limit, self._settings.request_seconds
+        deadline = asyncio.get_running_loop().time() + seconds
+        size = 0
+
+        async def bounded() -> Message:
+            nonlocal size
+            try:
+                async with asyncio.timeout_at(deadline):
+                    message = await receive()
+            except TimeoutError:
+                raise TooSlow(seconds) from None
+            size += len(message.get("body", b""))
+            if size > limit:
+                raise TooLarge(limit)
+            return message
+
+        return bounded
+
+    def _note(self, scope: Scope, place: str, status: int, seconds: float, request_id: str) -> None:
+        self._metrics.request(place, status, seconds)
+        quiet = place in QUIET and status < 400
+        level = logging.DEBUG if quiet else logging.INFO if status < 500 else logging.ERROR
+        if REQUESTS.isEnabledFor(level):
+            # The place and not the address: that may hold a session's id, which is all one needs to play on.
+            about: dict[str, Any] = {"method": scope["method"], "place": place, "status": status}
+            REQUESTS.log(level, "request", extra={**about, "ms": round(seconds * 1000, 2), "request_id": request_id})
+
+
+def digest_of(token: str | bytes) -> str:
+    """What stands for a token in memory and in the ledger."""
+    return blake2b(token.encode() if isinstance(token, str) else token, digest_size=16).hexdigest()
+
+
+def respond(error: ServeError) -> Response:
+    headers = {"retry-after": str(error.retry_after)} if isinstance(error, Busy) else {}
+    if isinstance(error, WrongToken):
+        headers["www-authenticate"] = "Bearer"
+    return Response(encode(error_reply(error)), error.status, headers, JSON)
+
+
+async def on_error(_: Request, error: Exception) -> Response:
+    """For the framework's table of handlers."""
+    assert isinstance(error, ServeError)
+    return respond(error)

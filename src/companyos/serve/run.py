@@ -1,0 +1,37 @@
+"""Run: `companyos serve`, from its flags to a server that listens."""
+
+import logging.config
+import os
+import tempfile
+from collections.abc import Mapping
+
+import uvicorn
+
+from companyos.serve.ledger import open_ledger
+from companyos.serve.logs import configuration
+from companyos.serve.metrics import SHARED
+from companyos.serve.settings import PREFIX, Settings
+
+
+def serve(flags: Mapping[str, str]) -> None:
+    """Serves until it is stopped. Flags become variables, since that is how workers hear of them."""
+    os.environ.update({f"{PREFIX}{name.upper()}": value for name, value in flags.items()})
+    settings = Settings.read(os.environ)
+    # Found out before anything starts, and before several workers would furnish one file at once.
+    open_ledger(settings.ledger, settings.fsync).close()
+    with tempfile.TemporaryDirectory(prefix="companyos-metrics-") as shared:
+        if settings.workers > 1:
+            os.environ.setdefault(SHARED, shared)
+        logging.config.dictConfig(configuration(settings))
+        uvicorn.run(
+            "companyos.serve.app:create",
+            factory=True,
+            host=settings.host,
+            port=settings.port,
+            workers=settings.workers,
+            log_config=configuration(settings),
+            access_log=False,  # ours says more and has the request's id
+            server_header=False,
+            timeout_keep_alive=75,  # longer than what clients and balancers keep idle connections for
+            timeout_graceful_shutdown=10,
+        )

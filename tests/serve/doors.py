@@ -1,0 +1,193 @@
+"""Doors: a server to test, in this process or in one of its own, and an expert who works through either."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from companyos.calls import OK, Call, Program, Reply
+from companyos.env import make
+from companyos.families import Memory, Taste, family
+from companyos.serve.app import create
+from companyos.serve.settings import Settings
+from companyos.task import TaskId
+
+ADMIN = "admin-token"
+AS_ADMIN = {"authorization": f"Bearer {ADMIN}"}
+
+
+class Door:
+    """The app in this process, asked one request after another."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.app = create(Settings(**{"ledger": "none", "admin_token": ADMIN} | settings))
+        self._runner = asyncio.Runner()
+        self._life = self.app.router.lifespan_context(self.app)
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+        self._client = httpx.AsyncClient(transport=transport, base_url="http://here")
+
+    def __enter__(self) -> "Door":
+        self._runner.run(self._life.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.run(self._client.aclose())
+        self._runner.run(self._life.__aexit__(None, None, None))
+        self._runner.close()
+
+    def get(self, place: str, **more: Any) -> httpx.Response:
+        return self._runner.run(self._client.get(place, **more))
+
+    def post(self, place: str, body: Any = None, **more: Any) -> httpx.Response:
+        return self._runner.run(self._client.post(place, json=body, **more))
+
+    def options(self, place: str, **more: Any) -> httpx.Response:
+        return self._runner.run(self._client.options(place, **more))
+
+    def post_together(self, place: str, bodies: list[Any]) -> list[httpx.Response]:
+        """Requests that are under way at the same time."""
+
+        async def all_of_them() -> list[httpx.Response]:
+            return await asyncio.gather(*(self._client.post(place, json=body) for body in bodies))
+
+        return self._runner.run(all_of_them())
+
+    def reset(self, **body: Any) -> dict[str, Any]:
+        return good(self.post("/reset", {"seed": 7, "chaos": 0.5} | body if "-" not in body.get("task", "") else body))
+
+    def step(self, session_id: str, call: Call, **more: Any) -> httpx.Response:
+        return self.post("/step", body_of(session_id, call) | more)
+
+    def digest(self, session_id: str) -> str:
+        found = self.get("/inspect", params={"session_id": session_id}, headers=AS_ADMIN)
+        return str(good(found)["digest"])
+
+
+def good(reply: httpx.Response) -> dict[str, Any]:
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def code_of(reply: httpx.Response) -> tuple[int, str]:
+    """Status and code of an error, which always says what and what next."""
+    error = reply.json()["error"]
+    assert set(error) == {"code", "message", "what_next"}
+    assert error["message"]
+    assert error["what_next"]
+    return reply.status_code, error["code"]
+
+
+def body_of(session_id: str, call: Call) -> dict[str, Any]:
+    return {"session_id": session_id, "app": call.app, "method": call.method, "params": call.params}
+
+
+class Expert:
+    """The family's expert at the far end of a wire: it sees what was sent, and nothing else."""
+
+    def __init__(self, begun: dict[str, Any]) -> None:
+        self.session_id = str(begun["session_id"])
+        self.task_id = str(begun["task_id"])
+        self.rewards: list[float] = []
+        self.texts = [begun["observation"]["text"]]
+        self.success: bool | None = None
+        memory = Memory(begun["observation"]["task"], begun["observation"]["now"])
+        self._program: Program = family(TaskId.parse(self.task_id).family).expert(memory, Taste())
+        self.call: Call | None = next(self._program)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        assert self.call is not None
+        return body_of(self.session_id, self.call)
+
+    def hear(self, reply: dict[str, Any]) -> None:
+        seen = reply["observation"]
+        self.rewards.append(reply["reward"])
+        self.texts.append(seen["text"])
+        if reply["done"]:
+            self.success, self.call = reply["success"], None
+        else:
+            assert "success" not in reply
+            self.call = self._program.send(Reply(seen["code"] == OK, seen["code"], seen["last_result"], seen["message"]))
+
+
+def solo(task_id: str, reward: str = "seed") -> tuple[str, list[float], bool | None, list[str]]:
+    """How the expert fares in process: digest, rewards, success, and what it saw."""
+    env = make(task_id, reward=reward)
+    obs = env.reset()
+    expert = Expert(
+        {"session_id": "", "task_id": task_id, "observation": {"task": obs.task, "now": obs.now, "text": obs.text}}
+    )
+    while expert.call is not None:
+        obs = env.step(expert.call)
+        seen = {"text": obs.text, "code": obs.code, "last_result": obs.last_result, "message": obs.message}
+        ended = {"success": env.success} if obs.done else {}
+        expert.hear({"observation": seen, "reward": obs.reward, "done": obs.done, **ended})
+    return env.digest(), expert.rewards, env.success, expert.texts
+
+
+def result_of(expert: Expert, digest: str) -> tuple[str, list[float], bool | None, list[str]]:
+    return digest, expert.rewards, expert.success, expert.texts
+
+
+class Server:
+    """`companyos serve` in a process of its own, at a port that stays the same however often it is killed."""
+
+    def __init__(self, ledger: Path, **variables: str) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = int(free.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+        settings = {"LEDGER": str(ledger), "PORT": str(self.port), "ADMIN_TOKEN": ADMIN, "LOG_LEVEL": "warning"} | variables
+        self._variables = os.environ | {f"COMPANYOS_{name}": value for name, value in settings.items()}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = ledger.with_name("log")
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "companyos", "serve"]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(command, env=self._variables, start_new_session=True, stderr=log)
+        wait_for(lambda: httpx.get(f"{self.url}/health").status_code == 200)
+
+    def kill(self) -> None:
+        """At once and without a word, workers included."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> tuple[int, str]:
+        """As Ctrl-C does; the exit code and what it had to say."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGINT)
+        return self._process.wait(20), self._log.read_text()
+
+
+@contextmanager
+def serving(ledger: Path, **variables: str) -> Iterator[Server]:
+    server = Server(ledger, **variables)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def wait_for(ready: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            if ready():
+                return
+        except httpx.TransportError:
+            pass
+        assert time.monotonic() < deadline, "it did not come up"
+        time.sleep(0.05)
