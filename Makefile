@@ -2,17 +2,21 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# The server has an environment of its own, so that the core is tested without what only the server needs.
+SERVE := .venv-serve
+SERVE_BIN := $(SERVE)/bin
 
 .PHONY: run test laws bench clean
 
 run: $(VENV)/.ready
 	@$(BIN)/companyos demo
 
-test: $(VENV)/.ready
+test: $(VENV)/.ready $(SERVE)/.ready
 	@echo "== ruff";          $(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@echo "== import rules";  $(BIN)/lint-imports
-	@echo "== mypy";          $(BIN)/mypy
-	@echo "== pytest";        $(BIN)/pytest
+	@echo "== mypy";          $(SERVE_BIN)/mypy
+	@echo "== pytest, core";  $(BIN)/pytest
+	@echo "== pytest, serve"; $(SERVE_BIN)/pytest tests/serve
 
 # The laws at the size that the docs quote: some minutes.
 laws: $(VENV)/.ready
@@ -26,5 +30,10 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	@touch $@
 
+$(SERVE)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(SERVE)
+	$(SERVE_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,serve]"
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(SERVE) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -99,6 +99,17 @@ def test_importing_the_package_loads_nothing_that_draws_on_screens() -> None:
     subprocess.run([sys.executable, "-c", check], check=True)
 
 
+def test_importing_the_package_loads_nothing_of_the_server() -> None:
+    check = "import companyos, sys; assert not {'companyos.serve', 'fastapi', 'uvicorn', 'sqlite3'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
+def test_without_its_extra_the_server_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "companyos.serve.run", raising=False)
+    assert run("serve") == (2, "", 'companyos: serving needs uvicorn: pip install "companyos[serve]"\n')
+
+
 # -- watch and demo ----------------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Command line: play, watch, prove, replay, datasets, and lists of what there is."""
+"""Command line: play, watch, prove, replay, datasets, the server, and lists of what there is."""
 
 import argparse
 import os
@@ -267,6 +267,25 @@ def _output(path: Path | None) -> Iterator[TextIO]:
         yield file
 
 
+# -- the server --------------------------------------------------------------------------------------------------------
+
+
+def _serve(args: Namespace) -> int:
+    """Serve episodes over HTTP. What has no flag here is set by COMPANYOS_* variables; tokens are, always."""
+    try:
+        from companyos.serve.run import serve
+    except ModuleNotFoundError as missing:
+        raise Misuse(f'serving needs {missing.name}: pip install "companyos[serve]"') from None
+    from companyos.serve.settings import BadSetting
+
+    given = {name: getattr(args, name) for name in ("host", "port", "ledger", "fsync", "workers", "log_format")}
+    try:
+        serve({name: value for name, value in given.items() if value is not None})
+    except BadSetting as mistake:
+        raise Misuse(str(mistake)) from None
+    return 0
+
+
 # -- lists -------------------------------------------------------------------------------------------------------------
 
 
@@ -400,6 +419,14 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         _option("--seeds", type=_seeds, default=range(10), metavar="A:B"),
         _option("--chaos", type=_doses, default=[0.0], metavar="X,Y"),
         _SPLIT,
+    ),
+    _serve: (
+        _option("--host", help="whom to listen to (default: 127.0.0.1, this machine only)"),
+        _option("--port", help="(default: 8000)"),
+        _option("--ledger", metavar="FILE", help="keeps the sessions (default: companyos.ledger; none: memory only)"),
+        _option("--fsync", action="store_const", const="true", help="survive a power cut, too"),
+        _option("--workers", metavar="N", help="processes that share the ledger (default: 1)"),
+        _option("--log-format", choices=("text", "json")),
     ),
     _tools: (_option("--json", action="store_true", help="as OpenAI functions"),),
     _twins: (_TASK,),
