@@ -1,0 +1,169 @@
+"""Benchmark: REST steps against a bare FastAPI POST that sends the same bytes back, and rollouts, in interleaved rounds.
+
+`python benchmarks/serve.py [ROUNDS]`, with the extra `serve`. The client writes prepared bytes to plain sockets and reads
+only lengths, so that what is measured is the server. A machine drifts; what counts is the ratio within a round.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+from companyos.env import make, work
+
+CONNECTIONS = 16
+SESSIONS = 256
+EPISODES = 2  # a connection and round
+CLIENT = httpx.Client()  # for what is not measured
+
+
+class Action(BaseModel):
+    """What the bare server takes."""
+
+    session_id: str
+    app: str
+    method: str
+    params: dict[str, Any] = {}
+
+
+def bare() -> FastAPI:
+    """A server that does nothing: checks the body and sends a reply of the usual length."""
+    app, reply = FastAPI(), json.loads(os.environ["BARE_REPLY"])
+
+    @app.post("/step")
+    async def step(action: Action) -> Any:
+        return reply
+
+    return app
+
+
+def main(rounds: int) -> None:
+    env = make("vendor_onboarding", seed=8, chaos=0.5)
+    work(env)
+    calls = [{"app": turn.call.app, "method": turn.call.method, "params": turn.call.params} for turn in env.turns]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        memory = stack.enter_context(server("companyos.serve.app:create", COMPANYOS_LEDGER="none"))
+        ledger = stack.enter_context(server("companyos.serve.app:create", COMPANYOS_LEDGER=str(folder / "ledger")))
+        empty = stack.enter_context(server("serve:bare", BARE_REPLY=usual_reply(memory, calls)))
+        sockets = {
+            port: [stack.enter_context(connect(port)) for _ in range(CONNECTIONS)] for port in (memory, ledger, empty)
+        }
+        speeds: dict[str, list[float]] = {}
+        for _ in range(rounds):
+            for name, port in (("bare POST", empty), ("step, no ledger", memory), ("step, SQLite", ledger)):
+                speeds.setdefault(name, []).append(step_speed(port, sockets[port], calls))
+            for name, port in (("rollout, no ledger", memory), ("rollout, SQLite", ledger)):
+                speeds.setdefault(name, []).append(rollout_speed(port, sockets[port][0], calls))
+    for name, found in speeds.items():
+        ratios = [one / other for one, other in zip(found, speeds["bare POST"], strict=True)]
+        spread = f"{median(found):8,.0f}/s ({min(found):,.0f}–{max(found):,.0f})"
+        print(f"{name:20} {spread:32} {median(ratios):5.2f} × bare ({min(ratios):.2f}–{max(ratios):.2f})")
+
+
+def step_speed(port: int, sockets: Sequence[socket.socket], calls: list[dict[str, Any]]) -> float:
+    """Requests a second, all connections asking at once, each in a session of its own."""
+    seconds, count = 0.0, 0
+    for _ in range(EPISODES):
+        sessions = [reset(port) for _ in sockets]
+        batches = [[request("/step", {**call, "session_id": name}) for name in sessions] for call in calls]
+        began = time.perf_counter()
+        for batch in batches:
+            for one, wire in zip(sockets, batch, strict=True):
+                one.sendall(wire)
+            for one in sockets:
+                read(one)
+            count += len(batch)
+        seconds += time.perf_counter() - began
+    return count / seconds
+
+
+def rollout_speed(port: int, one: socket.socket, calls: list[dict[str, Any]]) -> float:
+    """Steps a second in requests that step all sessions once."""
+    sessions = [reset(port) for _ in range(SESSIONS)]
+    batches = [request("/rollout", {"steps": [{**call, "session_id": name} for name in sessions]}) for call in calls]
+    began = time.perf_counter()
+    for wire in batches:
+        one.sendall(wire)
+        read(one)
+    seconds = time.perf_counter() - began
+    for name in sessions:
+        CLIENT.post(f"http://127.0.0.1:{port}/close", json={"session_id": name})
+    return len(calls) * SESSIONS / seconds
+
+
+def reset(port: int) -> str:
+    """A new session; the bare server has none and does not mind."""
+    reply = CLIENT.post(f"http://127.0.0.1:{port}/reset", json={"seed": 8, "chaos": 0.5})
+    return str(reply.json().get("session_id", "none"))
+
+
+def usual_reply(port: int, calls: list[dict[str, Any]]) -> str:
+    """The reply of middling length, so that both sides send the same."""
+    name = reset(port)
+    replies = [CLIENT.post(f"http://127.0.0.1:{port}/step", json={**call, "session_id": name}).text for call in calls]
+    return sorted(replies, key=len)[len(replies) // 2]
+
+
+def request(place: str, body: dict[str, Any]) -> bytes:
+    raw = json.dumps(body).encode()
+    return (
+        f"POST {place} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(raw)}\r\n\r\n".encode()
+        + raw
+    )
+
+
+def read(one: socket.socket) -> None:
+    """Reads one reply, and sees that it is a good one."""
+    got = one.recv(65536)
+    while b"\r\n\r\n" not in got:
+        got += one.recv(65536)
+    head, _, body = got.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200"), got
+    left = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]) - len(body)
+    while left > 0:
+        left -= len(one.recv(min(left, 1 << 20)))
+
+
+def connect(port: int) -> socket.socket:
+    one = socket.create_connection(("127.0.0.1", port))
+    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return one
+
+
+@contextmanager
+def server(factory: str, **variables: str) -> Iterator[int]:
+    """A server process of its own, and the port it listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    code = f"import uvicorn; uvicorn.run({factory!r}, factory=True, port={port}, access_log=False, log_level='error')"
+    here = {"PYTHONPATH": str(Path(__file__).parent), "COMPANYOS_LOG_LEVEL": "warning"}
+    process = subprocess.Popen([sys.executable, "-c", code], env=os.environ | here | variables)
+    try:
+        while True:
+            try:
+                connect(port).close()
+                break
+            except OSError:
+                time.sleep(0.05)
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 7)
