@@ -40,7 +40,8 @@ def test_replies_hold_what_passed_the_gate_and_nothing_that_is_hidden(name: str)
     with Door() as door:
         begun = good(door.post("/reset", {"task": task_id}))
         assert begun.pop("task_id") == task_id  # here alone, for the trainer
-        where, replies, pages = {"session_id": begun["session_id"]}, [begun], []
+        where, replies = {"session_id": begun["session_id"]}, [begun]
+        pages = [door.get("/render", params=where | {"view": view}).text for view in VIEWS]
         assert begun["observation"] == as_sent(env.reset())
         for number, turn in enumerate(known.turns):
             body = body_of(begun["session_id"], turn.call)

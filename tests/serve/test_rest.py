@@ -124,15 +124,15 @@ def test_render_shows_what_the_agent_sees_in_three_forms(door: Door) -> None:
     begun = door.reset()
     where = {"session_id": begun["session_id"]}
     assert door.get("/render", params=where).text == begun["observation"]["text"]
-    reply = good(door.step(begun["session_id"], Call("ticketdesk", "search_tickets", {"text": "<b>&"})))
+    reply = good(door.step(begun["session_id"], Call("ticketdesk", "<b>&")))
     text = door.get("/render", params=where)
     assert text.headers["content-type"] == "text/plain; charset=utf-8"
     assert text.text == f"{begun['observation']['task']}\n\n{reply['observation']['text']}"
     assert good(door.get("/render", params=where | {"view": "json"})) == reply["observation"]
     page = door.get("/render", params=where | {"view": "html"})
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    assert "search_tickets" in page.text
-    assert "<b>&" not in page.text
+    assert "&lt;b&gt;&amp;" in page.text
+    assert "<b>" not in page.text
 
 
 def test_render_shows_neither_task_id_nor_reward_nor_success(door: Door) -> None:

@@ -209,6 +209,18 @@ def test_over_capacity_says_when_to_come_again_and_never_throws_out_who_is_at_wo
     assert sessions.step(Step(first, LIST)).observation.step == 1
 
 
+def test_who_has_waited_longest_leaves_first_however_old_the_others_are() -> None:
+    clock = Clock()
+    sessions = Sessions(NoLedger(), capacity=2, idle_seconds=60, clock=clock)
+    old, young = id_of(sessions.create(TASK)), id_of(sessions.create(TASK))
+    clock.now += 40
+    sessions.step(Step(old, LIST))
+    clock.now += 40
+    sessions.create(TASK)
+    assert old in sessions._live
+    assert young not in sessions._live
+
+
 def test_ended_sessions_make_room_first() -> None:
     _, calls = expert_calls()
     sessions = Sessions(NoLedger(), capacity=2)
@@ -306,6 +318,7 @@ def test_after_a_mishap_the_ledger_has_the_last_word(writes: bool) -> None:
     with pytest.raises(LedgerDown):
         sessions.step(Step(name, LIST, 1))
     assert sessions.step(Step(name, LIST, 1)).observation.step == 1
+    assert ledger.calls(name, 0) == (LIST,)
     env = make(str(TASK))
     env.step(LIST)
     assert sessions.observe(name).env.digest() == env.digest()

@@ -11,9 +11,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
+from starlette.routing import Route
 
 from companyos import __version__
-from companyos.serve.describe import described
 from companyos.serve.errors import Bug, LedgerDown, Malformed, NoSuchPlace, ServeError, WrongMethod
 from companyos.serve.guard import Guard, on_error, respond
 from companyos.serve.lane import Lane
@@ -45,9 +45,9 @@ def create(settings: Settings | None = None) -> FastAPI:
 
     app = FastAPI(title="CompanyOS", version=__version__, lifespan=life)
     app.state.sessions = sessions
-    app.openapi = described(app)  # type: ignore[method-assign]
-    app.include_router(Rest(lane, metrics, settings).router)
-    app.add_middleware(Guard, settings=settings, metrics=metrics)
+    Rest(lane, metrics, settings).open(app)
+    places = frozenset(route.path for route in app.routes if isinstance(route, Route))
+    app.add_middleware(Guard, settings=settings, metrics=metrics, places=places)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

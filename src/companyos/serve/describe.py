@@ -1,6 +1,6 @@
 """Descriptions: the API for /docs and /openapi.json, from the types of the bodies themselves."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -23,30 +23,36 @@ _SESSION = {
 }
 
 
-def takes(body: Any = None, of_session: bool = True) -> dict[str, Any]:
-    """What FastAPI is to say of a request with this body."""
-    said: dict[str, Any] = {"parameters": [_SESSION]} if of_session else {}
-    if body is not None:
-        said["requestBody"] = {"content": {"application/json": {"schema": _reference(body)}}}
-    return said
+class Operation(msgspec.Struct, frozen=True):
+    """What is said of one place: what it takes, what it gives, and by which errors it refuses."""
+
+    summary: str
+    body: Any = None
+    reply: Any = None
+    errors: tuple[type[ServeError], ...] = ()
+    of_session: bool = True
+
+    def written(self) -> dict[str, Any]:
+        """As OpenAPI has it."""
+        said: dict[str, Any] = {"summary": self.summary, "responses": {"200": _content(self.reply, "so it is")}}
+        if self.of_session:
+            said["parameters"] = [_SESSION]
+        if self.body is not None:
+            said["requestBody"] = {"content": {"application/json": {"schema": _reference(self.body)}}}
+        for status in sorted({error.status for error in self.errors}):
+            codes = ", ".join(f"`{error.code}`" for error in self.errors if error.status == status)
+            said["responses"][str(status)] = _content(bodies.ErrorReply, codes)
+        return said
 
 
-def gives(reply: Any, *errors: type[ServeError]) -> dict[int | str, dict[str, Any]]:
-    """What FastAPI is to say of the replies: this one, and these errors."""
-    found: dict[int | str, dict[str, Any]] = {200: _content(reply, "so it is")}
-    for status in sorted({error.status for error in errors}):
-        codes = ", ".join(f"`{error.code}`" for error in errors if error.status == status)
-        found[status] = _content(bodies.ErrorReply, codes)
-    return found
-
-
-def described(app: FastAPI) -> Callable[[], dict[str, Any]]:
-    """The whole description, made once."""
+def described(app: FastAPI, posts: Mapping[str, Operation]) -> Callable[[], dict[str, Any]]:
+    """The whole description, made once: FastAPI knows its own places, these are the others."""
     made: dict[str, Any] = {}
 
     def openapi() -> dict[str, Any]:
         if not made:
             made.update(get_openapi(title=app.title, version=app.version, routes=app.routes))
+            made["paths"] = {path: {"post": one.written()} for path, one in posts.items()} | made["paths"]
             _, schemas = msgspec.json.schema_components(_TYPES, ref_template=_PLACE + "{name}")
             made.setdefault("components", {}).setdefault("schemas", {}).update(schemas)
         return made

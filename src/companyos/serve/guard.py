@@ -4,10 +4,12 @@ import asyncio
 import logging
 import re
 import secrets
+from collections.abc import Collection
 from hashlib import blake2b
 from time import perf_counter
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,15 +23,25 @@ from companyos.serve.wire import JSON, encode
 
 OPEN_TO_ALL = ("/health",)
 QUIET = ("/step", "/rollout", "/health", "/metrics")  # thousands of them, of no interest each
+ELSEWHERE = "elsewhere"
 _MOST_DIGITS = 15  # of a length that is worth reading
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 
 
-class Guard:
-    """ASGI middleware. Leaves in the request's state who calls: `owner`, and whether they run the server: `admin`."""
+class Caller(msgspec.Struct, frozen=True):
+    """Who asks: by which token (its digest), whether they run the server, and for which session, where a header says so."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
+    owner: str
+    admin: bool
+    session_id: str
+
+
+class Guard:
+    """ASGI middleware. Leaves in the request's state who calls: `caller`."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics, places: Collection[str]) -> None:
         self._app = app
+        self._places = places  # by name in counts and logs; whatever else is asked for is one more
         self._settings = settings
         self._metrics = metrics
         self._owners = {digest_of(token) for token in settings.tokens}
@@ -59,18 +71,19 @@ class Guard:
             else:
                 await self._app(scope, self._bounded(receive), answer)
         finally:
-            route = scope.get("route")
-            self._note(scope, getattr(route, "path", "none"), status, perf_counter() - began, request_id.decode())
+            place = scope["path"] if scope["path"] in self._places else ELSEWHERE
+            self._note(scope["method"], place, status, perf_counter() - began, request_id.decode())
 
     def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         who = digest_of(token.strip()) if scheme.lower() == b"bearer" else None
-        state = scope.setdefault("state", {})
         # Digests are compared, so how long that takes tells nothing about a token.
-        state["admin"] = admin = who is not None and who == self._admin
-        state["owner"] = who if who in self._owners else ""
-        if self._owners and not (state["owner"] or admin or scope["path"] in OPEN_TO_ALL):
+        admin = who is not None and who == self._admin
+        owner = who if who is not None and who in self._owners else ""
+        if self._owners and not (owner or admin or scope["path"] in OPEN_TO_ALL):
             raise WrongToken
+        session_id = headers.get(b"x-session-id", b"").decode("latin-1")
+        scope.setdefault("state", {})["caller"] = Caller(owner, admin, session_id)
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > _MOST_DIGITS or int(length) > self._settings.body_limit:
             raise TooLarge(self._settings.body_limit)
@@ -95,13 +108,13 @@ class Guard:
 
         return bounded
 
-    def _note(self, scope: Scope, place: str, status: int, seconds: float, request_id: str) -> None:
+    def _note(self, method: str, place: str, status: int, seconds: float, request_id: str) -> None:
         self._metrics.request(place, status, seconds)
         quiet = place in QUIET and status < 400
         level = logging.DEBUG if quiet else logging.INFO if status < 500 else logging.ERROR
         if REQUESTS.isEnabledFor(level):
             # The place and not the address: that may hold a session's id, which is all one needs to play on.
-            about: dict[str, Any] = {"method": scope["method"], "place": place, "status": status}
+            about: dict[str, Any] = {"method": method, "place": place, "status": status}
             REQUESTS.log(level, "request", extra={**about, "ms": round(seconds * 1000, 2), "request_id": request_id})
 
 
