@@ -25,7 +25,7 @@ from companyos.env import make, work
 
 CONNECTIONS = 16
 SESSIONS = 256
-EPISODES = 2  # a connection and round
+EPISODES = 4  # a connection and round
 CLIENT = httpx.Client()  # for what is not measured
 
 
