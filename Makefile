@@ -32,7 +32,7 @@ $(VENV)/.ready: pyproject.toml
 
 $(SERVE)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(SERVE)
-	$(SERVE_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,serve]"
+	$(SERVE_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[serve-dev]"
 	@touch $@
 
 clean:
