@@ -1,6 +1,5 @@
 """People: who works here, when they are in, who stands in for them, and how word reaches them."""
 
-from operator import attrgetter
 from typing import Annotated
 
 from msgspec import Meta
@@ -78,10 +77,9 @@ def next_working_minute(person: Person, minute: int) -> int:
 
 def holder(world: World, role: str) -> Person:
     """Who holds an office."""
-    people = list(world.all(Person))
-    roles = list(map(attrgetter("role"), people))
-    if role in roles:
-        return people[roles.index(role)]
+    for person in world.all(Person):
+        if person.role == role:
+            return person
     offices = ", ".join(sorted(p.role for p in world.all(Person) if p.limit is not None))
     raise Refused("unknown_role", f"nobody holds the office {role!r}; offices that sign: {offices}")
 

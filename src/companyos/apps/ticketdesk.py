@@ -194,8 +194,7 @@ def comment(
         world.find(Person, to)
     if to == world.actor:
         raise Refused("to_yourself", "a comment to yourself reaches nobody")
-    clash = sorted(set(facts or ()) & set(Comment.__struct_fields__))
-    if clash:
+    if facts and (clash := sorted(set(facts) & set(Comment.__struct_fields__))):
         raise Refused("bad_value", f"a comment's own field cannot be stated: {', '.join(clash)}")
     made = world.put(Comment(f"C-{world.count_up('comment')}", ticket.id, world.actor, world.now, to, text, facts or {}))
     if to is not None:

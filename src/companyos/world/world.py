@@ -2,8 +2,6 @@
 
 from bisect import insort
 from collections.abc import Callable, Iterable
-from itertools import compress, repeat
-from operator import contains
 from typing import TypeVar
 
 from companyos.errors import Refused
@@ -82,12 +80,11 @@ class Table:
         return self.texts
 
     def search(self, words: list[str]) -> list[Record]:
-        texts = list(self.index().values())  # in the order of the rows
-        found = list(self.rows.values())
+        texts, rows = self.index(), self.rows
+        keys: Iterable[str] = texts  # in the order of the rows
         for word in words:
-            hits = list(map(contains, texts, repeat(word)))
-            found, texts = list(compress(found, hits)), list(compress(texts, hits))
-        return found
+            keys = [key for key in keys if word in texts[key]]
+        return [rows[key] for key in keys]
 
 
 class World:
