@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from companyos.apps import Approval, Entry, Metric, Mind, Person, Policy, colleagues
+from companyos.apps import Approval, Comment, Entry, Metric, Mind, Person, Policy, colleagues
 from companyos.apps.colleagues import OBJECTIONS, WHIMS
 from companyos.env import CompanyEnv, make
 from companyos.world import DAY, HOUR
@@ -344,6 +344,49 @@ def test_who_is_away_answers_a_comment_once_they_are_back() -> None:
     assert letters(env, "comment") == []
     env.world.advance(4 * DAY)
     assert len(letters(env, "comment")) == 1
+
+
+def one_after_the_other() -> CompanyEnv:
+    """The head and the CFO each know something of the ticket, and the CFO says so only after the head."""
+    env = staged()
+    head, cfo, ticket_id = role(env, "head"), role(env, "cfo"), ticket(env).id
+    env.world.furnish(replace(env.world.get(Mind, head), knows={ticket_id: {"need": "real"}}))
+    mind = replace(env.world.get(Mind, cfo), knows={ticket_id: {"funds": "left"}}, after={ticket_id: {head: "need"}})
+    env.world.furnish(mind)
+    return env
+
+
+def answer_of(env: CompanyEnv, person: str) -> dict[str, str]:
+    """What they state when they are asked on the ticket."""
+    say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="Please?", to=role(env, person))
+    env.world.advance(7 * DAY)
+    *_, last = (comment for comment in env.world.all(Comment) if comment.author == role(env, person))
+    return last.facts
+
+
+def test_who_comes_after_somebody_says_nothing_before_them_and_names_them() -> None:
+    env = one_after_the_other()
+    assert answer_of(env, "cfo") == {}
+    *_, letter = letters(env, "comment")
+    assert f"{role(env, 'head')} states need" in letter.text
+    assert "left" not in letter.text
+    assert answer_of(env, "head") == {"need": "real"}
+    assert answer_of(env, "cfo") == {"funds": "left"}
+
+
+def test_somebody_elses_word_is_no_statement_of_theirs() -> None:
+    env = one_after_the_other()
+    said = {"ticket_id": ticket(env).id, "text": "They said so.", "facts": {"need": "real"}}
+    assert say(env, "ticketdesk.comment", **said).ok
+    assert answer_of(env, "cfo") == {}
+
+
+def test_a_statement_counts_however_much_was_written_after_it() -> None:
+    env = one_after_the_other()
+    assert answer_of(env, "head") == {"need": "real"}
+    for number in range(12):
+        say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text=f"Remark {number}.")
+    assert answer_of(env, "cfo") == {"funds": "left"}
 
 
 def test_colleagues_write_under_their_own_name_and_never_as_the_one_who_works_the_task() -> None:

@@ -90,11 +90,20 @@ def review(desk: Desk, message: Message) -> Program:
 
 
 def help_out(desk: Desk, message: Message) -> Program:
-    """Answers a comment: says what they alone know of the ticket, finishes what blocks it if that is theirs to finish."""
+    """Answers a comment: says what they alone know of the ticket, finishes what blocks it if that is theirs to finish.
+
+    Whoever comes after others says nothing until those have stated their part there.
+    """
     ticket = (yield Call("ticketdesk", "get_ticket", {"ticket_id": message.about})).data
     known = desk.mind.knows.get(ticket["id"], {})
     answer = "Thanks for the note. There is nothing open on my side."
-    if known:
+    unsaid = yield from _unsaid(ticket["id"], desk.mind.after.get(ticket["id"], {}))
+    if known and unsaid:
+        known, answer = (
+            {},
+            "I come later on this one: " + ", ".join(f"{who} states {what}" for who, what in unsaid) + " first.",
+        )
+    elif known:
         answer = "You asked me, so: " + ", ".join(f"{name}={value}" for name, value in known.items()) + "."
     if ticket["blocked_by"]:
         blocker = (yield Call("ticketdesk", "get_ticket", {"ticket_id": ticket["blocked_by"]})).data
@@ -104,6 +113,17 @@ def help_out(desk: Desk, message: Message) -> Program:
             answer = f"{blocker['id']} is finished."
     said = {"ticket_id": ticket["id"], "text": answer, "to": message.sender, "facts": known}
     yield Call("ticketdesk", "comment", said)
+
+
+def _unsaid(ticket_id: str, awaited: dict[str, str]) -> Generator[Call, Reply, list[tuple[str, str]]]:
+    """Who has not yet stated what on a ticket, of those who are awaited there."""
+    said: set[tuple[str, str]] = set()
+    page, pages = 1, 1 if awaited else 0
+    while page <= pages:
+        shown = (yield Call("ticketdesk", "get_history", {"ticket_id": ticket_id, "page": page})).data
+        said |= {(event["author"], name) for event in shown["rows"] for name in event}
+        page, pages = page + 1, shown["pages"]
+    return [one for one in awaited.items() if one not in said]
 
 
 def look_away(desk: Desk, message: Message) -> Program:

@@ -39,6 +39,7 @@ class Mind(Record, frozen=True):
     patience: int = 3  # wrong requests they bear from one person before they take a day over the next
     objection: str = ""  # what they will find fault with, however right the request is
     knows: dict[str, dict[str, str]] = {}  # what they alone can say of a ticket, by name; they say it when asked there
+    after: dict[str, dict[str, str]] = {}  # … but only once these people have stated these things on that ticket
 
 
 class Message(Record, frozen=True):
