@@ -376,8 +376,7 @@ def test_who_comes_after_somebody_says_nothing_before_them_and_names_them() -> N
 
 def test_somebody_elses_word_is_no_statement_of_theirs() -> None:
     env = one_after_the_other()
-    said = {"ticket_id": ticket(env).id, "text": "They said so.", "facts": {"need": "real"}}
-    assert say(env, "ticketdesk.comment", **said).ok
+    assert say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="They said so.", facts={"need": "real"}).ok
     assert answer_of(env, "cfo") == {}
 
 
