@@ -2,15 +2,11 @@
 
 from typing import Annotated, Any
 
-import msgspec
 from fastapi import FastAPI, Query, Request, Response
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
 from companyos.apps import TOOLBOX
-from companyos.env import task_named
-from companyos.errors import BadChoice, BadDose
-from companyos.errors import BadTask as NoSuchTask
 from companyos.families import FAMILIES
 from companyos.rewards import PROFILES
 from companyos.serve import errors
@@ -34,12 +30,13 @@ from companyos.serve.errors import BadTask, Malformed, NoSuchPlace, ServeError, 
 from companyos.serve.guard import Caller
 from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
+from companyos.serve.openings import begin
 from companyos.serve.sessions import Session
 from companyos.serve.settings import Settings
 from companyos.serve.steps import Outcome, Step
 from companyos.serve.views import MEDIA, View, inspect, render
 from companyos.serve.wire import JSON, Reader, checked, encode
-from companyos.task import BENCHMARK_VERSION, SPLITS, TaskId
+from companyos.task import BENCHMARK_VERSION, SPLITS
 
 _OF_SESSION = (errors.UnknownSession, errors.OtherVersion, Malformed, WrongToken, errors.TooLarge, errors.LedgerDown)
 _OF_MEMORY = (*_OF_SESSION, errors.OverCapacity)
@@ -81,24 +78,14 @@ class Rest:
 
     async def reset(self, request: Request) -> Response:
         """Begins a session: a task by its id, or by family, seed, chaos and split."""
-        body, owner = _read_reset(await _body(request)), _caller(request).owner
-        try:
-            task = _task(body)
-            session = await self._lane.run(lambda sessions: sessions.create(task, body.reward, body.progress, owner))
-        except BadChoice as mistake:
-            raise Malformed(f"{mistake} - at `$.reward`") from None
-        except BadDose as mistake:
-            raise Malformed(f"{mistake} - at `$.chaos`") from None
-        except NoSuchTask as mistake:
-            # With overrides in it, the reason could tell what the causes of the task are.
-            raise BadTask(f"{body.task!r} is no task" if "." in body.task else str(mistake)) from None
+        session = await begin(self._lane, _read_reset(await read_body(request)), _caller(request).owner)
         last = session.last
         reply = ResetReply(session.header.session_id, session.header.task_id, 0, seen(last), last.reward, last.done)
         return _json(reply)
 
     async def step(self, request: Request) -> Response:
         """Makes one call in a session. With `turn`, sending it again is safe."""
-        body = _read_step(await _body(request))
+        body = _read_step(await read_body(request))
         session_id = _session_id(request, body.session_id)
         outcome = await self._lane.step(Step(session_id, checked(body.call), body.turn, _caller(request).owner))
         self._metrics.steps(1)
@@ -106,24 +93,22 @@ class Rest:
 
     async def rollout(self, request: Request) -> Response:
         """Makes calls in many sessions at once; each is answered by itself, in order."""
-        owner = _caller(request).owner
-        steps = [
-            Step(body.session_id, checked(body.call), body.turn, owner) for body in _read_rollout(await _body(request)).steps
-        ]
+        body, owner = _read_rollout(await read_body(request)), _caller(request).owner
+        steps = [Step(one.session_id, checked(one.call), one.turn, owner) for one in body.steps]
         answers = await self._lane.step_all(steps)
         self._metrics.steps(sum(isinstance(answer, Outcome) for answer in answers))
         return _json(RolloutReply([rollout_answer(answer) for answer in answers]))
 
     async def fork(self, request: Request) -> Response:
         """Opens sessions that go on from where one stands, each by itself."""
-        body, owner = _read_fork(await _body(request)), _caller(request).owner
+        body, owner = _read_fork(await read_body(request)), _caller(request).owner
         session_id = _session_id(request, body.session_id)
         twins = await self._lane.run(lambda sessions: sessions.fork(session_id, owner, body.count))
         return _json(ForkReply([twin.header.session_id for twin in twins], twins[0].last.step))
 
     async def close(self, request: Request) -> Response:
         """Forgets a session for good and frees its place."""
-        session_id = _session_id(request, _read_close(await _body(request)).session_id)
+        session_id = _session_id(request, _read_close(await read_body(request)).session_id)
         owner = _caller(request).owner
         await self._lane.run(lambda sessions: sessions.close(session_id, owner))
         return _json(CloseReply(session_id))
@@ -174,16 +159,6 @@ def manifest() -> dict[str, Any]:
     }
 
 
-def _task(body: ResetBody) -> TaskId:
-    chosen = {name: getattr(body, name) for name in ("seed", "chaos", "split")}
-    given = {name: value for name, value in chosen.items() if value is not msgspec.UNSET}
-    if "-" not in body.task:
-        return task_named(body.task, **given)
-    if given:
-        raise Malformed(f"a task id says its own {next(iter(given))}; give it with a family - at `$.{next(iter(given))}`")
-    return TaskId.parse(body.task)
-
-
 def _session_id(request: Request, in_body: str | None) -> str:
     named = {in_body, _caller(request).session_id}
     if request.scope["query_string"]:
@@ -200,7 +175,7 @@ def _caller(request: Request) -> Caller:
     return caller
 
 
-async def _body(request: Request) -> bytes:
+async def read_body(request: Request) -> bytes:
     """What Starlette's own `body()` gives, at a third of its price: nearly every body comes in one piece."""
     pieces, more = [], True
     while more:

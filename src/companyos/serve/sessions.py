@@ -79,11 +79,12 @@ class Sessions:
 
     # -- what doors ask for ----------------------------------------------------------------------------------------
 
-    def create(self, task: TaskId, reward: str = "seed", progress: bool = False, owner: str = "") -> Session:
-        """Begins an episode under an id that nobody can guess."""
+    def create(self, task: TaskId, reward: str = "seed", progress: bool = False, owner: str = "", name: str = "") -> Session:
+        """Begins an episode under an id that nobody can guess; under a name it can be found again by that."""
         now = self._clock()
         self._make_room(1, now)
-        header = Header(secrets.token_urlsafe(24), str(task), reward, progress, BENCHMARK_VERSION, now, owner)
+        session_id = f"{name}.{secrets.token_urlsafe(16)}" if name else secrets.token_urlsafe(24)
+        header = Header(session_id, str(task), reward, progress, BENCHMARK_VERSION, now, owner)
         session = Session(header, now)
         self.ledger.begin([header])
         self._live[header.session_id] = session
