@@ -25,7 +25,7 @@ from companyos.serve.bodies import (
     seen,
     step_reply,
 )
-from companyos.serve.describe import Operation, described
+from companyos.serve.describe import LOOKS, Operation, described
 from companyos.serve.errors import BadTask, Malformed, NoSuchPlace, ServeError, WrongToken
 from companyos.serve.guard import Caller
 from companyos.serve.lane import Lane
@@ -42,13 +42,14 @@ _OF_SESSION = (errors.UnknownSession, errors.OtherVersion, Malformed, WrongToken
 _OF_MEMORY = (*_OF_SESSION, errors.OverCapacity)
 _OF_STEP = (*_OF_MEMORY, errors.SessionOver, errors.TurnTaken, errors.TurnAhead)
 _OF_RESET = (BadTask, Malformed, WrongToken, errors.TooLarge, errors.OverCapacity, errors.LedgerDown)
-# Body, reply, errors, and whether it is about one session.
-_TAKES: dict[str, tuple[Any, Any, tuple[type[ServeError], ...], bool]] = {
-    "/reset": (ResetBody, ResetReply, _OF_RESET, False),
-    "/step": (StepBody, StepReply, _OF_STEP, True),
-    "/rollout": (RolloutBody, RolloutReply, (Malformed, WrongToken, errors.TooLarge, errors.LedgerDown), False),
-    "/fork": (ForkBody, ForkReply, _OF_MEMORY, True),
-    "/close": (CloseBody, CloseReply, _OF_MEMORY, True),
+_IN_SESSION = ("step", "fork", "close", *LOOKS)
+# Body, reply, errors, whether it is about one session, and where to go on with the session that it gives.
+_TAKES: dict[str, tuple[Any, Any, tuple[type[ServeError], ...], bool, tuple[str, ...]]] = {
+    "/reset": (ResetBody, ResetReply, _OF_RESET, False, _IN_SESSION),
+    "/step": (StepBody, StepReply, _OF_STEP, True, _IN_SESSION),
+    "/rollout": (RolloutBody, RolloutReply, (Malformed, WrongToken, errors.TooLarge, errors.LedgerDown), False, ()),
+    "/fork": (ForkBody, ForkReply, _OF_MEMORY, True, ()),
+    "/close": (CloseBody, CloseReply, _OF_MEMORY, True, ()),
 }
 
 
@@ -67,10 +68,12 @@ class Rest:
         app.router.routes[:0] = [Route(path, place, methods=["POST"]) for path, place in posts.items()]
         operations = {path: Operation((place.__doc__ or ""), *_TAKES[path]) for path, place in posts.items()}
         app.openapi = described(app, operations)  # type: ignore[method-assign]
-        for look in (self.render, self.inspect):
+        views: dict[str, Any] = {media: {} for media in MEDIA.values()}
+        for look, content in zip((self.render, self.inspect), (views, {JSON: {}}), strict=True):
             said = Operation("", None, None, _OF_MEMORY).written()
+            said["responses"]["200"]["content"] = content
             more = {"openapi_extra": {"parameters": said["parameters"]}, "responses": said["responses"]}
-            app.add_api_route(f"/{look.__name__}", look, response_class=Response, **more)
+            app.add_api_route(f"/{look.__name__}", look, response_class=Response, operation_id=look.__name__, **more)
         for page in (self.manifest, self.health, self.metrics):
             app.add_api_route(f"/{page.__name__}", page, response_class=Response)
 

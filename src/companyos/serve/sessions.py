@@ -8,7 +8,7 @@ plays what stands in the ledger, and answers from there.
 import math
 import secrets
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
@@ -100,13 +100,16 @@ class Sessions:
     def step_all(self, steps: Sequence[Step]) -> list[Answer]:
         """Many steps under one commit: what came of each, in their order. Those of one session happen in that order."""
         answers: dict[int, Answer] = {}
-        waiting = list(enumerate(steps))
-        while waiting:
-            first = {step.session_id: (place, step) for place, step in reversed(waiting)}
-            places = {place for place, _ in first.values()}
-            self._step_each([one for one in waiting if one[0] in places], answers)
-            # Whoever has no answer comes again: it was not the first of its session, or another worker was faster.
-            waiting = [one for one in waiting if one[0] not in answers]
+        lines: dict[str, deque[tuple[int, Step]]] = {}
+        for place, step in enumerate(steps):
+            lines.setdefault(step.session_id, deque()).append((place, step))
+        while lines:
+            self._step_each([line[0] for line in lines.values()], answers)
+            # Whoever has no answer comes again: another worker was faster.
+            for line in lines.values():
+                if line[0][0] in answers:
+                    line.popleft()
+            lines = {session_id: line for session_id, line in lines.items() if line}
         return [answers[place] for place in range(len(steps))]
 
     def observe(self, session_id: str, owner: str | None = "") -> Session:
