@@ -8,7 +8,7 @@ plays what stands in the ledger, and answers from there.
 import math
 import secrets
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
@@ -100,15 +100,15 @@ class Sessions:
     def step_all(self, steps: Sequence[Step]) -> list[Answer]:
         """Many steps under one commit: what came of each, in their order. Those of one session happen in that order."""
         answers: dict[int, Answer] = {}
-        lines: dict[str, deque[tuple[int, Step]]] = {}
-        for place, step in enumerate(steps):
-            lines.setdefault(step.session_id, deque()).append((place, step))
+        lines: dict[str, list[tuple[int, Step]]] = {}  # of each session, those who come first standing last
+        for place in range(len(steps) - 1, -1, -1):
+            lines.setdefault(steps[place].session_id, []).append((place, steps[place]))
         while lines:
-            self._step_each([line[0] for line in lines.values()], answers)
+            self._step_each([line[-1] for line in reversed(lines.values())], answers)
             # Whoever has no answer comes again: another worker was faster.
             for line in lines.values():
-                if line[0][0] in answers:
-                    line.popleft()
+                if line[-1][0] in answers:
+                    line.pop()
             lines = {session_id: line for session_id, line in lines.items() if line}
         return [answers[place] for place in range(len(steps))]
 
