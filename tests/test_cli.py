@@ -108,6 +108,10 @@ def test_without_its_extra_the_server_says_what_to_install(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "companyos.serve.run", raising=False)
     assert run("serve") == (2, "", 'companyos: serving needs uvicorn: pip install "companyos[serve]"\n')
+    monkeypatch.setitem(sys.modules, "fastmcp", None)
+    monkeypatch.delitem(sys.modules, "companyos.serve.mcp", raising=False)
+    monkeypatch.delitem(sys.modules, "companyos.serve.stdio", raising=False)
+    assert run("mcp") == (2, "", 'companyos: MCP needs fastmcp: pip install "companyos[serve]"\n')
 
 
 # -- watch and demo ----------------------------------------------------------------------------------------------------

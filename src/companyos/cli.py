@@ -286,6 +286,21 @@ def _serve(args: Namespace) -> int:
     return 0
 
 
+def _mcp(args: Namespace) -> int:
+    """Serve the company's tools to one MCP host, over stdin and stdout."""
+    try:
+        from companyos.serve.stdio import serve
+    except ModuleNotFoundError as missing:
+        raise Misuse(f'MCP needs {missing.name}: pip install "companyos[serve]"') from None
+    from companyos.serve.settings import BadSetting
+
+    try:
+        serve(args.session, args.ledger)
+    except BadSetting as mistake:
+        raise Misuse(str(mistake)) from None
+    return 0
+
+
 # -- lists -------------------------------------------------------------------------------------------------------------
 
 
@@ -427,6 +442,10 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         _option("--fsync", action="store_const", const="true", help="survive a power cut, too"),
         _option("--workers", metavar="N", help="processes that share the ledger (default: 1)"),
         _option("--log-format", choices=("text", "json")),
+    ),
+    _mcp: (
+        _option("--ledger", metavar="FILE", help="keeps the episodes (default: none, in memory only)"),
+        _option("--session", metavar="NAME", help="with a ledger: goes on where the last one of this name ended"),
     ),
     _tools: (_option("--json", action="store_true", help="as OpenAI functions"),),
     _twins: (_TASK,),

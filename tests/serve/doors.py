@@ -158,6 +158,16 @@ class Server:
             self._process = subprocess.Popen(command, env=self._variables, start_new_session=True, stderr=log)
         wait_for(lambda: httpx.get(f"{self.url}/health").status_code == 200)
 
+    def said(self) -> str:
+        """What stands in its log."""
+        return self._log.read_text()
+
+    def memory(self) -> int:
+        """How many bytes of it are in memory."""
+        assert self._process is not None
+        pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
     def kill(self) -> None:
         """At once and without a word, workers included."""
         assert self._process is not None

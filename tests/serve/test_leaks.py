@@ -1,22 +1,56 @@
-"""Leaks: no door shows a cause, a goal, a part of the reward, or a twin's name."""
+"""Leaks: no door shows a cause, a goal, a part of the reward, or a twin's name. A door is one line in `DOORS`."""
 
 import re
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
 import pytest
 
 import companyos
+from companyos.agents import make as make_agent
+from companyos.agents import play
 from companyos.calls import Call
 from companyos.env import make, task_named, work
 from companyos.families import FAMILIES
 from companyos.observe import Observation
-from companyos.twins import twins
+from companyos.rewards import PROFILES
+from companyos.serve.hosts import PLACE
+from companyos.serve.logs import JsonLines, TextLines
+from companyos.twins import siblings
 from tests.serve.doors import Door, body_of, good
 
 VIEWS = ("text", "html", "json")
+LISTINGS = ("/metrics", "/health", "/manifest", "/openapi.json", "/docs", "/nowhere", "/step")
 TOOL_WORDS = set(re.findall(r"\w+", msgspec.json.encode(companyos.tools()).decode()))  # what every agent may read there
 PARTS = {"milestones", "failed_call", "rejection", "efficiency", "parts", "verdict", "damage", "causes", "goals", "ending"}
+PLANTED = {"planted_part": 0.0123456789, "planted_other": 0.0009876543}
+LIST = Call("ticketdesk", "list_tickets")
+
+
+class Episode(msgspec.Struct, frozen=True):
+    """Calls that win or lose a task, what their agent is told, and what must stay hidden from it."""
+
+    task_id: str
+    calls: tuple[Call, ...]
+    told: tuple[Observation, ...]
+    hidden: frozenset[str]
+
+
+@cache
+def episode(family: str, won: bool) -> Episode:
+    task_id = str(task_named(family, 5, 1.0))
+    env = make(task_id)
+    if won:
+        work(env)
+    else:
+        play(env, make_agent("random", 1))
+    assert env.success is won
+    calls, again = tuple(turn.call for turn in env.turns), make(task_id)
+    told = (again.reset(), *(again.step(call) for call in calls))
+    known = TOOL_WORDS | set(re.findall(r"\w+", " ".join(obs.text for obs in told)))
+    return Episode(task_id, calls, told, frozenset(secrets_of(task_id) - known))
 
 
 def secrets_of(task_id: str) -> set[str]:
@@ -24,7 +58,8 @@ def secrets_of(task_id: str) -> set[str]:
     setting = make(task_id).setting
     causes = set(msgspec.structs.asdict(setting.causes))
     goals = {*setting.ending.named_goals, *(milestone.name for milestone in setting.ending.milestones)}
-    return causes | goals | PARTS | {twin.task_id for twin in twins(task_id)} | {setting.ending.name}
+    planted = {*PLANTED, *map(str, PLANTED.values())}
+    return causes | goals | PARTS | planted | {twin for _, _, twin in siblings(task_id)} | {setting.ending.name}
 
 
 def as_sent(obs: Observation) -> dict[str, Any]:
@@ -32,31 +67,108 @@ def as_sent(obs: Observation) -> dict[str, Any]:
     return {name: getattr(obs, name) for name in shown}
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_replies_hold_what_passed_the_gate_and_nothing_that_is_hidden(name: str) -> None:
-    task_id = str(task_named(name, 5, 1.0))
-    env, known = make(task_id), make(task_id)
-    work(known)
+# -- doors: each plays an episode to its end and beyond, and gives all that was shown, less the task id where it belongs
+
+
+def by_steps(door: Door, played: Episode) -> Iterator[str]:
+    begun = good(door.post("/reset", {"task": played.task_id, "reward": "planted"}))
+    assert begun.pop("task_id") == played.task_id
+    assert begun["observation"] == as_sent(played.told[0])
+    yield written(begun)
+    where = {"session_id": begun["session_id"]}
+    for call, obs in zip(played.calls, played.told[1:], strict=True):
+        reply = good(door.post("/step", body_of(begun["session_id"], call)))
+        assert reply["observation"] == as_sent(obs)
+        assert set(reply) - {"success"} == {"session_id", "turn", "observation", "reward", "done"}
+        yield written(reply)
+        yield from (door.get("/render", params=where | {"view": view}).text for view in VIEWS)
+    again = body_of(begun["session_id"], LIST)
+    for place, body in (("/step", again), ("/step", again | {"turn": 1}), ("/step", again | {"turn": 99}), ("/step", {})):
+        yield door.post(place, body).text
+    yield door.get("/inspect", params=where).text
+    for place in ("/fork", "/close", "/close"):
+        yield door.post(place, where).text
+    for wrong in ("reward", "split", "chaos", "seed", "task", "luck"):
+        yield door.post("/reset", {wrong: "nonsense"}).text
+
+
+def by_rollout(door: Door, played: Episode) -> Iterator[str]:
+    session_id = good(door.post("/reset", {"task": played.task_id, "reward": "planted"}))["session_id"]
+    for call in (*played.calls, LIST):
+        yield door.post("/rollout", {"steps": [body_of(session_id, call), body_of("nobody", call)]}).text
+
+
+def by_mcp(door: Door, played: Episode) -> Iterator[str]:
+    headers = {"accept": "application/json", "mcp-session-id": "m" * 32}
+
+    def ask(method: str, **params: Any) -> str:
+        return door.post(PLACE, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, headers=headers).text
+
+    def tool(call: Call) -> str:
+        return ask("tools/call", name=f"{call.app}_{call.method}", arguments=call.params)
+
+    begun = tool(Call("episode", "begin", {"task": played.task_id, "reward": "planted"}))
+    trainers = f'"task_id":"{played.task_id}"'
+    assert trainers in begun
+    yield begun.replace(trainers, "")
+    yield ask("prompts/get", name="brief")
+    for call, obs in zip(played.calls, played.told[1:], strict=True):
+        reply = tool(call)
+        assert msgspec.json.decode(reply)["result"]["content"][0]["text"] == obs.text
+        yield reply
+        yield tool(Call("episode", "look"))
+    yield from (tool(LIST), ask("prompts/get", name="brief"), ask("prompts/get", name="no"), ask("no"), ask("prompts/list"))
+    for wrong in ("reward", "split", "chaos", "seed", "task", "luck"):
+        yield tool(Call("episode", "begin", {wrong: "nonsense"}))
+
+
+DOORS: dict[str, Callable[[Door, Episode], Iterator[str]]] = {"steps": by_steps, "rollout": by_rollout, "mcp": by_mcp}
+
+
+# -- the search --------------------------------------------------------------------------------------------------------
+
+
+def written(reply: Any) -> str:
+    return msgspec.json.encode(reply).decode()
+
+
+def found_in(page: str, words: frozenset[str]) -> set[str]:
+    return {word for word in words if word in page and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", page)}
+
+
+@pytest.mark.parametrize("won", [True, False])
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", DOORS)
+def test_nothing_that_is_hidden_is_shown_or_logged(
+    name: str, family: str, won: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(PROFILES, "planted", lambda _: dict(PLANTED))
+    caplog.set_level("DEBUG")
+    played = episode(family, won)
     with Door() as door:
-        begun = good(door.post("/reset", {"task": task_id}))
-        assert begun.pop("task_id") == task_id  # here alone, for the trainer
-        where, replies = {"session_id": begun["session_id"]}, [begun]
-        pages = [door.get("/render", params=where | {"view": view}).text for view in VIEWS]
-        assert begun["observation"] == as_sent(env.reset())
-        for number, turn in enumerate(known.turns):
-            body = body_of(begun["session_id"], turn.call)
-            together = good(door.post("/rollout", {"steps": [body]})) if number % 2 else None
-            reply = together["answers"][0]["result"] if together else good(door.post("/step", body))
-            assert reply["observation"] == as_sent(env.step(turn.call))
-            assert set(reply) - {"success"} == {"session_id", "turn", "observation", "reward", "done"}
-            replies.append(reply)
-            pages += [door.get("/render", params=where | {"view": view}).text for view in VIEWS]
-        again = body_of(begun["session_id"], Call("ticketdesk", "list_tickets"))
-        pages += [door.post(place, where | more).text for place, more in (("/step", again), ("/fork", {}), ("/close", {}))]
-        pages += [door.get(place).text for place in ("/metrics", "/health", "/manifest")]
-    told = " ".join(reply["observation"]["text"] for reply in replies)
-    hidden = {word for word in secrets_of(task_id) if word not in told and word not in TOOL_WORDS}
-    assert len(hidden) > 10
-    for page in (*pages, *(msgspec.json.encode(reply).decode() for reply in replies)):
-        assert task_id not in page
-        assert not {word for word in hidden if re.search(rf"\b{re.escape(word)}\b", page)}
+        pages = list(DOORS[name](door, played))
+        pages += [door.get(place).text for place in LISTINGS[:3]]
+    pages += [lines().format(record) for record in caplog.records for lines in (JsonLines, TextLines)]
+    assert len(pages) > len(played.calls)
+    assert len(played.hidden) > 10
+    for page in pages:
+        assert played.task_id not in page
+        assert not found_in(page, played.hidden)
+
+
+def test_pages_that_are_the_same_for_all_name_nothing_of_any_family() -> None:
+    public = {"milestones", "plain"}  # `progress` is explained there; text/plain
+    with Door() as door:
+        pages = [door.get(place).text for place in LISTINGS]
+        ask = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+        pages.append(door.post(PLACE, ask, headers={"accept": "application/json"}).text)
+    for family in FAMILIES:
+        assert not [found for page in pages if (found := found_in(page, episode(family, True).hidden - public))]
+
+
+def test_the_search_finds_what_is_shown() -> None:
+    hidden = episode("vendor_onboarding", True).hidden
+    with Door() as door:
+        session_id = good(door.post("/reset", {"task": episode("vendor_onboarding", True).task_id}))["session_id"]
+        whole = door.get("/inspect", params={"session_id": session_id}, headers={"authorization": "Bearer admin-token"})
+    assert {"causes", "goals", "ending"} <= found_in(whole.text, hidden)

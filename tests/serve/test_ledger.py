@@ -106,3 +106,13 @@ def test_a_place_that_can_hold_no_ledger_is_one_line(tmp_path: Path) -> None:
         with pytest.raises(BadSetting, match=r"\A[^\n]+\Z"):
             open_ledger(place)
     assert isinstance(open_ledger("none"), NoLedger)
+
+
+def test_the_newest_session_under_a_name_is_found_by_it(ledger: Ledger) -> None:
+    assert ledger.newest("a") is None
+    ledger.begin([header("a.z", 100.0)])
+    ledger.begin([header("a.b", 101.0)])
+    ledger.begin([header("ab.c", 102.0), header("a-b.c", 102.0), header("a", 102.0), header("A.c", 102.0)])
+    assert ledger.newest("a") == "a.b"
+    ledger.remove("a.b")
+    assert ledger.newest("a") == "a.z"

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from companyos import __version__
 from companyos.serve.errors import Bug, LedgerDown, Malformed, NoSuchPlace, ServeError, WrongMethod
 from companyos.serve.guard import Guard, on_error, respond
+from companyos.serve.hosts import Hosts
 from companyos.serve.lane import Lane
 from companyos.serve.ledger import open_ledger
 from companyos.serve.metrics import Metrics
@@ -32,11 +33,13 @@ def create(settings: Settings | None = None) -> FastAPI:
     ledger = open_ledger(settings.ledger, settings.fsync)
     sessions = Sessions(ledger, settings.capacity, settings.idle_seconds, settings.ttl_seconds)
     lane, metrics = Lane(sessions), Metrics(lambda: len(sessions))
+    hosts = Hosts(lane, metrics, settings)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         sweeping = asyncio.create_task(_sweep(lane, min(settings.idle_seconds, settings.ttl_seconds, 60.0)))
-        yield
+        async with hosts.life():
+            yield
         sweeping.cancel()
         with suppress(asyncio.CancelledError):
             await sweeping
@@ -46,6 +49,7 @@ def create(settings: Settings | None = None) -> FastAPI:
     app = FastAPI(title="CompanyOS", version=__version__, lifespan=life)
     app.state.sessions = sessions
     Rest(lane, metrics, settings).open(app)
+    hosts.open(app)
     places = frozenset(route.path for route in app.routes if isinstance(route, Route))
     app.add_middleware(Guard, settings=settings, metrics=metrics, places=places)
     if settings.cors_origins:
@@ -54,7 +58,7 @@ def create(settings: Settings | None = None) -> FastAPI:
             allow_origins=settings.cors_origins,
             allow_methods=["GET", "POST"],
             allow_headers=["*"],
-            expose_headers=["x-request-id", "retry-after"],
+            expose_headers=["x-request-id", "retry-after", "mcp-session-id"],
         )
     app.add_exception_handler(ServeError, on_error)
     app.add_exception_handler(RequestValidationError, _on_bad_query)

@@ -22,7 +22,7 @@ from companyos.serve.settings import Settings
 from companyos.serve.wire import JSON, encode
 
 OPEN_TO_ALL = ("/health",)
-QUIET = ("/step", "/rollout", "/health", "/metrics")  # thousands of them, of no interest each
+QUIET = ("/step", "/rollout", "/mcp-server", "/health", "/metrics")  # thousands of them, of no interest each
 ELSEWHERE = "elsewhere"
 _MOST_DIGITS = 15  # of a length that is worth reading
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")

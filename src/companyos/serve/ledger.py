@@ -57,6 +57,9 @@ class Ledger(Protocol):
     def calls(self, session_id: str, after: int) -> tuple[Call, ...] | None:
         """The calls after a turn, or None where there is no such session."""
 
+    def newest(self, name: str) -> str | None:
+        """The id of the session that was begun last under a name (its id is the name, a dot, and more)."""
+
     def append_all(self, rows: Sequence[Row]) -> list[ServeError | None]:
         """Compares and appends, all in one commit. For each row, by itself: None once it stands, or why it does not."""
 
@@ -98,6 +101,9 @@ class NoLedger(Ledger):
     def calls(self, session_id: str, after: int) -> tuple[Call, ...] | None:
         found = self._sessions.get(session_id)
         return None if found is None else tuple(row.call for row in found[1][after:])
+
+    def newest(self, name: str) -> str | None:
+        return next((session_id for session_id in reversed(self._sessions) if session_id.startswith(f"{name}.")), None)
 
     def append_all(self, rows: Sequence[Row]) -> list[ServeError | None]:
         return [self._append(row) for row in rows]
@@ -186,6 +192,13 @@ class SqliteLedger(Ledger):
             if not rows and db.execute("SELECT 1 FROM session WHERE id = ?", (session_id,)).fetchone() is None:
                 return None
         return tuple(_decode_call(row[0]) for row in rows)
+
+    def newest(self, name: str) -> str | None:
+        with self._answering() as db:
+            # A slash is what comes after a dot: a range of the primary key.
+            named = "SELECT id FROM session WHERE id > ? AND id < ? ORDER BY created DESC LIMIT 1"
+            found = db.execute(named, (f"{name}.", f"{name}/")).fetchone()
+        return None if found is None else str(found[0])
 
     def append_all(self, rows: Sequence[Row]) -> list[ServeError | None]:
         values = [(row.session_id, row.turn, row.at, _encode(row.call)) for row in rows]

@@ -44,11 +44,16 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "text": {"()": TextLines, "format": "%(asctime)s %(levelname)s %(message)s"},
         "json": {"()": JsonLines},
     }
+    loggers = {
+        "companyos": {"level": settings.log_level.upper()},
+        "uvicorn": {"level": "INFO"},
+        "mcp": {"level": "ERROR"},  # it warns of every tool that an agent invents
+    }
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": formatters,
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": settings.log_format}},
-        "loggers": {"companyos": {"level": settings.log_level.upper()}, "uvicorn": {"level": "INFO"}},
+        "loggers": loggers,
         "root": {"handlers": ["stderr"], "level": "WARNING"},
     }

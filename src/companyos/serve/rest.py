@@ -2,15 +2,11 @@
 
 from typing import Annotated, Any
 
-import msgspec
 from fastapi import FastAPI, Query, Request, Response
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
 from companyos.apps import TOOLBOX
-from companyos.env import task_named
-from companyos.errors import BadChoice, BadDose
-from companyos.errors import BadTask as NoSuchTask
 from companyos.families import FAMILIES
 from companyos.rewards import PROFILES
 from companyos.serve import errors
@@ -29,29 +25,31 @@ from companyos.serve.bodies import (
     seen,
     step_reply,
 )
-from companyos.serve.describe import Operation, described
+from companyos.serve.describe import LOOKS, Operation, described
 from companyos.serve.errors import BadTask, Malformed, NoSuchPlace, ServeError, WrongToken
 from companyos.serve.guard import Caller
 from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
+from companyos.serve.openings import begin
 from companyos.serve.sessions import Session
 from companyos.serve.settings import Settings
 from companyos.serve.steps import Outcome, Step
 from companyos.serve.views import MEDIA, View, inspect, render
 from companyos.serve.wire import JSON, Reader, checked, encode
-from companyos.task import BENCHMARK_VERSION, SPLITS, TaskId
+from companyos.task import BENCHMARK_VERSION, SPLITS
 
 _OF_SESSION = (errors.UnknownSession, errors.OtherVersion, Malformed, WrongToken, errors.TooLarge, errors.LedgerDown)
 _OF_MEMORY = (*_OF_SESSION, errors.OverCapacity)
 _OF_STEP = (*_OF_MEMORY, errors.SessionOver, errors.TurnTaken, errors.TurnAhead)
 _OF_RESET = (BadTask, Malformed, WrongToken, errors.TooLarge, errors.OverCapacity, errors.LedgerDown)
-# Body, reply, errors, and whether it is about one session.
-_TAKES: dict[str, tuple[Any, Any, tuple[type[ServeError], ...], bool]] = {
-    "/reset": (ResetBody, ResetReply, _OF_RESET, False),
-    "/step": (StepBody, StepReply, _OF_STEP, True),
-    "/rollout": (RolloutBody, RolloutReply, (Malformed, WrongToken, errors.TooLarge, errors.LedgerDown), False),
-    "/fork": (ForkBody, ForkReply, _OF_MEMORY, True),
-    "/close": (CloseBody, CloseReply, _OF_MEMORY, True),
+_IN_SESSION = ("step", "fork", "close", *LOOKS)
+# Body, reply, errors, whether it is about one session, and where to go on with the session that it gives.
+_TAKES: dict[str, tuple[Any, Any, tuple[type[ServeError], ...], bool, tuple[str, ...]]] = {
+    "/reset": (ResetBody, ResetReply, _OF_RESET, False, _IN_SESSION),
+    "/step": (StepBody, StepReply, _OF_STEP, True, _IN_SESSION),
+    "/rollout": (RolloutBody, RolloutReply, (Malformed, WrongToken, errors.TooLarge, errors.LedgerDown), False, ()),
+    "/fork": (ForkBody, ForkReply, _OF_MEMORY, True, ()),
+    "/close": (CloseBody, CloseReply, _OF_MEMORY, True, ()),
 }
 
 
@@ -70,10 +68,12 @@ class Rest:
         app.router.routes[:0] = [Route(path, place, methods=["POST"]) for path, place in posts.items()]
         operations = {path: Operation((place.__doc__ or ""), *_TAKES[path]) for path, place in posts.items()}
         app.openapi = described(app, operations)  # type: ignore[method-assign]
-        for look in (self.render, self.inspect):
+        views: dict[str, Any] = {media: {} for media in MEDIA.values()}
+        for look, content in zip((self.render, self.inspect), (views, {JSON: {}}), strict=True):
             said = Operation("", None, None, _OF_MEMORY).written()
+            said["responses"]["200"]["content"] = content
             more = {"openapi_extra": {"parameters": said["parameters"]}, "responses": said["responses"]}
-            app.add_api_route(f"/{look.__name__}", look, response_class=Response, **more)
+            app.add_api_route(f"/{look.__name__}", look, response_class=Response, operation_id=look.__name__, **more)
         for page in (self.manifest, self.health, self.metrics):
             app.add_api_route(f"/{page.__name__}", page, response_class=Response)
 
@@ -81,24 +81,14 @@ class Rest:
 
     async def reset(self, request: Request) -> Response:
         """Begins a session: a task by its id, or by family, seed, chaos and split."""
-        body, owner = _read_reset(await _body(request)), _caller(request).owner
-        try:
-            task = _task(body)
-            session = await self._lane.run(lambda sessions: sessions.create(task, body.reward, body.progress, owner))
-        except BadChoice as mistake:
-            raise Malformed(f"{mistake} - at `$.reward`") from None
-        except BadDose as mistake:
-            raise Malformed(f"{mistake} - at `$.chaos`") from None
-        except NoSuchTask as mistake:
-            # With overrides in it, the reason could tell what the causes of the task are.
-            raise BadTask(f"{body.task!r} is no task" if "." in body.task else str(mistake)) from None
+        session = await begin(self._lane, _read_reset(await read_body(request)), _caller(request).owner)
         last = session.last
         reply = ResetReply(session.header.session_id, session.header.task_id, 0, seen(last), last.reward, last.done)
         return _json(reply)
 
     async def step(self, request: Request) -> Response:
         """Makes one call in a session. With `turn`, sending it again is safe."""
-        body = _read_step(await _body(request))
+        body = _read_step(await read_body(request))
         session_id = _session_id(request, body.session_id)
         outcome = await self._lane.step(Step(session_id, checked(body.call), body.turn, _caller(request).owner))
         self._metrics.steps(1)
@@ -106,24 +96,22 @@ class Rest:
 
     async def rollout(self, request: Request) -> Response:
         """Makes calls in many sessions at once; each is answered by itself, in order."""
-        owner = _caller(request).owner
-        steps = [
-            Step(body.session_id, checked(body.call), body.turn, owner) for body in _read_rollout(await _body(request)).steps
-        ]
+        body, owner = _read_rollout(await read_body(request)), _caller(request).owner
+        steps = [Step(one.session_id, checked(one.call), one.turn, owner) for one in body.steps]
         answers = await self._lane.step_all(steps)
         self._metrics.steps(sum(isinstance(answer, Outcome) for answer in answers))
         return _json(RolloutReply([rollout_answer(answer) for answer in answers]))
 
     async def fork(self, request: Request) -> Response:
         """Opens sessions that go on from where one stands, each by itself."""
-        body, owner = _read_fork(await _body(request)), _caller(request).owner
+        body, owner = _read_fork(await read_body(request)), _caller(request).owner
         session_id = _session_id(request, body.session_id)
         twins = await self._lane.run(lambda sessions: sessions.fork(session_id, owner, body.count))
         return _json(ForkReply([twin.header.session_id for twin in twins], twins[0].last.step))
 
     async def close(self, request: Request) -> Response:
         """Forgets a session for good and frees its place."""
-        session_id = _session_id(request, _read_close(await _body(request)).session_id)
+        session_id = _session_id(request, _read_close(await read_body(request)).session_id)
         owner = _caller(request).owner
         await self._lane.run(lambda sessions: sessions.close(session_id, owner))
         return _json(CloseReply(session_id))
@@ -174,16 +162,6 @@ def manifest() -> dict[str, Any]:
     }
 
 
-def _task(body: ResetBody) -> TaskId:
-    chosen = {name: getattr(body, name) for name in ("seed", "chaos", "split")}
-    given = {name: value for name, value in chosen.items() if value is not msgspec.UNSET}
-    if "-" not in body.task:
-        return task_named(body.task, **given)
-    if given:
-        raise Malformed(f"a task id says its own {next(iter(given))}; give it with a family - at `$.{next(iter(given))}`")
-    return TaskId.parse(body.task)
-
-
 def _session_id(request: Request, in_body: str | None) -> str:
     named = {in_body, _caller(request).session_id}
     if request.scope["query_string"]:
@@ -200,7 +178,7 @@ def _caller(request: Request) -> Caller:
     return caller
 
 
-async def _body(request: Request) -> bytes:
+async def read_body(request: Request) -> bytes:
     """What Starlette's own `body()` gives, at a third of its price: nearly every body comes in one piece."""
     pieces, more = [], True
     while more:

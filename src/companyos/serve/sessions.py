@@ -79,11 +79,12 @@ class Sessions:
 
     # -- what doors ask for ----------------------------------------------------------------------------------------
 
-    def create(self, task: TaskId, reward: str = "seed", progress: bool = False, owner: str = "") -> Session:
-        """Begins an episode under an id that nobody can guess."""
+    def create(self, task: TaskId, reward: str = "seed", progress: bool = False, owner: str = "", name: str = "") -> Session:
+        """Begins an episode under an id that nobody can guess; under a name it can be found again by that."""
         now = self._clock()
         self._make_room(1, now)
-        header = Header(secrets.token_urlsafe(24), str(task), reward, progress, BENCHMARK_VERSION, now, owner)
+        session_id = f"{name}.{secrets.token_urlsafe(16)}" if name else secrets.token_urlsafe(24)
+        header = Header(session_id, str(task), reward, progress, BENCHMARK_VERSION, now, owner)
         session = Session(header, now)
         self.ledger.begin([header])
         self._live[header.session_id] = session
@@ -99,13 +100,16 @@ class Sessions:
     def step_all(self, steps: Sequence[Step]) -> list[Answer]:
         """Many steps under one commit: what came of each, in their order. Those of one session happen in that order."""
         answers: dict[int, Answer] = {}
-        waiting = list(enumerate(steps))
-        while waiting:
-            first = {step.session_id: (place, step) for place, step in reversed(waiting)}
-            places = {place for place, _ in first.values()}
-            self._step_each([one for one in waiting if one[0] in places], answers)
-            # Whoever has no answer comes again: it was not the first of its session, or another worker was faster.
-            waiting = [one for one in waiting if one[0] not in answers]
+        lines: dict[str, list[tuple[int, Step]]] = {}  # of each session, those who come first standing last
+        for place in range(len(steps) - 1, -1, -1):
+            lines.setdefault(steps[place].session_id, []).append((place, steps[place]))
+        while lines:
+            self._step_each([line[-1] for line in reversed(lines.values())], answers)
+            # Whoever has no answer comes again: another worker was faster.
+            for line in lines.values():
+                if line[-1][0] in answers:
+                    line.pop()
+            lines = {session_id: line for session_id, line in lines.items() if line}
         return [answers[place] for place in range(len(steps))]
 
     def observe(self, session_id: str, owner: str | None = "") -> Session:

@@ -1,0 +1,203 @@
+"""MCP: the company's tools for hosts of language models. An episode per session; every call of a tool is a step.
+
+The agent reads what any agent reads: the text of a result, with the clock and the budget. What only a trainer is to see
+rides beside it in the result's `_meta.companyos`, which hosts do not show to their models: session, turn, reward, done, and
+at the end success. A request may carry `_meta.companyos.turn`; sent twice, it happens once.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import msgspec
+from fastmcp import FastMCP
+from fastmcp.exceptions import PromptError
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.tools import Tool, ToolResult
+from mcp.types import CallToolRequestParams, TextContent, ToolAnnotations
+
+from companyos import __version__
+from companyos.apps import TOOLBOX
+from companyos.calls import OK, Call
+from companyos.chat import SYSTEM
+from companyos.serve.bodies import ResetBody, ResetReply, Seen, StepReply, TurnNumber, seen, step_reply
+from companyos.serve.errors import Bug, Malformed, NoEpisode, ServeError, SessionOver
+from companyos.serve.lane import Lane
+from companyos.serve.openings import begin
+from companyos.serve.sessions import Session, Sessions
+from companyos.serve.steps import Step
+from companyos.serve.views import render
+from companyos.serve.wire import checked
+
+_LOG = logging.getLogger("companyos.mcp")
+ASIDE = "companyos"  # the key in `_meta` of all that is not for the agent
+BEGIN, LOOK = "episode_begin", "episode_look"  # named as the company's tools are, and told from them by their app
+_INSTRUCTIONS = f"{SYSTEM} {BEGIN} begins a task and shows its brief, as the prompt `brief` does; {LOOK} shows it again."
+
+
+class Guest(msgspec.Struct, frozen=True):
+    """Who is at the door: an MCP session, under whose name its episodes are kept, and the digest of its token."""
+
+    name: str
+    owner: str = ""
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """What a request may say in its own `_meta.companyos`."""
+
+    turn: TurnNumber | None = None
+
+
+def company(lane: Lane, guest: Callable[[], Guest], count: Callable[[int], None]) -> "FastMCP[Any]":
+    """The MCP server, for whatever transport. `guest` says whose request is being answered, `count` hears of steps."""
+    its_own = logging.getLogger("fastmcp")  # is to look and go where all other lines do
+    its_own.handlers.clear()
+    its_own.propagate, its_own.level = True, logging.WARNING
+    clerk = _Clerk(lane, guest, count)
+    made: FastMCP[Any] = FastMCP(
+        "companyos",
+        _INSTRUCTIONS,
+        version=__version__,
+        tools=list(_tools()),
+        middleware=[clerk],
+        mask_error_details=True,
+    )
+    made.prompt(clerk.brief)
+    return made
+
+
+def _tools() -> Iterator[Tool]:
+    """How the tools are listed. They are carried out by the clerk, before anybody looks here."""
+    for tool in TOOLBOX:
+        hints = ToolAnnotations(readOnlyHint=not tool.writes, destructiveHint=tool.ends, openWorldHint=False)
+        yield Tool(**tool.schema["function"], annotations=hints)
+    _, schemas = msgspec.json.schema_components([ResetBody])
+    what = "Begin a task and hear what is to be done. Whatever was under way in this session is left as it stands."
+    yield Tool(name=BEGIN, description=what, parameters=schemas["ResetBody"])
+    what = "Show the brief and the last result again. Costs no step."
+    no_arguments = {"type": "object", "properties": {}, "additionalProperties": False}
+    yield Tool(name=LOOK, description=what, parameters=no_arguments, annotations=ToolAnnotations(readOnlyHint=True))
+
+
+class _Clerk(Middleware):
+    """Takes calls before any tool is looked up: in the company a tool that is not there costs a step, too."""
+
+    def __init__(self, lane: Lane, guest: Callable[[], Guest], count: Callable[[int], None]) -> None:
+        self._lane = lane
+        self._guest = guest
+        self._count = count
+        self._own: dict[str, Callable[[dict[str, Any]], Awaitable[ToolResult]]] = {BEGIN: self._begin, LOOK: self._look}
+
+    async def on_call_tool(
+        self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[CallToolRequestParams, ToolResult]
+    ) -> ToolResult:
+        name, params = context.message.name, context.message.arguments or {}
+        try:
+            if name in self._own:
+                return await self._own[name](params)
+            return await self._step(name, params, _asked(context).turn)
+        except ServeError as error:
+            return _refusal(error)
+        except Exception:
+            # As at every door: the log has the trace, and the caller gets to know nothing of it.
+            _LOG.exception("a bug, in %s", name if name in self._own else "a step")
+            return _refusal(Bug())
+
+    async def brief(self, task: str = "", seed: str = "", chaos: str = "") -> str:
+        """What is to be done. Given a task (a family, or a task id) it begins that; else it is about the one under way,
+        and begins the first of all where there is none."""
+        given = {name: value for name, value in (("task", task), ("seed", seed), ("chaos", chaos)) if value}
+        try:
+            try:
+                session = await (self._opened(given) if given else self._current())
+            except NoEpisode:
+                session = await self._opened({})
+        except ServeError as error:
+            raise PromptError(f"{error.code}: {error.message}", log_level=logging.DEBUG) from None
+        return f"{SYSTEM}\n\n{session.last.task}"
+
+    async def _begin(self, params: dict[str, Any]) -> ToolResult:
+        session = await self._opened(params)
+        last, header = session.last, session.header
+        return _result(ResetReply(header.session_id, header.task_id, 0, seen(last), last.reward, last.done))
+
+    async def _look(self, _: dict[str, Any]) -> ToolResult:
+        session = await self._current()
+        reply = step_reply(session.outcome)
+        return ToolResult(_said(render(session, "text")), _shown(reply.observation), {ASIDE: _aside(reply, paid=False)})
+
+    async def _step(self, name: str, params: dict[str, Any], turn: int | None) -> ToolResult:
+        guest = self._guest()
+        app, _, method = name.partition("_")
+        call = checked(Call(app, method, params))
+        outcome = await self._lane.step(Step(await self._newest(guest), call, turn, guest.owner))
+        self._count(1)
+        return _result(step_reply(outcome))
+
+    async def _opened(self, given: dict[str, Any]) -> Session:
+        guest = self._guest()
+        try:
+            body = msgspec.convert(given, ResetBody, strict=False)  # arguments of prompts are text, whatever they mean
+        except msgspec.ValidationError as error:
+            raise Malformed(str(error)) from None
+        return await begin(self._lane, body, guest.owner, guest.name)
+
+    async def _current(self) -> Session:
+        guest = self._guest()
+        session_id = await self._newest(guest)
+        return await self._lane.run(lambda sessions: sessions.observe(session_id, guest.owner))
+
+    async def _newest(self, guest: Guest) -> str:
+        """Asked of the ledger each time, since another worker may have begun it."""
+
+        def newest(sessions: Sessions) -> str | None:
+            return sessions.ledger.newest(guest.name)
+
+        session_id = await self._lane.run(newest)
+        if session_id is None:
+            raise NoEpisode
+        return session_id
+
+
+def _asked(context: MiddlewareContext[CallToolRequestParams]) -> _Asked:
+    request = context.fastmcp_context and context.fastmcp_context.request_context
+    meta = request.meta if request else None
+    said = (meta.model_extra or {}).get(ASIDE, {}) if meta else {}
+    try:
+        return msgspec.convert(said, _Asked)
+    except msgspec.ValidationError as error:
+        raise Malformed(f"{error} of `_meta.{ASIDE}`") from None
+
+
+def _result(reply: StepReply | ResetReply) -> ToolResult:
+    """What came of a step, or of the beginning."""
+    obs = reply.observation
+    texts = [obs.text, "The episode is over."] if reply.done else [obs.text]
+    return ToolResult(_said(*texts), _shown(obs), {ASIDE: _aside(reply)}, is_error=obs.code != OK)
+
+
+def _refusal(error: ServeError) -> ToolResult:
+    aside = {"error": error.code}
+    if isinstance(error, SessionOver):
+        aside |= _aside(step_reply(error.result), paid=False)
+    shown = {"code": error.code, "message": error.message}
+    return ToolResult(_said(f"{error.code}: {error.message}"), shown, {ASIDE: aside}, is_error=True)
+
+
+def _shown(obs: Seen) -> dict[str, Any]:
+    """The observation as data; hosts that show a model this as well as the text need not show it the text twice."""
+    shown: dict[str, Any] = msgspec.to_builtins(obs)
+    del shown["text"]
+    return shown
+
+
+def _aside(reply: StepReply | ResetReply, paid: bool = True) -> dict[str, Any]:
+    """What is for the trainer. A reward stands in it once, where it is paid: some add up whatever they see."""
+    aside = {name: getattr(reply, name) for name in reply.__struct_fields__ if name != "observation"}
+    if not paid:
+        del aside["reward"]
+    return {name: value for name, value in aside.items() if value is not msgspec.UNSET}
+
+
+def _said(*texts: str) -> list[TextContent]:
+    return [TextContent(type="text", text=text) for text in texts]
