@@ -59,6 +59,14 @@ class UnknownSession(ServeError):
         super().__init__("there is no such session; it may have been closed or have expired")
 
 
+class NotBegun(ServeError):
+    status, code = 409, "not_begun"
+    what_next = "send reset first"
+
+    def __init__(self) -> None:
+        super().__init__("no episode has begun")
+
+
 class SessionOver(ServeError):
     status, code = 409, "session_over"
     what_next = "POST /reset begins another; `result` is how this one ended"
