@@ -12,10 +12,12 @@ from companyos.serve import errors
 from companyos.serve.catalog import METADATA, NAME, schemas, task_spec
 from companyos.serve.describe import Operation
 from companyos.serve.errors import BadTask
+from companyos.serve.handles import follow
 from companyos.serve.lane import Lane
 from companyos.serve.protocol import DIALECTS, Standing, standing
 from companyos.serve.requests import body_of, caller_of, json_response, session_named, sessions_named
 from companyos.serve.rpc import Rpc
+from companyos.serve.sessions import Sessions
 from companyos.serve.wire import JSON, Reader, encode
 from companyos.splits import SIZES, size_of
 
@@ -81,9 +83,8 @@ class Discovery:
         """Where a session has got to; where none is named, what a session begins as."""
         if not sessions_named(request):
             return json_response(Standing())
-        session_id, owner = session_named(request, None), caller_of(request).owner
-        session = await self._lane.run(lambda sessions: sessions.observe(session_id, owner))
-        return json_response(standing(session.last, session_id))
+        name, owner = session_named(request, None), caller_of(request).owner
+        return json_response(await self._lane.run(lambda sessions: _standing(sessions, name, owner)))
 
     async def mcp(self, request: Request) -> Response:
         """MCP's tools/list and tools/call by JSON-RPC, as OpenEnv has them; a call by it is a step like any other."""
@@ -112,6 +113,11 @@ class Discovery:
         body = _read_range(await body_of(request))
         chosen = range(SIZES[_known(body.split)])[body.start : body.stop]
         return json_response({"tasks": [task_spec(body.split, index) for index in chosen]})
+
+
+def _standing(sessions: Sessions, name: str, owner: str) -> Standing:
+    _, session_id = follow(sessions, name, owner)
+    return standing(sessions.observe(session_id, owner).last, session_id) if session_id else Standing()
 
 
 def _page(value: Any, about: str) -> Callable[[], Awaitable[Response]]:

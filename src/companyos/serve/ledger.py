@@ -12,6 +12,7 @@ from companyos.serve.errors import LedgerDown, ServeError, TurnTaken, UnknownSes
 from companyos.serve.settings import NO_LEDGER, BadSetting
 
 FORMAT = 1  # of the file
+HANDLE = "handle"  # stands for the reward of an entry that is no session: its task id is the session that it points at
 
 
 class Header(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from companyos.serve import handles
 from companyos.serve.begin import begin, read_reset
 from companyos.serve.errors import NotBegun, ServeError, UnknownSession
 from companyos.serve.lane import Lane
@@ -69,30 +70,38 @@ class Rpc:
             case "tools/call":
                 return await self._call(params, owner, session_id)
             case "openenv/session/create":
-                return {"session_id": session_id or (await begin(self._lane, read_reset(params), owner)).header.session_id}
+                return {"session_id": session_id or await self._create(params, owner)}
             case "openenv/session/close":
                 name = _text(params, "session_id", "Invalid params - 'session_id' is required")
                 if name == session_id:
                     raise Refusal(INVALID_REQUEST, "Cannot close active WebSocket-managed session via MCP method")
                 try:
-                    await self._lane.run(lambda sessions: sessions.close(name, owner))
+                    await self._lane.run(lambda sessions: handles.close(sessions, name, owner))
                 except UnknownSession:
                     raise Refusal(INVALID_PARAMS, f"Unknown session_id: {name}") from None
                 return {"session_id": name, "closed": True}
         raise Refusal(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+
+    async def _create(self, params: dict[str, Any], owner: str) -> str:
+        """A handle; to an episode, where it is said which, else to one that a reset is to begin."""
+        begun = (await begin(self._lane, read_reset(params), owner)).header.session_id if params else ""
+        return await self._lane.run(lambda sessions: handles.open_handle(sessions, owner, begun))
 
     async def _call(self, params: dict[str, Any], owner: str, session_id: str) -> dict[str, Any]:
         name = _text(params, "name", "Missing 'name' in params")
         arguments = params.get("arguments", {})
         if not isinstance(arguments, dict):
             raise Refusal(INVALID_PARAMS, "Invalid params - 'arguments' is an object")
-        chosen = session_id or (_text(params, "session_id", "") if "session_id" in params else "")
-        if not chosen:
+        named = session_id or (_text(params, "session_id", "") if "session_id" in params else "")
+        if not named:
             raise NotBegun
         try:
-            return tool_result((await self._play(chosen, call_named(name, arguments), None, owner)).observation)
+            _, meant = await self._lane.run(lambda sessions: handles.follow(sessions, named, owner))
+            if not meant:
+                raise NotBegun
+            return tool_result((await self._play(meant, call_named(name, arguments), None, owner)).observation)
         except UnknownSession:
-            raise Refusal(INVALID_PARAMS, f"Unknown session_id: {chosen}") from None
+            raise Refusal(INVALID_PARAMS, f"Unknown session_id: {named}") from None
 
 
 def _text(params: dict[str, Any], name: str, missing: str) -> str:

@@ -24,5 +24,10 @@ def call_named(name: str, arguments: dict[str, Any]) -> Call:
 
 def tool_result(obs: Observation) -> dict[str, Any]:
     """What a call gave, in MCP's form; `data` is what OpenEnv's clients hand on. Agents read it: it shows no reward."""
-    content = [{"type": "text", "text": obs.text}]
-    return {"content": content, "isError": obs.code != OK, "data": msgspec.to_builtins(seen(obs)), "done": obs.done}
+    return {
+        "content": [{"type": "text", "text": obs.text}],
+        "structuredContent": msgspec.to_builtins(seen(obs)),
+        "isError": obs.code != OK,
+        "data": obs.text,
+        "done": obs.done,
+    }

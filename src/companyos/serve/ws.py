@@ -2,6 +2,7 @@
 
 A socket holds one session. `reset` begins it and says its id (`metadata.session_id`); a socket opened with
 `?session_id=…`, at any worker, holds the same one. Another reset, and `close`, forget it; a socket that drops leaves it be.
+Where a handle was named in place of a session, it follows each reset, and outlives `close`.
 """
 
 import logging
@@ -12,8 +13,9 @@ from starlette.types import Receive, Scope, Send
 
 from companyos.serve import protocol
 from companyos.serve.begin import begin, read_reset
-from companyos.serve.errors import Bug, Malformed, NotBegun, OverCapacity, ServeError, TooLarge, UnknownSession
+from companyos.serve.errors import Bug, Malformed, NotBegun, OverCapacity, ServeError, TooLarge
 from companyos.serve.guard import Caller
+from companyos.serve.handles import follow, point
 from companyos.serve.lane import Lane
 from companyos.serve.play import Play
 from companyos.serve.protocol import Close, Code, Dialect, Mcp, Reset, State, Unreadable
@@ -73,7 +75,7 @@ class Sockets:
 class _Holder:
     """Who is at the far end of one socket, and the session that they hold."""
 
-    __slots__ = ("_door", "_episode_id", "_owner", "_session_id")
+    __slots__ = ("_door", "_episode_id", "_handle", "_owner", "_session_id")
 
     def __init__(self, door: Sockets, scope: Scope) -> None:
         caller: Caller = scope["state"]["caller"]
@@ -81,16 +83,16 @@ class _Holder:
         self._door = door
         self._owner = caller.owner
         self._session_id = query.get("session_id", [caller.session_id])[0]
+        self._handle = ""  # by which it was named, if by one
         self._episode_id = query.get("episode_id", [""])[0][:_LONGEST_NAME]
 
     async def resume(self) -> None:
-        """Sees that the session is there that a new socket names, if it does."""
+        """Finds the session that a new socket names, if it does."""
+        name, owner = self._session_id, self._owner
+        if name:
+            self._handle, self._session_id = await self._door.lane.run(lambda sessions: follow(sessions, name, owner))
         if self._session_id:
-            try:
-                await self._look()
-            except UnknownSession as unknown:
-                self._session_id = ""
-                raise unknown
+            await self._look()
 
     async def answer(self, text: str) -> bytes | None:
         """The reply to a frame; None where it says good-bye."""
@@ -136,6 +138,9 @@ class _Holder:
             raise Malformed(f"Expected `str` of length <= {_LONGEST_NAME} - at `$.episode_id`")
         session = await begin(self._door.lane, read_reset(given), self._owner, self._session_id)
         self._session_id, self._episode_id = session.header.session_id, episode_id or ""
+        if self._handle:
+            here = (self._handle, self._owner, self._session_id)
+            await self._door.lane.run(lambda sessions: point(sessions, *here))
         obs = session.last
         return protocol.observation(protocol.company_seen(obs, {"session_id": self._session_id}), obs.reward, obs.done)
 
@@ -151,7 +156,7 @@ class _Holder:
 
     async def _close(self) -> None:
         name, owner = self._session_id, self._owner
-        if name:
+        if name and not self._handle:  # what has a handle is closed by that
             try:
                 await self._door.lane.run(lambda sessions: sessions.close(name, owner))
             except ServeError:
