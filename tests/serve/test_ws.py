@@ -302,27 +302,23 @@ FRAMES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=400, deadline=None)
-@given(st.lists(FRAMES.map(json.dumps) | st.text(max_size=40) | JSON.map(json.dumps), min_size=1, max_size=8))
-def test_whatever_is_sent_is_answered_and_the_socket_lives_on(frames: list[str]) -> None:
-    for path in ("/ws", "/tools/ws"):
-        one = socket(FUZZED, path)
-        for frame in frames:
-            reply = one.said(one.send(text=frame))
-            assert reply["type"] in ("observation", "state", "mcp", "error")
-            assert wrong(reply)[1] != "bug" if reply["type"] == "error" else True
-        assert begun(one)
-        assert one.send(text='{"type": "close"}')["type"] == "websocket.close"
-    assert len(FUZZED.app.state.sessions) == 0
+def test_whatever_is_sent_is_answered_and_the_socket_lives_on() -> None:
+    with Door() as door:
 
+        @settings(max_examples=400, deadline=None)
+        @given(st.lists(FRAMES.map(json.dumps) | st.text(max_size=40) | JSON.map(json.dumps), min_size=1, max_size=8))
+        def fuzz(frames: list[str]) -> None:
+            for path in ("/ws", "/tools/ws"):
+                one = socket(door, path)
+                for frame in frames:
+                    reply = one.said(one.send(text=frame))
+                    assert reply["type"] in ("observation", "state", "mcp", "error")
+                    assert reply["type"] != "error" or wrong(reply)[1] != "bug"
+                assert begun(one)
+                assert one.send(text='{"type": "close"}')["type"] == "websocket.close"
+            assert len(door.app.state.sessions) == 0
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_door_for_all_that_is_fuzzed() -> Any:
-    with FUZZED:
-        yield
-
-
-FUZZED = Door()
+        fuzz()
 
 
 def test_sockets_are_counted_like_requests() -> None:
