@@ -5,6 +5,7 @@ import random
 import re
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,16 @@ def played(company: Company, task_id: str) -> list[Observation]:
     return [*seen, obs]
 
 
+@contextmanager
+def gone_for_a_while(server: Server) -> Iterator[None]:
+    """Kills the server and has it come back while something else is tried."""
+    server.kill()
+    back = threading.Timer(0.2, server.start)
+    back.start()
+    yield
+    back.join()
+
+
 def test_what_the_light_client_sees_is_what_is_seen_in_process(server: Server) -> None:
     with Company(server.url) as company:
         for task_id in TASKS:
@@ -120,10 +131,8 @@ def test_the_light_client_goes_on_after_the_server_was_killed(tmp_path: Path) ->
     with serving(tmp_path / "ledger") as server, Company(server.url) as company:
         found = [company.reset(TASKS[1])]
         for number, turn in enumerate(env.turns):
-            if number in (2, 7):
-                server.kill()
-                threading.Timer(0.2, server.start).start()
-            found.append(company.step(turn.call))
+            with gone_for_a_while(server) if number in (2, 7) else nullcontext():
+                found.append(company.step(turn.call))
         assert found == seen
         assert digest(server, company.session_id) == env.digest()
 
@@ -198,10 +207,8 @@ def test_openenvs_client_goes_on_after_the_server_was_killed(tmp_path: Path) -> 
     with serving(tmp_path / "ledger", WORKERS="2") as server, CompanyOS(server.url).sync() as client:
         found = [client.reset(task=TASKS[2], episode_id="mine")]
         for number, turn in enumerate(env.turns):
-            if number in (2, 7):
-                server.kill()
-                threading.Timer(0.2, server.start).start()
-            found.append(client.step(turn.call))
+            with gone_for_a_while(server) if number in (2, 7) else nullcontext():
+                found.append(client.step(turn.call))
             assert client.state().episode_id == "mine"
         assert [as_seen(result) for result in found] == [as_known(obs) for obs in seen]
 

@@ -45,9 +45,13 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Ledger(Protocol):
-    """What sessions ask of a ledger. `quick`: it answers within microseconds, so that nobody needs a thread to wait in."""
+    """What sessions ask of a ledger. `quick`: it answers within microseconds, so that nobody needs a thread to wait in.
+
+    `gathers`: writing has its price by the commit, so that steps had better go together.
+    """
 
     quick: bool
+    gathers: bool = True
 
     def begin(self, headers: Sequence[Header], calls: Sequence[Call] = ()) -> None:
         """Opens sessions, all with the same calls made already."""
@@ -80,6 +84,7 @@ class NoLedger(Ledger):
     """Kept in memory only: sessions end with the process."""
 
     quick = True
+    gathers = False
 
     def __init__(self) -> None:
         self._sessions: dict[str, tuple[Header, list[Row]]] = {}
