@@ -150,7 +150,8 @@ def server(factory: str, **variables: str) -> Iterator[int]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     code = f"import uvicorn; uvicorn.run({factory!r}, factory=True, port={port}, access_log=False, log_level='error')"
-    here = {"PYTHONPATH": str(Path(__file__).parent), "COMPANYOS_LOG_LEVEL": "warning"}
+    paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    here = {"PYTHONPATH": paths, "COMPANYOS_LOG_LEVEL": "warning"}
     process = subprocess.Popen([sys.executable, "-c", code], env=os.environ | here | variables)
     try:
         while True:

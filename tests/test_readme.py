@@ -14,7 +14,7 @@ README = (Path(__file__).parent.parent / "README.md").read_text()
 
 
 def test_the_five_lines_run_and_find_their_ticket() -> None:
-    [block] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    block = re.findall(r"```python\n(.*?)```", README, re.DOTALL)[0]
     names: dict[str, object] = {}
     exec(block, names)
     assert getattr(names["obs"], "code", None) == "ok"

@@ -23,7 +23,7 @@ from companyos.world import World, clock_text
 _HELLO = Reply(True, OK)
 _SILENCE = Reply(False, NO_ANSWER)
 _NO_CALL = Call("", "", {})  # stands in a turn whose action was none
-_OVER = Reply(False, EPISODE_OVER, None, "the episode is over; reset starts another")
+OVER = Reply(False, EPISODE_OVER, None, "the episode is over; reset starts another")
 _INTERCEPTORS = tuple(i for i in INJECTORS if type(i).intercept is not Injector.intercept)
 
 
@@ -90,7 +90,7 @@ class CompanyEnv:
     def step(self, action: Call | Mapping[str, Any] | object) -> Observation:
         """Carries out one call: chaos, toolbox, clock and agenda, milestones, reward, journal of turns, observation."""
         if self.verdict is not None:
-            return self._look_around(_OVER)
+            return self._look_around(OVER)
         world, call = self.world, parse(action)
         stirred = world.stirred
         sent: tuple[Any, ...] = ()

@@ -30,28 +30,28 @@ class Door:
 
     def __init__(self, **settings: Any) -> None:
         self.app = create(Settings(**{"ledger": "none", "admin_token": ADMIN} | settings))
-        self._runner = asyncio.Runner()
+        self.runner = asyncio.Runner()
         self._life = self.app.router.lifespan_context(self.app)
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         self._client = httpx.AsyncClient(transport=transport, base_url="http://here")
 
     def __enter__(self) -> "Door":
-        self._runner.run(self._life.__aenter__())
+        self.runner.run(self._life.__aenter__())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._runner.run(self._client.aclose())
-        self._runner.run(self._life.__aexit__(None, None, None))
-        self._runner.close()
+        self.runner.run(self._client.aclose())
+        self.runner.run(self._life.__aexit__(None, None, None))
+        self.runner.close()
 
     def get(self, place: str, **more: Any) -> httpx.Response:
-        return self._runner.run(self._client.get(place, **more))
+        return self.runner.run(self._client.get(place, **more))
 
     def post(self, place: str, body: Any = None, **more: Any) -> httpx.Response:
-        return self._runner.run(self._client.post(place, json=body, **more))
+        return self.runner.run(self._client.post(place, json=body, **more))
 
     def options(self, place: str, **more: Any) -> httpx.Response:
-        return self._runner.run(self._client.options(place, **more))
+        return self.runner.run(self._client.options(place, **more))
 
     def post_together(self, place: str, bodies: list[Any]) -> list[httpx.Response]:
         """Requests that are under way at the same time."""
@@ -59,7 +59,7 @@ class Door:
         async def all_of_them() -> list[httpx.Response]:
             return await asyncio.gather(*(self._client.post(place, json=body) for body in bodies))
 
-        return self._runner.run(all_of_them())
+        return self.runner.run(all_of_them())
 
     def reset(self, **body: Any) -> dict[str, Any]:
         return good(self.post("/reset", {"seed": 7, "chaos": 0.5} | body if "-" not in body.get("task", "") else body))

@@ -23,6 +23,7 @@ class Counting(NoLedger):
     def __init__(self, quick: bool) -> None:
         super().__init__()
         self.quick = quick
+        self.gathers = True
         self.commits: list[int] = []
         self.fails: Exception | None = None
 

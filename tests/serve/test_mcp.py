@@ -221,7 +221,7 @@ def test_over_stdio_a_named_session_goes_on_where_it_was(tmp_path: Path) -> None
                     expert.hear(as_rest(await call(host, expert.call)))
         async with over_stdio(tmp_path / "ledger", "--session", "another") as host:
             await host.initialize()
-            assert aside(await host.call_tool(LIST)) == {"error": "no_episode"}
+            assert aside(await host.call_tool(LIST)) == {"error": "not_begun"}
 
     asyncio.run(job())
 

@@ -11,18 +11,23 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 
 from companyos import __version__
+from companyos.serve.discovery import Discovery
 from companyos.serve.errors import Bug, LedgerDown, Malformed, NoSuchPlace, ServeError, WrongMethod
 from companyos.serve.guard import Guard, on_error, respond
 from companyos.serve.hosts import Hosts
 from companyos.serve.lane import Lane
 from companyos.serve.ledger import open_ledger
 from companyos.serve.metrics import Metrics
+from companyos.serve.play import Play
+from companyos.serve.protocol import DIALECTS
 from companyos.serve.rest import Rest
+from companyos.serve.rpc import Rpc
 from companyos.serve.sessions import Sessions
 from companyos.serve.settings import Settings
+from companyos.serve.ws import Sockets
 
 _LOG = logging.getLogger("companyos.app")
 
@@ -49,8 +54,13 @@ def create(settings: Settings | None = None) -> FastAPI:
     app = FastAPI(title="CompanyOS", version=__version__, lifespan=life)
     app.state.sessions = sessions
     Rest(lane, metrics, settings).open(app)
+    play = Play(lane, metrics)
+    rpc = Rpc(lane, play)
+    Discovery(lane, rpc).open(app)
     hosts.open(app)
-    places = frozenset(route.path for route in app.routes if isinstance(route, Route))
+    sockets = [WebSocketRoute(f"{one.place}/ws", Sockets(lane, play, rpc, settings, one)) for one in DIALECTS]
+    app.router.routes[:0] = sockets
+    places = frozenset(route.path for route in app.routes if isinstance(route, Route | WebSocketRoute))
     app.add_middleware(Guard, settings=settings, metrics=metrics, places=places)
     if settings.cors_origins:
         app.add_middleware(

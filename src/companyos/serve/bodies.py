@@ -23,10 +23,15 @@ Params = Annotated[dict[str, Any], Meta(description="the tool's arguments, as /m
 class ResetBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Begins a session."""
 
-    task: Annotated[str, Meta(max_length=120, description="a family, or a task id")] = "vendor_onboarding"
+    task: Annotated[str, Meta(max_length=120, description="a family (else vendor_onboarding), or a task id")] | UnsetType = (
+        UNSET
+    )
     seed: Annotated[int, Meta(ge=0, le=MAX_SEED)] | UnsetType = UNSET
     chaos: float | dict[Name, float] | UnsetType = UNSET
     split: Name | UnsetType = UNSET
+    index: (
+        Annotated[int, Meta(ge=0, le=MAX_SEED, description="of a task in its split, in place of task and seed")] | UnsetType
+    ) = UNSET
     reward: Name = "seed"
     progress: Annotated[bool, Meta(description="show the agent which milestones stand")] = False
 

@@ -59,12 +59,12 @@ class UnknownSession(ServeError):
         super().__init__("there is no such session; it may have been closed or have expired")
 
 
-class NoEpisode(ServeError):
-    status, code = 409, "no_episode"
-    what_next = "episode_begin begins one"
+class NotBegun(ServeError):
+    status, code = 409, "not_begun"
+    what_next = "begin one first: reset, or episode_begin where the door is MCP's"
 
     def __init__(self) -> None:
-        super().__init__("no episode has begun in this session; episode_begin begins one")
+        super().__init__("no episode has begun")
 
 
 class SessionOver(ServeError):

@@ -48,6 +48,9 @@ class Guard:
         self._admin = digest_of(settings.admin_token) if settings.admin_token else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._socket(scope, receive, send)
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -73,6 +76,21 @@ class Guard:
         finally:
             place = scope["path"] if scope["path"] in self._places else ELSEWHERE
             self._note(scope["method"], place, status, perf_counter() - began, request_id.decode())
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A socket is one long request: let in or turned away before it opens, counted and logged when it closes."""
+        began, status, headers = perf_counter(), 101, dict(scope["headers"])
+        try:
+            try:
+                self._admit(scope, headers)
+            except ServeError as error:
+                status = error.status
+                await respond(error)(scope, receive, send)
+            else:
+                await self._app(scope, receive, send)
+        finally:
+            place = scope["path"] if scope["path"] in self._places else ELSEWHERE
+            self._note("SOCKET", place, status, perf_counter() - began, secrets.token_hex(8))
 
     def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")

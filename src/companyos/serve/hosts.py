@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from companyos.serve.errors import Malformed, UnknownSession
 from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
-from companyos.serve.rest import read_body
+from companyos.serve.requests import body_of
 from companyos.serve.settings import Settings
 from companyos.serve.wire import Reader
 
@@ -58,7 +58,7 @@ class Hosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Read here, so that a body that is too large, too slow or no JSON is answered as at every other door.
-        body = await read_body(Request(scope, receive))
+        body = await body_of(Request(scope, receive))
         method = _read(body).method
         scope["state"]["mcp_session"] = name = dict(scope["headers"]).get(_HEADER, b"").decode("latin-1")
         if name and not _ID.fullmatch(name):

@@ -23,6 +23,8 @@ class Lane:
 
     async def step(self, step: Step) -> Outcome:
         """One step, in one commit with all others that arrive in the same turn of the event loop."""
+        if not self.sessions.ledger.gathers:
+            return self.sessions.step(step)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append((step, future))

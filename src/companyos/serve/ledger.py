@@ -12,6 +12,7 @@ from companyos.serve.errors import LedgerDown, ServeError, TurnTaken, UnknownSes
 from companyos.serve.settings import NO_LEDGER, BadSetting
 
 FORMAT = 1  # of the file
+HANDLE = "handle"  # stands for the reward of an entry that is no session: its task id is the session that it points at
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -44,9 +45,13 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Ledger(Protocol):
-    """What sessions ask of a ledger. `quick`: it answers within microseconds, so that nobody needs a thread to wait in."""
+    """What sessions ask of a ledger. `quick`: it answers within microseconds, so that nobody needs a thread to wait in.
+
+    `gathers`: writing has its price by the commit, so that steps had better go together.
+    """
 
     quick: bool
+    gathers: bool = True
 
     def begin(self, headers: Sequence[Header], calls: Sequence[Call] = ()) -> None:
         """Opens sessions, all with the same calls made already."""
@@ -82,6 +87,7 @@ class NoLedger(Ledger):
     """Kept in memory only: sessions end with the process."""
 
     quick = True
+    gathers = False
 
     def __init__(self) -> None:
         self._sessions: dict[str, tuple[Header, list[Row]]] = {}

@@ -20,10 +20,10 @@ from companyos import __version__
 from companyos.apps import TOOLBOX
 from companyos.calls import OK, Call
 from companyos.chat import SYSTEM
+from companyos.serve.begin import begin
 from companyos.serve.bodies import ResetBody, ResetReply, Seen, StepReply, TurnNumber, seen, step_reply
-from companyos.serve.errors import Bug, Malformed, NoEpisode, ServeError, SessionOver
+from companyos.serve.errors import Bug, Malformed, NotBegun, ServeError, SessionOver
 from companyos.serve.lane import Lane
-from companyos.serve.openings import begin
 from companyos.serve.sessions import Session, Sessions
 from companyos.serve.steps import Step
 from companyos.serve.views import render
@@ -110,7 +110,7 @@ class _Clerk(Middleware):
         try:
             try:
                 session = await (self._opened(given) if given else self._current())
-            except NoEpisode:
+            except NotBegun:
                 session = await self._opened({})
         except ServeError as error:
             raise PromptError(f"{error.code}: {error.message}", log_level=logging.DEBUG) from None
@@ -140,7 +140,7 @@ class _Clerk(Middleware):
             body = msgspec.convert(given, ResetBody, strict=False)  # arguments of prompts are text, whatever they mean
         except msgspec.ValidationError as error:
             raise Malformed(str(error)) from None
-        return await begin(self._lane, body, guest.owner, guest.name)
+        return await begin(self._lane, body, guest.owner, name=guest.name)
 
     async def _current(self) -> Session:
         guest = self._guest()
@@ -155,7 +155,7 @@ class _Clerk(Middleware):
 
         session_id = await self._lane.run(newest)
         if session_id is None:
-            raise NoEpisode
+            raise NotBegun
         return session_id
 
 

@@ -3,13 +3,13 @@
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
-from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
 from companyos.apps import TOOLBOX
 from companyos.families import FAMILIES
 from companyos.rewards import PROFILES
 from companyos.serve import errors
+from companyos.serve.begin import begin
 from companyos.serve.bodies import (
     CloseBody,
     CloseReply,
@@ -27,10 +27,9 @@ from companyos.serve.bodies import (
 )
 from companyos.serve.describe import LOOKS, Operation, described
 from companyos.serve.errors import BadTask, Malformed, NoSuchPlace, ServeError, WrongToken
-from companyos.serve.guard import Caller
 from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
-from companyos.serve.openings import begin
+from companyos.serve.requests import body_of, caller_of, json_response, session_named
 from companyos.serve.sessions import Session
 from companyos.serve.settings import Settings
 from companyos.serve.steps import Outcome, Step
@@ -80,41 +79,45 @@ class Rest:
     # -- episodes --------------------------------------------------------------------------------------------------
 
     async def reset(self, request: Request) -> Response:
-        """Begins a session: a task by its id, or by family, seed, chaos and split."""
-        session = await begin(self._lane, _read_reset(await read_body(request)), _caller(request).owner)
+        """Begins a session: a task by its id, by family, seed, chaos and split, or by split and index."""
+        body, owner = _read_reset(await body_of(request)), caller_of(request).owner
+        session = await begin(self._lane, body, owner)
         last = session.last
         reply = ResetReply(session.header.session_id, session.header.task_id, 0, seen(last), last.reward, last.done)
-        return _json(reply)
+        return json_response(reply)
 
     async def step(self, request: Request) -> Response:
         """Makes one call in a session. With `turn`, sending it again is safe."""
-        body = _read_step(await read_body(request))
-        session_id = _session_id(request, body.session_id)
-        outcome = await self._lane.step(Step(session_id, checked(body.call), body.turn, _caller(request).owner))
+        body = _read_step(await body_of(request))
+        session_id = session_named(request, body.session_id)
+        outcome = await self._lane.step(Step(session_id, checked(body.call), body.turn, caller_of(request).owner))
         self._metrics.steps(1)
-        return _json(step_reply(outcome))
+        return json_response(step_reply(outcome))
 
     async def rollout(self, request: Request) -> Response:
         """Makes calls in many sessions at once; each is answered by itself, in order."""
-        body, owner = _read_rollout(await read_body(request)), _caller(request).owner
-        steps = [Step(one.session_id, checked(one.call), one.turn, owner) for one in body.steps]
+        owner = caller_of(request).owner
+        steps = [
+            Step(body.session_id, checked(body.call), body.turn, owner)
+            for body in _read_rollout(await body_of(request)).steps
+        ]
         answers = await self._lane.step_all(steps)
         self._metrics.steps(sum(isinstance(answer, Outcome) for answer in answers))
-        return _json(RolloutReply([rollout_answer(answer) for answer in answers]))
+        return json_response(RolloutReply([rollout_answer(answer) for answer in answers]))
 
     async def fork(self, request: Request) -> Response:
         """Opens sessions that go on from where one stands, each by itself."""
-        body, owner = _read_fork(await read_body(request)), _caller(request).owner
-        session_id = _session_id(request, body.session_id)
+        body, owner = _read_fork(await body_of(request)), caller_of(request).owner
+        session_id = session_named(request, body.session_id)
         twins = await self._lane.run(lambda sessions: sessions.fork(session_id, owner, body.count))
-        return _json(ForkReply([twin.header.session_id for twin in twins], twins[0].last.step))
+        return json_response(ForkReply([twin.header.session_id for twin in twins], twins[0].last.step))
 
     async def close(self, request: Request) -> Response:
         """Forgets a session for good and frees its place."""
-        session_id = _session_id(request, _read_close(await read_body(request)).session_id)
-        owner = _caller(request).owner
+        session_id = session_named(request, _read_close(await body_of(request)).session_id)
+        owner = caller_of(request).owner
         await self._lane.run(lambda sessions: sessions.close(session_id, owner))
-        return _json(CloseReply(session_id))
+        return json_response(CloseReply(session_id))
 
     # -- what can be seen ------------------------------------------------------------------------------------------
 
@@ -127,9 +130,9 @@ class Rest:
         """The whole truth of an episode. Needs the admin token; without one on the server there is no such place."""
         if not self._admin:
             raise NoSuchPlace("there is nothing here")
-        if not _caller(request).admin:
+        if not caller_of(request).admin:
             raise WrongToken
-        return _json(inspect(await self._look(request)))
+        return json_response(inspect(await self._look(request)))
 
     async def manifest(self) -> Response:
         """What work there is, and the tools to do it with."""
@@ -137,15 +140,15 @@ class Rest:
 
     async def health(self) -> Response:
         """That the server is up."""
-        return _json({"status": "healthy"})
+        return json_response({"status": "healthy"})
 
     async def metrics(self) -> Response:
         """Counts, for Prometheus."""
         return Response(self._metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def _look(self, request: Request) -> Session:
-        session_id = _session_id(request, None)
-        owner = None if _caller(request).admin else _caller(request).owner
+        session_id = session_named(request, None)
+        owner = None if caller_of(request).admin else caller_of(request).owner
         return await self._lane.run(lambda sessions: sessions.observe(session_id, owner))
 
 
@@ -160,38 +163,6 @@ def manifest() -> dict[str, Any]:
         "apps": list(TOOLBOX.apps),
         "tools": TOOLBOX.schemas,
     }
-
-
-def _session_id(request: Request, in_body: str | None) -> str:
-    named = {in_body, _caller(request).session_id}
-    if request.scope["query_string"]:
-        named.add(request.query_params.get("session_id"))
-    named -= {None, ""}
-    if len(named) != 1:
-        what = "which session is not said" if not named else "several sessions are named"
-        raise Malformed(f"{what}; name one in the header X-Session-Id, in the body or in the query as session_id")
-    return str(named.pop())
-
-
-def _caller(request: Request) -> Caller:
-    caller: Caller = request.scope["state"]["caller"]
-    return caller
-
-
-async def read_body(request: Request) -> bytes:
-    """What Starlette's own `body()` gives, at a third of its price: nearly every body comes in one piece."""
-    pieces, more = [], True
-    while more:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        pieces.append(message.get("body", b""))
-        more = message.get("more_body", False)
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-def _json(value: Any) -> Response:
-    return Response(encode(value), media_type=JSON)
 
 
 _read_reset = Reader(ResetBody)

@@ -34,4 +34,7 @@ def serve(flags: Mapping[str, str]) -> None:
             server_header=False,
             timeout_keep_alive=75,  # longer than what clients and balancers keep idle connections for
             timeout_graceful_shutdown=10,
+            ws_max_size=4 * settings.body_limit,  # up to this, who sends too much is told so; beyond it, cut off
+            ws_ping_timeout=600,  # models may write for minutes, in processes that do not answer meanwhile
+            ws_per_message_deflate=False,  # costs more time than it saves where most sockets are near
         )

@@ -17,7 +17,7 @@ from companyos.calls import Call
 from companyos.env import CompanyEnv
 from companyos.observe import Observation
 from companyos.serve.errors import OtherVersion, OverCapacity, ServeError, SessionOver, TurnAhead, TurnTaken, UnknownSession
-from companyos.serve.ledger import Header, Ledger, Row
+from companyos.serve.ledger import HANDLE, Header, Ledger, Row
 from companyos.serve.steps import Outcome, Step
 from companyos.task import BENCHMARK_VERSION, TaskId
 
@@ -76,6 +76,10 @@ class Sessions:
     def __len__(self) -> int:
         """How many are in memory."""
         return len(self._live)
+
+    def holds(self, session_id: str) -> bool:
+        """Whether a session is in memory."""
+        return session_id in self._live
 
     # -- what doors ask for ----------------------------------------------------------------------------------------
 
@@ -217,6 +221,8 @@ class Sessions:
         self._forget(session_id)
         entry = self.ledger.read(session_id) if session_id.isascii() else None
         if entry is None or owner not in (None, entry.header.owner) or entry.touched + self._ttl < now:
+            raise UnknownSession
+        if entry.header.reward == HANDLE:
             raise UnknownSession
         if entry.header.version != BENCHMARK_VERSION:
             raise OtherVersion(entry.header.version)

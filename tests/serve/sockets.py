@@ -1,0 +1,119 @@
+"""Sockets: WebSockets to test with, to an app in this process, and an expert who works through any of them."""
+
+import asyncio
+import json
+from typing import Any
+
+from starlette.types import ASGIApp, Message
+
+from companyos.calls import Call
+from tests.serve.doors import Door, Expert
+
+
+class Socket:
+    """A WebSocket to an app in this process: says a message, hears the reply."""
+
+    def __init__(self, runner: asyncio.Runner, app: ASGIApp, path: str = "/ws", query: str = "", **headers: str) -> None:
+        self._runner = runner
+        self._to_app: asyncio.Queue[Message] = asyncio.Queue()
+        self._to_us: asyncio.Queue[Message] = asyncio.Queue()
+        self._app = app
+        self._scope = {
+            "type": "websocket",
+            "path": path,
+            "raw_path": path.encode(),
+            "root_path": "",
+            "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+            "subprotocols": [],
+            "extensions": {"websocket.http.response": {}},
+        }
+        self.first = runner.run(self._open())
+
+    async def _open(self) -> Message:
+        self._task = asyncio.create_task(self._live())
+        await self._to_app.put({"type": "websocket.connect"})
+        return await self._to_us.get()
+
+    async def _live(self) -> None:
+        await self._app(self._scope, self._to_app.get, self._to_us.put)
+        await self._to_us.put({"type": "ended"})
+
+    def send(self, **frame: Any) -> Message:
+        """One frame as ASGI has it (`text=` or `bytes=`), and what came of it."""
+
+        async def exchange() -> Message:
+            await self._to_app.put({"type": "websocket.receive", **frame})
+            return await self._to_us.get()
+
+        return self._runner.run(exchange())
+
+    def hear(self) -> Message:
+        return self._runner.run(self._to_us.get())
+
+    def say(self, kind: str, data: Any = None, **more: Any) -> dict[str, Any]:
+        """One message of the protocol, and the reply to it."""
+        message = {"type": kind, **({} if data is None else {"data": data}), **more}
+        return self.said(self.send(text=json.dumps(message)))
+
+    @staticmethod
+    def said(message: Message) -> dict[str, Any]:
+        assert message["type"] == "websocket.send", message
+        found: dict[str, Any] = json.loads(message["text"])
+        return found
+
+    def drop(self) -> None:
+        """As when a network fails: nobody said good-bye."""
+
+        async def vanish() -> None:
+            await self._to_app.put({"type": "websocket.disconnect", "code": 1006})
+            await self._task
+
+        self._runner.run(vanish())
+
+
+def socket(door: Door, path: str = "/ws", query: str = "", **headers: str) -> Socket:
+    """A socket to our own app."""
+    return Socket(door.runner, door.app, path, query, **headers)
+
+
+def action(call: Call, turn: int | None = None) -> dict[str, Any]:
+    """A call as `CompanyAction` has it."""
+    about = {} if turn is None else {"metadata": {"turn": turn}}
+    return {"app": call.app, "method": call.method, "params": call.params, **about}
+
+
+def tool_action(call: Call) -> dict[str, Any]:
+    """A call as `CallToolAction` has it."""
+    return {"type": "call_tool", "tool_name": f"{call.app}_{call.method}", "arguments": call.params}
+
+
+def as_rest(data: dict[str, Any]) -> dict[str, Any]:
+    """What a socket sent, in the form in which `Expert` hears it."""
+    shown, about = data["observation"], data.get("metadata", {})
+    ended = {"success": about["success"]} if "success" in about else {}
+    return {"observation": shown, "reward": data["reward"], "done": data["done"], **ended}
+
+
+def expert_at(begun: dict[str, Any], task_id: str) -> Expert:
+    """An expert for a session that a socket has begun; the task's id is the trainer's, who asked for it."""
+    about = begun["observation"]["metadata"]
+    return Expert({"session_id": about["session_id"], "task_id": task_id, "observation": begun["observation"]})
+
+
+def play(one: Socket, task_id: str, reward: str = "seed") -> Expert:
+    """A whole episode by the expert over a socket."""
+    expert = expert_at(one.say("reset", {"task": task_id, "reward": reward})["data"], task_id)
+    while expert.call is not None:
+        expert.hear(as_rest(one.say("step", action(expert.call))["data"]))
+    return expert
+
+
+def play_by_tools(one: Socket, task_id: str) -> Expert:
+    """The same at the mount that speaks `CallToolAction`."""
+    expert = expert_at(one.say("reset", {"task": task_id})["data"], task_id)
+    while expert.call is not None:
+        data = one.say("step", tool_action(expert.call))["data"]
+        shown = {**data["observation"]["metadata"], "text": data["observation"]["result"]}
+        expert.hear(as_rest(data | {"observation": shown}))
+    return expert
