@@ -1,5 +1,6 @@
 """Leaks: no door shows a cause, a goal, a part of the reward, or a twin's name."""
 
+import json
 import re
 from typing import Any
 
@@ -13,6 +14,7 @@ from companyos.families import FAMILIES
 from companyos.observe import Observation
 from companyos.twins import twins
 from tests.serve.doors import Door, body_of, good
+from tests.serve.sockets import action, socket, tool_action
 
 VIEWS = ("text", "html", "json")
 TOOL_WORDS = set(re.findall(r"\w+", msgspec.json.encode(companyos.tools()).decode()))  # what every agent may read there
@@ -58,5 +60,30 @@ def test_replies_hold_what_passed_the_gate_and_nothing_that_is_hidden(name: str)
     hidden = {word for word in secrets_of(task_id) if word not in told and word not in TOOL_WORDS}
     assert len(hidden) > 10
     for page in (*pages, *(msgspec.json.encode(reply).decode() for reply in replies)):
+        assert task_id not in page
+        assert not {word for word in hidden if re.search(rf"\b{re.escape(word)}\b", page)}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_sockets_in_either_dialect_and_mcp_show_nothing_that_is_hidden(name: str) -> None:
+    task_id = str(task_named(name, 5, 1.0))
+    known = make(task_id)
+    work(known)
+    with Door() as door:
+        company, tools = socket(door), socket(door, "/tools/ws")
+        pages = [json.dumps(one.say("reset", {"task": task_id})) for one in (company, tools)]
+        for number, turn in enumerate(known.turns):
+            params = tool_action(turn.call)
+            rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+            rpc |= {"params": {"name": params["tool_name"], "arguments": params["arguments"]}}
+            by_mcp = number % 2 and company.say("mcp", rpc)
+            pages += [json.dumps(by_mcp or company.say("step", action(turn.call))), json.dumps(tools.say("step", params))]
+            pages += [json.dumps(one.say("state")) for one in (company, tools)]
+        assert company.say("state")["data"]["done"]
+    told = " ".join(Observation(known.scene, turn.now, 1, turn.reply, 0.0, False).text for turn in known.turns)
+    shown = {*re.findall(r"\w+", f"{known.scene.task} {told}"), *TOOL_WORDS}
+    hidden = secrets_of(task_id) - shown
+    assert len(hidden) > 10
+    for page in pages:
         assert task_id not in page
         assert not {word for word in hidden if re.search(rf"\b{re.escape(word)}\b", page)}
