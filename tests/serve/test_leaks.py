@@ -20,6 +20,7 @@ from companyos.serve.hosts import PLACE
 from companyos.serve.logs import JsonLines, TextLines
 from companyos.twins import siblings
 from tests.serve.doors import Door, body_of, good
+from tests.serve.sockets import action, socket, tool_action
 
 VIEWS = ("text", "html", "json")
 LISTINGS = ("/metrics", "/health", "/manifest", "/openapi.json", "/docs", "/nowhere", "/step")
@@ -122,7 +123,33 @@ def by_mcp(door: Door, played: Episode) -> Iterator[str]:
         yield tool(Call("episode", "begin", {wrong: "nonsense"}))
 
 
-DOORS: dict[str, Callable[[Door, Episode], Iterator[str]]] = {"steps": by_steps, "rollout": by_rollout, "mcp": by_mcp}
+def by_socket(door: Door, played: Episode) -> Iterator[str]:
+    """OpenEnv's protocol; every other call by its MCP message."""
+    line = socket(door)
+    yield written(line.say("reset", {"task": played.task_id, "reward": "planted"}))
+    for number, call in enumerate((*played.calls, LIST)):
+        params = {"name": tool_action(call)["tool_name"], "arguments": call.params}
+        rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        yield written(line.say("mcp", rpc) if number % 2 else line.say("step", action(call)))
+        yield written(line.say("state"))
+    yield from (written(line.say("reset", {wrong: "nonsense"})) for wrong in ("reward", "split", "chaos", "task", "luck"))
+
+
+def by_tools_socket(door: Door, played: Episode) -> Iterator[str]:
+    line = socket(door, "/tools/ws")
+    yield written(line.say("reset", {"task": played.task_id, "reward": "planted"}))
+    for call in (*played.calls, LIST):
+        yield written(line.say("step", tool_action(call)))
+        yield written(line.say("state"))
+
+
+DOORS: dict[str, Callable[[Door, Episode], Iterator[str]]] = {
+    "steps": by_steps,
+    "rollout": by_rollout,
+    "mcp": by_mcp,
+    "socket": by_socket,
+    "tools socket": by_tools_socket,
+}
 
 
 # -- the search --------------------------------------------------------------------------------------------------------

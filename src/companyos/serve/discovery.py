@@ -22,6 +22,7 @@ from companyos.serve.wire import JSON, Reader, encode
 from companyos.splits import SIZES, size_of
 
 _OF_LOOKING = (errors.UnknownSession, errors.OtherVersion, errors.Malformed, errors.OverCapacity, errors.LedgerDown)
+_OF_CALLS = (errors.Malformed, errors.TooLarge, errors.TooSlow)
 _OF_TASKS = (BadTask, errors.Malformed, errors.TooLarge, errors.TooSlow)
 
 
@@ -54,20 +55,29 @@ class Discovery:
         self._rpc = rpc
 
     def open(self, app: FastAPI) -> None:
-        def place(path: str, answer: Callable[..., Awaitable[Response]], refusals: Any = (), body: Any = None) -> None:
-            said = Operation("", None, None, refusals).written()["responses"]
-            schema = None if body is None else msgspec.json.schema(body, ref_template="#/components/schemas/{name}")
-            more = {"requestBody": {"content": {JSON: {"schema": _inlined(schema)}}}} if schema else None
-            methods = ["GET"] if body is None else ["POST"]
-            app.add_api_route(path, answer, methods=methods, response_class=Response, responses=said, openapi_extra=more)
+        def place(
+            path: str,
+            answer: Callable[..., Awaitable[Response]],
+            refusals: Any = (),
+            body: Any = None,
+            of_session: bool = False,
+        ) -> None:
+            said = Operation("", None, None, refusals).written()
+            more = {"parameters": said["parameters"]} if of_session else {}
+            if body is not None:
+                more["requestBody"] = {"content": {JSON: {"schema": _inlined(msgspec.json.schema(body))}}}
+            methods, responses = ["GET"] if body is None else ["POST"], said["responses"]
+            app.add_api_route(
+                path, answer, methods=methods, response_class=Response, responses=responses, openapi_extra=more
+            )
 
         for dialect in DIALECTS:
             place(
                 f"{dialect.place}/schema", _page(schemas(dialect.name), "What actions, observations and states look like.")
             )
             place(f"{dialect.place}/metadata", _page(METADATA, "What this environment is."))
-            place(f"{dialect.place}/state", self.state, _OF_LOOKING)
-            place(f"{dialect.place}/mcp", self.mcp, (errors.TooLarge, errors.TooSlow), dict[str, Any])
+            place(f"{dialect.place}/state", self.state, _OF_LOOKING, of_session=True)
+            place(f"{dialect.place}/mcp", self.mcp, _OF_CALLS, dict[str, Any], of_session=True)
         place("/tools/health", _page({"status": "healthy"}, "That the server is up."))
         place("/list_environments", _page([NAME], "The one environment there is."))
         place(f"/{NAME}/splits", _page([{"name": name, "type": name} for name in SIZES], "The splits of its tasks."))
