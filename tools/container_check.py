@@ -4,7 +4,7 @@
 
 debootstrap furnishes the base image: the same Debian, with its own Python of the same version. Each step then happens as
 Docker would have it happen, in a root of its own. The image is started as OpenEnv's validator starts it: uid 65532, a
-read-only root, /tmp the only place to write, no capability, no network but its own loopback. An episode is played in it by curl.
+read-only root, /tmp the only place to write, no capability, no network but its own loopback. An episode is played by curl.
 """
 
 import argparse
@@ -41,9 +41,9 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-def done(command: list[str], **more: Any) -> str:
+def done(command: list[str]) -> str:
     """Carries a command out and gives what it printed; if it fails, so does the check."""
-    found = subprocess.run(command, capture_output=True, text=True, check=False, **more)
+    found: subprocess.CompletedProcess[str] = subprocess.run(command, capture_output=True, text=True, check=False)
     if found.returncode:
         raise SystemExit(f"failed ({found.returncode}): {shlex.join(command)}\n{found.stdout[-2000:]}{found.stderr[-2000:]}")
     return found.stdout
@@ -123,8 +123,9 @@ class Build:
         mounts = [f"mount --bind {shlex.quote(str(place))} {shlex.quote(f'{root}{place}')}" for place in places]
         mounts.append(f"mount -t proc proc {shlex.quote(str(root / 'proc'))}")
         variables = [f"{name}={value}" for name, value in {**environment, **settings}.items()]
-        step_inside = ["chroot", str(root), "env", "-i", *variables, "sh", "-ec", f"cd {shlex.quote(str(folder))}; {step.text}"]
-        done(["unshare", "--mount", "sh", "-ec", "; ".join([*mounts, f"exec {shlex.join(step_inside)}"])])
+        script = f"cd {shlex.quote(str(folder))}; {step.text}"
+        inside = shlex.join(["chroot", str(root), "env", "-i", *variables, "sh", "-ec", script])
+        done(["unshare", "--mount", "sh", "-ec", "; ".join([*mounts, f"exec {inside}"])])
 
 
 def _pip_of_this_machine() -> tuple[dict[str, str], list[Path]]:
@@ -248,11 +249,12 @@ def check_run(root: Path, image: Stage) -> None:
 def check_walls(subject: Container) -> None:
     """That the walls which the rest is measured within are there."""
     who = subject.run("id", "-u").stdout.strip()
-    inside = {place: subject.run("touch", f"{place}/x").returncode == 0 for place in ("/tmp", "/", "/opt/companyos", "/var/tmp")}
+    places = ("/tmp", "/", "/opt/companyos", "/var/tmp")
+    written = [place for place in places if subject.run("touch", f"{place}/x").returncode == 0]
     nets = subject.run("python", "-c", "import socket; print([name for _, name in socket.if_nameindex()])").stdout.strip()
     caps = subject.run("grep", "CapEff", "/proc/self/status").stdout.split()[1]
-    if (who, [place for place, written in inside.items() if written], nets, int(caps, 16)) != ("65532", ["/tmp"], "['lo']", 0):
-        raise SystemExit(f"the walls are not as they should be: uid {who}, written {inside}, networks {nets}, capabilities {caps}")
+    if (who, written, nets, int(caps, 16)) != ("65532", ["/tmp"], "['lo']", 0):
+        raise SystemExit(f"the walls have holes: uid {who}, writes to {written}, networks {nets}, capabilities {caps}")
     say(f"runs as uid {who}, writes to /tmp alone, has no capability and no network but {nets}")
 
 

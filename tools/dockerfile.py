@@ -25,7 +25,7 @@ class Step(msgspec.Struct, frozen=True):
     @property
     def options(self) -> dict[str, str]:
         given = [word[2:].split("=", 1) for word in shlex.split(self.text) if word.startswith("--")]
-        return {name: value for name, value in given}
+        return dict(given)
 
     @property
     def command(self) -> list[str]:
@@ -48,7 +48,7 @@ class Stage(msgspec.Struct, frozen=True):
     @property
     def environment(self) -> dict[str, str]:
         pairs = [word.split("=", 1) for step in self.steps if step.name == "ENV" for word in step.words]
-        return {name: value for name, value in pairs}
+        return dict(pairs)
 
 
 def stages(text: str) -> list[Stage]:
@@ -71,7 +71,7 @@ def stages(text: str) -> list[Stage]:
 
 
 def held_back(path: PurePosixPath, patterns: Sequence[str]) -> bool:
-    """Whether .dockerignore keeps a file from the build. Of its lines the last that fits counts, for a folder as for all in it."""
+    """Whether .dockerignore keeps a file from the build: the last of its lines that fits the file, or a folder it is in."""
     held = False
     for pattern in patterns:
         wanted = pattern.removeprefix("!")

@@ -1,7 +1,7 @@
 """Pins: what the image installs, to the version. `python -m tools.pins` writes them to requirements.txt.
 
-They are what the server's extra has brought into this environment, and what that needs in turn; so they are what the tests ran
-with. `openenv` is for hosts: the server speaks its protocol without it, and an image without it is a third of the size.
+They are what the server's extra has brought into this environment, and what that needs in turn: what the tests ran with.
+`openenv` is for hosts: the server speaks its protocol without it, and an image without it is a third of the size.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Space: the repository as `openenv push` wants it. `make space` lays it out in build/space.
 
-It holds what the image is built from and what the validator reads. From `space/` come the card and the two files that OpenEnv
-asks for at the top of a package, where they would stand in the way of this repository's own tests.
+It holds what the image is built from and what the validator reads. From `space/` come the card and the two files that
+OpenEnv asks for at the top of a package, where they would stand in the way of this repository's own tests.
 """
 
 import shutil

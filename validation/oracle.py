@@ -1,4 +1,4 @@
-"""Oracle: the expert works tasks of a server and reaches the most that they are worth. `python validation/oracle.py [URL]`"""
+"""Oracle: the expert works a server's tasks and reaches the most they are worth. `python validation/oracle.py [URL]`"""
 
 import json
 import sys
@@ -26,7 +26,7 @@ def score(url: str, name: str) -> float:
         reply = post(f"{url}/step", {"session_id": begun["session_id"], **action})
         seen, total = reply["observation"], total + reply["reward"]
         if reply["done"]:
-            return total
+            return float(total)
         call = work.send(Reply(seen["code"] == OK, seen["code"], seen["last_result"], seen["message"]))
 
 

@@ -147,6 +147,7 @@ class Server:
             free.bind(("127.0.0.1", 0))
             self.port = int(free.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
+        self.ledger = ledger
         settings = {"LEDGER": str(ledger), "PORT": str(self.port), "ADMIN_TOKEN": ADMIN, "LOG_LEVEL": "warning"} | variables
         self._variables = os.environ | {f"COMPANYOS_{name}": value for name, value in settings.items()}
         self._process: subprocess.Popen[bytes] | None = None
@@ -157,6 +158,11 @@ class Server:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, env=self._variables, start_new_session=True, stderr=log)
         wait_for(lambda: httpx.get(f"{self.url}/health").status_code == 200)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def kill(self) -> None:
         """At once and without a word, workers included."""

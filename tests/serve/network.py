@@ -37,7 +37,8 @@ def measured(ledger: Path, mode: str) -> dict[str, Any]:
     """OpenEnv's evidence of a server that has worked without any network, and of what it could have reached."""
     here = _own_address()
     control = json.loads(_output([sys.executable, "-c", PROBE_SCRIPT, here]))
-    inside = ["sh", "-ec", f"mount -t sysfs sysfs /sys; exec {shlex.join([sys.executable, '-c', _INSIDE, PROBE_SCRIPT, here])}"]
+    run = shlex.join([sys.executable, "-c", _INSIDE, PROBE_SCRIPT, here])
+    inside = ["sh", "-ec", f"mount -t sysfs sysfs /sys; exec {run}"]
     subject = json.loads(_output(["unshare", "--map-root-user", "--net", "--mount", *inside], COMPANYOS_LEDGER=str(ledger)))
     probes = [{"kind": kind, "control": control["probes"][kind], "subject": subject["probes"][kind]} for kind in KINDS]
     assert 8000 in subject["namespace"]["listening_ports"]

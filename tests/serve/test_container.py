@@ -1,4 +1,4 @@
-"""Containers: what the Dockerfile says, and that it is pinned to what the tests ran with. `make container-check` carries it out."""
+"""Containers: what the Dockerfile says, and its pins. `make container-check` carries it out."""
 
 import subprocess
 import sys
@@ -27,7 +27,8 @@ def image() -> Stage:
 
 
 def test_hadolint_finds_nothing() -> None:
-    found = subprocess.run([f"{sys.prefix}/bin/hadolint", "Dockerfile"], cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [f"{sys.prefix}/bin/hadolint", "Dockerfile"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout) == (0, "")
 
 
@@ -103,10 +104,12 @@ def test_pins_name_no_place_to_download_from() -> None:
 
 def test_the_server_starts_without_what_is_for_hosts() -> None:
     script = "import sys; sys.modules['openenv'] = None; from companyos.serve.app import create; create()"
-    subprocess.run([sys.executable, "-c", script], env={"COMPANYOS_LEDGER": "none", "PYTHONPATH": ":".join(sys.path)}, check=True)
+    surroundings = {"COMPANYOS_LEDGER": "none", "PYTHONPATH": ":".join(sys.path)}
+    subprocess.run([sys.executable, "-c", script], env=surroundings, check=True)
 
 
 def test_the_tool_that_builds_the_wheel_is_pinned_within_bounds() -> None:
-    [build] = [Requirement(line) for line in tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    [build] = [Requirement(line) for line in project["build-system"]["requires"]]
     [version] = [word.split("==")[1] for word in DOCKERFILE.split() if word.startswith(f"{build.name}==")]
     assert build.specifier.contains(version)

@@ -57,7 +57,7 @@ def test_make_run_says_where_it_is_and_five_lines_that_work_and_ends_by_ctrl_c(t
     settings = Settings(port=port)
     with made("run", PORT=str(port), COMPANYOS_LEDGER=str(tmp_path / "ledger")) as (terminal, process):
         terminal.expect(f"CompanyOS serves at http://127.0.0.1:{port}")
-        terminal.expect("/render?session_id=$session")
+        terminal.expect("/render?session_id=$id")
         wait_for(lambda: httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200)
         lines = re.findall(r"^  (.*)$", greeting(settings), re.MULTILINE)
         assert len(lines) == 5

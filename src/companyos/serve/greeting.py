@@ -9,11 +9,11 @@ CompanyOS serves at {url}, and explains itself at {url}/docs. Ctrl-C ends it.
 In another terminal:
 
   url={url}
-  session=$({curl} $url/reset -d '{{"task": "vendor_onboarding", "seed": 7, "chaos": 0.5}}' | grep -o '"session_id":"[^"]*' | cut -c15-)
-  {curl} $url/step -H "X-Session-Id: $session" -d '{{"app": "ticketdesk", "method": "get_ticket", "params": {{"ticket_id": "T-7524"}}}}'
-  {curl} $url/step -H "X-Session-Id: $session" -d '{{"app": "datahub", "method": "search_policies", "params": {{"query": "vendor"}}}}'
-  {curl} "$url/render?session_id=$session"
-"""
+  id=$({curl} $url/reset -d '{{"task": "vendor_onboarding", "seed": 7, "chaos": 0.5}}' | grep -o 'session_id":"[^"]*' | cut -c14-)
+  {curl} $url/step?session_id=$id -d '{{"app": "ticketdesk", "method": "get_ticket", "params": {{"ticket_id": "T-7524"}}}}'
+  {curl} $url/step?session_id=$id -d '{{"app": "datahub", "method": "search_policies", "params": {{"query": "vendor"}}}}'
+  {curl} $url/render?session_id=$id
+"""  # noqa: E501 - five lines are five lines
 
 
 def greeting(settings: Settings) -> str:
