@@ -64,6 +64,7 @@ LOW, MOST = DECLARED.reward.range
 PLAN = json.loads((ROOT / DECLARED.execution.probe_path).read_text())
 RESET = {"seed": PLAN["reset"]["seed"], **PLAN["reset"]["options"]}
 CHAOS = 0.5
+SEEDS = (0, 1, 2)
 LIST_TOOLS = {"jsonrpc": "2.0", "method": "tools/list", "id": 1}
 
 
@@ -352,9 +353,7 @@ def test_statistical_difficulty_separation() -> None:
 def test_statistical_adversarial_floor() -> None:
     """None of the registered adversaries wins without looking, and one with a fixed ending only where that is right."""
     wins = {
-        policy: sum(
-            tally(Job(policy, name, (0, 1, 2), one)).wins for name in FAMILIES for one in a_few_variants(policy, name)
-        )
+        policy: sum(tally(Job(policy, name, SEEDS, one)).wins for name in FAMILIES for one in a_few_variants(policy, name))
         for policy, adversary in ADVERSARIES.items()
         if adversary.group in ("blind", "constant")
     }
@@ -362,7 +361,7 @@ def test_statistical_adversarial_floor() -> None:
     print(wins, constant)
     assert set(wins.values()) == {0}
     # Each task has one right ending, so all fixed ones together win it once at most.
-    assert constant <= 3 * len(FAMILIES)
+    assert constant <= len(SEEDS) * len(FAMILIES)
 
 
 def test_statistical_gameability_gap() -> None:
