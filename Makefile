@@ -6,9 +6,12 @@ BIN := $(VENV)/bin
 SERVE := .venv-serve
 SERVE_BIN := $(SERVE)/bin
 
-.PHONY: run test laws bench clean
+.PHONY: run demo test laws bench container-check space clean
 
-run: $(VENV)/.ready
+run: $(SERVE)/.ready
+	@$(SERVE_BIN)/companyos serve
+
+demo: $(VENV)/.ready
 	@$(BIN)/companyos demo
 
 test: $(VENV)/.ready $(SERVE)/.ready
@@ -24,6 +27,14 @@ laws: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	@$(BIN)/companyos bench
+
+# The image's steps and the image itself, without a Docker engine: as root, with Debian's debootstrap; some minutes.
+container-check: $(SERVE)/.ready
+	@$(SERVE_BIN)/python -m tools.container_check
+
+# What `openenv push build/space --no-interface` sends to a Hugging Face Space, and what `openenv validate build/space` reads.
+space: $(SERVE)/.ready
+	@$(SERVE_BIN)/python -m tools.space build/space && echo "laid out in build/space"
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -44,6 +44,14 @@ class Terminal:
                 raise AssertionError(f"ended without {text!r}: {self._seen.decode()}") from None
         self._seen = self._seen[self._seen.index(text.encode()) + len(text) :]
 
+    def rest(self) -> str:
+        """What else is written until nobody holds the near end any more."""
+        while True:
+            try:
+                self._seen += os.read(self._descriptor, 65536)
+            except OSError:
+                return self._seen.decode()
+
 
 READY = "\x1b[?2004h"  # prompt_toolkit asks for bracketed paste when it begins to read a line
 

@@ -147,6 +147,7 @@ class Server:
             free.bind(("127.0.0.1", 0))
             self.port = int(free.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
+        self.ledger = ledger
         settings = {"LEDGER": str(ledger), "PORT": str(self.port), "ADMIN_TOKEN": ADMIN, "LOG_LEVEL": "warning"} | variables
         self._variables = os.environ | {f"COMPANYOS_{name}": value for name, value in settings.items()}
         self._process: subprocess.Popen[bytes] | None = None
@@ -164,9 +165,13 @@ class Server:
 
     def memory(self) -> int:
         """How many bytes of it are in memory."""
-        assert self._process is not None
-        pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
+        pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def kill(self) -> None:
         """At once and without a word, workers included."""

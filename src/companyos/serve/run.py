@@ -2,15 +2,17 @@
 
 import logging.config
 import os
+import socket
 import tempfile
 from collections.abc import Mapping
 
 import uvicorn
 
+from companyos.serve.greeting import greeting
 from companyos.serve.ledger import open_ledger
 from companyos.serve.logs import configuration
 from companyos.serve.metrics import SHARED
-from companyos.serve.settings import PREFIX, Settings
+from companyos.serve.settings import PREFIX, BadSetting, Settings
 
 
 def serve(flags: Mapping[str, str]) -> None:
@@ -19,6 +21,9 @@ def serve(flags: Mapping[str, str]) -> None:
     settings = Settings.read(os.environ)
     # Found out before anything starts, and before several workers would furnish one file at once.
     open_ledger(settings.ledger, settings.fsync).close()
+    _try_port(settings)
+    if settings.log_format == "text" and settings.port:
+        print(greeting(settings), flush=True)
     with tempfile.TemporaryDirectory(prefix="companyos-metrics-") as shared:
         if settings.workers > 1:
             os.environ.setdefault(SHARED, shared)
@@ -38,3 +43,12 @@ def serve(flags: Mapping[str, str]) -> None:
             ws_ping_timeout=600,  # models may write for minutes, in processes that do not answer meanwhile
             ws_per_message_deflate=False,  # costs more time than it saves where most sockets are near
         )
+
+
+def _try_port(settings: Settings) -> None:
+    """Says in one line what would else be a log's error, after the greeting."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        socket.create_server((settings.host, settings.port), family=family).close()
+    except OSError as error:
+        raise BadSetting(f"cannot listen at {settings.host}, port {settings.port}: {error.strerror}") from None

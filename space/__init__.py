@@ -1,0 +1,1 @@
+"""CompanyOS as `openenv push` wants it laid out."""

@@ -1,0 +1,60 @@
+"""Pins: what the image installs, to the version. `python -m tools.pins` writes them to requirements.txt.
+
+They are what the server's extra has brought into this environment, and what that needs in turn: what the tests ran with.
+`openenv` is for hosts: the server speaks its protocol without it, and an image without it is a third of the size.
+"""
+
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+FILE = Path(__file__).parents[1] / "requirements.txt"
+FOR_HOSTS = "openenv"
+_HEADING = """\
+# What the image installs. Written by `python -m tools.pins` in the server's environment; a test holds it to pyproject.toml.
+"""
+
+
+def needed() -> dict[str, list[Requirement]]:
+    """Every distribution that the server needs, with all that is asked of its version."""
+    found: dict[str, list[Requirement]] = {}
+    seen: set[tuple[str, str]] = set()
+    waiting = [("companyos", "serve")]
+    while waiting:
+        name, extra = waiting.pop()
+        if (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        for requirement in _asked_by(name, extra):
+            other = canonicalize_name(requirement.name)
+            if (name, other) == ("companyos", FOR_HOSTS):
+                continue
+            found.setdefault(other, []).append(requirement)
+            waiting += [(other, one) for one in ("", *requirement.extras)]
+    return found
+
+
+def _asked_by(name: str, extra: str) -> Iterator[Requirement]:
+    here = {key: str(value) for key, value in default_environment().items()}
+    for line in metadata.requires(name) or []:
+        requirement = Requirement(line)
+        if requirement.marker is None or requirement.marker.evaluate(here | {"extra": extra}):
+            yield requirement
+
+
+def pinned() -> dict[str, str]:
+    """What stands in the file: names and versions."""
+    lines = [line for line in FILE.read_text().splitlines() if not line.startswith("#")]
+    return dict(line.split("==") for line in lines)
+
+
+def main() -> None:
+    FILE.write_text(_HEADING + "".join(f"{name}=={metadata.version(name)}\n" for name in sorted(needed())))
+
+
+if __name__ == "__main__":
+    main()
