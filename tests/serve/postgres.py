@@ -116,5 +116,5 @@ def programs() -> Path:
     if not found and (configured := shutil.which("pg_config")):
         answer = subprocess.run([configured, "--bindir"], capture_output=True, text=True, check=True).stdout.strip()
         found = [path for path in [Path(answer) / "initdb"] if path.exists()]
-    assert found, "these tests need PostgreSQL's server: `make .packages`, or apt-get install postgresql"
+    assert found, "these tests need PostgreSQL's server: .ci/packages installs it on Debian"
     return found[-1].parent
