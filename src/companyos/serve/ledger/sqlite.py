@@ -10,15 +10,20 @@ from companyos.serve.ledger.ledger import Entry, Header, Ledger, Row, decode_cal
 from companyos.serve.settings import BadSetting
 
 FORMAT = 1  # of the file
+# Turns name their session by a number, and lie in the order in which they came: the turns of a rollout go to a few pages
+# at the end. In the order of sessions each would go to a page of its own, and all those pages into the log.
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS session (id TEXT PRIMARY KEY, created REAL NOT NULL, header BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS session (
+    key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, created REAL NOT NULL, header BLOB NOT NULL
+);
 CREATE INDEX IF NOT EXISTS session_created ON session (created);
 CREATE TABLE IF NOT EXISTS turn (
-    session TEXT NOT NULL REFERENCES session ON DELETE CASCADE, turn INTEGER NOT NULL, at REAL NOT NULL, call BLOB NOT NULL,
-    PRIMARY KEY (session, turn)
-) WITHOUT ROWID;
+    session INTEGER NOT NULL REFERENCES session ON DELETE CASCADE, turn INTEGER NOT NULL, at REAL NOT NULL, call BLOB NOT NULL,
+    UNIQUE (session, turn)
+);
 """
-_APPEND = "INSERT INTO turn (session, turn, at, call) VALUES (?, ?, ?, ?)"
+_KEY = "(SELECT key FROM session WHERE id = ?)"  # of an unknown session: NULL, which no turn may have
+_APPEND = f"INSERT INTO turn (session, turn, at, call) VALUES ({_KEY}, ?, ?, ?)"
 
 
 class SqliteLedger(Ledger):
@@ -54,7 +59,8 @@ class SqliteLedger(Ledger):
         texts = [encode(call) for call in calls]
         with self._commit() as db:
             for header in headers:
-                db.execute("INSERT INTO session VALUES (?, ?, ?)", (header.session_id, header.created, encode(header)))
+                values = (header.session_id, header.created, encode(header))
+                db.execute("INSERT INTO session (id, created, header) VALUES (?, ?, ?)", values)
                 rows = ((header.session_id, turn, header.created, text) for turn, text in enumerate(texts, 1))
                 db.executemany(_APPEND, rows)
 
@@ -63,13 +69,13 @@ class SqliteLedger(Ledger):
             found = db.execute("SELECT header FROM session WHERE id = ?", (session_id,)).fetchone()
             if found is None:
                 return None
-            rows = db.execute("SELECT call, at FROM turn WHERE session = ? ORDER BY turn", (session_id,)).fetchall()
+            rows = db.execute(f"SELECT call, at FROM turn WHERE session = {_KEY} ORDER BY turn", (session_id,)).fetchall()
         header = decode_header(found[0])
         return Entry(header, tuple(decode_call(row[0]) for row in rows), rows[-1][1] if rows else header.created)
 
     def calls(self, session_id: str, after: int) -> tuple[Call, ...] | None:
         with self._answering() as db:
-            later = "SELECT call FROM turn WHERE session = ? AND turn > ? ORDER BY turn"
+            later = f"SELECT call FROM turn WHERE session = {_KEY} AND turn > ? ORDER BY turn"
             rows = db.execute(later, (session_id, after)).fetchall()
             if not rows and db.execute("SELECT 1 FROM session WHERE id = ?", (session_id,)).fetchone() is None:
                 return None
@@ -89,7 +95,7 @@ class SqliteLedger(Ledger):
     def _append(self, db: sqlite3.Connection, session_id: str, turn: int, at: float, call: bytes) -> ServeError | None:
         if db.execute("SELECT 1 FROM session WHERE id = ?", (session_id,)).fetchone() is None:
             return UnknownSession()
-        stands = db.execute("SELECT call FROM turn WHERE session = ? AND turn = ?", (session_id, turn)).fetchone()
+        stands = db.execute(f"SELECT call FROM turn WHERE session = {_KEY} AND turn = ?", (session_id, turn)).fetchone()
         if stands is not None:
             return TurnTaken(turn, decode_call(stands[0]))
         db.execute(_APPEND, (session_id, turn, at, call))
@@ -100,7 +106,7 @@ class SqliteLedger(Ledger):
             db.execute("DELETE FROM session WHERE id = ?", (session_id,))
 
     def expire(self, before: float) -> int:
-        old = "created < :before AND NOT EXISTS (SELECT 1 FROM turn WHERE session = id AND at >= :before)"
+        old = "created < :before AND NOT EXISTS (SELECT 1 FROM turn WHERE session = key AND at >= :before)"
         with self._commit() as db:
             return db.execute(f"DELETE FROM session WHERE {old}", {"before": before}).rowcount
 
