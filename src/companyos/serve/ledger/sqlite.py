@@ -18,7 +18,8 @@ CREATE TABLE IF NOT EXISTS session (
 );
 CREATE INDEX IF NOT EXISTS session_created ON session (created);
 CREATE TABLE IF NOT EXISTS turn (
-    session INTEGER NOT NULL REFERENCES session ON DELETE CASCADE, turn INTEGER NOT NULL, at REAL NOT NULL, call BLOB NOT NULL,
+    session INTEGER NOT NULL REFERENCES session ON DELETE CASCADE,
+    turn INTEGER NOT NULL, at REAL NOT NULL, call BLOB NOT NULL,
     UNIQUE (session, turn)
 );
 """
