@@ -20,7 +20,7 @@ from tests.serve.postgres import running
 NAMES = list(FAMILIES)
 SESSIONS = 64
 BLOWS = 10
-PAUSE = 0.1  # of a client before it sends the same again
+PAUSE = 0.2  # of a client before it sends the same again
 
 
 class Crew:
@@ -90,6 +90,8 @@ def at_work(server: Server) -> Iterator[Crew]:
         crew.finish()
         print(len(crew.done), "episodes; sent again because of", dict(crew.seen))
         assert len(crew.done) >= SESSIONS
+        server.kill()
+        server.start()  # with nothing in memory, so that what is found is what the ledger holds
         found = [result_of(expert, crew.digest(expert.session_id)) for expert in crew.done]
         assert found == [solo(expert.task_id) for expert in crew.done]
     finally:
@@ -117,7 +119,7 @@ def test_the_server_is_killed_and_started_again(tmp_path: Path) -> None:
         server.start()
 
     with serving(tmp_path / "ledger") as server, at_work(server) as crew:
-        strike([blow] * BLOWS, longest=0.5)
+        strike([blow] * BLOWS, longest=0.6)
     assert cut_short(crew) >= BLOWS
     assert "ledger_down" not in crew.seen
 
@@ -153,6 +155,6 @@ def test_postgres_is_stopped_and_killed_and_started_again(tmp_path: Path, worker
 
         place = {"LEDGER": postgres.new_database(), "WORKERS": workers}
         with serving(tmp_path / "none", **place) as server, at_work(server) as crew:
-            strike([crash, kill] * (BLOWS // 2), longest=0.5)
+            strike([crash, kill] * (BLOWS // 2), longest=0.6)
     assert crew.seen["ledger_down"] >= BLOWS
     assert set(crew.seen) == {"ledger_down"}  # the server itself was there all the time

@@ -134,22 +134,26 @@ class Wire:
                 near, _ = self._listener.accept()
             except OSError:
                 return
-            far = socket.create_connection(("127.0.0.1", self._to))
-            threading.Thread(target=self._ask, args=(near, far), daemon=True).start()
-            threading.Thread(target=_pump, args=(far, near), daemon=True).start()
+            far, silent = socket.create_connection(("127.0.0.1", self._to)), threading.Event()
+            threading.Thread(target=self._ask, args=(near, far, silent), daemon=True).start()
+            threading.Thread(target=self._answer, args=(near, far, silent), daemon=True).start()
 
-    def _ask(self, near: socket.socket, far: socket.socket) -> None:
+    def _ask(self, near: socket.socket, far: socket.socket, silent: threading.Event) -> None:
         while asked := _received(near):
             cut, self.cut = self.cut, None
-            if cut == "before the answer":
-                near.shutdown(socket.SHUT_RDWR)
-                far.sendall(asked)
-                time.sleep(0.2)  # it is carried out meanwhile
-            if cut:
+            if cut == "before it arrives":
                 break
-            far.sendall(asked)
-        for end in (near, far):
-            _shut(end)
+            if cut == "before the answer":
+                silent.set()
+            with suppress(OSError):  # the other thread may have shut it
+                far.sendall(asked)
+        _shut(near, far)
+
+    def _answer(self, near: socket.socket, far: socket.socket, silent: threading.Event) -> None:
+        while (said := _received(far)) and not silent.is_set():
+            with suppress(OSError):
+                near.sendall(said)
+        _shut(near, far)
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
@@ -163,19 +167,11 @@ def _received(end: socket.socket) -> bytes:
         return b""
 
 
-def _pump(source: socket.socket, target: socket.socket) -> None:
-    while said := _received(source):
-        try:
-            target.sendall(said)
-        except OSError:
-            return
-    _shut(target)
-
-
-def _shut(end: socket.socket) -> None:
-    with suppress(OSError):
-        end.shutdown(socket.SHUT_RDWR)
-    end.close()
+def _shut(*ends: socket.socket) -> None:
+    for end in ends:
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+        end.close()
 
 
 @contextmanager
