@@ -72,9 +72,13 @@ class Postgres:
     def stop(self, how: Literal["immediately", "kill -9"] = "immediately") -> None:
         """Without a word to anybody: as after a crash, or with the postmaster shot dead."""
         if self._server is not None:
+            pid = self._server.pid
+            orphans = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
             self._server.send_signal(signal.SIGQUIT if how == "immediately" else signal.SIGKILL)
             self._server.wait()
             self._server = None
+            while any(_lives(orphan) for orphan in orphans):  # they commit what they are at, then find themselves alone
+                time.sleep(0.01)
 
     def remove(self) -> None:
         self.stop()
@@ -98,6 +102,13 @@ class Postgres:
         command = [str(self._programs / program), *words]
         done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, check=False, **self._as)
         assert done.returncode == 0, done.stderr
+
+
+def _lives(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 @contextmanager
