@@ -14,7 +14,7 @@ run: $(SERVE)/.ready
 demo: $(VENV)/.ready
 	@$(BIN)/companyos demo
 
-test: $(VENV)/.ready $(SERVE)/.ready
+test: $(VENV)/.ready $(SERVE)/.ready $(SERVE)/.packages
 	@echo "== ruff";          $(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@echo "== import rules";  $(BIN)/lint-imports
 	@echo "== mypy";          $(SERVE_BIN)/mypy
@@ -44,6 +44,11 @@ $(VENV)/.ready: pyproject.toml
 $(SERVE)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(SERVE)
 	$(SERVE_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[serve-dev]"
+	@touch $@
+
+# What the server's tests need of the system.
+$(SERVE)/.packages: .ci/packages $(SERVE)/.ready
+	@.ci/packages
 	@touch $@
 
 clean:

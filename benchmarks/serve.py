@@ -1,7 +1,8 @@
 """Benchmark: REST steps against a bare FastAPI POST that sends the same bytes back, and rollouts, in interleaved rounds.
 
-`python benchmarks/serve.py [ROUNDS]`, with the extra `serve`. The client writes prepared bytes to plain sockets and reads
-only lengths, so that what is measured is the server. A machine drifts; what counts is the ratio within a round.
+`python -m benchmarks.serve [ROUNDS]`, with the extra `serve` and PostgreSQL's server. The client writes prepared bytes to
+plain sockets and reads only lengths, so that what is measured is the server. A machine drifts; what counts is the ratio
+within a round. PostgreSQL flushes each commit to disk and shares the machine with everybody else here.
 """
 
 import json
@@ -22,6 +23,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from companyos.env import make, work
+from tests.serve.postgres import running
 
 CONNECTIONS = 16
 SESSIONS = 256
@@ -57,16 +59,19 @@ def main(rounds: int) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         memory = stack.enter_context(server("companyos.serve.app:create", COMPANYOS_LEDGER="none"))
         ledger = stack.enter_context(server("companyos.serve.app:create", COMPANYOS_LEDGER=str(folder / "ledger")))
+        database = stack.enter_context(running(fsync=True)).new_database()
+        postgres = stack.enter_context(server("companyos.serve.app:create", COMPANYOS_LEDGER=database))
         empty = stack.enter_context(server("serve:bare", BARE_REPLY=usual_reply(memory, calls)))
+        ledgers = {"no ledger": memory, "SQLite": ledger, "PostgreSQL": postgres}
         sockets = {
-            port: [stack.enter_context(connect(port)) for _ in range(CONNECTIONS)] for port in (memory, ledger, empty)
+            port: [stack.enter_context(connect(port)) for _ in range(CONNECTIONS)] for port in (empty, *ledgers.values())
         }
         speeds: dict[str, list[float]] = {}
         for _ in range(rounds):
-            for name, port in (("bare POST", empty), ("step, no ledger", memory), ("step, SQLite", ledger)):
+            for name, port in {"bare POST": empty, **{f"step, {name}": port for name, port in ledgers.items()}}.items():
                 speeds.setdefault(name, []).append(step_speed(port, sockets[port], calls))
-            for name, port in (("rollout, no ledger", memory), ("rollout, SQLite", ledger)):
-                speeds.setdefault(name, []).append(rollout_speed(port, sockets[port][0], calls))
+            for name, port in ledgers.items():
+                speeds.setdefault(f"rollout, {name}", []).append(rollout_speed(port, sockets[port][0], calls))
     for name, found in speeds.items():
         ratios = [one / other for one, other in zip(found, speeds["bare POST"], strict=True)]
         spread = f"{median(found):8,.0f}/s ({min(found):,.0f}–{max(found):,.0f})"
@@ -150,8 +155,8 @@ def server(factory: str, **variables: str) -> Iterator[int]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     code = f"import uvicorn; uvicorn.run({factory!r}, factory=True, port={port}, access_log=False, log_level='error')"
-    paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    here = {"PYTHONPATH": paths, "COMPANYOS_LOG_LEVEL": "warning"}
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    here = {"PYTHONPATH": path, "COMPANYOS_LOG_LEVEL": "warning"}
     process = subprocess.Popen([sys.executable, "-c", code], env=os.environ | here | variables)
     try:
         while True:

@@ -438,7 +438,11 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
     _serve: (
         _option("--host", help="whom to listen to (default: 127.0.0.1, this machine only)"),
         _option("--port", help="(default: 8000)"),
-        _option("--ledger", metavar="FILE", help="keeps the sessions (default: companyos.ledger; none: memory only)"),
+        _option(
+            "--ledger",
+            metavar="PLACE",
+            help="keeps the sessions: a file (default: companyos.ledger), postgresql://... or none (memory only)",
+        ),
         _option("--fsync", action="store_const", const="true", help="survive a power cut, too"),
         _option("--workers", metavar="N", help="processes that share the ledger (default: 1)"),
         _option("--log-format", choices=("text", "json")),

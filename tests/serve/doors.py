@@ -179,6 +179,21 @@ class Server:
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
+    def workers(self) -> list[int]:
+        """The processes that serve, where there are several."""
+        assert self._process is not None
+        parent = self._process.pid
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        # Beside the workers there is a helper of multiprocessing; a child that has ended has no command line.
+        return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+    def kill_worker(self) -> int:
+        """Kills the worker that has served longest, as soon as there is one."""
+        wait_for(lambda: bool(self.workers()))
+        pid = min(self.workers())
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
     def stop(self) -> tuple[int, str]:
         """As Ctrl-C does; the exit code and what it had to say."""
         assert self._process is not None

@@ -1,25 +1,41 @@
 """Ledger: the durable record of sessions. One contract, whichever ledger keeps it."""
 
-import sqlite3
+import random
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from companyos.calls import Call
-from companyos.serve.errors import LedgerDown, TurnTaken, UnknownSession
-from companyos.serve.ledger import Entry, Header, Ledger, NoLedger, Row, SqliteLedger, open_ledger
+from companyos.serve.errors import TurnTaken, UnknownSession
+from companyos.serve.ledger import Entry, Header, Ledger, Row, open_ledger
+from companyos.serve.sessions import Sessions
 from companyos.serve.settings import BadSetting
+from companyos.serve.steps import Step
 
 WAIT = Call("ticketdesk", "wait", {"minutes": 5})
 LOOK = Call("ticketdesk", "get_ticket", {"ticket_id": "T-1", "ümlaut": [1, None, 2.5]})
 
 
-@pytest.fixture(params=["none", "sqlite", "sqlite with fsync"])
-def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
-    made: Ledger = NoLedger() if request.param == "none" else SqliteLedger(str(tmp_path / "it"), "fsync" in request.param)
+@pytest.fixture(params=["memory", "sqlite", "sqlite with fsync", "postgres"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def ledger(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
+    made = open_ledger(place_of(kind, request, tmp_path), "fsync" in kind)
     yield made
     made.close()
+
+
+def place_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
+    """An empty place for a ledger of this kind. The database server is started for those who need it."""
+    if kind == "memory":
+        return "none"
+    return str(folder / "it") if "sqlite" in kind else str(request.getfixturevalue("postgres").new_database())
 
 
 def header(session_id: str, created: float = 100.0) -> Header:
@@ -75,37 +91,89 @@ def test_sessions_expire_that_nobody_has_touched_for_long(ledger: Ledger) -> Non
     assert [ledger.read(name) is None for name in ("old", "busy", "young")] == [True, False, False]
 
 
-def test_two_processes_share_one_file(tmp_path: Path) -> None:
-    mine, theirs = SqliteLedger(str(tmp_path / "it")), SqliteLedger(str(tmp_path / "it"))
+@pytest.fixture
+def place(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Of a ledger that several can share."""
+    return place_of(kind, request, tmp_path)
+
+
+shared = pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+
+
+@shared
+def test_two_share_one_place(place: str) -> None:
+    mine, theirs = open_ledger(place), open_ledger(place)
     mine.begin([header("a")])
     theirs.append(Row("a", 1, WAIT, 101.0))
-    assert isinstance(mine.append_all([Row("a", 1, LOOK, 102.0)])[0], TurnTaken)
+    [refused] = mine.append_all([Row("a", 1, LOOK, 102.0)])
+    assert isinstance(refused, TurnTaken)
+    assert refused.stands == WAIT
+    theirs.remove("a")
+    [refused] = mine.append_all([Row("a", 2, LOOK, 102.0)])
+    assert isinstance(refused, UnknownSession)
     mine.close()
     theirs.close()
 
 
-def test_a_ledger_that_does_not_answer_is_said_to_be_down(tmp_path: Path) -> None:
-    ledger = SqliteLedger(str(tmp_path / "it"), patience=0.01)
-    ledger.begin([header("a")])
-    other = sqlite3.connect(tmp_path / "it", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(LedgerDown):
-        ledger.append(Row("a", 1, WAIT, 101.0))
-    other.execute("COMMIT")
-    other.close()
-    ledger.append(Row("a", 1, WAIT, 101.0))
+@shared
+def test_of_many_at_once_one_wins_each_turn_and_the_others_learn_who(place: str) -> None:
+    writers, turns, names = 4, 10, [f"session-{number}" for number in range(8)]
+
+    def write(number: int) -> list[tuple[str, int, Call]]:
+        """What this writer finds to stand, turn by turn: its own call or another's."""
+        ledger, draw, found = open_ledger(place), random.Random(number), []
+        gate.wait()
+        for turn in range(1, turns + 1):
+            call = Call("ticketdesk", "wait", {"minutes": number})
+            rows = [Row(name, turn, call, 101.0) for name in draw.sample(names, len(names))]
+            for row, refused in zip(rows, ledger.append_all(rows), strict=True):
+                assert refused is None or isinstance(refused, TurnTaken)
+                found.append((row.session_id, turn, refused.stands if refused else call))
+        ledger.close()
+        return sorted(found, key=repr)
+
+    first, gate = open_ledger(place), threading.Barrier(writers)
+    first.begin([header(name) for name in names])
+    with ThreadPoolExecutor(writers) as pool:
+        found = list(pool.map(write, range(writers)))
+    stands = [(name, turn, call) for name in names for turn, call in enumerate(first.calls(name, 0) or (), 1)]
+    assert len(stands) == len(names) * turns
+    assert found == [sorted(stands, key=repr)] * writers
+    first.close()
+
+
+@shared
+def test_many_furnish_one_empty_place_at_once(place: str) -> None:
+    many = 6
+    gate = threading.Barrier(many)
+
+    def furnish(number: int) -> None:
+        gate.wait()
+        ledger = open_ledger(place)
+        ledger.begin([header(f"of {number}")])
+        ledger.close()
+
+    with ThreadPoolExecutor(many) as pool:
+        list(pool.map(furnish, range(many)))
+    ledger = open_ledger(place)
+    assert all(ledger.read(f"of {number}") for number in range(many))
     ledger.close()
 
 
-def test_a_place_that_can_hold_no_ledger_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("this is no database, " * 100)
-    later = sqlite3.connect(tmp_path / "later")
-    later.execute("PRAGMA user_version = 99")
-    later.close()
-    for place in (str(tmp_path), str(tmp_path / "text"), str(tmp_path / "later"), "mysql://somewhere"):
-        with pytest.raises(BadSetting, match=r"\A[^\n]+\Z"):
-            open_ledger(place)
-    assert isinstance(open_ledger("none"), NoLedger)
+@shared
+def test_ids_that_no_ledger_can_hold_are_unknown(place: str) -> None:
+    ledger = open_ledger(place)
+    sessions = Sessions(ledger)
+    for name in ("", "\0", "a\0b", "\ud800", "é", "\x7f", "'; DROP TABLE turn; --", "%s", "a" * 10_000):
+        with pytest.raises(UnknownSession):
+            sessions.step(Step(name, WAIT))
+    ledger.close()
+
+
+def test_a_place_of_no_known_kind_is_one_line_without_its_secrets() -> None:
+    with pytest.raises(BadSetting, match=r"\A[^\n]+\Z") as mistake:
+        open_ledger("mysql://me:secret@somewhere/db")
+    assert "secret" not in str(mistake.value)
 
 
 def test_the_newest_session_under_a_name_is_found_by_it(ledger: Ledger) -> None:

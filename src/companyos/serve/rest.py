@@ -1,6 +1,7 @@
 """REST: episodes over plain HTTP. Reset, step, look; a session is named in a header, in the body or in the query."""
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Query, Request, Response
 from starlette.routing import Route
@@ -36,6 +37,8 @@ from companyos.serve.steps import Outcome, Step
 from companyos.serve.views import MEDIA, View, inspect, render
 from companyos.serve.wire import JSON, Reader, checked, encode
 from companyos.task import BENCHMARK_VERSION, SPLITS
+
+T = TypeVar("T")
 
 _OF_SESSION = (errors.UnknownSession, errors.OtherVersion, Malformed, WrongToken, errors.TooLarge, errors.LedgerDown)
 _OF_MEMORY = (*_OF_SESSION, errors.OverCapacity)
@@ -123,8 +126,7 @@ class Rest:
 
     async def render(self, request: Request, view: Annotated[View, Query()] = "text") -> Response:
         """The episode as its agent sees it."""
-        session = await self._look(request)
-        return Response(render(session, view), media_type=MEDIA[view])
+        return Response(await self._look(request, lambda session: render(session, view)), media_type=MEDIA[view])
 
     async def inspect(self, request: Request) -> Response:
         """The whole truth of an episode. Needs the admin token; without one on the server there is no such place."""
@@ -132,7 +134,7 @@ class Rest:
             raise NoSuchPlace("there is nothing here")
         if not caller_of(request).admin:
             raise WrongToken
-        return json_response(inspect(await self._look(request)))
+        return Response(await self._look(request, lambda session: encode(inspect(session))), media_type=JSON)
 
     async def manifest(self) -> Response:
         """What work there is, and the tools to do it with."""
@@ -146,10 +148,11 @@ class Rest:
         """Counts, for Prometheus."""
         return Response(self._metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    async def _look(self, request: Request) -> Session:
+    async def _look(self, request: Request, view: Callable[[Session], T]) -> T:
+        """A view of a session, taken within the lane: outside of it the session may go on at any moment."""
         session_id = session_named(request, None)
         owner = None if caller_of(request).admin else caller_of(request).owner
-        return await self._lane.run(lambda sessions: sessions.observe(session_id, owner))
+        return await self._lane.run(lambda sessions: view(sessions.observe(session_id, owner)))
 
 
 def manifest() -> dict[str, Any]:

@@ -219,7 +219,7 @@ class Sessions:
 
     def _bring_back(self, session_id: str, owner: str | None, now: float) -> Session:
         self._forget(session_id)
-        entry = self.ledger.read(session_id) if session_id.isascii() else None
+        entry = self.ledger.read(session_id) if session_id.isascii() and session_id.isprintable() else None
         if entry is None or owner not in (None, entry.header.owner) or entry.touched + self._ttl < now:
             raise UnknownSession
         if entry.header.reward == HANDLE:

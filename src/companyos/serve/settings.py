@@ -23,7 +23,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535)] = 8000  # `PORT` counts where `COMPANYOS_PORT` is not set
     workers: Annotated[int, Meta(ge=1, le=256)] = 1
-    ledger: Annotated[str, Meta(min_length=1)] = "companyos.ledger"  # a file; `none` keeps sessions in memory only
+    ledger: Annotated[str, Meta(min_length=1)] = "companyos.ledger"  # a file or postgresql://...; `none`: memory only
     fsync: bool = False  # survive a power cut, too, not only the death of any process
     tokens: tuple[str, ...] = ()  # with any, every request but for /health needs one of them
     admin_token: str = ""  # without one there is no /inspect

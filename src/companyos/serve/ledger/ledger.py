@@ -1,0 +1,138 @@
+"""Ledger: the durable record of sessions. A session is its header and its calls, one a turn; all else follows by replay."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from companyos.calls import Call
+from companyos.serve.errors import ServeError, TurnTaken, UnknownSession
+
+HANDLE = "handle"  # stands for the reward of an entry that is no session: its task id is the session that it points at
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What a session was begun as. `owner` is the digest of the token that began it, or nothing."""
+
+    session_id: str
+    task_id: str
+    reward: str
+    progress: bool
+    version: int
+    created: float
+    owner: str = ""
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """One turn of one session: its call, and when it was made."""
+
+    session_id: str
+    turn: int
+    call: Call
+    at: float
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """All that the ledger knows of a session."""
+
+    header: Header
+    calls: tuple[Call, ...]
+    touched: float  # when it was begun or last stepped
+
+
+class Ledger(Protocol):
+    """What sessions ask of a ledger. `quick`: it answers within microseconds, so that nobody needs a thread to wait in.
+
+    `gathers`: writing has its price by the commit, so that steps had better go together.
+    """
+
+    quick: bool
+    gathers: bool = True
+
+    def begin(self, headers: Sequence[Header], calls: Sequence[Call] = ()) -> None:
+        """Opens sessions, all with the same calls made already."""
+
+    def read(self, session_id: str) -> Entry | None:
+        """The whole of a session, or None where there is none."""
+
+    def calls(self, session_id: str, after: int) -> tuple[Call, ...] | None:
+        """The calls after a turn, or None where there is no such session."""
+
+    def newest(self, name: str) -> str | None:
+        """The id of the session that was begun last under a name (its id is the name, a dot, and more)."""
+
+    def append_all(self, rows: Sequence[Row]) -> list[ServeError | None]:
+        """Compares and appends, all in one commit. For each row, by itself: None once it stands, or why it does not."""
+
+    def append(self, row: Row) -> None:
+        """The same for one row; raises `TurnTaken` with what stands there, or `UnknownSession`."""
+        [refused] = self.append_all([row])
+        if refused is not None:
+            raise refused
+
+    def remove(self, session_id: str) -> None:
+        """Forgets a session, if there is one."""
+
+    def expire(self, before: float) -> int:
+        """Forgets the sessions that were last touched before this moment; says how many."""
+
+    def close(self) -> None: ...
+
+
+class NoLedger(Ledger):
+    """Kept in memory only: sessions end with the process."""
+
+    quick = True
+    gathers = False
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, tuple[Header, list[Row]]] = {}
+
+    def begin(self, headers: Sequence[Header], calls: Sequence[Call] = ()) -> None:
+        for header in headers:
+            rows = [Row(header.session_id, turn, call, header.created) for turn, call in enumerate(calls, 1)]
+            self._sessions[header.session_id] = (header, rows)
+
+    def read(self, session_id: str) -> Entry | None:
+        found = self._sessions.get(session_id)
+        if found is None:
+            return None
+        header, rows = found
+        return Entry(header, tuple(row.call for row in rows), rows[-1].at if rows else header.created)
+
+    def calls(self, session_id: str, after: int) -> tuple[Call, ...] | None:
+        found = self._sessions.get(session_id)
+        return None if found is None else tuple(row.call for row in found[1][after:])
+
+    def newest(self, name: str) -> str | None:
+        return next((session_id for session_id in reversed(self._sessions) if session_id.startswith(f"{name}.")), None)
+
+    def append_all(self, rows: Sequence[Row]) -> list[ServeError | None]:
+        return [self._append(row) for row in rows]
+
+    def _append(self, row: Row) -> ServeError | None:
+        found = self._sessions.get(row.session_id)
+        if found is None:
+            return UnknownSession()
+        if row.turn <= len(found[1]):
+            return TurnTaken(row.turn, found[1][row.turn - 1].call)
+        found[1].append(row)
+        return None
+
+    def remove(self, session_id: str) -> None:
+        self._sessions.pop(session_id, None)
+
+    def expire(self, before: float) -> int:
+        old = [name for name in self._sessions if (entry := self.read(name)) is not None and entry.touched < before]
+        for session_id in old:
+            del self._sessions[session_id]
+        return len(old)
+
+    def close(self) -> None:
+        self._sessions.clear()
+
+
+# How headers and calls stand in a ledger that keeps bytes.
+encode = msgspec.json.Encoder().encode
+decode_call = msgspec.json.Decoder(Call).decode
+decode_header = msgspec.json.Decoder(Header).decode
