@@ -1,5 +1,6 @@
 """Bad input: each kind of it is answered at every door by the same stable code, and by nothing that tells of our insides."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -7,11 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from companyos.calls import Call
+from companyos.calls import EPISODE_OVER, Call
 from companyos.env import make
 from companyos.serve.hosts import PLACE
 from tests.helpers import task_id
 from tests.serve.doors import Door
+from tests.serve.sockets import Socket, action, socket
 
 LIST = Call("ticketdesk", "list_tickets")
 
@@ -72,7 +74,45 @@ class OverMcp(Client):
         return str(reply["result"]["_meta"]["companyos"].get("error", "")) if "result" in reply else code_of(reply)
 
 
-DOORS: dict[str, Callable[..., Client]] = {"rest": OverRest, "rollout": OverRollout, "mcp": OverMcp}
+class OverSocket(Client):
+    """OpenEnv's protocol. Another session is another socket, which resumes it; a wrong token gets no socket."""
+
+    _line: Socket | None = None
+    _at = ""
+
+    def begin(self, **chosen: Any) -> str:
+        reply = self._say("reset", chosen)
+        self.session_id = self._at = reply["data"].get("metadata", {}).get("session_id", "")
+        return reason_of(reply)
+
+    def step(self, call: Call) -> str:
+        if self._at != self.session_id:
+            self._line = None
+        return reason_of(self._say("step", action(call)))
+
+    def _say(self, kind: str, data: Any) -> dict[str, Any]:
+        if self._line is None:
+            query = f"session_id={self.session_id}" if self.session_id else ""
+            line = socket(self.door, "/ws", query, **self.headers)
+            if line.first["type"] != "websocket.accept":
+                return {"type": "error", "data": {"reason": code_of(json.loads(line.hear()["body"]))}}
+            self._line, self._at = line, self.session_id
+        return self._line.say(kind, data)
+
+
+def reason_of(reply: dict[str, Any]) -> str:
+    if reply["type"] == "error":
+        return str(reply["data"]["reason"])
+    over = reply["data"].get("observation", {}).get("code") == EPISODE_OVER
+    return "session_over" if over else ""
+
+
+DOORS: dict[str, Callable[..., Client]] = {
+    "rest": OverRest,
+    "rollout": OverRollout,
+    "mcp": OverMcp,
+    "socket": OverSocket,
+}
 at_every_door = pytest.mark.parametrize("client", DOORS.values(), ids=DOORS)
 
 

@@ -1,14 +1,26 @@
 """Equality: an episode behind a door is the one in process, however many others are played beside it."""
 
 import random
+from collections.abc import Callable
+from functools import cache
+from itertools import cycle, islice
+from typing import Any
 
 import pytest
 
+from companyos.calls import Call
 from companyos.env import task_named
 from companyos.families import FAMILIES
+from companyos.serve.hosts import PLACE
 from tests.serve.doors import Door, Expert, good, result_of, solo
+from tests.serve.sockets import play, play_by_tools, socket
 
-TASKS = [str(task_named(name, seed, chaos)) for name in FAMILIES for seed, chaos in ((1, 0.0), (2, 0.5), (3, 0.5), (4, 1.0))]
+DOSES = (0.0, 0.5, 1.0, 0.25, 0.75)
+TASKS = [
+    str(task_named(name, number // len(FAMILIES), dose))
+    for number, (name, dose) in enumerate(islice(zip(cycle(FAMILIES), cycle(DOSES + DOSES[:1]), strict=False), 200))
+]
+in_process = cache(solo)
 
 
 def experts(door: Door, task_ids: list[str], reward: str = "seed") -> list[Expert]:
@@ -19,25 +31,80 @@ def results(door: Door, crew: list[Expert]) -> list[object]:
     return [result_of(expert, door.digest(expert.session_id)) for expert in crew]
 
 
-@pytest.mark.parametrize("reward", ["seed", "score"])
-def test_twenty_tasks_over_rest_are_as_in_process(reward: str) -> None:
+# -- doors: each plays a whole task, or many side by side ----------------------------------------------------------------
+
+
+def by_steps(door: Door, task_ids: list[str]) -> list[Expert]:
+    crew = experts(door, task_ids)
+    for expert in crew:
+        while expert.call is not None:
+            expert.hear(good(door.post("/step", expert.body)))
+    return crew
+
+
+def by_rollout(door: Door, task_ids: list[str]) -> list[Expert]:
+    crew = experts(door, task_ids)
+    while at_work := [expert for expert in crew if expert.call is not None]:
+        answers = good(door.post("/rollout", {"steps": [expert.body for expert in at_work]}))["answers"]
+        for expert, answer in zip(at_work, answers, strict=True):
+            expert.hear(answer["result"])
+    return crew
+
+
+def by_socket(door: Door, task_ids: list[str]) -> list[Expert]:
+    return [play(socket(door), task_id) for task_id in task_ids]
+
+
+def by_tools_socket(door: Door, task_ids: list[str]) -> list[Expert]:
+    return [play_by_tools(socket(door, "/tools/ws"), task_id) for task_id in task_ids]
+
+
+def by_mcp(door: Door, task_ids: list[str]) -> list[Expert]:
+    return [_play_by_mcp(door, task_id, f"{number:032}") for number, task_id in enumerate(task_ids)]
+
+
+def _play_by_mcp(door: Door, task_id: str, name: str) -> Expert:
+    headers = {"accept": "application/json", "mcp-session-id": name}
+
+    def tool(call: Call) -> dict[str, Any]:
+        params = {"name": f"{call.app}_{call.method}", "arguments": call.params}
+        rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        result = good(door.post(PLACE, rpc, headers=headers))["result"]
+        return {"observation": {**result["structuredContent"], "text": result["content"][0]["text"]}} | (
+            result["_meta"]["companyos"]
+        )
+
+    expert = Expert(tool(Call("episode", "begin", {"task": task_id})))
+    while expert.call is not None:
+        expert.hear(tool(expert.call))
+    return expert
+
+
+DOORS: dict[str, Callable[[Door, list[str]], list[Expert]]] = {
+    "steps": by_steps,
+    "rollout": by_rollout,
+    "socket": by_socket,
+    "tools socket": by_tools_socket,
+    "mcp": by_mcp,
+}
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_two_hundred_tasks_are_as_in_process(name: str) -> None:
+    assert len(set(TASKS)) == 200
     with Door() as door:
-        crew = experts(door, TASKS, reward)
-        for expert in crew:
-            while expert.call is not None:
-                expert.hear(good(door.post("/step", expert.body)))
-        assert results(door, crew) == [solo(task_id, reward) for task_id in TASKS]
+        crew = DOORS[name](door, TASKS)
+        assert results(door, crew) == [in_process(task_id) for task_id in TASKS]
         assert all(expert.success for expert in crew)
 
 
-def test_twenty_tasks_by_rollout_are_as_in_process() -> None:
+def test_the_reward_that_was_asked_for_is_paid() -> None:
     with Door() as door:
-        crew = experts(door, TASKS)
-        while at_work := [expert for expert in crew if expert.call is not None]:
-            answers = good(door.post("/rollout", {"steps": [expert.body for expert in at_work]}))["answers"]
-            for expert, answer in zip(at_work, answers, strict=True):
-                expert.hear(answer["result"])
-        assert results(door, crew) == [solo(task_id) for task_id in TASKS]
+        crew = experts(door, TASKS[:20], "score")
+        for expert in crew:
+            while expert.call is not None:
+                expert.hear(good(door.post("/step", expert.body)))
+        assert results(door, crew) == [solo(task_id, "score") for task_id in TASKS[:20]]
 
 
 def test_sixteen_sessions_interleaved_at_random_do_not_mix() -> None:

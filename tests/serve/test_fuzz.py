@@ -1,12 +1,15 @@
-"""Fuzz: thousands of requests that follow from /openapi.json, good and bad, against a server in a process of its own."""
+"""Fuzz: thousands of requests and frames, good and bad, against a server in a process of its own."""
 
 import json
+import random
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
+from websockets.sync.client import connect
 
 from tests.serve.doors import ADMIN, Server, serving, wait_for
 
@@ -55,4 +58,58 @@ def test_no_request_makes_the_server_fail_or_hang_or_break_its_description_or_gr
         served = httpx.get(f"{server.url}/metrics").text
         for place in ("reset", "step", "rollout", "fork", "close", "render", "inspect"):  # by the links, with real sessions
             assert f'{{place="/{place}",status="200"}}' in served
+        assert "Traceback" not in server.said()
+
+
+FRAMES = 20_000
+SOCKETS = 100
+
+
+def malformed(draw: random.Random) -> str | bytes:
+    """Something that is no message, or no longer one."""
+    good = draw.choice(
+        (
+            {"type": "reset", "data": {"seed": 3, "chaos": 0.5}},
+            {"type": "step", "data": {"app": "ticketdesk", "method": "list_tickets", "params": {}}},
+            {"type": "mcp", "data": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}},
+            {"type": "state"},
+        )
+    )
+    text = json.dumps(good)
+    at = draw.randrange(len(text))
+    nonsense: Any = draw.choice(
+        (None, True, -1, 2**70, 1e308, "", "\ud800", [], {}, [[]] * 50, {"a": {"b": []}}, "x" * 3000)
+    )
+    return draw.choice(
+        (
+            text[:at],
+            text[:at] + draw.choice('{}[]",:\\\0e9') + text[at:],
+            text.encode(),
+            draw.randbytes(draw.randrange(80)),
+            "[" * draw.randrange(1, 3000),
+            json.dumps(nonsense),
+            json.dumps(good | {"type": nonsense}),
+            json.dumps(good | {"data": nonsense}),
+            json.dumps(good | {"data": {draw.choice(("app", "params", "seed", "task", "turn", "method", "id")): nonsense}}),
+        )
+    )
+
+
+def test_no_frame_makes_a_socket_fail_or_hang_or_the_server_grow(tmp_path: Path) -> None:
+    ledger, draw = tmp_path / "ledger", random.Random(20_000)
+    with serving(ledger, IDLE_SECONDS="2", TTL_SECONDS="4", LOG_LEVEL="info") as server:
+        before = 0
+        for number in range(SOCKETS):
+            with connect(f"{server.url.replace('http', 'ws', 1)}/{'tools/' * (number % 2)}ws") as line:
+                for _ in range(FRAMES // SOCKETS):
+                    line.send(malformed(draw))
+                    reply = json.loads(line.recv(timeout=20))
+                    assert reply["type"] in ("observation", "state", "mcp", "error")
+                    assert reply["data"].get("reason") != "bug"
+                line.send('{"type": "reset", "data": {}}')
+                assert json.loads(line.recv(timeout=20))["type"] == "observation"
+            if number == SOCKETS // 10:
+                before = server.memory()
+        wait_for(lambda: sessions_left(server, ledger) == 0)
+        assert server.memory() - before < LEAK
         assert "Traceback" not in server.said()
