@@ -70,9 +70,8 @@ def _play_by_mcp(door: Door, task_id: str, name: str) -> Expert:
         params = {"name": f"{call.app}_{call.method}", "arguments": call.params}
         rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         result = good(door.post(PLACE, rpc, headers=headers))["result"]
-        return {"observation": {**result["structuredContent"], "text": result["content"][0]["text"]}} | (
-            result["_meta"]["companyos"]
-        )
+        observation = {**result["structuredContent"], "text": result["content"][0]["text"]}
+        return {"observation": observation, **result["_meta"]["companyos"]}
 
     expert = Expert(tool(Call("episode", "begin", {"task": task_id})))
     while expert.call is not None:
