@@ -40,17 +40,15 @@ class AskAround(Routine):
         told, ticket_id = Told(obs.task), ticket_in(Memory(obs.task, obs.now))
         yield from _prepare(family.expert(Memory(obs.task, obs.now), Taste()), told)
         yield from _heard(told, Call("approvalflow", "list_approval_types", {}))
-        for form in told.forms:
-            for data in _options(told, form, ticket_id):
-                for person in _signers(told):
-                    request = yield from _decision(told, form, person, data)
-                    if request.get("status") != "approved":
-                        continue
-                    link = {"ticket_id": ticket_id, "field": "approval", "value": request["id"]}
-                    yield from _heard(told, Call("ticketdesk", "update_ticket", link))
-                    closing = {"resolution": resolution, "reason": reason, "evidence": _evidence(told, request)}
-                    yield from _heard(told, Call("ticketdesk", "resolve_ticket", {"ticket_id": ticket_id, **closing}))
-                    return
+        form = told.facts[ticket_id, "kind"]
+        for data, person in _requests(told, form, ticket_id):
+            request = yield from _decision(told, form, person, data)
+            if request.get("status") == "approved":
+                link = {"ticket_id": ticket_id, "field": "approval", "value": request["id"]}
+                yield from _heard(told, Call("ticketdesk", "update_ticket", link))
+                closing = {"resolution": resolution, "reason": reason, "evidence": _evidence(told, request)}
+                yield from _heard(told, Call("ticketdesk", "resolve_ticket", {"ticket_id": ticket_id, **closing}))
+                return
 
 
 def _prepare(expert: Program, told: Told) -> Program:
@@ -70,15 +68,17 @@ def _heard(told: Told, call: Call) -> Move[Reply]:
     return reply
 
 
-def _options(told: Told, form: str, ticket_id: str) -> Iterator[dict[str, Any]]:
-    """Every way to fill in a form with what was shown: the ticket's own fields, else whatever has the field's name."""
+def _requests(told: Told, form: str, ticket_id: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Every way to fill in a form with what was shown, the ticket's own fields as they are, put to one after the other."""
     fields = [field for field in told.forms[form] if field != "ticket_id"]
     values = []
     for field in fields:
         own = told.facts.get((ticket_id, field))
         values.append([own] if own is not None else _values(told, field))
-    for chosen in product(*values):
-        yield {"ticket_id": ticket_id, **dict(zip(fields, chosen, strict=True))}
+    signers = _signers(told)
+    for chosen in product(*values) if signers else ():
+        for person in signers:
+            yield {"ticket_id": ticket_id, **dict(zip(fields, chosen, strict=True))}, person
 
 
 def _values(told: Told, field: str) -> list[Any]:
