@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from companyos.apps import Approval, Comment, Entry, Metric, Mind, Person, Policy, colleagues
+from companyos.apps import Approval, ApprovalType, Comment, Entry, Metric, Mind, Person, Policy, colleagues
 from companyos.apps.colleagues import OBJECTIONS, WHIMS
 from companyos.env import CompanyEnv, make
 from companyos.world import DAY, HOUR
 from tests.helpers import (
+    FAMILY,
     answered,
     asked,
     at_work,
@@ -91,9 +92,21 @@ def test_a_request_for_a_finished_ticket_is_rejected() -> None:
     assert (decided.status, decided.code) == ("rejected", "finished")
 
 
+@pytest.mark.parametrize(
+    ("office", "outcome"),
+    [("CFO", APPROVED), ("Head of Research", ("rejected", "not_mine")), ("Wizard", ("rejected", "unknown_office"))],
+)
+def test_a_form_can_say_itself_which_office_decides_it(office: str, outcome: tuple[str, str]) -> None:
+    env = staged()
+    verify(env)
+    form = env.world.get(ApprovalType, FAMILY)
+    env.world.furnish(replace(form, offices=("{office}",), optional=(*form.optional, "office")))
+    assert decision(env, "cfo", office=office) == outcome
+
+
 def test_every_ground_for_a_rejection_is_tried_above() -> None:
     grounds = set(re.findall(r'return "(\w+)", f?"', inspect.getsource(colleagues))) | set(WHIMS)
-    assert grounds == {rejection.code for rejection in REJECTIONS} | {"finished"}
+    assert grounds == {rejection.code for rejection in REJECTIONS} | {"finished", "unknown_office"}
 
 
 def test_a_rejection_says_what_is_wrong_in_words_too() -> None:

@@ -1,6 +1,7 @@
 """The floor: what can be had without doing the work."""
 
 from functools import lru_cache
+from itertools import product
 
 import pytest
 
@@ -11,7 +12,7 @@ from companyos.agents.careless import HABITS, closes, right_close
 from companyos.chaos import DIALS
 from companyos.env import make, par, task_named
 from companyos.families import FAMILIES
-from companyos.floor import CHAOS, SHORT, Job, Tally, tally, wilson
+from companyos.floor import CHAOS, SHORT, Job, Tally, opposites, tally, wilson
 from tests.laws import FULL, NAMES, size
 
 EPISODES = size(60, 500)
@@ -61,7 +62,32 @@ def test_a_checklist_that_judges_no_value_seldom_wins(name: str) -> None:
     assert not FULL or max(t.share for t in found) <= 0.15
 
 
-@pytest.mark.parametrize("policy", [a.name for a in ADVERSARIES.values() if a.group != "naive"])
+@pytest.mark.parametrize("name", NAMES)
+def test_refusing_everything_wins_no_more_often_than_that_is_right(name: str) -> None:
+    found = [reached("refuse_everything", name, variant) for variant in variants("refuse_everything", name)]
+    for tally_of in found:
+        endings = [make(name, seed=seed, chaos=CHAOS).setting.ending for seed in tally_of.job.seeds]
+        refused = sum(ending.resolution == "cannot_be_done" for ending in endings)
+        print(f"{name} refuse_everything: right in {refused}, won {tally_of.wins} of {len(tally_of.job.seeds)}")
+        assert tally_of.wins <= refused
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_having_everything_signed_tells_nobody_how_it_ends(name: str) -> None:
+    """It is shown who signs, so of pairs that differ in nothing else it may pass both; of others it passes none."""
+    won = 0
+    for seed, variant in product(range(EPISODES), variants("ask_around", name)):
+        policy = Job("ask_around", name, (seed,), variant)
+        env = play(make(name, seed=seed, chaos=CHAOS), policy.agent(seed))
+        won += bool(env.success)
+        for other in (make(task) for task in (opposites(env.task_id) if env.success else ())):
+            if other.setting.ending.name != env.setting.ending.name:
+                assert not play(other, policy.agent(seed)).success, other.task_id
+    print(f"{name} ask_around: won {won} of {EPISODES}")
+    assert won <= 0.3 * EPISODES
+
+
+@pytest.mark.parametrize("policy", [a.name for a in ADVERSARIES.values() if a.group not in ("naive", "asking")])
 @pytest.mark.parametrize("name", NAMES)
 def test_no_such_policy_passes_both_of_an_ending_pair(name: str, policy: str) -> None:
     found = [reached(policy, name, variant) for variant in variants(policy, name)]

@@ -9,8 +9,9 @@ import msgspec
 
 from companyos.agents import farmers
 from companyos.agents.agent import Agent
+from companyos.agents.asking import AskAround, signed_closes
 from companyos.agents.baselines import Null, Random
-from companyos.agents.careless import CloseAtOnce, Constant, closes, naive
+from companyos.agents.careless import CloseAtOnce, Constant, closes, naive, refusals
 from companyos.agents.routine import Routine
 from companyos.agents.scripts import SOURCES, BlindScript, Checklist
 from companyos.calls import Program
@@ -24,7 +25,7 @@ class Adversary(msgspec.Struct, frozen=True):
     """
 
     name: str
-    group: str  # blind, constant, checklist, naive
+    group: str  # blind, constant, asking, checklist, naive
     make: Callable[[int], Agent]
     variants: Callable[[str], int] | None = None  # by family
 
@@ -35,6 +36,14 @@ def _program(begin: Callable[[Observation, int], Program]) -> Callable[[int], Ag
 
 def _endings(family: str) -> int:
     return len(closes(family))
+
+
+def _refusals(family: str) -> int:
+    return len(refusals(family))
+
+
+def _signed_endings(family: str) -> int:
+    return len(signed_closes(family))
 
 
 def _sources(family: str) -> int:
@@ -54,6 +63,8 @@ ADVERSARIES = {
         Adversary("approve_by_anyone", "blind", _program(farmers.approve_by_anyone)),
         Adversary("close_at_once", "blind", CloseAtOnce, _endings),
         Adversary("constant", "constant", Constant, _endings),
+        Adversary("refuse_everything", "constant", lambda ending: Constant(ending, refusals), _refusals),
+        Adversary("ask_around", "asking", AskAround, _signed_endings),
         Adversary("checklist", "checklist", Checklist, _sources),
         Adversary("naive", "naive", lambda seed: naive()),
     )

@@ -186,6 +186,13 @@ def closes(family: str) -> tuple[Close, ...]:
     return tuple(sorted(found, key=str))
 
 
+@lru_cache(maxsize=64)
+def refusals(family: str) -> tuple[Close, ...]:
+    """Of these the ones that say it cannot be done; a family that has none is told that nobody may do it."""
+    found = tuple(close for close in closes(family) if close.resolution == "cannot_be_done")
+    return found or (Close("cannot_be_done", "beyond_authority", ()),)
+
+
 def right_close(env: CompanyEnv) -> Close:
     """How this task's ticket ends when the expert works it."""
     work(env)
@@ -217,13 +224,14 @@ def _office(role: str) -> str:
 class Constant(Routine):
     """Reads, prepares and cites as the expert does, but knows beforehand how it ends and who signs."""
 
-    def __init__(self, ending: int) -> None:
-        self._ending = ending
+    def __init__(self, ending: int, among: Callable[[str], tuple[Close, ...]] = closes) -> None:
+        self._ending, self._among = ending, among
         super().__init__(self._work)
 
     def _work(self, obs: Observation) -> Program:
         family = family_of(obs.task)
-        known = closes(family.name)[self._ending % len(closes(family.name))]
+        endings = self._among(family.name)
+        known = endings[self._ending % len(endings)]
         made: list[Call] = []
 
         def steer(call: Call) -> Steered:

@@ -27,7 +27,7 @@ class ApprovalType(Record, frozen=True):
     required: tuple[str, ...]
     optional: tuple[str, ...]
     decided_by: str
-    offices: tuple[str, ...]  # lowest first; {department} stands for the requester's
+    offices: tuple[str, ...]  # lowest first; {department} stands for the requester's, {field} for what the form says there
     same_as_ticket: dict[str, str]  # a field of the form, and the ticket's field that it must repeat
     same_as_entry: dict[str, str] = {}  # a field of the form, and the register's detail that it must repeat
     measured: str = ""  # a field of the form that must repeat a fresh metric; the register's `…_metric` names it

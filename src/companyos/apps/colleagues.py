@@ -171,8 +171,11 @@ def _wrong_authority(desk: Desk, request: dict[str, Any], ticket: dict[str, Any]
     if isinstance(amount, str | bool):
         return "mismatch", f"amount says {amount}, which is no number."
     for office in form.offices:
-        role = office.format(department=asker["department"])
-        principal = (yield Call("datahub", "get_approver", {"role": role})).data
+        role = office.format_map({**request["data"], "department": asker["department"]})
+        reply = yield Call("datahub", "get_approver", {"role": role})
+        if not reply.ok:
+            return "unknown_office", f"Nobody holds the office of {role}."
+        principal = reply.data
         if amount is None or (principal["limit"] or 0) >= amount:
             break
     else:

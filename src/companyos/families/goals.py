@@ -147,14 +147,15 @@ class CitesNoOther(Goal, frozen=True):
 
 
 class Fresh(Goal, frozen=True):
-    """A metric is young enough to count."""
+    """A metric is young enough to count, and so are those beside it on which the ending hangs as well."""
 
     tables = (Metric,)
     metric: str
+    beside: tuple[str, ...] = ()
 
     def holds(self, world: World) -> bool:
-        metric = world.get(Metric, self.metric)
-        return age_days(metric, world.now) <= metric.max_age_days
+        metrics = [world.get(Metric, name) for name in (self.metric, *self.beside)]
+        return all(age_days(metric, world.now) <= metric.max_age_days for metric in metrics)
 
 
 class MeasuredSince(Goal, frozen=True):

@@ -1,0 +1,255 @@
+"""Incident expert: somebody who coordinates an incident as the policies say, and sees nothing but replies."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from companyos.calls import Program
+from companyos.families import moves
+from companyos.families.family import Memory, Taste
+from companyos.families.incident_records import IN_HOUSE
+from companyos.families.incident_rules import DECLARE, FIGURES, FIRST, FORM, ROLL_BACK, SECOND, WITHHELD
+
+
+class File(NamedTuple):
+    """What the expert has in hand once it has looked around."""
+
+    ticket: moves.Shown
+    alarm: moves.Shown
+    service: moves.Shown
+    policies: dict[str, str]  # those on this work, in force: ids by title
+    approved: dict[str, str]  # requests that an earlier hand got signed, by form
+    taste: Taste
+
+    def rule(self, title: str) -> moves.Move[moves.Shown]:
+        """One of the rules of this work, read."""
+        policy_id = self.policies[f"Incident response: {title}"]
+        policy: moves.Shown = yield from moves.read("datahub.read_policy", policy_id=policy_id)
+        return policy
+
+    def record(self, field: str, value: str) -> moves.Move[None]:
+        yield from moves.set_field(self.ticket["id"], field, value)
+
+
+class Figures(NamedTuple):
+    """The readings that count, by name, those of the severity and the self check; and what they come to."""
+
+    readings: dict[str, moves.Shown]
+    severity: str
+    most_days: int
+
+    def kept_fresh(self, today: str) -> moves.Move[None]:
+        """Has measured anew what has grown old while we waited."""
+        for name, reading in self.readings.items():
+            if moves.days_between(reading["measured_at"], today) >= self.most_days:
+                yield from moves.ask("datahub.refresh_data", metric_name=reading["id"])
+                self.readings[name] = yield from moves.fresh_reading(reading["id"])
+
+    def cited(self, *names: str) -> list[moves.Shown]:
+        return moves.cite(*((self.readings[name], "value") for name in names))
+
+
+Outcome = tuple[str, str, list[moves.Shown]]
+
+
+def expert(memory: Memory, taste: Taste) -> Program:
+    """Works the ticket as the policies say, from any state."""
+    ticket_id = moves.ticket_in(memory)
+    approved: dict[str, str] = {}
+    if moves.wrote(memory):
+        approved = yield from moves.settle_requests(ticket_id, memory)
+        yield from moves.put_back(ticket_id)
+    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
+    if taste.fancies("take it up first"):
+        yield from moves.set_field(ticket_id, "status", "in_progress")
+    policies = yield from moves.policies_about("incident")
+    query = ticket["subject"] if taste.fancies("search by name") else ticket["reference"]
+    listed = yield from moves.rows("datahub.search_register", query=query)
+    alarm_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
+    alarm = yield from moves.read("datahub.get_entry", entry_id=alarm_id)
+    service = yield from moves.read("datahub.get_entry", entry_id=alarm["service"])
+    file = File(ticket, alarm, service, policies, approved, taste)
+    for title in taste.order("read up", ["order of checks", "whom it goes to", "verification"]):
+        yield from file.rule(title)
+    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, alarm)]):
+        yield from step
+    resolution, reason, evidence = yield from _decide(file)
+    if taste.fancies("cite more"):
+        evidence += moves.cite((ticket, "reference"), (alarm, "reference"))
+    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
+    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+
+
+def _verify(ticket: moves.Shown, alarm: moves.Shown) -> moves.Move[None]:
+    if ticket["priority"] is None:
+        yield from moves.set_field(ticket["id"], "priority", "normal")
+    if ticket["verified"] != alarm["id"]:
+        yield from moves.set_field(ticket["id"], "verified", alarm["id"])
+
+
+def _decide(file: File) -> moves.Move[Outcome]:
+    """The checks in their order, up to where severity begins to matter; the first that applies decides."""
+    alarm, service = file.alarm, file.service
+    if service["custody"] != IN_HOUSE:
+        care = yield from moves.read("datahub.get_approver", role="Customer Care Lead")
+        yield from file.record("escalated_to", care["id"])
+        return "cannot_be_done", "not_covered", moves.cite((service, "custody"))
+    probe = yield from moves.read("datahub.get_entry", entry_id=alarm["probe"])
+    probes = yield from file.rule("alarms and probes")
+    if file.taste.fancies("refresh in any case"):
+        yield from moves.ask("datahub.refresh_data", metric_name=probe["self_check_metric"])
+    self_check = yield from moves.fresh_reading(probe["self_check_metric"])
+    if self_check["value"] < probes["self_check"]:
+        return "declined", "not_reproducible", moves.cite((self_check, "value"), (probes, "self_check"))
+    parent = yield from _parent(file)
+    if parent is not None:
+        yield from file.record("duplicate_of", parent["id"])
+        return "duplicate", "same_request", moves.cite((parent, "reference"), (parent, "status"))
+    supplier = yield from moves.read("datahub.get_entry", entry_id=service["supplier"])
+    if supplier["outage_since"] < alarm["onset"]:
+        yield from file.record("escalated_to", supplier["managed_by"])
+        return "escalated", "beyond_authority", moves.cite((supplier, "outage_since"), (alarm, "onset"))
+    return (yield from _weigh(file, (yield from _figures(file, self_check))))
+
+
+def _parent(file: File) -> moves.Move[moves.Shown | None]:
+    """The ticket to whose incident this alarm belongs, if there is one."""
+    own = yield from _live_ticket(file, file.alarm["reference"])
+    if own is not None:
+        return own
+    window = (yield from file.rule("correlation"))["window_minutes"]
+    upstream = yield from _upstream(file.service)
+    found = []
+    for row in (yield from moves.rows("datahub.search_register", query="Alarm")):
+        if row["kind"] == "alarm" and row["id"] != file.alarm["id"]:
+            other = yield from moves.read("datahub.get_entry", entry_id=row["id"])
+            if other["service"] in upstream and 0 < _minutes(other["onset"], file.alarm["onset"]) <= window:
+                found.append(other)
+    for other in sorted(found, key=lambda one: -upstream[one["service"]]):
+        ticket = yield from _live_ticket(file, other["reference"])
+        if ticket is not None:
+            return ticket
+    return None
+
+
+def _live_ticket(file: File, reference: str) -> moves.Move[moves.Shown | None]:
+    """Another ticket of an alarm that is neither done nor cancelled."""
+    for row in (yield from moves.rows("ticketdesk.search_tickets", query=reference)):
+        if row["id"] != file.ticket["id"] and row["reference"] == reference and row["status"] not in moves.FINISHED:
+            return row
+    return None
+
+
+def _upstream(service: moves.Shown) -> moves.Move[dict[str, int]]:
+    """What a service hangs on, directly or not, and how many steps away that is."""
+    steps: dict[str, int] = {}
+    ahead = [(entry_id, 1) for entry_id in _ids(service["depends_on"])]
+    while ahead:
+        entry_id, distance = ahead.pop(0)
+        steps[entry_id] = distance
+        entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
+        ahead += [(further, distance + 1) for further in _ids(entry["depends_on"]) if further not in steps]
+    return steps
+
+
+def _ids(listed: str) -> Iterable[str]:
+    return listed.split(", ") if listed else ()
+
+
+def _figures(file: File, self_check: moves.Shown) -> moves.Move[Figures]:
+    """Fresh readings, and the severity that they come to."""
+    matrix = yield from file.rule("severity")
+    readings = {}
+    for name in file.taste.order("figures", list(FIGURES)):
+        readings[name] = yield from moves.fresh_reading(file.service[f"{name}_metric"])
+    errors, customers, minutes = (readings[name]["value"] for name in ("errors", "customers", "minutes"))
+    severity = "sev_3"
+    if errors >= matrix["errors_1"] and customers >= matrix["customers_1"]:
+        severity = "sev_1"
+    elif customers >= matrix["customers_2"] and minutes >= matrix["minutes_2"]:
+        severity = "sev_2"
+    return Figures(readings | {"self_check": self_check}, severity, matrix["max_age_days"])
+
+
+def _weigh(file: File, figures: Figures) -> moves.Move[Outcome]:
+    """The rest of the checks, for a service of ours whose own trouble it is."""
+    ticket, alarm, service = file.ticket, file.alarm, file.service
+    release, build = (yield from _release(file)), None
+    if release is not None:
+        build = yield from _build(file)
+        yield from figures.kept_fresh(build["at"])
+        if build["build"] == release["build"]:
+            request = yield from _signed(file, figures, build, {"act": ROLL_BACK, "deployment": release["id"]})
+            evidence = moves.cite((release, "deployed"), (build, "build"), (request, "status"), (request, "decided_by"))
+            return "completed", "all_checks_passed", evidence
+    if figures.severity == "sev_3":
+        yield from file.record("waiting_on", service["on_call"])
+        return "on_hold", "not_due", figures.cited(*FIGURES)
+    clock = yield from file.rule("clock and notice")
+    build = build or (yield from _build(file))
+    act = {"act": DECLARE}
+    kept = _minutes(alarm["detected"], alarm["acknowledged"]) <= clock["respond_2"]
+    if figures.severity == "sev_1" or not kept:
+        lead = yield from moves.read("datahub.get_approver", role="Communications Lead")
+        text = "Which wording may customers be told?"
+        answer = yield from moves.ask_person(ticket["id"], lead["id"], "wording", text)
+        if answer["wording"] == WITHHELD:
+            yield from file.record("waiting_on", lead["id"])
+            yield from figures.kept_fresh(answer["at"])
+            return "on_hold", "missing_information", figures.cited(*FIGURES) + moves.cite((answer, "wording"))
+        act["wording"] = answer["wording"]
+    request = yield from _signed(file, figures, build, act)
+    evidence = moves.cite((request, "status"), (request, "decided_by")) + figures.cited("errors", "customers")
+    return "escalated", "above_limit", evidence
+
+
+def _release(file: File) -> moves.Move[moves.Shown | None]:
+    """A deployment to the service that came before the onset and not long before."""
+    most = (yield from file.rule("suppliers and changes"))["change_minutes"]
+    for row in (yield from moves.rows("datahub.search_register", query=file.service["name"])):
+        if row["kind"] == "deployment":
+            release: moves.Shown = yield from moves.read("datahub.get_entry", entry_id=row["id"])
+            since = _minutes(release["deployed"], file.alarm["onset"])
+            if release["service"] == file.service["id"] and 0 < since <= most:
+                return release
+    return None
+
+
+def _build(file: File) -> moves.Move[moves.Shown]:
+    """The comment of whoever is on call that says what runs."""
+    yield from file.rule("hand-overs")
+    text = "Which build runs?"
+    return (yield from moves.ask_person(file.ticket["id"], file.service["on_call"], "build", text))
+
+
+def _signed(file: File, figures: Figures, build: moves.Shown, act: dict[str, str]) -> moves.Move[moves.Shown]:
+    """The commander's signature, linked, with the figures still fresh."""
+    ticket, alarm = file.ticket, file.alarm
+    if FORM in file.approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=file.approved[FORM])
+    else:
+        for title in file.taste.order("read up on signing", ["signing", "command"]):
+            yield from file.rule(title)
+        roster = yield from moves.read("datahub.get_entry", entry_id=file.service["roster"])
+        watch = FIRST if alarm["detected"] < roster["hand_over"] else SECOND
+        commander = yield from moves.read("datahub.get_approver", role=f"{watch} Commander")
+        known = {field: figures.readings[name]["value"] for name, field in FIGURES.items()} | {
+            "ticket_id": ticket["id"],
+            "subject": ticket["subject"],
+            "reference": ticket["reference"],
+            "severity": figures.severity,
+            "watch": watch,
+            "build": build["build"],
+            "timeline": alarm["timeline"],
+            "bridge": alarm["bridge"],
+        }
+        also = tuple(field for field in act if field != "act")
+        request = yield from moves.get_signed(FORM, commander, known | act, also=also)
+    yield from file.record("approval", request["id"])
+    yield from figures.kept_fresh(request["decided_at"])
+    return request
+
+
+def _minutes(earlier: str, later: str) -> float:
+    """Minutes from one stamp, `2026-03-10 09:30`, to another; negative if it is the other way round."""
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds() / 60

@@ -1,0 +1,338 @@
+"""Incident response: what is the night's alarm worth, what came before it, and who has to hear of it?
+
+Particular about reasoning here: time and data decide, not whoever is loud. What explains an alarm began before its onset and
+not long before; who commands is who had the watch when it was detected; whether the clock was kept was settled when somebody
+took it up. Severity is the first row of a matrix whose conditions all hold, each on a figure of its own. And two other
+departments state what only they know, Communications after Engineering, and only where the severity calls for it.
+"""
+
+from functools import partial
+from typing import Annotated, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Metric, Mind, Person, Ticket
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, furnish, one_line
+from companyos.families.family import Case, Ending, Fact, Family, Trouble
+from companyos.families.goals import (
+    ANSWER,
+    SIGNED_REQUEST,
+    Cites,
+    CitesNoOther,
+    CitesNothingFalse,
+    Ended,
+    Fresh,
+    Goal,
+    MeasuredSince,
+    Milestone,
+    ReadFresh,
+    Requested,
+    Signature,
+    SignedFor,
+    TicketHas,
+    TicketIs,
+)
+from companyos.families.incident_expert import expert
+from companyos.families.incident_records import Moments, Night, add_records, draw_moments
+from companyos.families.incident_rules import (
+    BRIEFS,
+    DECLARE,
+    FIGURES,
+    FIRST,
+    FORM,
+    ROLL_BACK,
+    SECOND,
+    WITHHELD,
+    add_incident_policies,
+    draw_terms,
+    hire,
+    incident_form,
+)
+from companyos.world import DAY, Draw, Streams, World
+
+Refresh = Literal["quick", "slow", "fails", "fails_twice"]
+
+# -- causes ------------------------------------------------------------------------------------------------------------
+
+
+def _measured(figure: str) -> tuple[tuple[str, str, str], ...]:
+    return ("Source", figure, "value"), ("Metric", figure, "value")
+
+
+class Causes(Struct, frozen=True):
+    """What is true of this night, and cannot be seen from the brief."""
+
+    client: Annotated[bool, Fact((0.89, 0.11), (("Entry", "service", "custody"),))]
+    # Where the alarm comes from: the service itself, or another ticket of the same alarm, an alarm upstream, the
+    # supplier's outage, or only the probe.
+    origin: Annotated[
+        Literal["here", "again", "above", "outage", "probe"],
+        Fact(
+            (0.56, 0.08, 0.13, 0.13, 0.1),
+            (
+                ("Ticket", "again", "reference"),
+                ("Entry", "middle_alarm", "onset"),
+                ("Entry", "root_alarm", "onset"),
+                ("Entry", "supplier", "outage_since"),
+                *_measured("self_check"),
+            ),
+        ),
+    ]
+    severe: Annotated[bool, Fact((0.3, 0.7), _measured("errors"))]
+    hit: Annotated[Literal["few", "some", "many"], Fact((0.18, 0.32, 0.5), _measured("customers"))]
+    long: Annotated[bool, Fact((0.25, 0.75), _measured("minutes"))]
+    late: Annotated[bool, Fact((0.4, 0.6), (("Entry", "entry", "acknowledged"),))]
+    recent: Annotated[bool, Fact((0.5, 0.5), (("Entry", "release", "deployed"),))]
+    runs: Annotated[bool, Fact((0.35, 0.65), (("Mind", "on_call", "knows"),))]
+    silent: Annotated[bool, Fact((0.67, 0.33), (("Mind", "communications", "knows"),))]
+    second: Annotated[bool, Fact((0.5, 0.5), (("Entry", "roster", "hand_over"),))]
+    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
+    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
+    self_check_stale: Annotated[bool, Trouble("stale", ("self_check",))]
+    errors_stale: Annotated[bool, Trouble("stale", ("errors",))]
+    customers_stale: Annotated[bool, Trouble("stale", ("customers",))]
+    minutes_stale: Annotated[bool, Trouble("stale", ("minutes",))]
+    self_check_refresh: Annotated[Refresh, Trouble("refresh", ("self_check",))]
+    customers_refresh: Annotated[Refresh, Trouble("refresh", ("customers",))]
+    first_away: Annotated[bool, Trouble("absence", ("first",))]
+    second_away: Annotated[bool, Trouble("absence", ("second",))]
+    deputy_away: Annotated[bool, Trouble("absence", ("deputy",))]
+    objection: Annotated[
+        Literal["no", "evidence", "superior"], Trouble("rejections", ("first", "second", "deputy", "third"))
+    ]
+    bridge_required: Annotated[bool, Trouble("required_fields", ("form", "=bridge"))]
+
+
+def _severity(causes: Causes) -> str:
+    """The first row of the matrix of which all conditions hold."""
+    if causes.severe and causes.hit == "many":
+        return "sev_1"
+    return "sev_2" if causes.hit != "few" and causes.long else "sev_3"
+
+
+def _notice_due(causes: Causes) -> bool:
+    severity = _severity(causes)
+    return severity == "sev_1" or (severity == "sev_2" and causes.late)
+
+
+# -- stage -------------------------------------------------------------------------------------------------------------
+
+
+def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
+    """Furnishes the company and puts the case on the engineering desk, as the facts have it and before any trouble."""
+    company = furnish(streams, split, actor="Incident Coordinator", hire=hire)
+    world, draw, offices = company.world, streams.at("case"), company.offices
+    terms = draw_terms(draw)
+    policies = add_incident_policies(company, terms)
+    world.furnish(incident_form())
+    moments = draw_moments(world.now, draw)
+    levels = {
+        "errors": "severe" if causes.severe else "mild",
+        "customers": causes.hit,
+        "minutes": "long" if causes.long else "short",
+    }
+    night = Night(causes.client, causes.origin, levels, causes.late, causes.recent, causes.second)
+    entries = add_records(company, draw, terms, moments, night)
+    service = entries["service"]
+    roles = {place: entry.id for place, entry in entries.items()} | {
+        "requester": offices[f"{draw.pick(DEPARTMENTS)} Manager"],
+        "entry": entries["service_alarm"].id,
+        "form": FORM,
+        "probes": policies["Incident response: alarms and probes"].id,
+        "on_call": service.details["on_call"],
+        "communications": offices["Communications Lead"],
+        "care": offices["Customer Care Lead"],
+        "manager": entries["supplier"].details["managed_by"],
+        "first": offices["First Commander"],
+        "second": offices["Second Commander"],
+        "deputy": offices["Command Deputy"],
+        "third": offices["Duty Manager"],
+        "self_check": entries["service_probe"].details["self_check_metric"],
+    }
+    roles |= {figure: service.details[f"{figure}_metric"] for figure in FIGURES}
+    roles |= _tickets(company, draw, entries, roles["requester"], moments, causes)
+    _tell_colleagues(world, roles, draw, causes)
+    lead = world.get(Person, offices["Service Lead"])
+    brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], service=service.name, lead=lead.name)
+    return world, Case(roles["ticket"], offices["Incident Coordinator"], brief, roles)
+
+
+def _tell_colleagues(world: World, roles: dict[str, str], draw: Draw, causes: Causes) -> None:
+    """What runs only the on-call knows; what customers may be told only Communications, and they come second."""
+    ticket, on_call = roles["ticket"], roles["on_call"]
+    build = world.get(Entry, roles["release" if causes.runs else "previous"]).details["build"]
+    world.furnish(replace(world.get(Mind, on_call), knows={ticket: {"build": build}}))
+    number = f"W-{draw.between(1000, 9999)}"
+    knows = {ticket: {"wording": WITHHELD if causes.silent else number}}
+    mind = world.get(Mind, roles["communications"])
+    world.furnish(replace(mind, knows=knows, after={ticket: {on_call: "build"}}))
+
+
+def _tickets(
+    company: Backdrop, draw: Draw, entries: dict[str, Entry], requester: str, moments: Moments, causes: Causes
+) -> dict[str, str]:
+    """The ticket, those of the alarms upstream, one that may be of the same alarm, a decoy to be, and one that can block."""
+    world, offices = company.world, company.offices
+    alarm = entries["service_alarm"]
+    ticket = add_ticket(
+        company,
+        world.get(Person, requester),
+        title=alarm.name,
+        kind=FORM,
+        desk="engineering",
+        assignee=offices["Incident Coordinator"],
+        subject=entries["service"].name,
+        reference=alarm.reference,
+        status="open",
+        priority=draw.pick(("low", "normal", "high")),
+        amount=None,
+        opened=moments.detected + draw.between(1, 3),
+    )
+
+    def another(subject: str, reference: str, opened: int) -> Ticket:
+        return world.furnish(
+            replace(
+                ticket,
+                id=company.ticket_ids.pop(0),
+                title=f"Trouble: {subject}",
+                subject=subject,
+                reference=reference,
+                requester=offices[f"{draw.pick(DEPARTMENTS)} Associate"],
+                assignee=offices["Service Lead"],
+                status=draw.pick(("open", "in_progress")),
+                opened=opened,
+            )
+        )
+
+    soon = partial(draw.between, ticket.opened + 4, ticket.opened + 40)
+    middle = another(entries["middle"].name, entries["middle_alarm"].reference, soon())
+    root = another(entries["root"].name, entries["root_alarm"].reference, soon())
+    same = alarm if causes.origin == "again" else entries["stranger_alarm"]
+    symptom, old_symptom = draw.sample(("Customers are logged out", "Orders hang", "Pages stay blank", "Mails repeat"), 2)
+    again = another(symptom, same.reference, soon())
+    decoy = another(old_symptom, f"ALM-{draw.between(1000, 9999)}", ticket.opened - 40 * DAY)
+    blocker = next(t for t in world.all(Ticket) if t.kind == "license_renewal")
+    world.furnish(replace(blocker, status="in_progress"))
+    # Of the two upstream the further one is the parent, if they belong to the incident at all.
+    far, near = (root, middle) if entries["middle"].details["depends_on"] else (middle, root)
+    made = {"ticket": ticket, "above": far, "beside": near, "again": again, "decoy": decoy, "blocker": blocker}
+    return {role: one.id for role, one in made.items()}
+
+
+# -- what is right -----------------------------------------------------------------------------------------------------
+
+
+Facts = tuple[tuple[str, str], ...]
+
+
+def judge(world: World, case: Case, causes: Causes) -> Ending:
+    """The right ending, from the causes alone, in the order that the policy gives."""
+    roles = case.roles
+    ending = partial(_ending, world, case)
+    if causes.client:
+        facts: Facts = ((roles["service"], "custody"),)
+        return ending("cannot_be_done", "not_covered", "client", facts, sets=("escalated_to", roles["care"]))
+    checked = partial(ending, measured=("self_check",))
+    if causes.origin == "probe":
+        facts = ((roles["self_check"], "value"), (roles["probes"], "self_check"))
+        return checked("declined", "not_reproducible", "desk", facts)
+    if causes.origin in ("again", "above"):
+        parent = roles[causes.origin]
+        facts, sets = ((parent, "reference"), (parent, "status")), ("duplicate_of", parent)
+        rivals = tuple((roles[role], "reference") for role in ("again", "above", "beside") if role != causes.origin)
+        return checked("duplicate", "same_request", "desk", facts, sets=sets, rivals=rivals)
+    if causes.origin == "outage":
+        facts, sets = ((roles["supplier"], "outage_since"), (roles["entry"], "onset")), ("escalated_to", roles["manager"])
+        rivals = ((roles["other_supplier"], "outage_since"),)
+        return checked("escalated", "beyond_authority", "supplier", facts, sets=sets, rivals=rivals)
+    weighed = partial(ending, measured=("customers", "errors", "minutes", "self_check"))
+    figures = tuple((roles[figure], "value") for figure in FIGURES)
+    signed = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
+    commander = f"{SECOND if causes.second else FIRST} Commander"
+    if causes.recent and causes.runs:
+        facts = ((roles["release"], "deployed"), (ANSWER + roles["on_call"], "build"), *signed)
+        rivals = tuple((roles[role], "deployed") for role in ("previous", "other_release"))
+        says = _request(world, roles, causes, ROLL_BACK)
+        return weighed("completed", "all_checks_passed", commander, facts, rivals=rivals, says=says)
+    if _severity(causes) == "sev_3":
+        return weighed("on_hold", "not_due", "desk", figures, sets=("waiting_on", roles["on_call"]))
+    if _notice_due(causes) and causes.silent:
+        facts, sets = (*figures, (ANSWER + roles["communications"], "wording")), ("waiting_on", roles["communications"])
+        return weighed("on_hold", "missing_information", "Communications Lead", facts, sets=sets)
+    facts = (*signed, (roles["errors"], "value"), (roles["customers"], "value"))
+    return weighed("escalated", "above_limit", commander, facts, says=_request(world, roles, causes, DECLARE))
+
+
+Says = tuple[tuple[str, str | None], ...]
+
+
+def _request(world: World, roles: dict[str, str], causes: Causes, act: str) -> Says:
+    """What must stand in the request; where it says nothing, nothing."""
+    notice = act == DECLARE and _notice_due(causes)
+    return (
+        ("act", act),
+        ("severity", _severity(causes)),
+        ("watch", SECOND if causes.second else FIRST),
+        ("deployment", roles["release"] if act == ROLL_BACK else None),
+        ("wording", world.get(Mind, roles["communications"]).knows[roles["ticket"]]["wording"] if notice else None),
+    )
+
+
+def _ending(
+    world: World,
+    case: Case,
+    resolution: str,
+    reason: str,
+    decider: str,
+    facts: Facts,
+    sets: tuple[str, str] | None = None,
+    measured: tuple[str, ...] = (),
+    rivals: Facts = (),
+    says: Says = (),
+) -> Ending:
+    """`measured` are the figures that must be fresh, the most telling first; `says` is what is to be signed, if anything."""
+    ticket_id, roles = case.ticket_id, case.roles
+    verified = TicketIs(ticket_id, "verified", roles["entry"])
+    goals: list[Goal] = [
+        Ended(ticket_id, resolution, reason),
+        Cites(ticket_id, facts),
+        CitesNothingFalse(ticket_id, len(facts) + 4),
+        verified,
+    ]
+    milestones = [
+        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
+        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
+        Milestone("verified", 1.5, verified),
+    ]
+    if rivals:
+        goals.append(CitesNoOther(ticket_id, rivals))
+    if sets:
+        outcome = TicketIs(ticket_id, *sets)
+        goals.append(outcome)
+        milestones.append(Milestone("outcome recorded", 1.0, outcome))
+    if measured:
+        metric, *beside = (roles[figure] for figure in measured)
+        since = world.now - world.get(Metric, metric).max_age_days * DAY
+        goals.append(Fresh(metric, tuple(beside)))
+        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(metric, since)))
+        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, metric, since)))
+    if says:
+        goals.append(SignedFor(ticket_id, FORM, says))
+        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, FORM, says=says)))
+        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, FORM, signed=True, says=says)))
+    name, signatures = f"{resolution}/{reason}", (Signature(FORM, says),) if says else ()
+    allowed = (("blocked_by", None),)
+    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
+
+
+FAMILY = Family(
+    name="incident_response",
+    phrase="incident response",
+    causes=Causes,
+    stage=stage,
+    judge=judge,
+    expert=expert,
+    max_steps={0: 98, 25: 119, 50: 140, 75: 163, 100: 186},
+)
