@@ -3,8 +3,8 @@
 Particular about reasoning here: the last step cannot be undone, and nobody who signs it looks at what forbids it. So all
 that could forbid it must be known first, and most of that is known to others: Legal, Finance and IT each state one thing, in
 an order that policy sets, and each says half of it. Legal names a project: that the leaver was on it, and late enough,
-stands in the papers about them. Finance names a sum: whether it is covered, a fresh figure tells. IT names an account: who may
-inherit it hangs on other people's files.
+stands in the papers about them. Finance names a sum: whether it is covered, a fresh figure tells. IT names an account: who
+may inherit it hangs on other people's files.
 """
 
 from functools import partial
@@ -57,18 +57,18 @@ class Causes(Struct, frozen=True):
     """What is true of this person and this morning, and cannot be seen from the brief."""
 
     duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
-    notice: Annotated[Literal["accepted", "withdrawn"], Fact((0.89, 0.11), (("Entry", "last_notice", "status"),))]
+    stays: Annotated[bool, Fact((0.89, 0.11), (("Entry", "last_notice", "status"),))]
     held: Annotated[
-        Literal["none", "leaver", "project", "stranger"],
+        Literal["none", "person", "project", "other"],
         Fact((0.31, 0.11, 0.38, 0.2), (("Mind", "counsel", "knows"),)),
     ]
-    on_project: Annotated[Literal["before", "during"], Fact((0.55, 0.45), (("Entry", "past", "until"),))]
-    owed: Annotated[Literal["little", "some", "much"], Fact((0.63, 0.25, 0.12), (("Mind", "accountant", "knows"),))]
+    until: Annotated[Literal["early", "late"], Fact((0.55, 0.45), (("Entry", "past", "until"),))]
+    owed: Annotated[Literal["low", "mid", "high"], Fact((0.63, 0.25, 0.12), (("Mind", "accountant", "knows"),))]
     pay: Annotated[
         Literal["low", "high"], Fact((0.5, 0.5), (("Source", "final_pay", "value"), ("Metric", "final_pay", "value")))
     ]
     shared: Annotated[bool, Fact((0.5, 0.5), (("Mind", "administrator", "knows"),))]
-    successor: Annotated[Literal["employed", "left"], Fact((0.48, 0.52), (("Entry", "successor", "status"),))]
+    heir: Annotated[bool, Fact((0.52, 0.48), (("Entry", "successor", "status"),))]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
     cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
@@ -76,9 +76,9 @@ class Causes(Struct, frozen=True):
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
     pay_stale: Annotated[bool, Trouble("stale", ("final_pay",))]
     refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("final_pay",))]
+    cto_away: Annotated[bool, Trouble("absence", ("cto",))]
     it_lead_away: Annotated[bool, Trouble("absence", ("it_lead",))]
-    it_deputy_away: Annotated[bool, Trouble("absence", ("it_deputy",))]
-    objection: Annotated[Literal["no", "evidence", "superior"], Trouble("rejections", ("it_lead", "it_deputy", "it_third"))]
+    objection: Annotated[Literal["no", "evidence", "superior"], Trouble("rejections", ("cto", "it_lead", "it_duty"))]
     badge_required: Annotated[bool, Trouble("required_fields", ("form", "=badge"))]
 
 
@@ -114,14 +114,14 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
         "accountant": offices["Payroll Accountant"],
         "administrator": offices["IT Administrator"],
         "controller": offices["Finance Controller"],
+        "compliance": offices["Compliance Officer"],
         "cto": offices["CTO"],
         "it_lead": offices["IT Lead"],
-        "it_deputy": offices["Deputy IT Lead"],
-        "it_third": offices["IT Duty Manager"],
+        "it_duty": offices["IT Duty Manager"],
     }
     roles |= add_tickets(company, draw, files, KIND, roles["requester"], causes.duplicate)
-    change(company, files.last_notice, status=causes.notice)
-    change(company, files.successor, status=causes.successor)
+    change(company, files.last_notice, status="withdrawn" if causes.stays else "accepted")
+    change(company, files.successor, status="employed" if causes.heir else "left")
     _hold(company, files, roles, causes)
     _money(world, roles, terms, causes)
     asked_before = {roles["counsel"]: "held", roles["accountant"]: "owed"}
@@ -141,12 +141,12 @@ def _hold(company: Backdrop, files: Files, roles: dict[str, str], causes: Causes
     """What is under hold and since when, which only Legal knows, and until when the leaver was on their past project."""
     world, streams = company.world, company.world.streams
     begins = world.now - streams.at("held_from").between(200, 400) * DAY
-    days = {"before": (-90, -1), "during": (0, 90)}[causes.on_project]
-    ended = begins + streams.at("on_project", causes.on_project).between(*days) * DAY
+    days = {"early": (-90, -1), "late": (0, 90)}[causes.until]
+    ended = begins + streams.at("until", causes.until).between(*days) * DAY
     change(company, files.past, until=stamp(ended)[:10])
-    stranger = streams.at("stranger").pick((files.namesake.reference, files.strange_project.reference))
+    other = streams.at("other").pick((files.namesake.reference, files.strange_project.reference))
     project = files.past.details["project"]
-    held = {"none": "none", "leaver": files.leaver.reference, "project": project, "stranger": stranger}[causes.held]
+    held = {"none": "none", "person": files.leaver.reference, "project": project, "other": other}[causes.held]
     _tell(world, roles, "counsel", {"held": held, "held_from": "none" if held == "none" else stamp(begins)[:10]}, {})
 
 
@@ -158,7 +158,7 @@ def _money(world: World, roles: dict[str, str], terms: dict[str, int], causes: C
     metric = world.get(Metric, roles["final_pay"])
     world.furnish(replace(metric, value=pay, max_age_days=terms["max_age_days"]))
     (least, low), (mid, high) = ([terms["withhold_percent"] * pay // 100 for pay in band] for band in pays.values())
-    bands = {"little": (40, least), "some": (low + 1, mid), "much": (high + 1, high + 2000)}
+    bands = {"low": (40, least), "mid": (low + 1, mid), "high": (high + 1, high + 2000)}
     owed = world.streams.at("owed", causes.owed).between(*bands[causes.owed])
     _tell(world, roles, "accountant", {"owed": str(owed)}, {roles["counsel"]: "held"})
 
@@ -173,28 +173,28 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     if causes.duplicate:
         facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
         return ending("duplicate", "same_request", "desk", facts, ("duplicate_of", roles["earlier"]))
-    if causes.notice == "withdrawn":
+    if causes.stays:
         facts, sets = ((roles["last_notice"], "status"),), ("waiting_on", roles["requester"])
         return ending("declined", "not_due", "desk", facts, sets, rivals=((roles["first_notice"], "status"),))
     held, owed, shared = ((ANSWER + roles[role], name) for role, name in zip(_WHO_STATES, STATEMENTS, strict=True))
-    if causes.held == "leaver" or (causes.held == "project" and causes.on_project == "during"):
+    if causes.held == "person" or (causes.held == "project" and causes.until == "late"):
         on_project = causes.held == "project"
         facts = (held, (roles["past"], "until")) if on_project else (held,)
         rivals: Facts = ((roles["present"], "until"),) if on_project else ()
         sets = ("waiting_on", roles["counsel"])
-        return ending("on_hold", "contradicts_policy", "IT Lead", facts, sets, rivals=rivals, signed=SUSPENSION)
-    if causes.owed == "much" or (causes.owed == "some" and causes.pay == "low"):
+        return ending("on_hold", "contradicts_policy", "CTO", facts, sets, rivals=rivals, signed=SUSPENSION)
+    if causes.owed == "high" or (causes.owed == "mid" and causes.pay == "low"):
         facts, sets = (owed, (roles["final_pay"], "value")), ("escalated_to", roles["controller"])
         return ending("escalated", "above_limit", "Finance Controller", facts, sets, measured=True)
-    if causes.shared and causes.successor == "left":
+    if causes.shared and not causes.heir:
         others = tuple((roles[name], "status") for name in ("successor", "gone"))
-        facts, sets = (shared, (roles["account"], "holders"), *others), ("escalated_to", roles["cto"])
-        return ending("cannot_be_done", "not_covered", "CTO", facts, sets)
+        facts, sets = (shared, (roles["account"], "holders"), *others), ("escalated_to", roles["compliance"])
+        return ending("cannot_be_done", "not_covered", "Compliance Officer", facts, sets)
     if causes.shared:
         facts, sets = (shared, (roles["successor"], "status")), ("waiting_on", roles["heir"])
         return ending("on_hold", "not_due", "desk", facts, sets)
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), held, shared)
-    return ending("completed", "all_checks_passed", "IT Lead", facts, measured=True, signed=CLOSURE)
+    return ending("completed", "all_checks_passed", "CTO", facts, measured=True, signed=CLOSURE)
 
 
 _WHO_STATES = ("counsel", "accountant", "administrator")  # as roles of the case
@@ -393,8 +393,8 @@ def _pass_on(desk: Desk, shared: moves.Shown) -> moves.Move[Outcome]:
             heir = yield from moves.read("datahub.get_entry", entry_id=other["id"])
             yield from moves.set_field(desk.ticket["id"], "waiting_on", heir["handle"])
             return "on_hold", "not_due", moves.cite((shared, "shared"), (heir, "status"))
-    cto = yield from moves.read("datahub.get_approver", role="CTO")
-    yield from moves.set_field(desk.ticket["id"], "escalated_to", cto["id"])
+    officer = yield from moves.read("datahub.get_approver", role="Compliance Officer")
+    yield from moves.set_field(desk.ticket["id"], "escalated_to", officer["id"])
     evidence = moves.cite((shared, "shared"), (account, "holders"), *((other, "status") for other in others))
     return "cannot_be_done", "not_covered", evidence
 
@@ -409,7 +409,7 @@ def _signed(desk: Desk, form: str, stated: moves.Shown) -> moves.Move[moves.Show
     if form in desk.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=desk.approved[form])
     else:
-        office = yield from moves.read("datahub.get_approver", role="IT Lead")
+        office = yield from moves.read("datahub.get_approver", role="CTO")
         named = {"ticket_id": ticket["id"], "subject": ticket["subject"], "reference": ticket["reference"]}
         more = {"cost_center": requester["cost_center"], "letter": leaver["letter"], "badge": leaver["badge"]}
         request = yield from moves.get_signed(form, office, named | more | stated, leaver["final_pay_metric"])
@@ -424,5 +424,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 74, 25: 93, 50: 107, 75: 125, 100: 139},
+    max_steps={0: 74, 25: 91, 50: 107, 75: 125, 100: 139},
 )

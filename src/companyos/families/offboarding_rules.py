@@ -5,7 +5,9 @@ Complete for a stranger, each policy in at most 80 words. What the family means 
 
 from typing import Any
 
-from companyos.apps import ApprovalType, Policy
+from msgspec.structs import replace
+
+from companyos.apps import ApprovalType, Person, Policy
 from companyos.apps.colleagues import Finding, audits
 from companyos.apps.ticketdesk import same
 from companyos.calls import Call
@@ -48,8 +50,8 @@ POLICIES = {
         same_request; set duplicate_of. 2: notice withdrawn: declined, not_due; waiting_on the requester. 3: legal hold:
         get a suspension signed: on_hold, contradicts_policy; waiting_on the Legal Counsel. 4: debt not covered:
         escalated, above_limit; escalated_to the Finance Controller. 5: shared account, no heir: cannot_be_done,
-        not_covered; escalated_to the CTO. 6: an heir: on_hold, not_due; waiting_on the heir. 7: else get the closure signed:
-        completed, all_checks_passed.""",
+        not_covered; escalated_to the Compliance Officer. 6: an heir: on_hold, not_due; waiting_on the heir. 7: else get
+        the closure signed: completed, all_checks_passed.""",
     "Employee offboarding: notices": """
         Papers about an employee stand in the register under the employee's reference with something behind it. Of the
         notices there, kind notice, only the one given last counts, whatever its number and whatever happened to the others:
@@ -70,7 +72,7 @@ POLICIES = {
         whose own register entry has status employed and names the handle; the directory may still list people who left.
         Until the heir has taken it over, nothing is closed; without one it can be neither handed over nor closed.""",
     "Employee offboarding: signing": """
-        The IT Lead signs account_closure and account_suspension; while away the delegate, if both are, the delegate's
+        The CTO signs account_closure and account_suspension; while away the delegate, if both are, the delegate's
         delegate. held, owed, shared are repeated as stated; final_pay is the fresh metric; the cost centre, and then the
         ticket's, the requester's own. Signers see that statements stand; what they mean is your work. A closure, once
         signed, erases everything for good. A rejection says what it wants; if that is the manager's decision,
@@ -97,18 +99,19 @@ BRIEFS = (
 
 
 def hire(company: Backdrop) -> None:
-    """The people desk, the three who know something, and IT, where the one who signs has a deputy, who has another."""
+    """The people desk, the three who know something, and those who stand in for the CTO, one after the other."""
     for role, department, desk, manager, limit, delegate in (
         ("Offboarding Coordinator", "People", "people", "HR Lead", None, None),
         ("People Partner", "People", "people", "HR Lead", None, None),
         ("Legal Counsel", "Legal", "legal", "CEO", None, None),
         ("Payroll Accountant", "Finance", "finance", "Finance Controller", None, None),
         ("IT Duty Manager", "IT", "it", "CTO", 1000, None),
-        ("Deputy IT Lead", "IT", "it", "CTO", 3000, "IT Duty Manager"),
-        ("IT Lead", "IT", "it", "CTO", 5000, "Deputy IT Lead"),
+        ("IT Lead", "IT", "it", "CTO", 3000, "IT Duty Manager"),
         ("IT Administrator", "IT", "it", "IT Lead", None, None),
     ):
         add_person(company, role, department, desk, manager, limit, delegate)
+    cto = company.world.get(Person, company.offices["CTO"])
+    company.world.furnish(replace(cto, delegate=company.offices["IT Lead"]))
 
 
 def closure_form() -> ApprovalType:
@@ -118,8 +121,8 @@ def closure_form() -> ApprovalType:
         title="Closure of all accounts",
         required=("ticket_id", "subject", "reference", "cost_center", "held", "owed", "shared", "final_pay"),
         optional=("badge", "letter"),
-        decided_by="the IT Lead; values as on the ticket, in the register, in DataHub and as stated on the ticket",
-        offices=("IT Lead",),
+        decided_by="the CTO; values as on the ticket, in the register, in DataHub and as stated on the ticket",
+        offices=("CTO",),
         same_as_ticket={"subject": "subject", "reference": "reference", "cost_center": "cost_center"},
         same_as_entry={"badge": "badge", "letter": "letter"},
         measured="final_pay",
@@ -136,8 +139,8 @@ def suspension_form() -> ApprovalType:
         title="Suspension of all accounts",
         required=("ticket_id", "subject", "reference", "cost_center", "held"),
         optional=("badge", "letter"),
-        decided_by="the IT Lead; values as on the ticket, in the register and as stated on the ticket",
-        offices=("IT Lead",),
+        decided_by="the CTO; values as on the ticket, in the register and as stated on the ticket",
+        offices=("CTO",),
         same_as_ticket={"subject": "subject", "reference": "reference", "cost_center": "cost_center"},
         same_as_entry={"badge": "badge", "letter": "letter"},
         attachment="letter",
