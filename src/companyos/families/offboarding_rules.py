@@ -63,8 +63,9 @@ POLICIES = {
         ask because an earlier check has decided, leave in peace.""",
     "Employee offboarding: legal holds": """
         held is none, or the reference of what is under legal hold. An employee's: it goes for that person alone, not for
-        a namesake. A project's: it goes for everybody who was on it on held_from or later. Who was on what until when
-        stand in the register's assignments, filed under the employee's reference; until is open for those still on it.
+        a namesake. A project's: it goes for everybody who was on it on held_from, stated with it, or later. Who was on
+        what until when stands in the register's assignments, filed under the employee's reference; until is open for
+        those still on it.
         Whoever is under hold keeps every account and mailbox: they are suspended, never closed.""",
     "Employee offboarding: shared accounts": """
         shared is none, or the register id of an account that the leaver has in hand. Whoever issued
