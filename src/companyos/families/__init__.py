@@ -9,6 +9,7 @@ from companyos.families import (
     expense_report,
     handbook_update,
     license_renewal,
+    refund_dispute,
     vendor_onboarding,
 )
 from companyos.families.family import Case, Ending, Family, Memory, Setting, Taste
@@ -23,6 +24,7 @@ FAMILIES: dict[str, Family] = {
         license_renewal,
         handbook_update,
         employee_offboarding,
+        refund_dispute,
     )
 }
 
