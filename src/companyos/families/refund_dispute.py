@@ -55,6 +55,7 @@ from companyos.families.refund_rules import (
     FULL,
     GOODWILL,
     LIMITS,
+    OFFICES,
     TERMS_OF_SALE,
     add_refund_policies,
     hire,
@@ -113,8 +114,8 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     misuse = add_refund_policies(company, limits)
     calendar, steps = draw_calendar(world.now // DAY, draw), draw_steps(draw)
     versions = add_versions(company, draw, calendar, steps)
-    world.furnish(refund_form(FULL, "Full refund", "Care Lead"))
-    world.furnish(refund_form(GOODWILL, "Goodwill refund", "CFO"))
+    world.furnish(refund_form(FULL, "Full refund"))
+    world.furnish(refund_form(GOODWILL, "Goodwill refund"))
     records = add_records(company, draw, calendar)
     roles = {
         "requester": requester,
@@ -179,7 +180,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     """The right ending, from the causes alone, in the order that the policy gives."""
     roles = case.roles
     ending = partial(_ending, world, case)
-    earlier, rate, back = roles["earlier"], roles["refund_rate"], roles["back"]
+    earlier, rate = roles["earlier"], roles["refund_rate"]
     to_requester = ("waiting_on", roles["requester"])
     if causes.duplicate:
         facts: Facts = ((earlier, "reference"), (earlier, "status"))
@@ -190,46 +191,44 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         facts, sets = ((rate, "value"), (roles["policy"], "limit")), ("escalated_to", roles["compliance"])
         return ending("escalated", "above_limit", "Compliance Officer", facts, sets, measured=True)
     if not causes.sent:
-        return ending("on_hold", "missing_information", "desk", ((back, "status"),), to_requester)
-    terms = world.get(Policy, roles[causes.terms]).terms
-    form = _form_for(causes, terms, [world.get(Policy, roles[name]).terms for name in VERSIONS])
+        return ending("on_hold", "missing_information", "desk", ((roles["back"], "status"),), to_requester)
+    return _judge_return(world, case, causes)
+
+
+def _judge_return(world: World, case: Case, causes: Causes) -> Ending:
+    """What is owed for goods that went back, by the terms of the day of the order, and whether we can pay it."""
+    roles, version = case.roles, case.roles[causes.terms]
+    ending = partial(_ending, world, case)
+    to_requester = ("waiting_on", roles["requester"])
+    form = _form_owed(causes, {name: world.get(Policy, roles[name]).terms for name in VERSIONS})
+    term = LIMITS[form or GOODWILL]
+    rivals = tuple((roles[name], term) for name in VERSIONS if name != causes.terms)
     if form is None:
-        facts = ((back, "date"), (roles["delivery"], "date"), (roles[causes.terms], "goodwill_days"))
-        return ending("declined", "too_late", "desk", facts, to_requester, rivals=_rivals(roles, causes, "goodwill_days"))
+        facts: Facts = ((roles["back"], "date"), (roles["delivery"], "date"), (version, term))
+        return ending("declined", "too_late", "desk", facts, to_requester, rivals=rivals)
     if form == GOODWILL and causes.favour:
-        facts, rivals = (
-            ((roles["goodwill"], "status"), (roles[causes.terms], "return_days")),
-            _rivals(roles, causes, "return_days"),
-        )
+        facts = ((roles["goodwill"], "status"), (version, "return_days"))
+        rivals = tuple((roles[name], "return_days") for name in VERSIONS if name != causes.terms)
         return ending("declined", "not_covered", "desk", facts, to_requester, rivals=rivals)
     if not causes.ours:
-        facts, sets, rivals = (
-            ((roles["payment"], "channel"),),
-            ("escalated_to", roles["treasurer"]),
-            ((roles["entry"], "channel"),),
-        )
+        facts, sets = ((roles["payment"], "channel"),), ("escalated_to", roles["treasurer"])
+        rivals = ((roles["entry"], "channel"),)
         return ending("cannot_be_done", "beyond_authority", "Treasurer", facts, sets, rivals=rivals)
-    facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (roles[causes.terms], LIMITS[form]))
-    rivals = _rivals(roles, causes, LIMITS[form])
+    facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (version, term))
     amount = world.get(Entry, roles["payment"]).details[AMOUNTS[form]]
-    signature = Signature(form, (("terms", roles[causes.terms]), ("amount", amount)))
-    decider = "Care Lead" if form == FULL else "CFO"
-    return ending("completed", "all_checks_passed", decider, facts, measured=True, rivals=rivals, signed=signature)
+    signature = Signature(form, (("terms", version), ("amount", amount)))
+    office = OFFICES[form]
+    return ending("completed", "all_checks_passed", office, facts, measured=True, rivals=rivals, signed=signature)
 
 
-def _form_for(causes: Causes, terms: dict[str, int], versions: list[dict[str, int]]) -> str | None:
-    """The refund that the customer is owed by these terms, of which there are several versions; None for none."""
-    rank = {term: sorted(each[term] for each in versions).index(terms[term]) for term in terms}
+def _form_owed(causes: Causes, terms: dict[str, dict[str, int]]) -> str | None:
+    """Which refund the customer is owed, given the terms of every version; None for none."""
+    rank = {term: sorted(each[term] for each in terms.values()).index(terms[causes.terms][term]) for term in LIMITS.values()}
     if causes.took == "prompt" or (causes.took == "slow" and rank["return_days"] > 0):
         return FULL
     if causes.took in ("slow", "late") or (causes.took == "later" and rank["goodwill_days"] == 2):
         return GOODWILL
     return None
-
-
-def _rivals(roles: dict[str, str], causes: Causes, term: str) -> "Facts":
-    """The same term of the versions that do not apply."""
-    return tuple((roles[name], term) for name in VERSIONS if name != causes.terms)
 
 
 Facts = tuple[tuple[str, str], ...]
@@ -425,7 +424,7 @@ def _signed(desk: Desk, form: str, known: moves.Shown) -> moves.Move[moves.Shown
     if form in desk.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=desk.approved[form])
     else:
-        office = yield from moves.read("datahub.get_approver", role="Care Lead" if form == FULL else "CFO")
+        office = yield from moves.read("datahub.get_approver", role=OFFICES[form])
         named = {"ticket_id": ticket["id"], "subject": ticket["subject"], "reference": ticket["reference"]}
         more = {"cost_center": requester["cost_center"], "invoice": order["invoice"], "parcel": order["parcel"]}
         request = yield from moves.get_signed(form, office, named | more | known, order["refund_rate_metric"])

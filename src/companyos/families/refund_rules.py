@@ -16,6 +16,7 @@ KIND = "refund_dispute"
 FULL = "full_refund"
 GOODWILL = "goodwill_refund"
 LIMITS = {FULL: "return_days", GOODWILL: "goodwill_days"}  # the term that says until when
+OFFICES = {FULL: "Care Lead", GOODWILL: "CFO"}
 AMOUNTS = {FULL: "paid", GOODWILL: "goods"}  # where the ledger has how much
 
 # -- how the work is done ----------------------------------------------------------------------------------------------
@@ -113,8 +114,9 @@ def hire(company: Backdrop) -> None:
         add_person(company, role, "Customer Care", "care", manager, limit, delegate)
 
 
-def refund_form(form: str, title: str, office: str) -> ApprovalType:
+def refund_form(form: str, title: str) -> ApprovalType:
     """A refund of either kind. Most of what is held against it lies in several records, and is audited below."""
+    office = OFFICES[form]
     return ApprovalType(
         id=form,
         title=title,
