@@ -51,7 +51,8 @@ def add_files(company: Backdrop, draw: Draw, leaver: Person, successor: Person, 
         add_employee(company, person.name, person.department, person.id, references.pop(), status)
         for person, status in ((leaver, "employed"), (successor, "employed"), (gone, "left"))
     ]
-    projects = [_project(company, name, draw) for name in draw.sample(PROJECTS, 3)]
+    numbers = draw.sample(range(1000, 10_000), 3)
+    projects = [_project(company, draw, *known) for known in zip(draw.sample(PROJECTS, 3), numbers, strict=True)]
     _assignment(company, employees[1], projects[2], 1, _day(company, draw.between(300, 500)), OPEN)
     past, present = _assignments(company, draw, employees[0], projects)
     first, last = _notices(company, draw, employees[0])
@@ -68,10 +69,9 @@ def add_files(company: Backdrop, draw: Draw, leaver: Person, successor: Person, 
     return Files(employees[0], namesake, last, first, past, present, projects[2], account, employees[1], employees[2])
 
 
-def _project(company: Backdrop, name: str, draw: Draw) -> Entry:
+def _project(company: Backdrop, draw: Draw, name: str, number: int) -> Entry:
     details = {"sponsor": company.offices[draw.pick(("CTO", "CFO", "Procurement Lead"))]}
-    reference = f"PRJ-{draw.between(1000, 9999)}"
-    return company.world.furnish(Entry(company.entry_ids.pop(0), "project", name, reference, "running", details))
+    return company.world.furnish(Entry(company.entry_ids.pop(0), "project", name, f"PRJ-{number}", "running", details))
 
 
 def _assignments(company: Backdrop, draw: Draw, leaver: Entry, projects: list[Entry]) -> tuple[Entry, Entry]:

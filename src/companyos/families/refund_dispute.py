@@ -202,13 +202,14 @@ def _judge_return(world: World, case: Case, causes: Causes) -> Ending:
     to_requester = ("waiting_on", roles["requester"])
     form = _form_owed(causes, {name: world.get(Policy, roles[name]).terms for name in VERSIONS})
     term = LIMITS[form or GOODWILL]
-    rivals = tuple((roles[name], term) for name in VERSIONS if name != causes.terms)
+    others = [roles[name] for name in VERSIONS if name != causes.terms]
+    rivals: Facts = tuple((other, term) for other in others)
     if form is None:
         facts: Facts = ((roles["back"], "date"), (roles["delivery"], "date"), (version, term))
         return ending("declined", "too_late", "desk", facts, to_requester, rivals=rivals)
     if form == GOODWILL and causes.favour:
         facts = ((roles["goodwill"], "status"), (version, "return_days"))
-        rivals = tuple((roles[name], "return_days") for name in VERSIONS if name != causes.terms)
+        rivals = tuple((other, "return_days") for other in others)
         return ending("declined", "not_covered", "desk", facts, to_requester, rivals=rivals)
     if not causes.ours:
         facts, sets = ((roles["payment"], "channel"),), ("escalated_to", roles["treasurer"])
