@@ -5,10 +5,12 @@ from functools import lru_cache
 from companyos.errors import BadTask
 from companyos.families import (
     bug_escalation,
+    employee_offboarding,
     expense_report,
     handbook_update,
     incident_response,
     license_renewal,
+    refund_dispute,
     vendor_onboarding,
 )
 from companyos.families.family import Case, Ending, Family, Memory, Setting, Taste
@@ -23,6 +25,8 @@ FAMILIES: dict[str, Family] = {
         license_renewal,
         handbook_update,
         incident_response,
+        employee_offboarding,
+        refund_dispute,
     )
 }
 

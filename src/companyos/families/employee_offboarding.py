@@ -1,0 +1,428 @@
+"""Employee offboarding: may everything that this person has here be erased for good?
+
+Particular about reasoning here: the last step cannot be undone, and nobody who signs it looks at what forbids it. So all
+that could forbid it must be known first, and most of that is known to others: Legal, Finance and IT each state one thing, in
+an order that policy sets, and each says half of it. Legal names a project: that the leaver was on it, and late enough,
+stands in the papers about them. Finance names a sum: whether it is covered, a fresh figure tells. IT names an account: who
+may inherit it hangs on other people's files.
+"""
+
+from functools import partial
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Metric, Mind, Person, Source
+from companyos.calls import Program
+from companyos.families import moves
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.goals import (
+    ANSWER,
+    SIGNED_REQUEST,
+    Cites,
+    CitesNoOther,
+    CitesNothingFalse,
+    Ended,
+    Fresh,
+    Goal,
+    MeasuredSince,
+    Milestone,
+    ReadFresh,
+    Requested,
+    Signature,
+    SignedFor,
+    TicketHas,
+    TicketIs,
+)
+from companyos.families.offboarding_files import OPEN, Files, add_files, add_tickets, change
+from companyos.families.offboarding_rules import (
+    BRIEFS,
+    CLOSURE,
+    KIND,
+    STATEMENTS,
+    SUSPENSION,
+    add_offboarding_policies,
+    closure_form,
+    hire,
+    suspension_form,
+)
+from companyos.world import DAY, Streams, World, stamp
+
+# -- causes ------------------------------------------------------------------------------------------------------------
+
+
+class Causes(Struct, frozen=True):
+    """What is true of this person and this morning, and cannot be seen from the brief."""
+
+    duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
+    stays: Annotated[bool, Fact((0.89, 0.11), (("Entry", "last_notice", "status"),))]
+    held: Annotated[
+        Literal["none", "person", "project", "other"],
+        Fact((0.31, 0.11, 0.38, 0.2), (("Mind", "counsel", "knows"),)),
+    ]
+    until: Annotated[Literal["early", "late"], Fact((0.55, 0.45), (("Entry", "past", "until"),))]
+    owed: Annotated[Literal["low", "mid", "high"], Fact((0.63, 0.25, 0.12), (("Mind", "accountant", "knows"),))]
+    pay: Annotated[
+        Literal["low", "high"], Fact((0.5, 0.5), (("Source", "final_pay", "value"), ("Metric", "final_pay", "value")))
+    ]
+    shared: Annotated[bool, Fact((0.5, 0.5), (("Mind", "administrator", "knows"),))]
+    heir: Annotated[bool, Fact((0.52, 0.48), (("Entry", "successor", "status"),))]
+    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
+    cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
+    cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
+    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
+    pay_stale: Annotated[bool, Trouble("stale", ("final_pay",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("final_pay",))]
+    cto_away: Annotated[bool, Trouble("absence", ("cto",))]
+    it_lead_away: Annotated[bool, Trouble("absence", ("it_lead",))]
+    objection: Annotated[Literal["no", "evidence", "superior"], Trouble("rejections", ("cto", "it_lead", "it_duty"))]
+    badge_required: Annotated[bool, Trouble("required_fields", ("form", "=badge"))]
+
+
+# -- stage -------------------------------------------------------------------------------------------------------------
+
+
+def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
+    """Furnishes the company and puts the case on the people desk, as the facts have it and before any trouble."""
+    company = furnish(streams, split, actor="Offboarding Coordinator", hire=hire)
+    world, draw, offices = company.world, streams.at("case"), company.offices
+    department, *elsewhere = draw.shuffled(DEPARTMENTS)
+    leaver, successor, gone = (world.get(Person, offices[f"{name} Associate"]) for name in (department, *elsewhere))
+    terms = {"withhold_percent": draw.pick((30, 40, 50)), "max_age_days": draw.between(7, 14)}
+    policy = add_offboarding_policies(company, terms)
+    world.furnish(closure_form())
+    world.furnish(suspension_form())
+    files = add_files(company, draw, leaver, successor, gone)
+    roles = {
+        "requester": offices[f"{department} Manager"],
+        "entry": files.leaver.id,
+        "last_notice": files.last_notice.id,
+        "first_notice": files.first_notice.id,
+        "past": files.past.id,
+        "present": files.present.id,
+        "final_pay": files.leaver.details["final_pay_metric"],
+        "account": files.account.id,
+        "successor": files.successor.id,
+        "gone": files.gone.id,
+        "heir": successor.id,
+        "form": CLOSURE,
+        "policy": policy.id,
+        "counsel": offices["Legal Counsel"],
+        "accountant": offices["Payroll Accountant"],
+        "administrator": offices["IT Administrator"],
+        "controller": offices["Finance Controller"],
+        "compliance": offices["Compliance Officer"],
+        "cto": offices["CTO"],
+        "it_lead": offices["IT Lead"],
+        "it_duty": offices["IT Duty Manager"],
+    }
+    roles |= add_tickets(company, draw, files, KIND, roles["requester"], causes.duplicate)
+    change(company, files.last_notice, status="withdrawn" if causes.stays else "accepted")
+    change(company, files.successor, status="employed" if causes.heir else "left")
+    _hold(company, files, roles, causes)
+    _money(world, roles, terms, causes)
+    asked_before = {roles["counsel"]: "held", roles["accountant"]: "owed"}
+    _tell(world, roles, "administrator", {"shared": files.account.id if causes.shared else "none"}, asked_before)
+    partner = world.get(Person, offices["People Partner"])
+    brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], leaver=leaver.name, partner=partner.name)
+    return world, Case(roles["ticket"], offices["Offboarding Coordinator"], brief, roles)
+
+
+def _tell(world: World, roles: dict[str, str], role: str, knows: dict[str, str], after: dict[str, str]) -> None:
+    """What somebody alone can say of the ticket, and who has to speak before them."""
+    mind, ticket = world.get(Mind, roles[role]), roles["ticket"]
+    world.furnish(replace(mind, knows={ticket: knows}, after={ticket: after} if after else {}))
+
+
+def _hold(company: Backdrop, files: Files, roles: dict[str, str], causes: Causes) -> None:
+    """What is under hold and since when, which only Legal knows, and until when the leaver was on their past project."""
+    world, streams = company.world, company.world.streams
+    begins = world.now - streams.at("held_from").between(200, 400) * DAY
+    days = {"early": (-90, -1), "late": (0, 90)}[causes.until]
+    ended = begins + streams.at("until", causes.until).between(*days) * DAY
+    change(company, files.past, until=stamp(ended)[:10])
+    other = streams.at("other").pick((files.namesake.reference, files.strange_project.reference))
+    project = files.past.details["project"]
+    held = {"none": "none", "person": files.leaver.reference, "project": project, "other": other}[causes.held]
+    _tell(world, roles, "counsel", {"held": held, "held_from": "none" if held == "none" else stamp(begins)[:10]}, {})
+
+
+def _money(world: World, roles: dict[str, str], terms: dict[str, int], causes: Causes) -> None:
+    """What is owed, which only Finance knows, and what it is taken from."""
+    pays = {"low": (2000, 2600), "high": (5200, 6400)}
+    pay = world.streams.at("pay", causes.pay).between(*pays[causes.pay])
+    world.furnish(replace(world.get(Source, roles["final_pay"]), value=pay))
+    metric = world.get(Metric, roles["final_pay"])
+    world.furnish(replace(metric, value=pay, max_age_days=terms["max_age_days"]))
+    (least, low), (mid, high) = ([terms["withhold_percent"] * pay // 100 for pay in band] for band in pays.values())
+    bands = {"low": (40, least), "mid": (low + 1, mid), "high": (high + 1, high + 2000)}
+    owed = world.streams.at("owed", causes.owed).between(*bands[causes.owed])
+    _tell(world, roles, "accountant", {"owed": str(owed)}, {roles["counsel"]: "held"})
+
+
+# -- what is right -----------------------------------------------------------------------------------------------------
+
+
+def judge(world: World, case: Case, causes: Causes) -> Ending:
+    """The right ending, from the causes alone, in the order that the policy gives."""
+    roles = case.roles
+    ending = partial(_ending, world, case)
+    if causes.duplicate:
+        facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
+        return ending("duplicate", "same_request", "desk", facts, ("duplicate_of", roles["earlier"]))
+    if causes.stays:
+        facts, sets = ((roles["last_notice"], "status"),), ("waiting_on", roles["requester"])
+        return ending("declined", "not_due", "desk", facts, sets, rivals=((roles["first_notice"], "status"),))
+    held, owed, shared = ((ANSWER + roles[role], name) for role, name in zip(_WHO_STATES, STATEMENTS, strict=True))
+    if causes.held == "person" or (causes.held == "project" and causes.until == "late"):
+        on_project = causes.held == "project"
+        facts = (held, (roles["past"], "until")) if on_project else (held,)
+        rivals: Facts = ((roles["present"], "until"),) if on_project else ()
+        sets = ("waiting_on", roles["counsel"])
+        return ending("on_hold", "contradicts_policy", "CTO", facts, sets, rivals=rivals, signed=SUSPENSION)
+    if causes.owed == "high" or (causes.owed == "mid" and causes.pay == "low"):
+        facts, sets = (owed, (roles["final_pay"], "value")), ("escalated_to", roles["controller"])
+        return ending("escalated", "above_limit", "Finance Controller", facts, sets, measured=True)
+    if causes.shared and not causes.heir:
+        others = tuple((roles[name], "status") for name in ("successor", "gone"))
+        facts, sets = (shared, (roles["account"], "holders"), *others), ("escalated_to", roles["compliance"])
+        return ending("cannot_be_done", "not_covered", "Compliance Officer", facts, sets)
+    if causes.shared:
+        facts, sets = (shared, (roles["successor"], "status")), ("waiting_on", roles["heir"])
+        return ending("on_hold", "not_due", "desk", facts, sets)
+    facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), held, shared)
+    return ending("completed", "all_checks_passed", "CTO", facts, measured=True, signed=CLOSURE)
+
+
+_WHO_STATES = ("counsel", "accountant", "administrator")  # as roles of the case
+Facts = tuple[tuple[str, str], ...]
+
+
+def _ending(
+    world: World,
+    case: Case,
+    resolution: str,
+    reason: str,
+    decider: str,
+    facts: Facts,
+    sets: tuple[str, str] | None = None,
+    measured: bool = False,
+    rivals: Facts = (),
+    signed: str = "",
+) -> Ending:
+    """`rivals` are papers that did not count; `signed` is the form to be signed, if there is one."""
+    ticket_id, final_pay = case.ticket_id, case.roles["final_pay"]
+    verified = TicketIs(ticket_id, "verified", case.roles["entry"])
+    goals: list[Goal] = [
+        Ended(ticket_id, resolution, reason),
+        Cites(ticket_id, facts),
+        CitesNothingFalse(ticket_id, len(facts) + 4),
+        verified,
+    ]
+    if rivals:
+        goals.append(CitesNoOther(ticket_id, rivals))
+    milestones = [
+        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
+        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
+        Milestone("verified", 1.5, verified),
+    ]
+    if sets:
+        outcome = TicketIs(ticket_id, *sets)
+        goals.append(outcome)
+        milestones.append(Milestone("outcome recorded", 1.0, outcome))
+    if measured:
+        since = world.now - world.get(Metric, final_pay).max_age_days * DAY
+        goals.append(Fresh(final_pay))
+        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(final_pay, since)))
+        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, final_pay, since)))
+    if signed:
+        goals.append(SignedFor(ticket_id, signed))
+        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, signed)))
+        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, signed, signed=True)))
+    cost_center = world.get(Person, case.roles["requester"]).cost_center
+    allowed = (("blocked_by", None), ("cost_center", cost_center))
+    signatures = (Signature(signed),) if signed else ()
+    name = f"{resolution}/{reason}"
+    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
+
+
+# -- expert ------------------------------------------------------------------------------------------------------------
+
+
+class Desk(NamedTuple):
+    """What the expert has together before it decides."""
+
+    ticket: moves.Shown
+    leaver: moves.Shown
+    papers: list[moves.Shown]  # about the leaver, as the register lists them
+    policies: dict[str, str]  # in force: ids by title
+    approved: dict[str, str]  # requests that an earlier hand got signed, by form
+    taste: Taste
+
+    def rule(self, title: str) -> moves.Move[moves.Shown]:
+        """One of the rules of this work, read."""
+        policy_id = self.policies[f"Employee offboarding: {title}"]
+        policy: moves.Shown = yield from moves.read("datahub.read_policy", policy_id=policy_id)
+        return policy
+
+    def filed(self, kind: str) -> moves.Move[list[moves.Shown]]:
+        """The papers of a kind, read."""
+        found = []
+        for row in self.taste.order(kind, [row for row in self.papers if row["kind"] == kind]):
+            found.append((yield from moves.read("datahub.get_entry", entry_id=row["id"])))
+        return found
+
+    def statement(self, name: str) -> moves.Move[moves.Shown]:
+        """The comment in which the one who knows has stated this."""
+        author = yield from moves.read("datahub.get_approver", role=STATEMENTS[name])
+        text = f"For the offboarding of {self.ticket['subject']}: could you state {name}, please?"
+        return (yield from moves.ask_person(self.ticket["id"], author["id"], name, text))
+
+
+def expert(memory: Memory, taste: Taste) -> Program:
+    """Works the ticket as the policies say, from any state."""
+    ticket_id = moves.ticket_in(memory)
+    approved: dict[str, str] = {}
+    if moves.wrote(memory):
+        approved = yield from moves.settle_requests(ticket_id, memory)
+        yield from moves.put_back(ticket_id)
+    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
+    if taste.fancies("take it up first"):
+        yield from moves.set_field(ticket_id, "status", "in_progress")
+    policies = yield from moves.policies_about("offboarding")
+    query = ticket["subject"] if taste.fancies("search by name") else ticket["reference"]
+    listed = yield from moves.rows("datahub.search_register", query=query)
+    papers = [row for row in listed if row["reference"].split("/")[0] == ticket["reference"]]
+    entry_id = next(row["id"] for row in papers if row["kind"] == "employee")
+    leaver = yield from moves.read("datahub.get_entry", entry_id=entry_id)
+    desk = Desk(ticket, leaver, papers, policies, approved, taste)
+    yield from desk.rule("order of checks")
+    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, leaver)]):
+        yield from step
+    resolution, reason, evidence = yield from _decide(desk)
+    if taste.fancies("cite more"):
+        evidence += moves.cite((ticket, "reference"), (leaver, "reference"))
+    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
+    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+
+
+Outcome = tuple[str, str, list[moves.Shown]]
+
+
+def _verify(ticket: moves.Shown, leaver: moves.Shown) -> moves.Move[None]:
+    if ticket["priority"] is None:
+        yield from moves.set_field(ticket["id"], "priority", "normal")
+    if ticket["verified"] != leaver["id"]:
+        yield from moves.set_field(ticket["id"], "verified", leaver["id"])
+
+
+def _decide(desk: Desk) -> moves.Move[Outcome]:
+    """The checks in their order; the first that applies decides."""
+    ticket = desk.ticket
+    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
+        if other["id"] != ticket["id"] and other["status"] != "cancelled":
+            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
+            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    yield from desk.rule("notices")
+    last = max((yield from desk.filed("notice")), key=lambda notice: str(notice["given"]))
+    if last["status"] == "withdrawn":
+        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        return "declined", "not_due", moves.cite((last, "status"))
+    yield from desk.rule("statements")
+    held = yield from desk.statement("held")
+    grounds = yield from _grounds_of_hold(desk, held)
+    if grounds:
+        return (yield from _suspend(desk, held, grounds))
+    owed = yield from desk.statement("owed")
+    money = yield from desk.rule("money owed")
+    if desk.taste.fancies("refresh in any case"):
+        yield from moves.ask("datahub.refresh_data", metric_name=desk.leaver["final_pay_metric"])
+    pay = yield from moves.fresh_reading(desk.leaver["final_pay_metric"])
+    if 100 * int(owed["owed"]) > money["withhold_percent"] * pay["value"]:
+        controller = yield from moves.read("datahub.get_approver", role="Finance Controller")
+        yield from moves.set_field(ticket["id"], "escalated_to", controller["id"])
+        return "escalated", "above_limit", moves.cite((owed, "owed"), (pay, "value"))
+    shared = yield from desk.statement("shared")
+    if shared["shared"] != "none":
+        return (yield from _pass_on(desk, shared))
+    known = {"held": held["held"], "owed": owed["owed"], "shared": shared["shared"], "final_pay": pay["value"]}
+    request = yield from _signed(desk, CLOSURE, known)
+    if moves.days_between(pay["measured_at"], request["decided_at"]) >= money["max_age_days"]:
+        yield from moves.fresh_reading(pay["id"])  # it grew old while we waited
+    evidence = moves.cite((request, "status"), (request, "decided_by"), (held, "held"), (shared, "shared"))
+    return "completed", "all_checks_passed", evidence
+
+
+def _grounds_of_hold(desk: Desk, held: moves.Shown) -> moves.Move[list[moves.Shown]]:
+    """The evidence that the leaver is under legal hold; none if they are not."""
+    if held["held"] == "none":
+        return []
+    yield from desk.rule("legal holds")
+    if held["held"] == desk.ticket["reference"]:
+        return moves.cite((held, "held"))
+    for assignment in (yield from desk.filed("assignment")):
+        reaches = assignment["until"] == OPEN or assignment["until"] >= held["held_from"]
+        if assignment["project"] == held["held"] and reaches:
+            return moves.cite((held, "held"), (assignment, "until"))
+    return []
+
+
+def _suspend(desk: Desk, held: moves.Shown, grounds: list[moves.Shown]) -> moves.Move[Outcome]:
+    """Keeps everything, with a signature that can be taken for no closure."""
+    wait = moves.set_field(desk.ticket["id"], "waiting_on", held["author"])
+    sign = _signed(desk, SUSPENSION, {"held": held["held"]})
+    for step in desk.taste.order("suspend", [sign, wait]):
+        yield from step
+    return "on_hold", "contradicts_policy", grounds
+
+
+def _pass_on(desk: Desk, shared: moves.Shown) -> moves.Move[Outcome]:
+    """Finds out who inherits a shared account, if anybody does."""
+    yield from desk.rule("shared accounts")
+    account = yield from moves.read("datahub.get_entry", entry_id=shared["shared"])
+    others = []
+    for reference in desk.taste.order("holders", account["holders"].split(", ")):
+        if reference != desk.ticket["reference"]:
+            listed = yield from moves.rows("datahub.search_register", query=reference)
+            others.append(next(row for row in listed if row["reference"] == reference))
+    for other in others:
+        if other["status"] == "employed":
+            heir = yield from moves.read("datahub.get_entry", entry_id=other["id"])
+            yield from moves.set_field(desk.ticket["id"], "waiting_on", heir["handle"])
+            return "on_hold", "not_due", moves.cite((shared, "shared"), (heir, "status"))
+    officer = yield from moves.read("datahub.get_approver", role="Compliance Officer")
+    yield from moves.set_field(desk.ticket["id"], "escalated_to", officer["id"])
+    evidence = moves.cite((shared, "shared"), (account, "holders"), *((other, "status") for other in others))
+    return "cannot_be_done", "not_covered", evidence
+
+
+def _signed(desk: Desk, form: str, stated: moves.Shown) -> moves.Move[moves.Shown]:
+    """The approved request for this form, linked to the ticket."""
+    ticket, leaver = desk.ticket, desk.leaver
+    yield from desk.rule("signing")
+    requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
+    if ticket["cost_center"] != requester["cost_center"]:
+        yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
+    if form in desk.approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=desk.approved[form])
+    else:
+        office = yield from moves.read("datahub.get_approver", role="CTO")
+        named = {"ticket_id": ticket["id"], "subject": ticket["subject"], "reference": ticket["reference"]}
+        more = {"cost_center": requester["cost_center"], "letter": leaver["letter"], "badge": leaver["badge"]}
+        request = yield from moves.get_signed(form, office, named | more | stated, leaver["final_pay_metric"])
+    yield from moves.set_field(ticket["id"], "approval", request["id"])
+    return request
+
+
+FAMILY = Family(
+    name="employee_offboarding",
+    phrase="employee offboarding",
+    causes=Causes,
+    stage=stage,
+    judge=judge,
+    expert=expert,
+    max_steps={0: 74, 25: 91, 50: 107, 75: 125, 100: 139},
+)

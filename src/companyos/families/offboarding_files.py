@@ -1,0 +1,164 @@
+"""Offboarding files: employees, the papers about them, their projects, what they share, and the tickets on them."""
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Person, Ticket
+from companyos.families.backdrop import Backdrop, add_metric, add_ticket
+from companyos.world import DAY, Draw, stamp
+
+OPEN = "open"  # until when somebody is on a project on whom they still are
+PROJECTS = ("Aurora", "Basalt", "Copper", "Delta", "Estuary", "Falcon")
+ACCOUNTS = ("Payment gateway keys", "Domain registry login", "Code signing token", "Bank signing card")
+
+
+class Files(NamedTuple):
+    """What of the register a case is about, and what it is easily mistaken for."""
+
+    leaver: Entry
+    namesake: Entry
+    last_notice: Entry
+    first_notice: Entry
+    past: Entry  # the assignment that ended
+    present: Entry  # the one that did not
+    strange_project: Entry
+    account: Entry
+    successor: Entry  # a holder of that account who may still be employed
+    gone: Entry  # a holder who is not
+
+
+def add_employee(company: Backdrop, name: str, department: str, handle: str, reference: str, status: str) -> Entry:
+    """Somebody's master file."""
+    draw = company.world.streams.at("employee", reference)
+    metric = f"final_pay.{reference.lower().replace('-', '_')}"
+    add_metric(company, metric, f"Final pay of {reference}", "EUR", draw.between(1500, 8999), (1500, 8999))
+    details = {
+        "department": department,
+        "handle": handle,
+        "final_pay_metric": metric,
+        "letter": f"LT-{draw.between(10_000, 99_999)}",
+        "badge": f"BG-{draw.between(10_000, 99_999)}",
+    }
+    return company.world.furnish(Entry(company.entry_ids.pop(0), "employee", name, reference, status, details))
+
+
+def add_files(company: Backdrop, draw: Draw, leaver: Person, successor: Person, gone: Person) -> Files:
+    """The register as it would be if nothing stood against closing everything."""
+    references = [f"EMP-{number}" for number in draw.sample(range(10_000, 99_999), 4)]
+    namesake = add_employee(company, leaver.name, draw.pick(("Sales", "Service")), "none", references.pop(), "left")
+    employees = [
+        add_employee(company, person.name, person.department, person.id, references.pop(), status)
+        for person, status in ((leaver, "employed"), (successor, "employed"), (gone, "left"))
+    ]
+    numbers = draw.sample(range(1000, 10_000), 3)
+    projects = [_project(company, draw, *known) for known in zip(draw.sample(PROJECTS, 3), numbers, strict=True)]
+    _assignment(company, employees[1], projects[2], 1, _day(company, draw.between(300, 500)), OPEN)
+    past, present = _assignments(company, draw, employees[0], projects)
+    first, last = _notices(company, draw, employees[0])
+    holders = [employee.reference for employee in draw.shuffled(employees)]
+    account = Entry(
+        company.entry_ids.pop(0),
+        "account",
+        draw.pick(ACCOUNTS),
+        f"ACC-{draw.between(1000, 9999)}",
+        "in use",
+        {"holders": ", ".join(holders)},
+    )
+    company.world.furnish(account)
+    return Files(employees[0], namesake, last, first, past, present, projects[2], account, employees[1], employees[2])
+
+
+def _project(company: Backdrop, draw: Draw, name: str, number: int) -> Entry:
+    details = {"sponsor": company.offices[draw.pick(("CTO", "CFO", "Procurement Lead"))]}
+    return company.world.furnish(Entry(company.entry_ids.pop(0), "project", name, f"PRJ-{number}", "running", details))
+
+
+def _assignments(company: Backdrop, draw: Draw, leaver: Entry, projects: list[Entry]) -> tuple[Entry, Entry]:
+    """What the leaver was on and is on; which of the two is filed first must not tell."""
+    since = {"past": draw.between(500, 800), "present": draw.between(60, 150)}
+    numbers = dict(zip(since, draw.shuffled((1, 2)), strict=True))
+    made = {}
+    for name in sorted(since, key=numbers.__getitem__):
+        project = projects[0] if name == "past" else projects[1]
+        # The day on which the past one ended is a fact of the case.
+        made[name] = _assignment(company, leaver, project, numbers[name], _day(company, since[name]), OPEN)
+    return made["past"], made["present"]
+
+
+def _assignment(company: Backdrop, employee: Entry, project: Entry, number: int, since: str, until: str) -> Entry:
+    details = {"project": project.reference, "from": since, "until": until}
+    name, reference = f"{employee.name} on {project.name}", f"{employee.reference}/{number}"
+    return company.world.furnish(Entry(company.entry_ids.pop(0), "assignment", name, reference, "filed", details))
+
+
+def _notices(company: Backdrop, draw: Draw, leaver: Entry) -> tuple[Entry, Entry]:
+    """Two notices, the earlier one first; they are numbered as they were scanned, not as they were given."""
+    ages = (draw.between(60, 120), draw.between(15, 40))
+    numbers = draw.shuffled((1, 2))
+    made = [
+        Entry(
+            "",
+            "notice",
+            f"Notice of {leaver.name}",
+            f"{leaver.reference}/N{number}",
+            draw.pick(("accepted", "withdrawn")),
+            {"given": _day(company, age), "by": draw.pick(("letter", "mail"))},
+        )
+        for age, number in zip(ages, numbers, strict=True)
+    ]
+    for i in sorted((0, 1), key=numbers.__getitem__):
+        made[i] = company.world.furnish(replace(made[i], id=company.entry_ids.pop(0)))
+    return made[0], made[1]
+
+
+def _day(company: Backdrop, age: int) -> str:
+    return stamp(company.world.now - age * DAY)[:10]
+
+
+def change(company: Backdrop, entry: Entry, status: str | None = None, **details: str) -> Entry:
+    """The entry as a fact of the case has it."""
+    status = entry.status if status is None else status
+    return company.world.furnish(replace(entry, status=status, details=entry.details | details))
+
+
+def add_tickets(company: Backdrop, draw: Draw, files: Files, kind: str, requester: str, duplicate: bool) -> dict[str, str]:
+    """The ticket, an earlier one that may be about the same person, a decoy to be, and one that can block."""
+    world, leaver = company.world, files.leaver
+    ticket = add_ticket(
+        company,
+        world.get(Person, requester),
+        title=f"Offboard {leaver.name}",
+        kind=kind,
+        desk="people",
+        assignee=company.offices["Offboarding Coordinator"],
+        subject=leaver.name,
+        reference=leaver.reference,
+        status="open",
+        priority=draw.pick(("low", "normal", "high")),
+        amount=None,
+        opened=world.now - draw.between(60, 900),
+    )
+    earlier = world.furnish(
+        replace(
+            ticket,
+            id=company.ticket_ids.pop(0),
+            reference=leaver.reference if duplicate else files.namesake.reference,
+            status=draw.pick(("open", "in_progress")),
+            assignee=company.offices["People Partner"],
+            opened=ticket.opened - draw.between(3, 14) * DAY,
+        )
+    )
+    decoy = world.furnish(
+        replace(
+            earlier,
+            id=company.ticket_ids.pop(0),
+            title=f"Offboard {files.gone.name}",
+            subject=files.gone.name,
+            reference=files.gone.reference,
+            opened=earlier.opened - 40 * DAY,
+        )
+    )
+    blocker = next(t for t in world.all(Ticket) if t.kind == "license_renewal")
+    world.furnish(replace(blocker, status="in_progress"))
+    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}

@@ -1,0 +1,444 @@
+"""Refund dispute: what happened when, by whose word, and what did we promise on the day of the order?
+
+Particular about reasoning here: the same story is told four times. The customer, the shop, the carrier and the ledger
+disagree on when goods came and went back, on what was paid, through whom, and on what was paid back; policy says who goes
+before whom. What the days between mean is set by the terms in force when the order was placed: here, and only here, a
+superseded policy may be the one that counts, and each of three versions is the kindest in some tasks.
+"""
+
+from functools import partial
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Metric, Person, Policy, Source
+from companyos.calls import Program, Reply
+from companyos.families import moves
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.goals import (
+    SIGNED_REQUEST,
+    Cites,
+    CitesNoOther,
+    CitesNothingFalse,
+    Ended,
+    Fresh,
+    Goal,
+    MeasuredSince,
+    Milestone,
+    ReadFresh,
+    Requested,
+    Signature,
+    SignedFor,
+    TicketHas,
+    TicketIs,
+)
+from companyos.families.refund_records import (
+    OUR_CHANNELS,
+    THEIR_CHANNELS,
+    VERSIONS,
+    Calendar,
+    Records,
+    Steps,
+    add_records,
+    add_tickets,
+    add_versions,
+    change,
+    date_of,
+    draw_calendar,
+    draw_steps,
+)
+from companyos.families.refund_rules import (
+    AMOUNTS,
+    BRIEFS,
+    FULL,
+    GOODWILL,
+    LIMITS,
+    OFFICES,
+    TERMS_OF_SALE,
+    add_refund_policies,
+    hire,
+    refund_form,
+)
+from companyos.world import DAY, Streams, World
+
+# -- causes ------------------------------------------------------------------------------------------------------------
+
+
+class Causes(Struct, frozen=True):
+    """What is true of this order and this morning, and cannot be seen from the brief."""
+
+    duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
+    paid: Annotated[bool, Fact((0.9, 0.1), (("Entry", "refund", "status"),))]
+    rate: Annotated[
+        Literal["low", "high"],
+        Fact((0.88, 0.12), (("Source", "refund_rate", "value"), ("Metric", "refund_rate", "value"))),
+    ]
+    sent: Annotated[bool, Fact((0.11, 0.89), (("Entry", "back", "status"),))]
+    terms: Annotated[Literal["old", "mid", "new"], Fact((0.34, 0.33, 0.33), (("Entry", "entry", "ordered"),))]
+    # How long the return took: slow is in full by two of the versions, later a goodwill by one, all else the same by all.
+    took: Annotated[
+        Literal["prompt", "slow", "late", "later", "gone"],
+        Fact((0.25, 0.3, 0.15, 0.2, 0.1), (("Entry", "back", "date"),)),
+    ]
+    favour: Annotated[bool, Fact((0.65, 0.35), (("Entry", "goodwill", "status"),))]
+    ours: Annotated[bool, Fact((0.23, 0.77), (("Entry", "payment", "channel"),))]
+    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
+    cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
+    cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
+    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
+    rate_stale: Annotated[bool, Trouble("stale", ("refund_rate",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("refund_rate",))]
+    lead_away: Annotated[bool, Trouble("absence", ("lead",))]
+    lead_deputy_away: Annotated[bool, Trouble("absence", ("lead_deputy",))]
+    cfo_away: Annotated[bool, Trouble("absence", ("cfo",))]
+    controller_away: Annotated[bool, Trouble("absence", ("controller",))]
+    objection: Annotated[
+        Literal["no", "evidence", "superior"],
+        Trouble("rejections", ("lead", "lead_deputy", "lead_third", "cfo", "controller", "treasurer")),
+    ]
+    parcel_required: Annotated[bool, Trouble("required_fields", ("form", "=parcel"))]
+
+
+# -- stage -------------------------------------------------------------------------------------------------------------
+
+
+def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
+    """Furnishes the company and puts the case on the care desk, as the facts have it and before any trouble."""
+    company = furnish(streams, split, actor="Care Agent", hire=hire)
+    world, draw, offices = company.world, streams.at("case"), company.offices
+    requester = offices[f"{draw.pick(DEPARTMENTS)} Associate"]
+    limits = {"limit": draw.pick((30, 35, 40, 45)), "max_age_days": draw.between(7, 14)}
+    misuse = add_refund_policies(company, limits)
+    calendar, steps = draw_calendar(world.now // DAY, draw), draw_steps(draw)
+    versions = add_versions(company, draw, calendar, steps)
+    world.furnish(refund_form(FULL, "Full refund"))
+    world.furnish(refund_form(GOODWILL, "Goodwill refund"))
+    records = add_records(company, draw, calendar)
+    roles = {
+        "requester": requester,
+        "entry": records.order.id,
+        "payment": records.payment.id,
+        "refund": records.refund.id,
+        "delivery": records.delivery.id,
+        "back": records.back.id,
+        "goodwill": records.goodwill.id,
+        "refund_rate": records.order.details["refund_rate_metric"],
+        "form": FULL,
+        "policy": misuse.id,
+        "compliance": offices["Compliance Officer"],
+        "lead": offices["Care Lead"],
+        "lead_deputy": offices["Deputy Care Lead"],
+        "lead_third": offices["Care Supervisor"],
+        "cfo": offices["CFO"],
+        "controller": offices["Finance Controller"],
+        "treasurer": offices["Treasurer"],
+    }
+    roles |= {name: version.id for name, version in versions.items()}
+    roles |= add_tickets(company, draw, records, requester, causes.duplicate)
+    _show_facts(company, records, calendar, steps, causes)
+    _rate(world, roles["refund_rate"], limits, causes)
+    lead = world.get(Person, offices["Care Lead"])
+    brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], customer=records.customer.name, lead=lead.name)
+    return world, Case(roles["ticket"], offices["Care Agent"], brief, roles)
+
+
+def _show_facts(company: Backdrop, records: Records, calendar: Calendar, steps: Steps, causes: Causes) -> None:
+    """Writes each fact into the field in which it shows."""
+    streams = company.world.streams
+    (low, middle, high), (least, more, most) = steps
+    bands = {
+        "prompt": (2, low),
+        "slow": (low + 1, middle),
+        "late": (high + 1, least),
+        "later": (more + 1, most),
+        "gone": (most + 1, most + 6),
+    }
+    days = streams.at("took", causes.took).between(*bands[causes.took])
+    ordered = streams.at("ordered", causes.terms).between(*calendar.ordered[causes.terms])
+    channel = streams.at("channel", str(causes.ours)).pick(OUR_CHANNELS if causes.ours else THEIR_CHANNELS)
+    change(company, records.order, ordered=date_of(ordered))
+    change(company, records.back, "scanned" if causes.sent else "announced", date=date_of(calendar.delivered + days))
+    change(company, records.refund, "booked" if causes.paid else "reversed")
+    change(company, records.goodwill, "booked" if causes.favour else "reversed")
+    change(company, records.payment, channel=channel)
+
+
+def _rate(world: World, name: str, limits: dict[str, int], causes: Causes) -> None:
+    band = {"low": (2, limits["limit"]), "high": (limits["limit"] + 1, 95)}[causes.rate]
+    value = world.streams.at("rate", causes.rate).between(*band)
+    world.furnish(replace(world.get(Source, name), value=value))
+    world.furnish(replace(world.get(Metric, name), value=value, max_age_days=limits["max_age_days"]))
+
+
+# -- what is right -----------------------------------------------------------------------------------------------------
+
+
+def judge(world: World, case: Case, causes: Causes) -> Ending:
+    """The right ending, from the causes alone, in the order that the policy gives."""
+    roles = case.roles
+    ending = partial(_ending, world, case)
+    earlier, rate = roles["earlier"], roles["refund_rate"]
+    to_requester = ("waiting_on", roles["requester"])
+    if causes.duplicate:
+        facts: Facts = ((earlier, "reference"), (earlier, "status"))
+        return ending("duplicate", "same_request", "desk", facts, ("duplicate_of", earlier))
+    if causes.paid:
+        return ending("declined", "already_done", "desk", ((roles["refund"], "status"),), to_requester)
+    if causes.rate == "high":
+        facts, sets = ((rate, "value"), (roles["policy"], "limit")), ("escalated_to", roles["compliance"])
+        return ending("escalated", "above_limit", "Compliance Officer", facts, sets, measured=True)
+    if not causes.sent:
+        return ending("on_hold", "missing_information", "desk", ((roles["back"], "status"),), to_requester)
+    return _judge_return(world, case, causes)
+
+
+def _judge_return(world: World, case: Case, causes: Causes) -> Ending:
+    """What is owed for goods that went back, by the terms of the day of the order, and whether we can pay it."""
+    roles, version = case.roles, case.roles[causes.terms]
+    ending = partial(_ending, world, case)
+    to_requester = ("waiting_on", roles["requester"])
+    form = _form_owed(causes, {name: world.get(Policy, roles[name]).terms for name in VERSIONS})
+    term = LIMITS[form or GOODWILL]
+    others = [roles[name] for name in VERSIONS if name != causes.terms]
+    rivals: Facts = tuple((other, term) for other in others)
+    if form is None:
+        facts: Facts = ((roles["back"], "date"), (roles["delivery"], "date"), (version, term))
+        return ending("declined", "too_late", "desk", facts, to_requester, rivals=rivals)
+    if form == GOODWILL and causes.favour:
+        facts = ((roles["goodwill"], "status"), (version, "return_days"))
+        rivals = tuple((other, "return_days") for other in others)
+        return ending("declined", "not_covered", "desk", facts, to_requester, rivals=rivals)
+    if not causes.ours:
+        facts, sets = ((roles["payment"], "channel"),), ("escalated_to", roles["treasurer"])
+        rivals = ((roles["entry"], "channel"),)
+        return ending("cannot_be_done", "beyond_authority", "Treasurer", facts, sets, rivals=rivals)
+    facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (version, term))
+    amount = world.get(Entry, roles["payment"]).details[AMOUNTS[form]]
+    signature = Signature(form, (("terms", version), ("amount", amount)))
+    office = OFFICES[form]
+    return ending("completed", "all_checks_passed", office, facts, measured=True, rivals=rivals, signed=signature)
+
+
+def _form_owed(causes: Causes, terms: dict[str, dict[str, int]]) -> str | None:
+    """Which refund the customer is owed, given the terms of every version; None for none."""
+    rank = {term: sorted(each[term] for each in terms.values()).index(terms[causes.terms][term]) for term in LIMITS.values()}
+    if causes.took == "prompt" or (causes.took == "slow" and rank["return_days"] > 0):
+        return FULL
+    if causes.took in ("slow", "late") or (causes.took == "later" and rank["goodwill_days"] == 2):
+        return GOODWILL
+    return None
+
+
+Facts = tuple[tuple[str, str], ...]
+
+
+def _ending(
+    world: World,
+    case: Case,
+    resolution: str,
+    reason: str,
+    decider: str,
+    facts: Facts,
+    sets: tuple[str, str] | None = None,
+    measured: bool = False,
+    rivals: Facts = (),
+    signed: Signature | None = None,
+) -> Ending:
+    """`rivals` are what did not count though it stands beside what did; `signed` is what is to be signed, if anything."""
+    ticket_id, rate = case.ticket_id, case.roles["refund_rate"]
+    verified = TicketIs(ticket_id, "verified", case.roles["entry"])
+    goals: list[Goal] = [
+        Ended(ticket_id, resolution, reason),
+        Cites(ticket_id, facts),
+        CitesNothingFalse(ticket_id, len(facts) + 4),
+        verified,
+    ]
+    if rivals:
+        goals.append(CitesNoOther(ticket_id, rivals))
+    milestones = [
+        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
+        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
+        Milestone("verified", 1.5, verified),
+    ]
+    if sets:
+        outcome = TicketIs(ticket_id, *sets)
+        goals.append(outcome)
+        milestones.append(Milestone("outcome recorded", 1.0, outcome))
+    if measured:
+        since = world.now - world.get(Metric, rate).max_age_days * DAY
+        goals.append(Fresh(rate))
+        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(rate, since)))
+        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, rate, since)))
+    if signed:
+        form, says = signed.form, signed.says
+        goals.append(SignedFor(ticket_id, form, says))
+        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, form, says=says)))
+        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, form, signed=True, says=says)))
+    cost_center = world.get(Person, case.roles["requester"]).cost_center
+    allowed = (("blocked_by", None), ("cost_center", cost_center))
+    signatures = (signed,) if signed else ()
+    name = f"{resolution}/{reason}"
+    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
+
+
+# -- expert ------------------------------------------------------------------------------------------------------------
+
+
+class Desk(NamedTuple):
+    """What the expert has together before it decides."""
+
+    ticket: moves.Shown
+    order: moves.Shown
+    filed: dict[str, moves.Shown]  # what is filed behind the order: the register's lines by name
+    policies: dict[str, str]  # in force: ids by title
+    approved: dict[str, str]  # requests that an earlier hand got signed, by form
+    taste: Taste
+
+    def rule(self, title: str) -> moves.Move[moves.Shown]:
+        """One of the rules of this work, read."""
+        policy: moves.Shown = yield from moves.read(
+            "datahub.read_policy", policy_id=self.policies[f"Refund dispute: {title}"]
+        )
+        return policy
+
+    def record(self, name: str) -> moves.Move[moves.Shown]:
+        """What is filed under this name, read."""
+        entry: moves.Shown = yield from moves.read("datahub.get_entry", entry_id=self.filed[name]["id"])
+        return entry
+
+    def write(self, field: str, value: str) -> moves.Move[Reply]:
+        return (yield from moves.set_field(self.ticket["id"], field, value))
+
+
+def expert(memory: Memory, taste: Taste) -> Program:
+    """Works the ticket as the policies say, from any state."""
+    ticket_id = moves.ticket_in(memory)
+    approved: dict[str, str] = {}
+    if moves.wrote(memory):
+        approved = yield from moves.settle_requests(ticket_id, memory)
+        yield from moves.put_back(ticket_id)
+    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
+    if taste.fancies("take it up first"):
+        yield from moves.set_field(ticket_id, "status", "in_progress")
+    policies = yield from moves.policies_about("refund")
+    listed = yield from moves.rows("datahub.search_register", query=ticket["reference"])
+    filed = {row["name"]: row for row in listed}
+    order_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
+    order = yield from moves.read("datahub.get_entry", entry_id=order_id)
+    desk = Desk(ticket, order, filed, policies, approved, taste)
+    for title in taste.order("read up", ["order of checks", "whose word counts"]):
+        yield from desk.rule(title)
+    for step in taste.order("prepare", [moves.unblock(ticket), _verify(desk)]):
+        yield from step
+    resolution, reason, evidence = yield from _decide(desk)
+    if taste.fancies("cite more"):
+        evidence += moves.cite((ticket, "reference"), (order, "reference"))
+    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
+    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+
+
+Outcome = tuple[str, str, list[moves.Shown]]
+
+
+def _verify(desk: Desk) -> moves.Move[None]:
+    if desk.ticket["priority"] is None:
+        yield from desk.write("priority", "normal")
+    if desk.ticket["verified"] != desk.order["id"]:
+        yield from desk.write("verified", desk.order["id"])
+
+
+def _decide(desk: Desk) -> moves.Move[Outcome]:
+    """The checks in their order; the first that applies decides."""
+    ticket, order = desk.ticket, desk.order
+    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
+        if other["id"] != ticket["id"] and other["status"] != "cancelled":
+            yield from desk.write("duplicate_of", other["id"])
+            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    if desk.filed["Refund"]["status"] == "booked":
+        yield from desk.write("waiting_on", ticket["requester"])
+        return "declined", "already_done", moves.cite((desk.filed["Refund"], "status"))
+    misuse = yield from desk.rule("misuse")
+    if desk.taste.fancies("refresh in any case"):
+        yield from moves.ask("datahub.refresh_data", metric_name=order["refund_rate_metric"])
+    rate = yield from moves.fresh_reading(order["refund_rate_metric"])
+    if rate["value"] > misuse["limit"]:
+        officer = yield from moves.read("datahub.get_approver", role="Compliance Officer")
+        yield from desk.write("escalated_to", officer["id"])
+        return "escalated", "above_limit", moves.cite((rate, "value"), (misuse, "limit"))
+    if desk.filed["Scan: return"]["status"] != "scanned":
+        yield from desk.write("waiting_on", ticket["requester"])
+        return "on_hold", "missing_information", moves.cite((desk.filed["Scan: return"], "status"))
+    back = yield from desk.record("Scan: return")
+    delivery = yield from desk.record("Scan: delivered")
+    terms = yield from _terms_that_apply(desk)
+    days = moves.days_between(delivery["date"], back["date"])
+    form = next((form for form in (FULL, GOODWILL) if days <= terms[LIMITS[form]]), None)
+    if form is None:
+        yield from desk.write("waiting_on", ticket["requester"])
+        return "declined", "too_late", moves.cite((back, "date"), (delivery, "date"), (terms, "goodwill_days"))
+    yield from desk.rule("amounts and channels")
+    if form == GOODWILL:
+        for row in (yield from moves.rows("datahub.search_register", query=order["customer"])):
+            if row["kind"] == "ledger" and row["status"] == "booked":
+                yield from desk.write("waiting_on", ticket["requester"])
+                return "declined", "not_covered", moves.cite((row, "status"), (terms, "return_days"))
+    payment = yield from desk.record("Payment")
+    if payment["channel"] not in OUR_CHANNELS:
+        treasurer = yield from moves.read("datahub.get_approver", role="Treasurer")
+        yield from desk.write("escalated_to", treasurer["id"])
+        return "cannot_be_done", "beyond_authority", moves.cite((payment, "channel"))
+    known = {
+        "amount": int(payment[AMOUNTS[form]]),
+        "terms": terms["id"],
+        "delivered": delivery["date"],
+        "returned": back["date"],
+        "refund_rate": rate["value"],
+    }
+    request = yield from _signed(desk, form, known)
+    if moves.days_between(rate["measured_at"], request["decided_at"]) >= misuse["max_age_days"]:
+        yield from moves.fresh_reading(rate["id"])  # it grew old while we waited
+    evidence = moves.cite((request, "status"), (request, "decided_by"), (terms, LIMITS[form]))
+    return "completed", "all_checks_passed", evidence
+
+
+def _terms_that_apply(desk: Desk) -> moves.Move[moves.Shown]:
+    """The version of the terms of sale that was in force on the day of the order."""
+    yield from desk.rule("which terms apply")
+    listed = yield from moves.rows("datahub.search_policies", query=TERMS_OF_SALE)
+    versions = []
+    for row in desk.taste.order("versions", [row for row in listed if row["title"] == TERMS_OF_SALE]):
+        versions.append((yield from moves.read("datahub.read_policy", policy_id=row["id"])))
+    in_force = [version for version in versions if version["since"][:10] <= desk.order["ordered"]]
+    return max(in_force, key=lambda version: str(version["since"]))
+
+
+def _signed(desk: Desk, form: str, known: moves.Shown) -> moves.Move[moves.Shown]:
+    """The approved request for this form, linked to the ticket."""
+    ticket, order = desk.ticket, desk.order
+    yield from desk.rule("signing")
+    requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
+    if ticket["cost_center"] != requester["cost_center"]:
+        yield from desk.write("cost_center", requester["cost_center"])
+    if form in desk.approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=desk.approved[form])
+    else:
+        office = yield from moves.read("datahub.get_approver", role=OFFICES[form])
+        named = {"ticket_id": ticket["id"], "subject": ticket["subject"], "reference": ticket["reference"]}
+        more = {"cost_center": requester["cost_center"], "invoice": order["invoice"], "parcel": order["parcel"]}
+        request = yield from moves.get_signed(form, office, named | more | known, order["refund_rate_metric"])
+    yield from desk.write("approval", request["id"])
+    return request
+
+
+FAMILY = Family(
+    name="refund_dispute",
+    phrase="refund dispute",
+    causes=Causes,
+    stage=stage,
+    judge=judge,
+    expert=expert,
+    max_steps={0: 55, 25: 72, 50: 84, 75: 100, 100: 114},
+)

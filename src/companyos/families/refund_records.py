@@ -1,0 +1,205 @@
+"""Refund records: an order as the shop, the carrier, the ledger and the customer each tell it, and the tickets on it."""
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Person, Policy, Ticket
+from companyos.families.backdrop import Backdrop, add_metric, add_ticket
+from companyos.families.names import FIRST, LAST, pool
+from companyos.families.refund_rules import KIND, add_terms_of_sale
+from companyos.world import DAY, Draw, stamp
+
+VERSIONS = ("old", "mid", "new")  # of the terms of sale
+OUR_CHANNELS = ("card", "transfer", "wallet")
+THEIR_CHANNELS = ("marketplace", "instalment bank")
+GOODS = ("Desk lamp", "Espresso machine", "Hiking boots", "Bookshelf", "Headphones", "Winter coat")
+
+# -- terms -------------------------------------------------------------------------------------------------------------
+
+
+class Calendar(NamedTuple):
+    """On which days what happened, whatever the facts; days count as the company's clock does."""
+
+    since: dict[str, int]  # of each version of the terms
+    ordered: dict[str, tuple[int, int]]  # in which span an order falls under it
+    delivered: int
+
+
+class Steps(NamedTuple):
+    """The terms of the three versions, each kind in rising order. Every version has one of each, in no order."""
+
+    returns: tuple[int, ...]
+    goodwills: tuple[int, ...]
+
+
+def draw_calendar(today: int, draw: Draw) -> Calendar:
+    newest = today - draw.between(100, 110)
+    middle = newest - draw.between(20, 25)
+    oldest = middle - draw.between(400, 600)
+    ordered = {"old": (middle - 15, middle - 1), "mid": (middle, newest - 1), "new": (newest, newest + 6)}
+    return Calendar({"old": oldest, "mid": middle, "new": newest}, ordered, newest + draw.between(8, 14))
+
+
+def draw_steps(draw: Draw) -> Steps:
+    days = [draw.between(9, 13)]
+    for _ in range(5):
+        days.append(days[-1] + draw.between(5, 9))
+    return Steps(tuple(days[:3]), tuple(days[3:]))
+
+
+def add_versions(company: Backdrop, draw: Draw, calendar: Calendar, steps: Steps) -> dict[str, Policy]:
+    """The terms of sale as they were and are. Neither the newest nor the oldest is always the kindest."""
+    returns, goodwills = draw.shuffled(steps.returns), draw.shuffled(steps.goodwills)
+    made = {}
+    for name, days, more in draw.shuffled(tuple(zip(VERSIONS, returns, goodwills, strict=True))):
+        terms = {"return_days": days, "goodwill_days": more}
+        policy = add_terms_of_sale(company, terms, superseded=name != VERSIONS[-1])
+        made[name] = company.world.furnish(replace(policy, since=calendar.since[name] * DAY))
+    return made
+
+
+# -- the order ---------------------------------------------------------------------------------------------------------
+
+
+class Records(NamedTuple):
+    """What of the register a case is about. All but scans and ledger repeat what somebody said."""
+
+    customer: Entry
+    order: Entry
+    other_order: Entry  # of the same customer
+    payment: Entry
+    refund: Entry
+    delivery: Entry
+    back: Entry  # the scan of the return
+    goodwill: Entry
+
+
+def add_records(company: Backdrop, draw: Draw, calendar: Calendar) -> Records:
+    """An order in its records; those fields in which facts show are filled in later."""
+    name = f"{draw.pick(pool(FIRST, company.split))} {draw.pick(pool(LAST, company.split))}"
+    numbers = draw.sample(range(10_000, 99_999), 4)
+    customer, namesake = (_customer(company, draw, name, f"CUS-{number}") for number in numbers[:2])
+    _goodwill(company, draw, namesake, "booked")
+    goodwill = _goodwill(company, draw, customer, "reversed")
+    day, delivered = calendar.ordered["new"][0], calendar.delivered
+    order = _order(company, draw, customer, f"ORD-{numbers[2]}", day)
+    other = _order(company, draw, customer, f"ORD-{numbers[3]}", day - draw.between(200, 300))
+    paid, shipping = draw.between(80, 900), draw.between(4, 19)
+    money = {"paid": str(paid), "goods": str(paid - shipping), "shipping": str(shipping)}
+    said = {
+        "by": "customer",
+        "says_delivered": date_of(delivered + draw.between(2, 9)),
+        "says_returned": date_of(delivered + draw.between(3, 9)),
+        "says_refund": "never received",
+    }
+    parts = {
+        # what it is: kind, what is behind the order's reference, status, details
+        "Payment": ("ledger", "L1", "booked", money | {"channel": "card"}),
+        "Refund": ("ledger", "L2", "reversed", {"amount": str(paid), "date": date_of(calendar.delivered + 70)}),
+        "Scan: delivery attempted": ("scan", "S1", "scanned", {"date": date_of(delivered - draw.between(1, 3))}),
+        "Scan: delivered": ("scan", "S2", "scanned", {"date": date_of(delivered)}),
+        "Scan: return": ("scan", "S3", "scanned", {"date": date_of(delivered)}),
+        "Contact: phone call": ("contact", "C1", "logged", said),
+    }
+    made = {}
+    for title, (kind, suffix, status, details) in draw.shuffled(tuple(parts.items())):
+        entry = Entry(company.entry_ids.pop(0), kind, title, f"{order.reference}/{suffix}", status, details)
+        made[title] = company.world.furnish(entry)
+    return Records(
+        customer,
+        order,
+        other,
+        made["Payment"],
+        made["Refund"],
+        made["Scan: delivered"],
+        made["Scan: return"],
+        goodwill,
+    )
+
+
+def _customer(company: Backdrop, draw: Draw, name: str, reference: str) -> Entry:
+    details = {"goodwill": draw.pick(("used", "never used")), "flag": draw.pick(("none", "watch", "valued"))}
+    return company.world.furnish(Entry(company.entry_ids.pop(0), "customer", name, reference, "active", details))
+
+
+def _goodwill(company: Backdrop, draw: Draw, customer: Entry, status: str) -> Entry:
+    details = {"amount": str(draw.between(20, 200)), "order": f"ORD-{draw.between(10_000, 99_999)}"}
+    name, reference = f"Goodwill for {customer.name}", f"{customer.reference}/G{draw.between(1, 9)}"
+    return company.world.furnish(Entry(company.entry_ids.pop(0), "ledger", name, reference, status, details))
+
+
+def _order(company: Backdrop, draw: Draw, customer: Entry, reference: str, day: int) -> Entry:
+    slug = reference.lower().replace("-", "_")
+    title = f"Share of refunded orders of {customer.reference}"
+    metric = add_metric(company, f"refund_rate.{slug}", title, "percent", draw.between(2, 60))
+    details = {
+        "customer": customer.reference,
+        "goods": draw.pick(GOODS),
+        "ordered": date_of(day),
+        "list_price": str(draw.between(90, 999)),
+        "channel": draw.pick((*OUR_CHANNELS, *THEIR_CHANNELS)),
+        "refund": draw.pick(("paid", "none")),
+        "refund_rate_metric": metric.id,
+        "invoice": f"INV-{draw.between(10_000, 99_999)}",
+        "parcel": f"PK-{draw.between(10_000, 99_999)}",
+    }
+    name = f"Order of {customer.name}"
+    return company.world.furnish(Entry(company.entry_ids.pop(0), "order", name, reference, "shipped", details))
+
+
+def date_of(day: int) -> str:
+    return stamp(day * DAY)[:10]
+
+
+def change(company: Backdrop, entry: Entry, status: str | None = None, **details: str) -> Entry:
+    """The entry as a fact of the case has it."""
+    status = entry.status if status is None else status
+    return company.world.furnish(replace(entry, status=status, details=entry.details | details))
+
+
+# -- tickets -----------------------------------------------------------------------------------------------------------
+
+
+def add_tickets(company: Backdrop, draw: Draw, records: Records, requester: str, duplicate: bool) -> dict[str, str]:
+    """The ticket, an earlier one that may be about the same order, a decoy to be, and one that can block."""
+    world, order = company.world, records.order
+    ticket = add_ticket(
+        company,
+        world.get(Person, requester),
+        title=f"Refund for {records.customer.name}",
+        kind=KIND,
+        desk="care",
+        assignee=company.offices["Care Agent"],
+        subject=records.customer.name,
+        reference=order.reference,
+        status="open",
+        priority=draw.pick(("low", "normal", "high")),
+        amount=int(order.details["list_price"]),
+        opened=world.now - draw.between(60, 900),
+    )
+    earlier = world.furnish(
+        replace(
+            ticket,
+            id=company.ticket_ids.pop(0),
+            reference=order.reference if duplicate else records.other_order.reference,
+            status=draw.pick(("open", "in_progress")),
+            assignee=company.offices["Care Supervisor"],
+            amount=draw.between(90, 999),
+            opened=ticket.opened - draw.between(3, 14) * DAY,
+        )
+    )
+    stranger = f"{draw.pick(pool(FIRST, company.split))} {draw.pick(pool(LAST, company.split))}"
+    decoy = world.furnish(
+        replace(
+            earlier,
+            id=company.ticket_ids.pop(0),
+            title=f"Refund for {stranger}",
+            subject=stranger,
+            reference=f"ORD-{draw.between(1000, 9999)}",  # older, so its number is shorter than ours
+            opened=earlier.opened - 40 * DAY,
+        )
+    )
+    blocker = next(t for t in world.all(Ticket) if t.kind == "vendor_check")
+    world.furnish(replace(blocker, status="in_progress"))
+    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}

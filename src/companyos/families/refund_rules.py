@@ -1,0 +1,179 @@
+"""Refund rules: what a refund dispute asks of whoever works it, and what those look into who sign a refund.
+
+Complete for a stranger, each policy in at most 80 words. What the family means lives in its own file.
+"""
+
+from datetime import date
+from typing import Any
+
+from companyos.apps import ApprovalType, Policy
+from companyos.apps.colleagues import Finding, audits
+from companyos.apps.ticketdesk import same
+from companyos.calls import Call
+from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy
+
+KIND = "refund_dispute"
+FULL = "full_refund"
+GOODWILL = "goodwill_refund"
+LIMITS = {FULL: "return_days", GOODWILL: "goodwill_days"}  # the term that says until when
+OFFICES = {FULL: "Care Lead", GOODWILL: "CFO"}
+AMOUNTS = {FULL: "paid", GOODWILL: "goods"}  # where the ledger has how much
+
+# -- how the work is done ----------------------------------------------------------------------------------------------
+
+
+def add_refund_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
+    """Puts the rules of this work in force, beside an older version of one; gives the one on misuse."""
+    older = terms | {"limit": terms["limit"] - 12}
+    add_policy(company, MISUSE, MISUSE_TEXT.format(**older), older, superseded=True)
+    misuse = add_policy(company, MISUSE, MISUSE_TEXT.format(**terms), terms)
+    for title, text in POLICIES.items():
+        add_policy(company, title, text)
+    return misuse
+
+
+def add_terms_of_sale(company: Backdrop, terms: dict[str, int], superseded: bool) -> Policy:
+    return add_policy(company, TERMS_OF_SALE, TERMS_TEXT.format(**terms), terms, superseded)
+
+
+TERMS_OF_SALE = "Refund dispute: terms of sale"
+TERMS_TEXT = """
+    What we promise our customers. Goods that are handed to the carrier within {return_days} days of delivery are refunded
+    in full. Within {goodwill_days} days of delivery the goods alone, without shipping, are refunded as a goodwill. After
+    that nothing is."""
+MISUSE = "Refund dispute: misuse"
+MISUSE_TEXT = """
+    How many percent of a customer's orders were refunded is the metric that the order's register entry names as
+    refund_rate_metric. Above {limit} it is a matter for the Compliance Officer; exactly {limit} is not. A flag in a
+    customer's file decides nothing. A measurement whose age_days is above {max_age_days} does not count, also on the day
+    you close: have it refreshed and read it again."""
+POLICIES = {
+    "Refund dispute: verification": """
+        Every dispute is verified before it is closed, whatever the outcome: find the register's order that carries the
+        ticket's reference, not another of the same customer, and set the ticket's field verified to that entry's id. A
+        ticket needs a priority first; if it has none, choose any. A blocked ticket cannot be closed: clear blocked_by once
+        the blocking ticket is done or cancelled; until then ask its assignee, in a comment to them on your own ticket.""",
+    "Refund dispute: order of checks": """
+        The first that applies decides. 1: another ticket, not cancelled, has the same reference: duplicate, same_request;
+        set duplicate_of. 2: the refund is paid: declined, already_done. 3: misuse: escalated, above_limit; escalated_to the
+        Compliance Officer. 4: not returned: on_hold, missing_information. 5: beyond goodwill_days: declined, too_late.
+        6: goodwill used up: declined, not_covered. 7: channel not ours: cannot_be_done, beyond_authority;
+        escalated_to the Treasurer. 8: else get it signed: completed, all_checks_passed. At 2, 4, 5, 6: waiting_on the
+        requester.""",
+    "Refund dispute: whose word counts": """
+        What happened to an order stands in the register under its reference with something behind it. The carrier's scans
+        go before anybody's word: goods were delivered on the date of the scan delivered, and returned on that of the
+        scan return if its status is scanned; announced is a printed label, no return. The ledger goes before shop,
+        customer file and contacts: money moved as it says where its status is booked; what is reversed never
+        happened.""",
+    "Refund dispute: which terms apply": """
+        An order is judged by the terms of sale that were in force on the day it was ordered: the version whose since
+        is the latest not after that day, superseded by now or not. Of all other rules only the version in force
+        counts. Days run from the delivery to the return, one date less the other; as many as the term says are
+        within it. When the claim was made does not matter.""",
+    "Refund dispute: amounts and channels": """
+        Within return_days it is a full refund, of what the ledger's payment names as paid; else a goodwill refund, of what
+        it names as goods. A customer gets goodwill once, ever: it is used up if the ledger has one booked under the
+        customer's reference. We can pay back card, transfer and wallet, by the ledger's channel; what a marketplace or an
+        instalment bank took is theirs to return. The ticket's amount is what the customer wants.""",
+    "Refund dispute: signing": """
+        The Care Lead signs full_refund, the CFO goodwill_refund; while away the delegate, if both are, the delegate's
+        delegate. terms is the id of the version that applies, amount a number, delivered and returned the scans' dates,
+        refund_rate the fresh metric; the cost centre, and then the ticket's, the requester's own. Signers hold a
+        request against the terms it names alone: what is signed is paid. A rejection says what it wants;
+        if that is the manager's decision, escalate. Set approval.""",
+    "Refund dispute: evidence": """
+        Cite record, field, value as now. same_request: the other ticket's reference, status. already_done: status of the
+        ledger's refund. above_limit: the metric's value, the policy's limit. missing_information: the scan return's
+        status. too_late: date of both scans, goodwill_days. not_covered: the ledger goodwill's status, return_days.
+        beyond_authority: the ledger's channel, not the order's. all_checks_passed: the approval's status, decided_by; the
+        days term that it rests on. Terms: only of the version that applies. Four more are fine; false ones are not.""",
+    "Refund dispute: desk rules": DESK_RULES,
+}
+
+BRIEFS = (
+    """Hi, {ticket} is a refund dispute: {customer} wants money back and says that everything was in time. Please take it to
+    its end the way our policies say, and resolve the ticket with the evidence. Thanks, {lead}""",
+    """Good morning! The refund dispute {ticket} is yours. {customer} tells it one way, our records another. Follow the
+    policies and close the ticket with the facts that decided it. {lead}""",
+    """Could you settle the refund dispute with {customer}? It is {ticket}, and I have not looked into it. Whatever comes
+    out, the policies decide, and the ticket should say what it rests on. Best, {lead}""",
+)
+
+# -- who signs, and on what ---------------------------------------------------------------------------------------------
+
+
+def hire(company: Backdrop) -> None:
+    """Customer care: the one who signs has a deputy, who has another."""
+    for role, manager, limit, delegate in (
+        ("Care Supervisor", "CFO", 1000, None),
+        ("Deputy Care Lead", "CFO", 3000, "Care Supervisor"),
+        ("Care Lead", "CFO", 5000, "Deputy Care Lead"),
+        ("Care Agent", "Care Lead", None, None),
+    ):
+        add_person(company, role, "Customer Care", "care", manager, limit, delegate)
+
+
+def refund_form(form: str, title: str) -> ApprovalType:
+    """A refund of either kind. Most of what is held against it lies in several records, and is audited below."""
+    office = OFFICES[form]
+    return ApprovalType(
+        id=form,
+        title=title,
+        required=(
+            "ticket_id",
+            "subject",
+            "reference",
+            "cost_center",
+            "amount",
+            "terms",
+            "delivered",
+            "returned",
+            "refund_rate",
+        ),
+        optional=("invoice", "parcel"),
+        decided_by=f"the {office}; values as on the ticket, in the register, in DataHub and in the terms of sale",
+        offices=(office,),
+        same_as_ticket={"subject": "subject", "reference": "reference", "cost_center": "cost_center"},
+        same_as_entry={"invoice": "invoice", "parcel": "parcel"},
+        measured="refund_rate",
+        attachment="invoice",
+        audit=form,
+        about=KIND,
+    )
+
+
+@audits(FULL)
+def audit_full_refund(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
+    """The whole of what was paid, within the first term."""
+    return (yield from _wrong_refund(FULL, data, ticket))
+
+
+@audits(GOODWILL)
+def audit_goodwill_refund(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
+    """The goods alone, within the second term."""
+    return (yield from _wrong_refund(GOODWILL, data, ticket))
+
+
+def _wrong_refund(form: str, data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
+    """Holds a request against the records and the terms that it names. Whether these apply is the desk's work."""
+    listed = (yield Call("datahub", "search_register", {"query": ticket["reference"]})).data["rows"]
+    filed = {}
+    for row in listed:
+        if row["kind"] in ("ledger", "scan"):
+            filed[row["name"]] = (yield Call("datahub", "get_entry", {"entry_id": row["id"]})).data
+    for field, name, there in (
+        ("amount", "Payment", AMOUNTS[form]),
+        ("delivered", "Scan: delivered", "date"),
+        ("returned", "Scan: return", "date"),
+    ):
+        if name not in filed or not same(filed[name][there], data[field]):
+            return "mismatch", f"{field} says {data[field]}, which is not what the records say."
+    reply = yield Call("datahub", "read_policy", {"policy_id": str(data["terms"])})
+    if not reply.ok or reply.data["title"] != TERMS_OF_SALE:
+        return "wrong_terms", f"{data['terms']} is no version of our terms of sale."
+    term = LIMITS[form]
+    took = date.fromisoformat(data["returned"]) - date.fromisoformat(data["delivered"])
+    if took.days > reply.data[term]:
+        return "beyond_term", f"{data['terms']} sets {term} at {reply.data[term]} for a {form}; this took longer."
+    return None
