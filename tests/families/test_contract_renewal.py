@@ -134,7 +134,7 @@ def missed(env: CompanyEnv, call: Call, **params: Any) -> list[str]:
         ({"duplicate": True, "frame": "ends"}, "duplicate/same_request"),
     ],
 )
-def test_the_first_check_that_applies_decides(causes: dict[str, Value], expected: str) -> None:
+def test_the_first_check_that_applies_decides(causes: dict[str, Any], expected: str) -> None:
     env = staged(**causes)
     assert ending(env) == expected
     work(env)
@@ -317,7 +317,7 @@ def test_neither_office_signs_for_the_other() -> None:
         ({"used": False, "counsel_away": True, "counsel_deputy_away": True}, "counsel_third"),
     ],
 )
-def test_whoever_stands_in_signs(causes: dict[str, Value], signs: str) -> None:
+def test_whoever_stands_in_signs(causes: dict[str, Any], signs: str) -> None:
     env = staged(**causes)
     work(env)
     assert env.success

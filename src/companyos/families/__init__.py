@@ -4,6 +4,7 @@ from functools import lru_cache
 
 from companyos.errors import BadTask
 from companyos.families import (
+    access_request,
     bug_escalation,
     contract_renewal,
     expense_report,
@@ -16,7 +17,15 @@ from companyos.task import TaskId
 
 FAMILIES: dict[str, Family] = {
     module.FAMILY.name: module.FAMILY
-    for module in (vendor_onboarding, expense_report, bug_escalation, license_renewal, handbook_update, contract_renewal)
+    for module in (
+        vendor_onboarding,
+        expense_report,
+        bug_escalation,
+        license_renewal,
+        handbook_update,
+        contract_renewal,
+        access_request,
+    )
 }
 
 
