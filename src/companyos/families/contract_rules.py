@@ -62,18 +62,18 @@ POLICIES = {
         document_expired: waiting_on, Compliance Officer; beyond_authority: escalated_to, CEO; too_late: escalated_to,
         the Head of Marketing, Head of Operations or Head of Research, by the requester's department.""",
     "Contract renewal: signing": """
-        Renewal: contract_renewal, by the lowest office whose limit covers the amount: Procurement Lead, else CFO.
-        Notice: contract_notice, by the Legal Counsel. terms is the id of the paper whose terms hold.
-        While a holder is away the delegate signs; if both are, the delegate's delegate. A renewal's cost centre, and the
-        ticket's, must be the requester's own. Signers look only at the paper named: what they signed stands, right or
-        wrong. If one wants the manager's decision, escalate. Set approval.""",
+        Renewal: contract_renewal, by the lowest office whose limit covers the amount: Procurement Lead, else CFO. Notice:
+        contract_notice, by the Legal Counsel. terms is the id of the contract or amendment whose terms hold. While a
+        holder is away the delegate signs; if both are, the delegate's delegate. A renewal's cost centre, and the
+        ticket's, must be the requester's own. Signers look only at the paper named; what they signed stands. If one wants
+        the manager's decision, escalate. Set approval.""",
     "Contract renewal: evidence": """
-        Cite record, field, value as now. same_request: the other ticket's reference, status. not_covered: the
-        framework's ends, renews_on. document_expired: data_annex_ends, renews_on. beyond_authority: the amount that
-        holds, the CFO's limit. too_late: renews_on, the notice_days that holds, Legal's countersigned. unused: the
-        metric's value, minimum_usage, the approval's status. no_budget, all_checks_passed: the amount that holds,
-        Finance's committed, the approval's status, decided_by. Terms that do not hold, never; else four more are fine;
-        false ones not.""",
+        Cite record, field, value as now. same_request: the other ticket's reference, status. not_covered: the framework's
+        ends, renews_on. document_expired: data_annex_ends, renews_on. beyond_authority: the amount that holds, the CFO's
+        limit. too_late: renews_on, the notice_days that holds, Legal's countersigned. unused: the metric's value, the
+        policy's minimum_usage, the approval's status. no_budget, all_checks_passed: the amount that holds, Finance's
+        committed, the approval's status, decided_by. Terms that do not hold, never; else four more are fine; false ones
+        not.""",
     "Contract renewal: desk rules": DESK_RULES,
 }
 
