@@ -379,3 +379,11 @@ def test_an_application_for_a_namesake_does_not_do() -> None:
     other = env.world.get(Ticket, role(env, "earlier")).reference
     namesake = next(e for e in env.world.all(Entry) if e.reference == other)
     assert set_field(env, "verified", namesake.id).code == "no_match"
+
+
+def test_a_permission_does_not_tell_by_its_name_which_role_it_takes() -> None:
+    found: dict[str, set[str]] = {}
+    for env in map(_of_seed, SEEDS):
+        for word in details(env, "clerk")["permissions"].split(", "):
+            found.setdefault(env.world.get(Entry, role(env, "system")).name.split()[-1], set()).add(word)
+    assert all(len(words) >= 4 for words in found.values()), found

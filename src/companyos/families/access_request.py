@@ -88,7 +88,7 @@ class Causes(Struct, frozen=True):
         Literal["no", "evidence", "superior"],
         Trouble("rejections", ("owner", "owner_deputy", "owner_third", "risk", "risk_deputy", "risk_third")),
     ]
-    ledger_required: Annotated[bool, Trouble("required_fields", ("form", "=ledger_no"))]
+    case_no_required: Annotated[bool, Trouble("required_fields", ("form", "=case_no"))]
 
 
 # -- stage -------------------------------------------------------------------------------------------------------------
@@ -430,7 +430,7 @@ def _signed(file: File, owner: str, right: moves.Shown, answer: moves.Shown) -> 
             "role": right["id"],
             "need": answer["need"],
             "mandate": application["mandate"],
-            "ledger_no": application["ledger_no"],
+            "case_no": application["case_no"],
         }
         request = yield from moves.get_signed(form, office, known)
     yield from moves.set_field(ticket["id"], "approval", request["id"])
@@ -444,5 +444,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 72, 25: 90, 50: 105, 75: 118, 100: 135},
+    max_steps={0: 72, 25: 90, 50: 105, 75: 119, 100: 135},
 )

@@ -73,6 +73,8 @@ def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str,
     system = world.furnish(Entry(company.entry_ids.pop(0), "system", name, reference, "in service", details))
     ids = {shape: company.entry_ids.pop(0) for shape in draw.shuffled(shapes)}
     titles = draw.sample(TITLES, len(shapes))
+    words = PERMISSIONS[theme]
+    permissions = (*words[:2], *draw.shuffled(words[2:]))  # everybody may look; what else goes with what differs
     excludes = {"analyst": ids.get("admin", "none")}
     # An exclusion is written on one side only.
     one, other = draw.shuffled(("editor", "auditor"))
@@ -89,7 +91,7 @@ def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str,
             reference=f"{reference}/{number}",
             status="active",
             details={
-                "permissions": ", ".join(PERMISSIONS[theme][place] for place in own),
+                "permissions": ", ".join(permissions[place] for place in own),
                 "inherits": ids.get(inherits, "none"),
                 "excludes": excludes.get(shape, "none"),
                 "training": "required" if trained else "not required",
@@ -97,7 +99,7 @@ def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str,
         )
     for role in sorted(roles.values(), key=lambda role: role.reference):
         world.furnish(role)
-    return System(system, roles, PERMISSIONS[theme])
+    return System(system, roles, permissions)
 
 
 # -- who has what ------------------------------------------------------------------------------------------------------
@@ -143,7 +145,7 @@ def add_application(company: Backdrop, draw: Draw, system: System, account: Entr
         "account": account.id,
         "asked_for": draw.pick(list(system.roles.values())).id,
         "mandate": f"MD-{draw.between(10_000, 99_999)}",
-        "ledger_no": f"LN-{draw.between(10_000, 99_999)}",
+        "case_no": f"CN-{draw.between(10_000, 99_999)}",
     }
     name = f"Application for {system.entry.name}"
     return company.world.furnish(Entry(company.entry_ids.pop(0), "application", name, reference, "submitted", details))

@@ -442,5 +442,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 65, 25: 86, 50: 102, 75: 116, 100: 132},
+    max_steps={0: 65, 25: 86, 50: 102, 75: 118, 100: 132},
 )
