@@ -4,7 +4,9 @@ from functools import lru_cache
 
 from companyos.errors import BadTask
 from companyos.families import (
+    access_request,
     bug_escalation,
+    contract_renewal,
     employee_offboarding,
     expense_report,
     handbook_update,
@@ -27,6 +29,8 @@ FAMILIES: dict[str, Family] = {
         incident_response,
         employee_offboarding,
         refund_dispute,
+        contract_renewal,
+        access_request,
     )
 }
 

@@ -1,0 +1,448 @@
+"""Access request: what is the least that the work takes, and does it go together with what somebody has already?
+
+Particular about reasoning here: sets, and what they inherit. What a role allows stands partly in itself, partly in the role
+that it inherits from, and so on. The right one is the smallest that covers what the requester needs, which they alone can
+say, and not the one they asked for. What an account holds comes through a group and through inheritance, too, and two roles
+may exclude each other through roles that neither of them names. And nobody signs for their own people.
+"""
+
+from functools import partial
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
+from companyos.calls import Program
+from companyos.families import moves
+from companyos.families.access_roles import (
+    PERMISSIONS,
+    SHAPES,
+    System,
+    add_account,
+    add_application,
+    add_system,
+    add_tickets,
+    need_of,
+)
+from companyos.families.access_rules import (
+    ACCOUNTS,
+    BRIEFS,
+    OWNER_FORM,
+    OWNERS,
+    REVIEW_FORM,
+    add_access_policies,
+    hire,
+    owner_form,
+    review_form,
+)
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.goals import (
+    ANSWER,
+    SIGNED_REQUEST,
+    Cites,
+    CitesNoOther,
+    CitesNothingFalse,
+    Ended,
+    Fresh,
+    Goal,
+    MeasuredSince,
+    Milestone,
+    ReadFresh,
+    Requested,
+    Signature,
+    SignedFor,
+    TicketHas,
+    TicketIs,
+)
+from companyos.world import DAY, Draw, Streams, World
+
+# -- causes ------------------------------------------------------------------------------------------------------------
+
+
+class Causes(Struct, frozen=True):
+    """What is true of this application and this morning, and cannot be seen from the brief."""
+
+    duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
+    over: Annotated[bool, Fact((0.92, 0.08), (("Entry", "account", "engaged_until"),))]
+    idle: Annotated[bool, Fact((0.91, 0.09), (("Source", "idle", "value"), ("Metric", "idle", "value")))]
+    # The smallest role that covers what is needed.
+    need: Annotated[
+        Literal["clerk", "editor", "lead", "none"], Fact((0.3, 0.25, 0.3, 0.15), (("Mind", "requester", "knows"),))
+    ]
+    # The role that the group grants: in nobody's way, or at odds with an editor's, or an editor's itself.
+    holds: Annotated[Literal["analyst", "controller", "editor"], Fact((0.4, 0.35, 0.25), (("Entry", "group", "grants"),))]
+    trained: Annotated[bool, Fact((0.3, 0.7), (("Entry", "account", "trained_until"),))]
+    own_people: Annotated[bool, Fact((0.6, 0.4), (("Person", "requester", "manager"),))]
+    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
+    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
+    idle_stale: Annotated[bool, Trouble("stale", ("idle",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("idle",))]
+    owner_away: Annotated[bool, Trouble("absence", ("owner",))]
+    owner_deputy_away: Annotated[bool, Trouble("absence", ("owner_deputy",))]
+    risk_away: Annotated[bool, Trouble("absence", ("risk",))]
+    risk_deputy_away: Annotated[bool, Trouble("absence", ("risk_deputy",))]
+    objection: Annotated[
+        Literal["no", "evidence", "superior"],
+        Trouble("rejections", ("owner", "owner_deputy", "owner_third", "risk", "risk_deputy", "risk_third")),
+    ]
+    case_no_required: Annotated[bool, Trouble("required_fields", ("form", "=case_no"))]
+
+
+# -- stage -------------------------------------------------------------------------------------------------------------
+
+
+def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
+    """Furnishes the company and puts the case on the access desk, as the facts have it and before any trouble."""
+    company = furnish(streams, split, actor="Access Analyst", hire=hire)
+    world, draw, offices = company.world, streams.at("case"), company.offices
+    department, elsewhere = draw.sample(DEPARTMENTS, 2)
+    owner, other_owner = draw.sample(OWNERS, 2)
+    requester = world.get(Person, offices[f"{department} Associate"])
+    if causes.own_people:
+        requester = world.furnish(replace(requester, manager=offices[owner]))
+    policy = add_access_policies(company, {"most_idle": (most_idle := draw.pick((45, 60, 90)))})
+    world.furnish(owner_form(owner))
+    world.furnish(review_form())
+    theme = draw.pick(tuple(PERMISSIONS))
+    name = f"{company.firms.pop(0).name.split()[0]} {theme}"
+    namesake = add_system(company, draw, theme, f"{name} Archive", other_owner, ("viewer", "clerk", "editor", "auditor"))
+    system = add_system(company, draw, theme, name, owner, tuple(SHAPES))
+    roles = {
+        "requester": requester.id,
+        "form": OWNER_FORM,
+        "policy": policy.id,
+        "system": system.entry.id,
+        "owner": offices[owner],
+        "owner_deputy": offices[f"Deputy {owner}"],
+        "owner_third": offices[f"Aide to the {owner}"],
+        "risk": offices["Risk Officer"],
+        "risk_deputy": offices["Deputy Risk Officer"],
+        "risk_third": offices["Aide to the Risk Officer"],
+        "hr_lead": offices["HR Lead"],
+    }
+    roles |= {shape: role.id for shape, role in system.roles.items()}
+    stranger = world.get(Person, offices[f"{elsewhere} Associate"])
+    roles |= add_tickets(company, draw, (name, namesake.entry.name), requester, stranger, causes.duplicate)
+    roles |= _filed(company, draw, system, namesake, stranger, roles, causes)
+    idle = streams.at("idle", str(causes.idle)).between(*((most_idle + 1, 240) if causes.idle else (0, most_idle)))
+    world.furnish(replace(world.get(Source, roles["idle"]), value=idle))
+    world.furnish(replace(world.get(Metric, roles["idle"]), value=idle))
+    need = need_of(streams.at("need", causes.need), system, causes.need)
+    world.furnish(replace(world.get(Mind, requester.id), knows={roles["ticket"]: {"need": need}}))
+    manager = world.get(Person, offices["Access Manager"])
+    brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], system=name, manager=manager.name)
+    return world, Case(roles["ticket"], offices["Access Analyst"], brief, roles)
+
+
+def _filed(
+    company: Backdrop,
+    draw: Draw,
+    system: System,
+    namesake: System,
+    stranger: Person,
+    roles: dict[str, str],
+    causes: Causes,
+) -> dict[str, str]:
+    """The application with its account, and somebody else's for the namesake."""
+    world, far = company.world, company.world.now + 700 * DAY
+    ticket = world.get(Ticket, roles["ticket"])
+    theirs = add_account(company, draw, stranger, namesake, "auditor", (far, far))
+    add_application(company, draw, namesake, theirs, roles["another"])
+    until = (_runs_until(world, ticket, "engaged", not causes.over), _runs_until(world, ticket, "trained", causes.trained))
+    account = add_account(company, draw, world.get(Person, roles["requester"]), system, causes.holds, until)
+    entry = add_application(company, draw, system, account, ticket.reference)
+    details = account.details
+    return {"entry": entry.id, "account": account.id, "group": details["group"], "idle": details["idle_metric"]}
+
+
+def _runs_until(world: World, ticket: Ticket, what: str, runs: bool) -> int:
+    """A moment before or after the opening of the ticket; some that ran then do not run any more."""
+    draw = world.streams.at(what, str(runs))
+    if not runs:
+        return ticket.opened - draw.between(1, 90) * DAY
+    return ticket.opened + (draw.between(0, 5) if draw.chance(0.5) else draw.between(30, 700)) * DAY
+
+
+# -- what is right -----------------------------------------------------------------------------------------------------
+
+
+def judge(world: World, case: Case, causes: Causes) -> Ending:
+    """The right ending, from the causes alone, in the order that the policy gives."""
+    roles = case.roles
+    ending = partial(_ending, world, case)
+    account, back, need = roles["account"], ("waiting_on", roles["requester"]), (ANSWER + roles["requester"], "need")
+    granted = (roles["group"], "grants")
+    if causes.duplicate:
+        facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
+        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", roles["earlier"]))
+    if causes.over:
+        return ending("declined", "too_late", "desk", ((account, "engaged_until"),), sets=back)
+    ending = partial(ending, measured=True)
+    if causes.idle:
+        facts = ((roles["idle"], "value"), (roles["policy"], "most_idle"))
+        return ending("declined", "unused", "desk", facts, sets=back)
+    if causes.need == "none":
+        return ending("cannot_be_done", "not_covered", "desk", (need,), sets=back)
+    if causes.holds == "editor" and causes.need != "lead":
+        return ending("declined", "already_done", "desk", (need, granted), sets=back)
+    if causes.holds == "controller" and causes.need != "clerk":
+        written = "editor" if world.get(Entry, roles["editor"]).details["excludes"] == roles["auditor"] else "auditor"
+        facts, sets = ((roles[written], "excludes"), granted), ("escalated_to", roles["risk"])
+        return ending("escalated", "conflict_of_interest", "Risk Officer", facts, sets=sets, role=written)
+    right = roles[causes.need]
+    if not causes.trained and world.get(Entry, right).details["training"] == "required":
+        facts = ((account, "trained_until"), (right, "training"))
+        return ending("on_hold", "document_expired", "desk", facts, sets=("waiting_on", roles["hr_lead"]), role=causes.need)
+    facts = (need, (right, "permissions"), (SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
+    form, decider = (REVIEW_FORM, "Risk Officer") if causes.own_people else (OWNER_FORM, "owner")
+    return ending("completed", "all_checks_passed", decider, facts, role=causes.need, form=form)
+
+
+Facts = tuple[tuple[str, str], ...]
+
+
+def _ending(
+    world: World,
+    case: Case,
+    resolution: str,
+    reason: str,
+    decider: str,
+    facts: Facts,
+    sets: tuple[str, str] | None = None,
+    measured: bool = False,
+    role: str = "",
+    form: str = "",
+) -> Ending:
+    """`role` is the one, by shape, that the evidence speaks of, and of no other; `form` is what is to be signed for it."""
+    ticket_id, roles = case.ticket_id, case.roles
+    verified = TicketIs(ticket_id, "verified", roles["entry"])
+    goals: list[Goal] = [
+        Ended(ticket_id, resolution, reason),
+        Cites(ticket_id, facts),
+        CitesNothingFalse(ticket_id, len(facts) + 4),
+        verified,
+    ]
+    milestones = [
+        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
+        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
+        Milestone("verified", 1.5, verified),
+    ]
+    if sets:
+        outcome = TicketIs(ticket_id, *sets)
+        goals.append(outcome)
+        milestones.append(Milestone("outcome recorded", 1.0, outcome))
+    if measured:
+        idle = roles["idle"]
+        since = world.now - world.get(Metric, idle).max_age_days * DAY
+        goals.append(Fresh(idle))
+        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(idle, since)))
+        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, idle, since)))
+    if role:
+        (field,) = (field for record, field in facts if record == roles[role])
+        goals.append(CitesNoOther(ticket_id, tuple((roles[other], field) for other in SHAPES if other != role)))
+    signatures: tuple[Signature, ...] = ()
+    if form:
+        stated = world.get(Mind, roles["requester"]).knows[ticket_id]["need"]
+        says = (("role", roles[role]), ("need", stated))
+        signatures = (Signature(form, says),)
+        goals.append(SignedFor(ticket_id, form, says))
+        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, form, says=says)))
+        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, form, signed=True, says=says)))
+    name, allowed = f"{resolution}/{reason}", (("blocked_by", None),)
+    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
+
+
+# -- expert ------------------------------------------------------------------------------------------------------------
+
+_RULES = "Access request"  # how the titles of the policies on this work begin
+Catalogue = dict[str, moves.Shown]  # the roles of a system by id
+
+
+class File(NamedTuple):
+    """What the expert has together before it decides."""
+
+    ticket: moves.Shown
+    application: moves.Shown
+    account: moves.Shown
+    policies: dict[str, str]  # those on this work, in force: ids by title
+    approved: dict[str, str]  # requests that an earlier hand got signed, by form
+    taste: Taste
+
+    def rule(self, title: str) -> moves.Move[moves.Shown]:
+        """One of the rules of this work, read."""
+        policy: moves.Shown = yield from moves.read("datahub.read_policy", policy_id=self.policies[f"{_RULES}: {title}"])
+        return policy
+
+    def need(self) -> moves.Move[moves.Shown]:
+        """The requester's comment that says what they need."""
+        text = "Which permissions does your work take?"
+        return (yield from moves.ask_person(self.ticket["id"], self.ticket["requester"], "need", text))
+
+    def send_back(self) -> moves.Move[None]:
+        yield from moves.set_field(self.ticket["id"], "waiting_on", self.ticket["requester"])
+
+
+Outcome = tuple[str, str, list[moves.Shown]]
+
+
+def expert(memory: Memory, taste: Taste) -> Program:
+    """Works the ticket as the policies say, from any state."""
+    ticket_id = moves.ticket_in(memory)
+    approved: dict[str, str] = {}
+    if moves.wrote(memory):
+        approved = yield from moves.settle_requests(ticket_id, memory)
+        yield from moves.put_back(ticket_id)
+    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
+    if taste.fancies("take it up first"):
+        yield from moves.set_field(ticket_id, "status", "in_progress")
+    policies = yield from moves.policies_about("access")
+    listed = yield from moves.rows("datahub.search_register", query=ticket["reference"])
+    application = yield from moves.read("datahub.get_entry", entry_id=listed[0]["id"])
+    account = yield from moves.read("datahub.get_entry", entry_id=application["account"])
+    file = File(ticket, application, account, policies, approved, taste)
+    yield from file.rule("order of checks")
+    yield from file.rule("evidence")
+    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, application)]):
+        yield from step
+    if taste.fancies("ask before it is needed"):
+        yield from file.need()
+    resolution, reason, evidence = yield from _decide(file)
+    if taste.fancies("cite more"):
+        evidence += moves.cite((ticket, "reference"), (account, "person"))
+    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
+    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+
+
+def _verify(ticket: moves.Shown, application: moves.Shown) -> moves.Move[None]:
+    if ticket["priority"] is None:
+        yield from moves.set_field(ticket["id"], "priority", "normal")
+    if ticket["verified"] != application["id"]:
+        yield from moves.set_field(ticket["id"], "verified", application["id"])
+
+
+def _decide(file: File) -> moves.Move[Outcome]:
+    """The checks on the person in their order, then those on roles; the first that applies decides."""
+    ticket, account = file.ticket, file.account
+    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
+        if other["id"] != ticket["id"] and other["status"] != "cancelled":
+            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
+            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    rule = yield from moves.read("datahub.read_policy", policy_id=file.policies[ACCOUNTS])
+    if account["engaged_until"] < ticket["opened"][:10]:
+        yield from file.send_back()
+        return "declined", "too_late", moves.cite((account, "engaged_until"))
+    if file.taste.fancies("refresh in any case"):
+        yield from moves.ask("datahub.refresh_data", metric_name=account["idle_metric"])
+    idle = yield from moves.fresh_reading(account["idle_metric"])
+    if idle["value"] > rule["most_idle"]:
+        yield from file.send_back()
+        return "declined", "unused", moves.cite((idle, "value"), (rule, "most_idle"))
+    outcome = yield from _weigh(file)
+    yield from moves.fresh_reading(idle["id"])  # it may have grown old while we waited
+    return outcome
+
+
+def _weigh(file: File) -> moves.Move[Outcome]:
+    """What is needed against what there is, and against what is held."""
+    ticket, account = file.ticket, file.account
+    system = yield from moves.read("datahub.get_entry", entry_id=file.application["system"])
+    yield from file.rule("the right role")
+    roles = yield from _catalogue(system, file.taste)
+    answer = yield from file.need()
+    need = set(answer["need"].split(", "))
+    covering = [role for role in roles if need <= _permissions(roles, [role])]
+    if not covering:
+        yield from file.send_back()
+        return "cannot_be_done", "not_covered", moves.cite((answer, "need"))
+    yield from file.rule("what is held")
+    group = yield from moves.read("datahub.get_entry", entry_id=account["group"])
+    held = [account["role"], group["grants"]]
+    if need <= _permissions(roles, held):
+        yield from file.send_back()
+        return "declined", "already_done", moves.cite((answer, "need"), (group, "grants"))
+    right = roles[min(covering, key=lambda role: len(_permissions(roles, [role])))]
+    clash = _clash(roles, right["id"], held)
+    if clash:
+        risk = yield from moves.read("datahub.get_approver", role="Risk Officer")
+        yield from moves.set_field(ticket["id"], "escalated_to", risk["id"])
+        return "escalated", "conflict_of_interest", moves.cite((clash, "excludes"), (group, "grants"))
+    if right["training"] == "required" and account["trained_until"] < ticket["opened"][:10]:
+        lead = yield from moves.read("datahub.get_approver", role="HR Lead")
+        yield from moves.set_field(ticket["id"], "waiting_on", lead["id"])
+        return "on_hold", "document_expired", moves.cite((account, "trained_until"), (right, "training"))
+    request = yield from _signed(file, system["owner"], right, answer)
+    facts = moves.cite((answer, "need"), (right, "permissions"), (request, "status"), (request, "decided_by"))
+    return "completed", "all_checks_passed", facts
+
+
+def _catalogue(system: moves.Shown, taste: Taste) -> moves.Move[Catalogue]:
+    """All roles of a system."""
+    listed = yield from moves.rows("datahub.search_register", query=system["reference"])
+    roles = {}
+    for row in taste.order("roles", [row for row in listed if row["kind"] == "role"]):
+        roles[row["id"]] = yield from moves.read("datahub.get_entry", entry_id=row["id"])
+    return roles
+
+
+def _with_inherited(roles: Catalogue, role_ids: list[str]) -> set[str]:
+    """These roles, and all that they inherit."""
+    found: set[str] = set()
+    for role_id in role_ids:
+        while role_id in roles:
+            found.add(role_id)
+            role_id = roles[role_id]["inherits"]
+    return found
+
+
+def _permissions(roles: Catalogue, role_ids: list[str]) -> set[str]:
+    return {word for role in _with_inherited(roles, role_ids) for word in roles[role]["permissions"].split(", ")}
+
+
+def _clash(roles: Catalogue, right: str, held: list[str]) -> moves.Shown | None:
+    """The role on which the exclusion is written that stands between the right one and those held."""
+    wanted, had = _with_inherited(roles, [right]), _with_inherited(roles, held)
+    for one, others in ((wanted, had), (had, wanted)):
+        for role in sorted(one):
+            if roles[role]["excludes"] in others:
+                return roles[role]
+    return None
+
+
+def _signed(file: File, owner: str, right: moves.Shown, answer: moves.Shown) -> moves.Move[moves.Shown]:
+    """An approved request for the right role, linked to the ticket: the owner's, unless these are the owner's own people."""
+    ticket, application = file.ticket, file.application
+    yield from file.rule("signing")
+    requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
+    form, office = OWNER_FORM, (yield from moves.read("datahub.get_approver", role=owner))
+    if requester["manager"] == office["id"]:
+        form, office = REVIEW_FORM, (yield from moves.read("datahub.get_approver", role="Risk Officer"))
+    if form in file.approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=file.approved[form])
+    else:
+        known = {
+            "ticket_id": ticket["id"],
+            "subject": ticket["subject"],
+            "reference": ticket["reference"],
+            "account": application["account"],
+            "role": right["id"],
+            "need": answer["need"],
+            "mandate": application["mandate"],
+            "case_no": application["case_no"],
+        }
+        request = yield from moves.get_signed(form, office, known)
+    yield from moves.set_field(ticket["id"], "approval", request["id"])
+    return request
+
+
+FAMILY = Family(
+    name="access_request",
+    phrase="access request",
+    causes=Causes,
+    stage=stage,
+    judge=judge,
+    expert=expert,
+    max_steps={0: 72, 25: 90, 50: 105, 75: 119, 100: 135},
+)

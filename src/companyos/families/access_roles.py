@@ -1,0 +1,205 @@
+"""Access roles: systems in the register, their roles and what these inherit, accounts and groups, applications, tickets."""
+
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Person, Ticket
+from companyos.families.backdrop import Backdrop, add_metric, add_ticket
+from companyos.world import DAY, Draw, stamp
+
+# -- what roles there are ----------------------------------------------------------------------------------------------
+
+
+class Shape(Struct, frozen=True):
+    """A role as every system has it: which of the system's permissions are its own, and whose it has besides."""
+
+    own: tuple[int, ...]  # places in the system's list of permissions
+    inherits: str = ""
+
+
+# With what they inherit, no two that cover the same need have equally many permissions.
+SHAPES = {
+    "viewer": Shape((0, 1)),
+    "clerk": Shape((2,), "viewer"),
+    "editor": Shape((3,), "clerk"),
+    "analyst": Shape((4,), "viewer"),
+    "lead": Shape((4,), "editor"),
+    "auditor": Shape((5,), "viewer"),
+    "controller": Shape((6,), "auditor"),
+    "admin": Shape((6,), "lead"),
+}
+# What is needed, by the smallest role that covers it: each a choice of permissions, of which one is drawn.
+NEEDS = {
+    "clerk": ((2,), (0, 2), (1, 2)),
+    "editor": ((3,), (2, 3), (0, 3)),
+    "lead": ((2, 4), (3, 4), (0, 2, 4)),
+    "none": ((2, 5), (3, 5), (4, 5)),
+}
+TRAINED = ("editor", "lead", "admin", "controller")  # roles for which one must be trained; of the clerk it depends
+ALWAYS_HELD = "viewer"
+
+PERMISSIONS = {
+    "Ledger": (
+        *("read_entries", "list_accounts", "post_entries", "reverse_entries"),
+        *("export_ledger", "read_audit_log", "release_payments"),
+    ),
+    "Stock": (
+        *("read_stock", "list_sites", "book_goods", "correct_counts"),
+        *("export_stock", "read_movements", "release_orders"),
+    ),
+    "Payroll": (
+        *("read_payslips", "list_grades", "enter_hours", "change_grades"),
+        *("export_payroll", "read_change_log", "release_wages"),
+    ),
+}
+TITLES = ("Assistant", "Coordinator", "Desk", "Keeper", "Office", "Operator", "Partner", "Specialist")
+
+
+class System(NamedTuple):
+    """A system and its roles, by shape."""
+
+    entry: Entry
+    roles: dict[str, Entry]
+    permissions: tuple[str, ...]
+
+
+def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str, shapes: tuple[str, ...]) -> System:
+    """A system with roles of these shapes, in no telling order and under names that do not tell what they are for."""
+    world = company.world
+    reference = f"SYS-{draw.between(10_000, 99_999)}"
+    details = {"owner": owner, "vendor": company.firms[-1].name}
+    system = world.furnish(Entry(company.entry_ids.pop(0), "system", name, reference, "in service", details))
+    ids = {shape: company.entry_ids.pop(0) for shape in draw.shuffled(shapes)}
+    titles = draw.sample(TITLES, len(shapes))
+    words = PERMISSIONS[theme]
+    permissions = (*words[:2], *draw.shuffled(words[2:]))  # everybody may look; what else goes with what differs
+    excludes = {"analyst": ids.get("admin", "none")}
+    # An exclusion is written on one side only.
+    one, other = draw.shuffled(("editor", "auditor"))
+    excludes[one] = ids.get(other, "none")
+    clerk_is_trained = draw.chance(0.5)
+    roles = {}
+    for number, (shape, entry_id) in enumerate(ids.items(), start=1):
+        own, inherits = SHAPES[shape].own, SHAPES[shape].inherits
+        trained = shape in TRAINED or (shape == "clerk" and clerk_is_trained)
+        roles[shape] = Entry(
+            id=entry_id,
+            kind="role",
+            name=f"{name} {titles[number - 1]}",
+            reference=f"{reference}/{number}",
+            status="active",
+            details={
+                "permissions": ", ".join(permissions[place] for place in own),
+                "inherits": ids.get(inherits, "none"),
+                "excludes": excludes.get(shape, "none"),
+                "training": "required" if trained else "not required",
+            },
+        )
+    for role in sorted(roles.values(), key=lambda role: role.reference):
+        world.furnish(role)
+    return System(system, roles, permissions)
+
+
+# -- who has what ------------------------------------------------------------------------------------------------------
+
+
+def add_account(company: Backdrop, draw: Draw, person: Person, system: System, grants: str, until: tuple[int, int]) -> Entry:
+    """A person's account on a system. `grants`: the role that its group gives, by shape. `until`: engaged and trained."""
+    world = company.world
+    slug = person.id.removeprefix("@").replace(".", "_")
+    title = f"Days since {person.name} last signed in to {system.entry.name}"
+    idle = add_metric(company, f"idle_days.{slug}", title, "days", draw.between(0, 20), (0, 240))
+    group = Entry(
+        id=company.entry_ids.pop(0),
+        kind="group",
+        name=f"{person.department} on {system.entry.name}",
+        reference=f"GRP-{draw.between(10_000, 99_999)}",
+        status="active",
+        details={"grants": system.roles[grants].id},
+    )
+    engaged, trained = (stamp(minute)[:10] for minute in until)
+    account = Entry(
+        id=company.entry_ids.pop(0),
+        kind="account",
+        name=f"Account of {person.name}",
+        reference=f"ACC-{draw.between(10_000, 99_999)}",
+        status="open",
+        details={
+            "person": person.id,
+            "role": system.roles[ALWAYS_HELD].id,
+            "group": world.furnish(group).id,
+            "engaged_until": engaged,
+            "trained_until": trained,
+            "idle_metric": idle.id,
+        },
+    )
+    return world.furnish(account)
+
+
+def add_application(company: Backdrop, draw: Draw, system: System, account: Entry, reference: str) -> Entry:
+    """What somebody applied for: any role of the system, as people do."""
+    details = {
+        "system": system.entry.id,
+        "account": account.id,
+        "asked_for": draw.pick(list(system.roles.values())).id,
+        "mandate": f"MD-{draw.between(10_000, 99_999)}",
+        "case_no": f"CN-{draw.between(10_000, 99_999)}",
+    }
+    name = f"Application for {system.entry.name}"
+    return company.world.furnish(Entry(company.entry_ids.pop(0), "application", name, reference, "submitted", details))
+
+
+def need_of(draw: Draw, system: System, smallest: str) -> str:
+    """A task that the role of this shape is the smallest for, as the permissions that it takes."""
+    return ", ".join(draw.shuffled([system.permissions[place] for place in draw.pick(NEEDS[smallest])]))
+
+
+def add_tickets(
+    company: Backdrop, draw: Draw, systems: tuple[str, str], requester: Person, stranger: Person, duplicate: bool
+) -> dict[str, str]:
+    """The ticket, an earlier one that may be about the same application, a decoy to be, and one that can block."""
+    world = company.world
+    reference, another, third = (f"AR-{number}" for number in draw.sample(range(10_000, 99_999), 3))
+    ticket = add_ticket(
+        company,
+        requester,
+        title=f"Access to {systems[0]}",
+        kind="access_request",
+        desk="access",
+        assignee=company.offices["Access Analyst"],
+        subject=systems[0],
+        reference=reference,
+        status="open",
+        priority=draw.pick(("low", "normal", "high")),
+        amount=None,
+        opened=world.now - draw.between(6, 20) * DAY - draw.between(0, 400),
+    )
+    earlier = world.furnish(
+        replace(
+            ticket,
+            id=company.ticket_ids.pop(0),
+            title=f"Access to {systems[1]}",
+            subject=systems[1],
+            reference=reference if duplicate else another,
+            requester=stranger.id,
+            status=draw.pick(("open", "in_progress")),
+            assignee=company.offices["Access Manager"],
+            opened=ticket.opened - draw.between(3, 30) * DAY,
+        )
+    )
+    other = f"{company.firms.pop(0).name.split()[0]} {draw.pick(tuple(PERMISSIONS))}"
+    decoy = world.furnish(
+        replace(
+            earlier,
+            id=company.ticket_ids.pop(0),
+            title=f"Access to {other}",
+            subject=other,
+            reference=third,
+            opened=earlier.opened - 40 * DAY,
+        )
+    )
+    blocker = next(t for t in world.all(Ticket) if t.kind == "bug_escalation")
+    world.furnish(replace(blocker, status="in_progress"))
+    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id, "another": another}

@@ -1,0 +1,158 @@
+"""Access rules: what a request for access asks of whoever decides it, who signs, and what they look into.
+
+Complete for a stranger, each policy in at most 80 words. What the family means lives in its own file; this is its prose.
+"""
+
+from collections.abc import Generator
+from typing import Any
+
+from msgspec.structs import replace
+
+from companyos.apps import ApprovalType, Person, Policy
+from companyos.apps.colleagues import Finding, audits
+from companyos.apps.ticketdesk import same
+from companyos.calls import Call, Reply
+from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy
+
+OWNER_FORM = "access_request"
+REVIEW_FORM = "access_review"
+OWNERS = ("CTO", "HR Lead", "Procurement Lead")  # offices that can own a system
+
+# -- how the work is done ----------------------------------------------------------------------------------------------
+
+
+def add_access_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
+    """Puts the rules of this work in force, beside an older version of one; gives the one on accounts."""
+    older = {name: value + 30 for name, value in terms.items()}
+    add_policy(company, ACCOUNTS, ACCOUNTS_TEXT.format(**older), older, superseded=True)
+    accounts = add_policy(company, ACCOUNTS, ACCOUNTS_TEXT.format(**terms), terms)
+    for title, text in POLICIES.items():
+        add_policy(company, title, text)
+    return accounts
+
+
+ACCOUNTS = "Access request: accounts"
+ACCOUNTS_TEXT = """
+    The application names the account. It is idle if its idle_metric, the days since the last sign-in, is above {most_idle}.
+    A measurement whose age_days is above the metric's max_age_days (describe_metric) does not count, and not on the day
+    you close either: have it refreshed and read it again. An engagement or a training is over if its date, engaged_until
+    or trained_until, lies before the day on which the ticket was opened; how late it is today does not matter."""
+POLICIES = {
+    "Access request: verification": """
+        Every access ticket is verified before it is closed, whatever the outcome: find the register's application that
+        carries the ticket's reference, not just one for a similar system, and set the ticket's field verified to that
+        entry's id. A ticket needs a priority first; if it has none, choose any. A blocked ticket cannot be closed: clear
+        blocked_by once the blocking ticket is done or cancelled; until then ask its assignee, in a comment to them on your
+        own ticket.""",
+    "Access request: order of checks": """
+        The first that applies decides. 1: another ticket, not cancelled, has the same reference: duplicate, same_request;
+        set duplicate_of. 2: the engagement is over: declined, too_late. 3: the account is idle: declined, unused. 4: no
+        role covers the need: cannot_be_done, not_covered. 5: what is held covers it: declined, already_done. 6: the right
+        role clashes with what is held: escalated, conflict_of_interest. 7: it requires training, which is over: on_hold,
+        document_expired. 8: else have the right role signed: completed, all_checks_passed.""",
+    "Access request: the right role": """
+        Roles carry the system's reference with a number behind it. A role has its own permissions and all those of the
+        role in its inherits, and so on. What is needed only the requester knows: ask in a comment to
+        them on the ticket; the answer states need. A role covers it if it alone has every permission in it. Of those that
+        do, the one with the fewest permissions, inherited ones counted, is right. What was asked_for decides nothing.""",
+    "Access request: what is held": """
+        An account holds its role, the role that its group grants, and every role that these inherit, and so on. The
+        need is covered if the roles held have it together. Two roles exclude each other if either names the other under
+        excludes. The right role clashes with what is held if it, or any role that it inherits, excludes one that is held.
+        Permissions alone never clash.""",
+    "Access request: signing": """
+        The system's owner signs access_request. Where that owner is, in the directory, the requester's own manager,
+        nobody may sign for their own people: then the Risk Officer signs access_review instead. role is the right role's
+        id, need as the requester stated it. While a holder is away the delegate signs; if both are, the delegate's
+        delegate. Signers do not weigh roles against each other: what they signed stands, right or wrong. If one wants the
+        manager's decision, escalate. Set approval.""",
+    "Access request: evidence": """
+        Set waiting_on to the requester when declined or cannot_be_done, to the HR Lead when on_hold; escalated_to to the
+        Risk Officer. Cite, as now: same_request: the other's reference, status; too_late: engaged_until; unused: the
+        metric's value, the policy's most_idle; not_covered: need; already_done: need, the group's grants;
+        conflict_of_interest: the excludes that applies, the group's grants; document_expired: trained_until, the right
+        role's training; all_checks_passed: need, its permissions, the approval's status, decided_by. Never that field of
+        another role. Four more are fine; false ones are not.""",
+    "Access request: desk rules": DESK_RULES,
+}
+
+BRIEFS = (
+    """Hi, {ticket} is an access request for {system}. I have not looked at what is asked for, nor whether it is too much.
+    Please take it to its end the way our policies say, and resolve the ticket with the evidence. Thanks, {manager}""",
+    """Good morning! Somebody wants into {system}: {ticket}, an access request. Nobody gets more than the work takes. Follow
+    the policies and close the ticket with the facts that decided it. {manager}""",
+    """{ticket} is yours, an access request for {system}. Whatever comes out, the policies decide, and I would like to see in
+    the ticket what it rests on. Best, {manager}""",
+)
+
+# -- who signs, and on what --------------------------------------------------------------------------------------------
+
+
+def hire(company: Backdrop) -> None:
+    """The access desk, the Risk Officer, and deputies for all who may have to sign: each has another behind them."""
+    for role, department, desk, manager, limit, delegate in (
+        ("Access Manager", "Security", "access", "CTO", None, None),
+        ("Access Analyst", "Security", "access", "Access Manager", None, None),
+        ("Risk Officer", "Compliance", "compliance", "CEO", 5000, None),
+    ):
+        add_person(company, role, department, desk, manager, limit, delegate)
+    for office in (*OWNERS, "Risk Officer"):
+        holder = company.world.get(Person, company.offices[office])
+        add_person(company, f"Aide to the {office}", holder.department, holder.desk, office, 1000)
+        deputy = add_person(
+            company, f"Deputy {office}", holder.department, holder.desk, office, 3000, f"Aide to the {office}"
+        )
+        company.world.furnish(replace(holder, delegate=deputy.id))
+
+
+def owner_form(owner: str) -> ApprovalType:
+    """What the owner of the system signs."""
+    return _form(OWNER_FORM, "Access request", "the system's owner", owner)
+
+
+def review_form() -> ApprovalType:
+    """What the Risk Officer signs in the owner's place."""
+    return _form(REVIEW_FORM, "Access request, signed independently", "the Risk Officer", "Risk Officer")
+
+
+def _form(form: str, title: str, signer: str, office: str) -> ApprovalType:
+    return ApprovalType(
+        id=form,
+        title=title,
+        required=("ticket_id", "subject", "reference", "account", "role", "need"),
+        optional=("mandate", "case_no"),
+        decided_by=f"{signer}; values as on the ticket, in the application and as the requester stated them",
+        offices=(office,),
+        same_as_ticket={"subject": "subject", "reference": "reference"},
+        same_as_entry={"account": "account", "mandate": "mandate", "case_no": "case_no"},
+        attachment="mandate",
+        about=OWNER_FORM,
+        audit=OWNER_FORM,
+    )
+
+
+Data = dict[str, Any]
+
+
+@audits(OWNER_FORM)
+def hold_against_the_application(data: Data, ticket: Data) -> Finding:
+    """A signer sees that the role is the system's and the need as stated. Whether it is right is the desk's work."""
+    application = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
+    system = (yield Call("datahub", "get_entry", {"entry_id": application["system"]})).data
+    reply = yield Call("datahub", "get_entry", {"entry_id": str(data["role"])})
+    if not reply.ok or reply.data["reference"].split("/")[0] != system["reference"] or reply.data["kind"] != "role":
+        return "wrong_role", f"{data['role']} is no role of {system['name']}."
+    if not any(same(need, data["need"]) for need in (yield from _stated_needs(ticket))):
+        return "not_stated", f"The requester has not stated this need on {ticket['id']}."
+    return None
+
+
+def _stated_needs(ticket: Data) -> Generator[Call, Reply, list[str]]:
+    """What the requester has stated as needed on their ticket."""
+    stated: list[str] = []
+    page, pages = 1, 1
+    while page <= pages:
+        shown = (yield Call("ticketdesk", "get_history", {"ticket_id": ticket["id"], "page": page})).data
+        stated += [event["need"] for event in shown["rows"] if event["author"] == ticket["requester"] and "need" in event]
+        page, pages = page + 1, shown["pages"]
+    return stated

@@ -1,0 +1,218 @@
+"""Contract papers: a contract in the register, its amendments, the framework over it, a namesake, and tickets on them."""
+
+from datetime import date
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Person, Ticket
+from companyos.families.backdrop import Backdrop, add_metric, add_ticket
+from companyos.world import DAY, Draw, Streams, stamp
+
+SERVICES = ("Archive", "Catering", "Cleaning", "Courier", "Fleet", "Security", "Translation")
+
+
+class Terms(Struct, frozen=True):
+    """What a paper says of the next term: how long before it notice must be given, and what it costs."""
+
+    notice_days: int
+    amount: int
+
+    def details(self) -> dict[str, str]:
+        return {"notice_days": str(self.notice_days), "amount": str(self.amount)}
+
+
+class Dates(Struct, frozen=True):
+    """The days that count, as distances from the one on which the ticket was opened."""
+
+    renews: int
+    framework_ends: int
+    annex_ends: int
+
+
+class Deal(Struct, frozen=True):
+    """What the contract is about, whatever the causes: its name, its namesake, and how notice runs in its papers."""
+
+    name: str
+    namesake: str
+    reference: str
+    namesake_reference: str
+    party: str
+    short_notice: int
+    long_notice: int
+    amendment_is_longer: bool  # whether it makes the notice period longer than the contract has it, or shorter
+    amendment_is_dearer: bool
+
+
+def draw_deal(company: Backdrop, draw: Draw) -> Deal:
+    firm = company.firms.pop(0)
+    name = f"{firm.name.split()[0]} {draw.pick(SERVICES)}"
+    reference, other = draw.sample(range(10_000, 99_999), 2)
+    short = draw.pick((30, 45, 60))
+    return Deal(
+        name=name,
+        namesake=f"{name} {draw.pick(('East', 'West'))}",
+        reference=f"CTR-{reference}",
+        namesake_reference=f"CTR-{other}",
+        party=firm.name,
+        short_notice=short,
+        long_notice=short + draw.pick((30, 45, 60)),
+        amendment_is_longer=draw.chance(0.5),
+        amendment_is_dearer=draw.chance(0.5),
+    )
+
+
+def add_tickets(company: Backdrop, draw: Draw, deal: Deal, requester: Person, duplicate: bool) -> dict[str, str]:
+    """The ticket, an earlier one that may be about the same contract, a decoy to be, and one that can block."""
+    world = company.world
+    ticket = add_ticket(
+        company,
+        requester,
+        title=f"Renewal of {deal.name}",
+        kind="contract_renewal",
+        desk="contracts",
+        assignee=company.offices["Contracts Analyst"],
+        subject=deal.name,
+        reference=deal.reference,
+        status="open",
+        priority=draw.pick(("low", "normal", "high")),
+        amount=draw.between(40, 600) * 100,
+        opened=world.now - draw.between(8, 20) * DAY - draw.between(0, 400),
+    )
+    earlier = world.furnish(
+        replace(
+            ticket,
+            id=company.ticket_ids.pop(0),
+            title=f"Renewal of {deal.namesake}",
+            subject=deal.namesake,
+            reference=deal.reference if duplicate else deal.namesake_reference,
+            status=draw.pick(("open", "in_progress")),
+            assignee=company.offices["Contracts Manager"],
+            amount=draw.between(40, 600) * 100,
+            opened=ticket.opened - draw.between(3, 30) * DAY,
+        )
+    )
+    other = f"{company.firms.pop(0).name.split()[0]} {draw.pick(SERVICES)}"
+    decoy = world.furnish(
+        replace(
+            earlier,
+            id=company.ticket_ids.pop(0),
+            title=f"Renewal of {other}",
+            subject=other,
+            reference=f"CTR-{draw.between(1000, 9999)}",
+            opened=earlier.opened - 40 * DAY,
+        )
+    )
+    blocker = next(t for t in world.all(Ticket) if t.kind == "vendor_check")
+    world.furnish(replace(blocker, status="in_progress"))
+    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}
+
+
+def draw_dates(streams: Streams, deal: Deal, gap: str, frame: str, annex: str) -> Dates:
+    """The days as the causes have them. What ends before the day of renewal still runs when the ticket is opened."""
+    short, long = deal.short_notice, deal.long_notice
+    # Wide is narrow enough that, counted from today, it would often be too late.
+    renews = {"wide": (long, long + 15), "between": (short, long - 1), "past": (12, short - 1)}
+    ends = {"ends": (1, 11), "holds": (long + 16, long + 400), "valid": (long + 16, long + 400)}
+    return Dates(
+        renews=streams.at("renews", gap).between(*renews[gap]),
+        framework_ends=streams.at("framework", frame).between(*ends[frame]),
+        annex_ends=streams.at("annex", annex).between(*ends[annex]),
+    )
+
+
+class Papers(NamedTuple):
+    """What of the register a case is about: a contract, the framework over it, and what would amend it."""
+
+    contract: Entry
+    framework: Entry
+    amendment: Entry  # signed, whether it binds or not
+    draft: Entry
+
+
+def add_papers(company: Backdrop, draw: Draw, deal: Deal, opened: int, amounts: tuple[int, int], dates: Dates) -> Papers:
+    """All papers of the contract, and of its namesake. `amounts`: the cheaper and the dearer."""
+    notices = (deal.short_notice, deal.long_notice)
+    longer, dearer = deal.amendment_is_longer, deal.amendment_is_dearer
+    _add_namesake(company, draw, deal, opened)
+    terms = Terms(notices[not longer], amounts[not dearer])
+    contract, framework = _add_contract(company, draw, (deal.name, deal.reference, deal.party), opened, terms, dates)
+    others = {
+        "signed": Terms(notices[longer], amounts[dearer]),
+        "draft": Terms(draw.pick((14, 90, 120)), draw.between(40, 600) * 100),
+    }
+    amendments = {}
+    for number, status in enumerate(draw.shuffled(list(others)), start=1):
+        reference = f"{deal.reference}/{number}"
+        amendments[status] = _add_amendment(company, draw, deal.name, reference, status, opened, others[status])
+    return Papers(contract, framework, amendments["signed"], amendments["draft"])
+
+
+def _add_namesake(company: Backdrop, draw: Draw, deal: Deal, opened: int) -> None:
+    """Another contract with the same party, with papers of its own."""
+    terms, amended = (Terms(days, draw.between(40, 300) * 100) for days in (deal.short_notice, deal.long_notice))
+    dates = Dates(draw.between(20, 200), draw.between(300, 600), draw.between(300, 600))
+    _add_contract(company, draw, (deal.namesake, deal.namesake_reference, deal.party), opened, terms, dates)
+    _add_amendment(company, draw, deal.namesake, f"{deal.namesake_reference}/1", "signed", opened, amended)
+
+
+def _add_contract(
+    company: Backdrop, draw: Draw, named: tuple[str, str, str], opened: int, terms: Terms, dates: Dates
+) -> tuple[Entry, Entry]:
+    """A contract and the framework agreement that it stands under. `named`: its name, its reference, the other party."""
+    world, (name, reference, party) = company.world, named
+    slug = name.lower().replace(" ", "_")
+    title = f"What is called off of {name}, in percent of what was ordered"
+    usage = add_metric(company, f"contract_usage.{slug}", title, "percent", draw.between(5, 98), (5, 98))
+    framework = Entry(
+        id=company.entry_ids.pop(0),
+        kind="framework",
+        name=f"Framework for {name}",
+        reference=f"FW-{draw.between(10_000, 99_999)}",
+        status="running",
+        details={"party": party, "ends": _day(opened, dates.framework_ends)},
+    )
+    contract = Entry(
+        id=company.entry_ids.pop(0),
+        kind="contract",
+        name=name,
+        reference=reference,
+        status="running",
+        details={
+            "party": party,
+            "framework": framework.id,
+            "renews_on": _day(opened, dates.renews),
+            **terms.details(),
+            "data_annex_ends": _day(opened, dates.annex_ends),
+            "usage_metric": usage.id,
+            "supplier_no": f"SUP-{draw.between(10_000, 99_999)}",
+            "file_no": f"FN-{draw.between(10_000, 99_999)}",
+        },
+    )
+    return world.furnish(contract), world.furnish(framework)
+
+
+def _add_amendment(
+    company: Backdrop, draw: Draw, name: str, reference: str, status: str, opened: int, terms: Terms
+) -> Entry:
+    """A paper that would put other terms in place of the contract's, sent out long ago."""
+    details = {
+        "sent_on": _day(opened, -draw.between(200, 500)),
+        "open_days": str(draw.pick((21, 28, 42))),
+        **terms.details(),
+    }
+    entry = Entry(company.entry_ids.pop(0), "amendment", f"Amendment to {name}", reference, status, details)
+    return company.world.furnish(entry)
+
+
+def countersigned(draw: Draw, amendment: Entry, in_time: bool) -> str:
+    """The day on which the other side signed: while the amendment stood open, or after."""
+    open_days = int(amendment.details["open_days"])
+    waited = open_days - draw.between(0, 6) if in_time else open_days + draw.between(1, 9)
+    return date.fromordinal(date.fromisoformat(amendment.details["sent_on"]).toordinal() + waited).isoformat()
+
+
+def _day(opened: int, distance: int) -> str:
+    """The day that lies so many days after the opening of the ticket, or before."""
+    return stamp(opened + distance * DAY)[:10]

@@ -1,0 +1,446 @@
+"""Contract renewal: do we still want it, and can we still get out?
+
+Particular about reasoning here: dates against dates, over papers of which not every one binds. The contract renews by itself
+unless notice is given in time; how long before, and what the next term costs, stands in the contract or in an amendment that
+binds only if it was countersigned while it stood open. When that was, Legal alone can say; what money there is, Finance, and
+only after Legal. Which terms hold decides both whether one can still get out and whether one wants to.
+"""
+
+from datetime import date
+from functools import partial
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
+from companyos.calls import Program
+from companyos.families import moves
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.contract_papers import Deal, add_papers, add_tickets, countersigned, draw_dates, draw_deal
+from companyos.families.contract_rules import (
+    BRIEFS,
+    LAWYER,
+    NOTICE_FORM,
+    OFFICER,
+    RENEWAL_FORM,
+    STATEMENTS,
+    USAGE,
+    add_contract_policies,
+    hire,
+    notice_form,
+    renewal_form,
+)
+from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.goals import (
+    ANSWER,
+    SIGNED_REQUEST,
+    Cites,
+    CitesNoOther,
+    CitesNothingFalse,
+    Ended,
+    Fresh,
+    Goal,
+    MeasuredSince,
+    Milestone,
+    ReadFresh,
+    Requested,
+    Signature,
+    SignedFor,
+    TicketHas,
+    TicketIs,
+)
+from companyos.world import DAY, Draw, Streams, World, stamp
+
+# -- causes ------------------------------------------------------------------------------------------------------------
+
+
+class Causes(Struct, frozen=True):
+    """What is true of this contract and this morning, and cannot be seen from the brief."""
+
+    duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
+    frame: Annotated[Literal["holds", "ends"], Fact((0.89, 0.11), (("Entry", "framework", "ends"),))]
+    # How the day of renewal lies to the two notice periods: before both, between them, or within both.
+    gap: Annotated[Literal["wide", "between", "past"], Fact((0.3, 0.4, 0.3), (("Entry", "entry", "renews_on"),))]
+    amended: Annotated[bool, Fact((0.5, 0.5), (("Mind", "lawyer", "knows"),))]
+    used: Annotated[bool, Fact((0.25, 0.75), (("Source", "usage", "value"), ("Metric", "usage", "value")))]
+    # Whether what is committed reaches the dearer of the two amounts, or the cheaper only.
+    budget: Annotated[Literal["ample", "tight"], Fact((0.57, 0.43), (("Mind", "officer", "knows"),))]
+    annex: Annotated[Literal["valid", "ends"], Fact((0.8, 0.2), (("Entry", "entry", "data_annex_ends"),))]
+    # Whose limit lies between the two amounts: the Procurement Lead's or the CFO's.
+    value: Annotated[
+        Literal["low", "high"],
+        Fact(
+            (0.55, 0.45),
+            (("Entry", "entry", "amount"), ("Entry", "amendment", "amount"), ("Mind", "officer", "knows")),
+        ),
+    ]
+    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
+    cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
+    cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
+    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
+    usage_stale: Annotated[bool, Trouble("stale", ("usage",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("usage",))]
+    lead_away: Annotated[bool, Trouble("absence", ("lead",))]
+    lead_deputy_away: Annotated[bool, Trouble("absence", ("lead_deputy",))]
+    counsel_away: Annotated[bool, Trouble("absence", ("counsel",))]
+    counsel_deputy_away: Annotated[bool, Trouble("absence", ("counsel_deputy",))]
+    cfo_away: Annotated[bool, Trouble("absence", ("cfo",))]
+    controller_away: Annotated[bool, Trouble("absence", ("controller",))]
+    objection: Annotated[
+        Literal["no", "evidence", "superior"],
+        Trouble(
+            "rejections",
+            (
+                *("lead", "lead_deputy", "lead_third"),
+                *("counsel", "counsel_deputy", "counsel_third"),
+                *("cfo", "controller", "treasurer"),
+            ),
+        ),
+    ]
+    supplier_required: Annotated[bool, Trouble("required_fields", ("form", "=supplier_no"))]
+
+
+# -- stage -------------------------------------------------------------------------------------------------------------
+
+
+def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
+    """Furnishes the company and puts the case on the contracts desk, as the facts have it and before any trouble."""
+    company = furnish(streams, split, actor="Contracts Analyst", hire=hire)
+    world, draw, offices = company.world, streams.at("case"), company.offices
+    department = draw.pick(DEPARTMENTS)
+    requester = world.get(Person, offices[f"{department} Associate"])
+    minimum = draw.pick((40, 50, 60))
+    policy = add_contract_policies(company, {"minimum_usage": minimum})
+    world.furnish(renewal_form())
+    world.furnish(notice_form())
+    deal = draw_deal(company, draw)
+    roles = {
+        "requester": requester.id,
+        "form": RENEWAL_FORM,
+        "policy": policy.id,
+        "head": offices[f"Head of {department}"],
+        "ceo": offices["CEO"],
+        "compliance": offices["Compliance Officer"],
+        "lawyer": offices[LAWYER],
+        "officer": offices[OFFICER],
+        "lead": offices["Procurement Lead"],
+        "lead_deputy": offices["Deputy Procurement Lead"],
+        "lead_third": offices["Contracts Manager"],
+        "counsel": offices["Legal Counsel"],
+        "counsel_deputy": offices["Deputy Legal Counsel"],
+        "counsel_third": offices["Associate Counsel"],
+        "cfo": offices["CFO"],
+        "controller": offices["Finance Controller"],
+        "treasurer": offices["Treasurer"],
+    }
+    roles |= add_tickets(company, draw, deal, requester, causes.duplicate)
+    roles |= _papers(company, draw, deal, roles, causes)
+    band = (minimum, 98) if causes.used else (5, minimum - 1)
+    usage = streams.at("usage", str(causes.used)).between(*band)
+    world.furnish(replace(world.get(Source, roles["usage"]), value=usage))
+    world.furnish(replace(world.get(Metric, roles["usage"]), value=usage))
+    manager = world.get(Person, roles["lead_third"])
+    brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], contract=deal.name, manager=manager.name)
+    return world, Case(roles["ticket"], offices["Contracts Analyst"], brief, roles)
+
+
+def _papers(company: Backdrop, draw: Draw, deal: Deal, roles: dict[str, str], causes: Causes) -> dict[str, str]:
+    """The contract with its papers, and what Legal and Finance know of them."""
+    world, streams, ticket = company.world, company.world.streams, roles["ticket"]
+    limit = world.get(Person, roles["lead" if causes.value == "low" else "cfo"]).limit or 0
+    priced = streams.at("amounts", causes.value)
+    cheap, dear = limit * priced.between(60, 100) // 100, limit * priced.between(101, 150) // 100
+    dates = draw_dates(streams, deal, causes.gap, causes.frame, causes.annex)
+    found = add_papers(company, draw, deal, world.get(Ticket, ticket).opened, (cheap, dear), dates)
+    day = countersigned(streams.at("countersigned", str(causes.amended)), found.amendment, causes.amended)
+    committed = streams.at("committed", causes.budget, causes.value)
+    euros = committed.between(dear, dear * 4 // 3) if causes.budget == "ample" else committed.between(cheap, dear - 1)
+    lawyer, officer = world.get(Mind, roles["lawyer"]), world.get(Mind, roles["officer"])
+    legal, finance = STATEMENTS[LAWYER], STATEMENTS[OFFICER]
+    world.furnish(replace(lawyer, knows={ticket: {legal: day}}))
+    world.furnish(replace(officer, knows={ticket: {finance: str(euros)}}, after={ticket: {lawyer.id: legal}}))
+    return {
+        "entry": found.contract.id,
+        "framework": found.framework.id,
+        "amendment": found.amendment.id,
+        "draft": found.draft.id,
+        "usage": found.contract.details["usage_metric"],
+    }
+
+
+# -- what is right -----------------------------------------------------------------------------------------------------
+
+
+def judge(world: World, case: Case, causes: Causes) -> Ending:
+    """The right ending, from the causes and the papers, in the order that the policy gives."""
+    roles, contract = case.roles, world.get(Entry, case.roles["entry"])
+    ending = partial(_ending, world, case)
+    renews = (contract.id, "renews_on")
+    if causes.duplicate:
+        facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
+        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", roles["earlier"]))
+    if causes.frame == "ends":
+        back = ("waiting_on", roles["requester"])
+        return ending("cannot_be_done", "not_covered", "desk", ((roles["framework"], "ends"), renews), sets=back)
+    terms = world.get(Entry, roles["amendment"]) if causes.amended else contract
+    amount = int(terms.details["amount"])
+    ending = partial(ending, measured=True, terms=terms)
+    legal, finance = ((ANSWER + roles[role], STATEMENTS[name]) for role, name in (("lawyer", LAWYER), ("officer", OFFICER)))
+    funded = int(world.get(Mind, roles["officer"]).knows[case.ticket_id][STATEMENTS[OFFICER]]) >= amount
+    if not (causes.used and funded):
+        opened = date.fromisoformat(stamp(world.get(Ticket, case.ticket_id).opened)[:10])
+        left = (date.fromisoformat(contract.details["renews_on"]) - opened).days
+        if left < int(terms.details["notice_days"]):
+            facts = (renews, (terms.id, "notice_days"), legal)
+            return ending("escalated", "too_late", "head", facts, sets=("escalated_to", roles["head"]))
+        if not causes.used:
+            facts = ((roles["usage"], "value"), (roles["policy"], "minimum_usage"), (SIGNED_REQUEST, "status"))
+            return ending("declined", "unused", "Legal Counsel", facts, form=NOTICE_FORM)
+    facts = ((terms.id, "amount"), finance, (SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
+    if not funded:
+        return ending("declined", "no_budget", "Legal Counsel", facts, form=NOTICE_FORM)
+    if causes.annex == "ends":
+        sets = ("waiting_on", roles["compliance"])
+        return ending("on_hold", "document_expired", "desk", ((contract.id, "data_annex_ends"), renews), sets=sets)
+    if amount > (world.get(Person, roles["cfo"]).limit or 0):
+        beyond: Facts = ((terms.id, "amount"), (roles["cfo"], "limit"))
+        return ending("escalated", "beyond_authority", "CEO", beyond, sets=("escalated_to", roles["ceo"]))
+    decider = "CFO" if amount > (world.get(Person, roles["lead"]).limit or 0) else "Procurement Lead"
+    return ending("completed", "all_checks_passed", decider, facts, form=RENEWAL_FORM)
+
+
+Facts = tuple[tuple[str, str], ...]
+
+
+def _ending(
+    world: World,
+    case: Case,
+    resolution: str,
+    reason: str,
+    decider: str,
+    facts: Facts,
+    sets: tuple[str, str] | None = None,
+    measured: bool = False,
+    terms: Entry | None = None,
+    form: str = "",
+) -> Ending:
+    """`terms` is the paper whose terms hold, `form` what is to be signed, naming it."""
+    ticket_id, roles = case.ticket_id, case.roles
+    verified = TicketIs(ticket_id, "verified", roles["entry"])
+    goals: list[Goal] = [
+        Ended(ticket_id, resolution, reason),
+        Cites(ticket_id, facts),
+        CitesNothingFalse(ticket_id, len(facts) + 4),
+        verified,
+    ]
+    milestones = [
+        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
+        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
+        Milestone("verified", 1.5, verified),
+    ]
+    if sets:
+        outcome = TicketIs(ticket_id, *sets)
+        goals.append(outcome)
+        milestones.append(Milestone("outcome recorded", 1.0, outcome))
+    if measured:
+        usage = roles["usage"]
+        since = world.now - world.get(Metric, usage).max_age_days * DAY
+        goals.append(Fresh(usage))
+        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(usage, since)))
+        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, usage, since)))
+    signatures: tuple[Signature, ...] = ()
+    if terms:
+        others = [roles[name] for name in ("entry", "amendment", "draft") if roles[name] != terms.id]
+        goals.append(CitesNoOther(ticket_id, tuple((o, field) for o in others for field in ("amount", "notice_days"))))
+    if terms and form:
+        field = "amount" if form == RENEWAL_FORM else "notice_days"
+        says = (("terms", terms.id), (field, terms.details[field]))
+        signatures = (Signature(form, says),)
+        goals.append(SignedFor(ticket_id, form, says))
+        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, form, says=says)))
+        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, form, signed=True, says=says)))
+    cost_center = world.get(Person, roles["requester"]).cost_center
+    allowed = (("blocked_by", None), ("cost_center", cost_center))
+    name = f"{resolution}/{reason}"
+    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
+
+
+# -- expert ------------------------------------------------------------------------------------------------------------
+
+_RULES = "Contract renewal"  # how the titles of the policies on this work begin
+
+
+class File(NamedTuple):
+    """What the expert has together before it decides."""
+
+    ticket: moves.Shown
+    contract: moves.Shown
+    amendment: str  # the id of the signed one
+    policies: dict[str, str]  # those on this work, in force: ids by title
+    approved: dict[str, str]  # requests that an earlier hand got signed, by form
+    taste: Taste
+
+    def rule(self, title: str) -> moves.Move[moves.Shown]:
+        """One of the rules of this work, read."""
+        policy: moves.Shown = yield from moves.read("datahub.read_policy", policy_id=self.policies[f"{_RULES}: {title}"])
+        return policy
+
+    def statement(self, role: str) -> moves.Move[moves.Shown]:
+        """What another department states on the ticket."""
+        person = yield from moves.read("datahub.get_approver", role=role)
+        name = STATEMENTS[role]
+        return (yield from moves.ask_person(self.ticket["id"], person["id"], name, f"Could you state {name}, please?"))
+
+
+Outcome = tuple[str, str, list[moves.Shown]]
+
+
+def expert(memory: Memory, taste: Taste) -> Program:
+    """Works the ticket as the policies say, from any state."""
+    ticket_id = moves.ticket_in(memory)
+    approved: dict[str, str] = {}
+    if moves.wrote(memory):
+        approved = yield from moves.settle_requests(ticket_id, memory)
+        yield from moves.put_back(ticket_id)
+    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
+    if taste.fancies("take it up first"):
+        yield from moves.set_field(ticket_id, "status", "in_progress")
+    policies = yield from moves.policies_about("contract")
+    query = ticket["subject"] if taste.fancies("search by name") else ticket["reference"]
+    listed = yield from moves.rows("datahub.search_register", query=query)
+    contract_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
+    contract = yield from moves.read("datahub.get_entry", entry_id=contract_id)
+    amendments = [row for row in listed if row["reference"].startswith(f"{ticket['reference']}/")]
+    signed = next(row["id"] for row in amendments if row["status"] == "signed")
+    file = File(ticket, contract, signed, policies, approved, taste)
+    yield from file.rule("order of checks")
+    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, contract)]):
+        yield from step
+    if taste.fancies("ask Legal before it is needed"):
+        yield from file.rule("departments")
+        yield from file.statement(LAWYER)
+    resolution, reason, evidence = yield from _decide(file)
+    if taste.fancies("cite more"):
+        evidence += moves.cite((ticket, "reference"), (contract, "party"))
+    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
+    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+
+
+def _verify(ticket: moves.Shown, contract: moves.Shown) -> moves.Move[None]:
+    if ticket["priority"] is None:
+        yield from moves.set_field(ticket["id"], "priority", "normal")
+    if ticket["verified"] != contract["id"]:
+        yield from moves.set_field(ticket["id"], "verified", contract["id"])
+
+
+def _decide(file: File) -> moves.Move[Outcome]:
+    """The checks in their order; the first that applies decides."""
+    ticket, contract = file.ticket, file.contract
+    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
+        if other["id"] != ticket["id"] and other["status"] != "cancelled":
+            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
+            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    yield from file.rule("departments")
+    framework = yield from moves.read("datahub.get_entry", entry_id=contract["framework"])
+    if framework["ends"] < contract["renews_on"]:
+        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        return "cannot_be_done", "not_covered", moves.cite((framework, "ends"), (contract, "renews_on"))
+    rule = yield from moves.read("datahub.read_policy", policy_id=file.policies[USAGE])
+    if file.taste.fancies("refresh in any case"):
+        yield from moves.ask("datahub.refresh_data", metric_name=contract["usage_metric"])
+    usage = yield from moves.fresh_reading(contract["usage_metric"])
+    used = usage["value"] >= rule["minimum_usage"]
+    yield from file.rule("terms and notice")
+    legal = yield from file.statement(LAWYER)
+    terms = yield from _terms_that_hold(file, legal)
+    finance = (yield from file.statement(OFFICER)) if used else None
+    if finance and int(finance["committed"]) >= int(terms["amount"]):
+        outcome = yield from _renew(file, terms, usage, finance)
+    elif moves.days_between(ticket["opened"], contract["renews_on"]) < int(terms["notice_days"]):
+        outcome = yield from _stay_bound(file, terms, legal)
+    else:
+        yield from file.rule("signing")
+        request = yield from _signed(file, NOTICE_FORM, "Legal Counsel", terms, usage)
+        if finance:
+            ground = moves.cite((terms, "amount"), (finance, "committed"), (request, "decided_by"))
+        else:
+            ground = moves.cite((usage, "value"), (rule, "minimum_usage"))
+        outcome = "declined", "no_budget" if finance else "unused", ground + moves.cite((request, "status"))
+    yield from moves.fresh_reading(usage["id"])  # it may have grown old while we waited
+    return outcome
+
+
+def _stay_bound(file: File, terms: moves.Shown, legal: moves.Shown) -> moves.Move[Outcome]:
+    requester = yield from moves.read("datahub.get_person", person_id=file.ticket["requester"])
+    head = yield from moves.read("datahub.get_approver", role=f"Head of {requester['department']}")
+    yield from moves.set_field(file.ticket["id"], "escalated_to", head["id"])
+    facts = moves.cite((file.contract, "renews_on"), (terms, "notice_days"), (legal, "countersigned"))
+    return "escalated", "too_late", facts
+
+
+def _renew(file: File, terms: moves.Shown, usage: moves.Shown, finance: moves.Shown) -> moves.Move[Outcome]:
+    """What stands against a renewal that is wanted, and else its signature."""
+    ticket, contract = file.ticket, file.contract
+    if contract["data_annex_ends"] < contract["renews_on"]:
+        officer = yield from moves.read("datahub.get_approver", role="Compliance Officer")
+        yield from moves.set_field(ticket["id"], "waiting_on", officer["id"])
+        return "on_hold", "document_expired", moves.cite((contract, "data_annex_ends"), (contract, "renews_on"))
+    yield from file.rule("signing")
+    amount = int(terms["amount"])
+    lead = yield from moves.read("datahub.get_approver", role="Procurement Lead")
+    cfo = yield from moves.read("datahub.get_approver", role="CFO")
+    if amount > cfo["limit"]:
+        ceo = yield from moves.read("datahub.get_approver", role="CEO")
+        yield from moves.set_field(ticket["id"], "escalated_to", ceo["id"])
+        return "escalated", "beyond_authority", moves.cite((terms, "amount"), (cfo, "limit"))
+    request = yield from _signed(file, RENEWAL_FORM, "CFO" if amount > lead["limit"] else "Procurement Lead", terms, usage)
+    facts = moves.cite((terms, "amount"), (finance, "committed"), (request, "status"), (request, "decided_by"))
+    return "completed", "all_checks_passed", facts
+
+
+def _terms_that_hold(file: File, legal: moves.Shown) -> moves.Move[moves.Shown]:
+    """The amendment, if it was countersigned while it stood open; else the contract."""
+    amendment: moves.Shown = yield from moves.read("datahub.get_entry", entry_id=file.amendment)
+    waited = moves.days_between(amendment["sent_on"], legal["countersigned"])
+    return amendment if waited <= int(amendment["open_days"]) else file.contract
+
+
+def _signed(file: File, form: str, role: str, terms: moves.Shown, usage: moves.Shown) -> moves.Move[moves.Shown]:
+    """An approved request that names these terms, linked to the ticket."""
+    ticket, contract = file.ticket, file.contract
+    if form in file.approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=file.approved[form])
+    else:
+        office = yield from moves.read("datahub.get_approver", role=role)
+        requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
+        if form == RENEWAL_FORM and ticket["cost_center"] != requester["cost_center"]:
+            yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
+        known = {
+            "ticket_id": ticket["id"],
+            "subject": ticket["subject"],
+            "reference": ticket["reference"],
+            "terms": terms["id"],
+            "amount": int(terms["amount"]),
+            "notice_days": int(terms["notice_days"]),
+            "renews_on": contract["renews_on"],
+            "usage": usage["value"],
+            "cost_center": requester["cost_center"],
+            "file_no": contract["file_no"],
+            "supplier_no": contract["supplier_no"],
+        }
+        request = yield from moves.get_signed(form, office, known, contract["usage_metric"])
+    yield from moves.set_field(ticket["id"], "approval", request["id"])
+    return request
+
+
+FAMILY = Family(
+    name="contract_renewal",
+    phrase="contract renewal",
+    causes=Causes,
+    stage=stage,
+    judge=judge,
+    expert=expert,
+    max_steps={0: 65, 25: 86, 50: 102, 75: 118, 100: 132},
+)
