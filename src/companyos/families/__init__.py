@@ -3,13 +3,20 @@
 from functools import lru_cache
 
 from companyos.errors import BadTask
-from companyos.families import bug_escalation, expense_report, handbook_update, license_renewal, vendor_onboarding
+from companyos.families import (
+    bug_escalation,
+    data_deletion,
+    expense_report,
+    handbook_update,
+    license_renewal,
+    vendor_onboarding,
+)
 from companyos.families.family import Case, Ending, Family, Memory, Setting, Taste
 from companyos.task import TaskId
 
 FAMILIES: dict[str, Family] = {
     module.FAMILY.name: module.FAMILY
-    for module in (vendor_onboarding, expense_report, bug_escalation, license_renewal, handbook_update)
+    for module in (vendor_onboarding, expense_report, bug_escalation, license_renewal, handbook_update, data_deletion)
 }
 
 
