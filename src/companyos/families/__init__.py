@@ -4,6 +4,7 @@ from functools import lru_cache
 
 from companyos.errors import BadTask
 from companyos.families import (
+    budget_transfer,
     bug_escalation,
     data_deletion,
     expense_report,
@@ -16,7 +17,15 @@ from companyos.task import TaskId
 
 FAMILIES: dict[str, Family] = {
     module.FAMILY.name: module.FAMILY
-    for module in (vendor_onboarding, expense_report, bug_escalation, license_renewal, handbook_update, data_deletion)
+    for module in (
+        vendor_onboarding,
+        expense_report,
+        bug_escalation,
+        license_renewal,
+        handbook_update,
+        data_deletion,
+        budget_transfer,
+    )
 }
 
 
