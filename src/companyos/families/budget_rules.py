@@ -12,8 +12,10 @@ from companyos.calls import Call
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
 KIND = "budget_transfer"
-GIVING, TAKING = "budget_giving", "budget_taking"  # what the owners of the two lines sign, in this order …
-RELEASE, EXCEPTION = "budget_release", "budget_exception"  # … and what the Finance Controller or the CFO signs after them
+GIVING, TAKING = "budget_giving", "budget_taking"  # what the owners of the two lines sign, in this order
+# Who clears a sum, and the form on which Finance does so before the owners sign.
+OWNERS = "owners"
+CLEARANCES = {"Finance Controller": "budget_clearance", "CFO": "budget_exception"}
 
 # -- how the work is done ----------------------------------------------------------------------------------------------
 
@@ -34,8 +36,8 @@ LIMITS = (
     """Limits go by the quarter's sum: this transfer's amount plus those of all others between the same two lines in the same
     quarter, whichever way the money went (nothing is netted), whatever their status, unless withdrawn. They stand in the
     register, kind transfer; their names carry the quarter and both lines. Up to {limit_owners} the owners sign alone; up to
-    {limit_controller} the Finance Controller after them; up to {limit_cfo} the CFO instead. Beyond that the CEO decides: set
-    escalated_to.""",
+    {limit_controller} the Finance Controller clears it first; up to {limit_cfo} the CFO instead. Beyond that the CEO
+    decides: set escalated_to.""",
 )
 POLICIES = {
     "Budget transfer: verification": """
@@ -60,16 +62,17 @@ POLICIES = {
         metric has a max_age_days of its own (describe_metric): a measurement whose age_days is above it does not count,
         also on the day you close: have it refreshed and read it again.""",
     "Budget transfer: signing": """
-        First the giving line's owner signs budget_giving, with the fresh metrics as spent and committed. Then the receiving
-        line's owner signs budget_taking; its field giving is the id of the signed budget_giving. Where the limits ask for
-        it, the Finance Controller then signs budget_release, or the CFO budget_exception; its field taking is the id of
-        the signed budget_taking. Never both, never unasked: what is signed stands. giver and receiver are references. Link
-        the last one.""",
+        Where the limits ask for it, the Finance Controller first signs budget_clearance, or the CFO budget_exception;
+        never both, none unasked. Then the giving line's owner signs budget_giving: spent and committed are the fresh
+        metrics; cleared_by is owners, Finance Controller or CFO, whoever the limits call for; clearance is the id of
+        Finance's signed request, if any. Last the receiving line's owner signs budget_taking; giving is the id of the
+        signed budget_giving. Link budget_taking as approval. What is signed stands.""",
     "Budget transfer: signers": """
         While somebody who signs is away, the delegate signs with their authority; if both are, the delegate's delegate.
         Signers hold a request against what it names: the transfer's entry, the metrics, the signature before. They do not
-        count the quarter. euros is the ticket's amount. A request's cost centre, and then the ticket's, must be the
-        requester's own. A rejection says what it wants; if that is the manager's decision, escalate.""",
+        count the quarter. euros is the ticket's amount; giver and receiver are references. A request's cost centre, and
+        then the ticket's, must be the requester's own. A rejection says what it wants; if that is the manager's decision,
+        escalate.""",
     "Budget transfer: evidence": """
         Cite record, field and value as they are now. same_request: the other ticket's reference, status. not_covered: the
         line's status. contradicts_policy: cost_type of both lines. too_late, not_due: those books' status, no others'.
@@ -97,7 +100,7 @@ def hire(company: Backdrop) -> None:
         add_person(company, role, "Finance", "finance", manager)
 
 
-_SHARED = ("ticket_id", "subject", "reference", "euros")
+_SHARED = ("ticket_id", "subject", "reference", "euros", "giver", "receiver")
 _AS_ON_TICKET = {"subject": "subject", "reference": "reference", "euros": "amount"}
 _AS_IN_REGISTER = {"giver": "giver", "receiver": "receiver", "memo": "memo", "project": "project"}
 
@@ -108,9 +111,9 @@ def transfer_forms(giving: str) -> tuple[ApprovalType, ...]:
         ApprovalType(
             id=GIVING,
             title="Budget transfer: giving",
-            required=(*_SHARED, "giver", "receiver", "spent", "committed"),
-            optional=("memo", "project"),
-            decided_by="the giving line's owner; values as on the ticket, in the register and in DataHub",
+            required=(*_SHARED, "spent", "committed", "cleared_by"),
+            optional=("clearance", "memo", "project"),
+            decided_by="the giving line's owner; values as on the ticket, in the register, DataHub and ApprovalFlow",
             offices=(f"Head of {giving}",),
             same_as_ticket=_AS_ON_TICKET,
             same_as_entry=_AS_IN_REGISTER,
@@ -121,7 +124,7 @@ def transfer_forms(giving: str) -> tuple[ApprovalType, ...]:
         ApprovalType(
             id=TAKING,
             title="Budget transfer: taking",
-            required=(*_SHARED, "giver", "receiver", "giving", "cost_center"),
+            required=(*_SHARED, "giving", "cost_center"),
             optional=("memo", "project"),
             decided_by="the receiving line's owner; values as on the ticket, in the register and in ApprovalFlow",
             offices=("Head of {department}",),
@@ -131,22 +134,20 @@ def transfer_forms(giving: str) -> tuple[ApprovalType, ...]:
             audit=TAKING,
             about=KIND,
         ),
-        _last_form(RELEASE, "Budget transfer: release", "Finance Controller"),
-        _last_form(EXCEPTION, "Budget transfer: exception", "CFO"),
-    )
-
-
-def _last_form(name: str, title: str, office: str) -> ApprovalType:
-    return ApprovalType(
-        id=name,
-        title=title,
-        required=(*_SHARED, "taking"),
-        optional=(),
-        decided_by=f"the {office}; values as on the ticket and in ApprovalFlow",
-        offices=(office,),
-        same_as_ticket=_AS_ON_TICKET,
-        audit=name,
-        about=KIND,
+        *(
+            ApprovalType(
+                id=form,
+                title=f"Budget transfer: clearance by the {office}",
+                required=_SHARED,
+                optional=(),
+                decided_by=f"the {office}; values as on the ticket and in the register",
+                offices=(office,),
+                same_as_ticket=_AS_ON_TICKET,
+                same_as_entry=_AS_IN_REGISTER,
+                about=KIND,
+            )
+            for office, form in CLEARANCES.items()
+        ),
     )
 
 
@@ -157,7 +158,14 @@ Data = dict[str, Any]
 
 @audits(GIVING)
 def audit_giving(data: Data, ticket: Data) -> Finding:
-    """The giver sees that the figures on their line are fresh and right. Whether they leave enough is the desk's work."""
+    """The giver sees that figures and clearance are as named. Whether they are enough is the desk's work."""
+    office = str(data["cleared_by"])
+    if office in CLEARANCES:
+        out_of_order = yield from _signature_before("clearance", CLEARANCES[office], data, ticket)
+        if out_of_order:
+            return out_of_order
+    elif office != OWNERS or "clearance" in data:
+        return "mismatch", f"cleared_by is {OWNERS}, or the office whose signed request clearance names."
     listed = (yield Call("datahub", "search_register", {"query": str(data["giver"])})).data["rows"]
     line_id = next(row["id"] for row in listed if same(row["reference"], data["giver"]))
     line = (yield Call("datahub", "get_entry", {"entry_id": line_id})).data
@@ -178,17 +186,8 @@ def audit_taking(data: Data, ticket: Data) -> Finding:
     return (yield from _signature_before("giving", GIVING, data, ticket))
 
 
-@audits(RELEASE)
-def audit_release(data: Data, ticket: Data) -> Finding:
-    """Finance signs only for what the receiver has signed for."""
-    return (yield from _signature_before("taking", TAKING, data, ticket))
-
-
-audits(EXCEPTION)(audit_release)
-
-
 def _signature_before(field: str, form: str, data: Data, ticket: Data) -> Finding:
-    reply = yield Call("approvalflow", "check_status", {"approval_id": str(data[field])})
+    reply = yield Call("approvalflow", "check_status", {"approval_id": str(data.get(field))})
     right = reply.ok and (reply.data["type"], reply.data["status"]) == (form, "approved")
     if not right or reply.data["data"]["ticket_id"] != ticket["id"]:
         return "out_of_order", f"{field} must name an approved {form} of {ticket['id']}."

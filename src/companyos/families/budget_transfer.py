@@ -3,7 +3,7 @@
 Particular about reasoning here: nothing on the ticket decides. The amount is always small; what counts is the sum of the
 quarter between the two lines, gathered from the register, with what went back counted in full and what was withdrawn not at
 all. What is available is a difference of four figures, no one of which tells. And the signatures form a chain, in which each
-names the one before; how long it has to be follows from the sum, and a signature too many is as wrong as one too few.
+names the one before; where it begins follows from the sum, and a signature too many is as wrong as one too few.
 """
 
 from functools import partial
@@ -29,10 +29,10 @@ from companyos.families.budget_lines import (
 )
 from companyos.families.budget_rules import (
     BRIEFS,
-    EXCEPTION,
+    CLEARANCES,
     GIVING,
     KIND,
-    RELEASE,
+    OWNERS,
     TAKING,
     add_budget_policies,
     hire,
@@ -207,12 +207,7 @@ def _tickets(
 Facts = tuple[tuple[str, str], ...]
 _FIGURES = ("spent", "committed")
 _BOOKS = ("books", "books_before", "their_books", "their_books_before")
-# Which forms are signed, in this order, and whose signature decides.
-_CHAINS = {
-    "little": ((GIVING, TAKING), "owners"),
-    "some": ((GIVING, TAKING, RELEASE), "Finance Controller"),
-    "much": ((GIVING, TAKING, EXCEPTION), "CFO"),
-}
+_CLEARED_BY = {"little": OWNERS, "some": "Finance Controller", "much": "CFO"}
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
@@ -243,10 +238,13 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         rivals = tuple((roles[role], "amount") for role in (*NOISE, "past_other"))
         sets = ("escalated_to", roles["ceo"])
         return ending("escalated", "above_limit", "CEO", facts, sets=sets, measured=True, rivals=rivals)
-    forms, decider = _CHAINS[causes.past]
-    *before, last = (f"{SIGNED_REQUEST}:{form}" for form in forms)
+    cleared_by = _CLEARED_BY[causes.past]
+    chain = [Signature(GIVING, (("cleared_by", cleared_by),)), Signature(TAKING)]
+    if cleared_by in CLEARANCES:
+        chain.insert(0, Signature(CLEARANCES[cleared_by]))
+    *before, last = (f"{SIGNED_REQUEST}:{signature.form}" for signature in chain)
     facts = ((last, "status"), (last, "decided_by"), *((request, "decided_by") for request in before))
-    return ending("completed", "all_checks_passed", decider, facts, measured=True, forms=forms)
+    return ending("completed", "all_checks_passed", cleared_by, facts, measured=True, chain=tuple(chain))
 
 
 def _ending(
@@ -258,10 +256,10 @@ def _ending(
     facts: Facts,
     sets: tuple[str, str] | None = None,
     measured: bool = False,
-    forms: tuple[str, ...] = (),
+    chain: tuple[Signature, ...] = (),
     rivals: Facts = (),
 ) -> Ending:
-    """`forms` are to be signed, in this order; the last is the one that is linked. `rivals` are what did not count."""
+    """`chain` is to be signed, in this order; the last is the one that is linked. `rivals` are what did not count."""
     ticket_id, roles = case.ticket_id, case.roles
     verified = TicketIs(ticket_id, "verified", roles["entry"])
     goals: list[Goal] = [
@@ -287,16 +285,16 @@ def _ending(
         goals.append(AllFresh(tuple(roles[figure] for figure in _FIGURES)))
         milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(committed, since)))
         milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, committed, since)))
-    if forms:
+    if chain:
         # No signature without the one before it: whoever signs asks for that, so only the last needs a goal of its own.
-        first, last = forms[0], forms[-1]
-        goals.append(SignedFor(ticket_id, last))
-        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, first)))
-        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, last, signed=True)))
+        first, last = chain[0], chain[-1]
+        goals.append(SignedFor(ticket_id, last.form, last.says))
+        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, first.form, says=first.says)))
+        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, last.form, signed=True, says=last.says)))
     cost_center = world.get(Person, roles["requester"]).cost_center
     allowed = (("blocked_by", None), ("cost_center", cost_center))
-    name, signatures = f"{resolution}/{reason}", tuple(map(Signature, forms))
-    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
+    name = f"{resolution}/{reason}"
+    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, chain)
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
@@ -396,10 +394,10 @@ def _decide(file: File) -> moves.Move[Outcome]:
         ceo = yield from moves.read("datahub.get_approver", role="CEO")
         yield from moves.set_field(ticket["id"], "escalated_to", ceo["id"])
         return "escalated", "above_limit", moves.cite((limits, "limit_cfo"), *((other, "amount") for other in others))
-    last = None
+    cleared_by = OWNERS
     if whole > limits["limit_owners"]:
-        last = (RELEASE, "Finance Controller") if whole <= limits["limit_controller"] else (EXCEPTION, "CFO")
-    return (yield from _get_signed(file, giver, receiver, figures, last))
+        cleared_by = "Finance Controller" if whole <= limits["limit_controller"] else "CFO"
+    return (yield from _get_signed(file, giver, receiver, figures, cleared_by))
 
 
 def _line(listed: list[moves.Shown], reference: str) -> moves.Move[moves.Shown]:
@@ -433,13 +431,9 @@ def _others_of_the_quarter(file: File, listed: list[moves.Shown]) -> moves.Move[
 
 
 def _get_signed(
-    file: File,
-    giver: moves.Shown,
-    receiver: moves.Shown,
-    figures: dict[str, moves.Shown],
-    last: tuple[str, str] | None,
+    file: File, giver: moves.Shown, receiver: moves.Shown, figures: dict[str, moves.Shown], cleared_by: str
 ) -> moves.Move[Outcome]:
-    """The chain of signatures: the giver's, the receiver's on top of it, and one of Finance's where the sum asks for it."""
+    """The chain of signatures: Finance's where the sum asks for it, then the giver's, then the receiver's."""
     ticket, transfer = file.ticket, file.transfer
     for title in file.taste.order("read up", ["signing", "signers"]):
         yield from file.rule(title)
@@ -455,31 +449,38 @@ def _get_signed(
         "receiver": transfer["receiver"],
         "spent": figures["spent"]["value"],
         "committed": figures["committed"]["value"],
+        "cleared_by": cleared_by,
         "cost_center": requester["cost_center"],
         "memo": transfer["memo"],
         "project": transfer["project"],
     }
-    giving = yield from _signed(file, GIVING, moves.read("datahub.get_person", person_id=giver["owner"]), known)
+    evidence: list[moves.Shown] = []
+    also: tuple[str, ...] = ()
+    if cleared_by in CLEARANCES:
+        finance = moves.read("datahub.get_approver", role=cleared_by)
+        clearance = yield from _signed(file, CLEARANCES[cleared_by], finance, known)
+        evidence += moves.cite((clearance, "decided_by"))
+        known["clearance"], also = clearance["id"], ("clearance",)
+    owner = moves.read("datahub.get_person", person_id=giver["owner"])
+    giving = yield from _signed(file, GIVING, owner, known, also)
     known["giving"] = giving["id"]
-    request = yield from _signed(file, TAKING, moves.read("datahub.get_person", person_id=receiver["owner"]), known)
-    evidence = moves.cite((giving, "decided_by"))
-    if last:
-        form, office = last
-        evidence += moves.cite((request, "decided_by"))
-        known["taking"] = request["id"]
-        request = yield from _signed(file, form, moves.read("datahub.get_approver", role=office), known)
-    yield from moves.set_field(ticket["id"], "approval", request["id"])
+    owner = moves.read("datahub.get_person", person_id=receiver["owner"])
+    taking = yield from _signed(file, TAKING, owner, known)
+    yield from moves.set_field(ticket["id"], "approval", taking["id"])
     for figure in figures.values():
         yield from moves.fresh_reading(figure["id"])  # it may have grown old while we waited
-    return "completed", "all_checks_passed", moves.cite((request, "status"), (request, "decided_by")) + evidence
+    evidence += moves.cite((giving, "decided_by"), (taking, "status"), (taking, "decided_by"))
+    return "completed", "all_checks_passed", evidence
 
 
-def _signed(file: File, form: str, office: moves.Move[moves.Shown], known: moves.Shown) -> moves.Move[moves.Shown]:
+def _signed(
+    file: File, form: str, office: moves.Move[moves.Shown], known: moves.Shown, also: tuple[str, ...] = ()
+) -> moves.Move[moves.Shown]:
     if form in file.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=file.approved[form])
         return request
     holder = yield from office
-    return (yield from moves.get_signed(form, holder, known))
+    return (yield from moves.get_signed(form, holder, known, also=also))
 
 
 FAMILY = Family(
@@ -489,5 +490,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 81, 25: 105, 50: 130, 75: 151, 100: 177},
+    max_steps={0: 81, 25: 105, 50: 130, 75: 153, 100: 177},
 )
