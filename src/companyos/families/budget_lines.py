@@ -69,7 +69,7 @@ def _add_line(
         title = f"{figure.capitalize()} of {number}, this year"
         add_metric(company, f"{figure}.{slug}", title, "EUR", value, (0, value + 2 * amount))
     details = {
-        "owner": company.offices[f"Head of {department}"],
+        "owner": f"Head of {department}",
         "cost_type": cost_type,
         "ledger": ledger,
         "budget": str(2 * amount + earmarked + spent + committed),

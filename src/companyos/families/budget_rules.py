@@ -68,11 +68,11 @@ POLICIES = {
         Finance's signed request, if any. Last the receiving line's owner signs budget_taking; giving is the id of the
         signed budget_giving. Link budget_taking as approval. What is signed stands.""",
     "Budget transfer: signers": """
-        While somebody who signs is away, the delegate signs with their authority; if both are, the delegate's delegate.
-        Signers hold a request against what it names: the transfer's entry, the metrics, the signature before. They do not
-        count the quarter. euros is the ticket's amount; giver and receiver are references. A request's cost centre, and
-        then the ticket's, must be the requester's own. A rejection says what it wants; if that is the manager's decision,
-        escalate.""",
+        A line's owner is an office. While whoever holds an office is away, the delegate signs with their authority; if
+        both are, the delegate's delegate. Signers hold a request against what it names: the transfer's entry, the metrics,
+        the signature before. They do not count the quarter. euros is the ticket's amount; giver and receiver are
+        references. A request's cost centre, and then the ticket's, must be the requester's own. A rejection says what it
+        wants; if that is the manager's decision, escalate.""",
     "Budget transfer: evidence": """
         Cite record, field and value as they are now. same_request: the other ticket's reference, status. not_covered: the
         line's status. contradicts_policy: cost_type of both lines. too_late, not_due: those books' status, no others'.

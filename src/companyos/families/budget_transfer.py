@@ -461,10 +461,10 @@ def _get_signed(
         clearance = yield from _signed(file, CLEARANCES[cleared_by], finance, known)
         evidence += moves.cite((clearance, "decided_by"))
         known["clearance"], also = clearance["id"], ("clearance",)
-    owner = moves.read("datahub.get_person", person_id=giver["owner"])
+    owner = moves.read("datahub.get_approver", role=giver["owner"])
     giving = yield from _signed(file, GIVING, owner, known, also)
     known["giving"] = giving["id"]
-    owner = moves.read("datahub.get_person", person_id=receiver["owner"])
+    owner = moves.read("datahub.get_approver", role=receiver["owner"])
     taking = yield from _signed(file, TAKING, owner, known)
     yield from moves.set_field(ticket["id"], "approval", taking["id"])
     for figure in figures.values():
