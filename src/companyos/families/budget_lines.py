@@ -1,12 +1,13 @@
-"""Budget lines: the two lines that money shall move between, what moved between them before, and the books it goes into."""
+"""Budget lines: those that money shall move between, what moved before, the books it goes into, and the tickets on it."""
 
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Metric, Source
-from companyos.families.backdrop import Backdrop, add_metric
-from companyos.world import Draw, stamp
+from companyos.apps import Entry, Metric, Person, Source, Ticket
+from companyos.families.backdrop import Backdrop, add_metric, add_ticket
+from companyos.families.budget_rules import KIND
+from companyos.world import DAY, Draw, stamp
 
 PAST = ("past_one", "past_two", "past_back")  # earlier transfers of the quarter between the two lines; the last went back
 NOISE = ("past_old", "past_withdrawn")  # between the same lines, but they do not count
@@ -178,3 +179,58 @@ def add_books(company: Backdrop, draw: Draw, lines: Lines, opened: int, status: 
                 )
             )
     return found
+
+
+# -- tickets -----------------------------------------------------------------------------------------------------------
+
+
+def add_tickets(
+    company: Backdrop,
+    draw: Draw,
+    lines: Lines,
+    transfers: dict[str, Entry],
+    requester: Person,
+    opened: int,
+    duplicate: bool,
+) -> dict[str, str]:
+    """The ticket, an earlier one that may be about the same transfer, a decoy to be, and one that can block."""
+    world, ours, other = company.world, transfers["entry"], transfers["past_other"]
+    ticket = add_ticket(
+        company,
+        requester,
+        title=f"Move money to {lines.receiver.name}",
+        kind=KIND,
+        desk="finance",
+        assignee=company.offices["Budget Analyst"],
+        subject=lines.receiver.name,
+        reference=ours.reference,
+        status="open",
+        priority=draw.pick(("low", "normal", "high")),
+        amount=int(ours.details["amount"]),
+        opened=opened,
+    )
+    earlier = world.furnish(
+        replace(
+            ticket,
+            id=company.ticket_ids.pop(0),
+            title=f"Reserve for {lines.receiver.name}",
+            reference=(ours if duplicate else other).reference,
+            status=draw.pick(("open", "in_progress")),
+            assignee=company.offices["Budget Manager"],
+            opened=opened - draw.between(3, 30) * DAY,
+        )
+    )
+    decoy = world.furnish(
+        replace(
+            earlier,
+            id=company.ticket_ids.pop(0),
+            title="Move what is left of last year",
+            subject="What is left of last year",
+            reference=f"BT-{draw.between(1000, 9999)}",
+            amount=draw.between(8, 60) * 250,
+            opened=earlier.opened - 40 * DAY,
+        )
+    )
+    blocker = next(t for t in world.all(Ticket) if t.kind == "bug_escalation")
+    world.furnish(replace(blocker, status="in_progress"))
+    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}

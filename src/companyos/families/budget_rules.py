@@ -68,9 +68,9 @@ POLICIES = {
         Finance's signed request, if any. Last the receiving line's owner signs budget_taking; giving is the id of the
         signed budget_giving. Link budget_taking as approval. What is signed stands.""",
     "Budget transfer: signers": """
-        A line's owner is an office. While whoever holds an office is away, the delegate signs with their authority; if
-        both are, the delegate's delegate. Signers hold a request against what it names: the transfer's entry, the metrics,
-        the signature before. They do not count the quarter. euros is the ticket's amount; giver and receiver are
+        A line's owner is an office. While an office's holder is away, the delegate signs; if both are, the delegate's
+        delegate. Signers hold a request against what it names: the transfer's entry, the metrics, the signature before.
+        They do not count the quarter. euros is the ticket's amount; giver and receiver are
         references. A request's cost centre, and then the ticket's, must be the requester's own. A rejection says what it
         wants; if that is the manager's decision, escalate.""",
     "Budget transfer: evidence": """

@@ -10,18 +10,17 @@ from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from companyos.apps import Entry, Metric, Person, Ticket
+from companyos.apps import Metric, Person
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, furnish, one_line
 from companyos.families.budget_lines import (
     NOISE,
     PAST,
-    Lines,
     add_books,
     add_lines,
+    add_tickets,
     add_transfers,
     draw_past,
     draw_scale,
@@ -31,7 +30,6 @@ from companyos.families.budget_rules import (
     BRIEFS,
     CLEARANCES,
     GIVING,
-    KIND,
     OWNERS,
     TAKING,
     add_budget_policies,
@@ -56,7 +54,7 @@ from companyos.families.goals import (
     TicketHas,
     TicketIs,
 )
-from companyos.world import DAY, Draw, Streams, World
+from companyos.world import DAY, Streams, World
 
 Refresh = Literal["quick", "slow", "fails", "fails_twice"]
 Level = Literal["low", "high"]
@@ -143,63 +141,11 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
         roles[f"{side}_third"] = offices[f"{department} Manager"]
     for figure in ("spent", "committed"):
         raise_figure(company, roles[figure], figure, getattr(causes, figure), scale.amount)
-    roles |= _tickets(company, draw, lines, transfers, requester, opened, causes)
+    roles |= add_tickets(company, draw, lines, transfers, requester, opened, causes.duplicate)
     manager = world.get(Person, offices["Budget Manager"])
     said = {"giver": lines.giver.name, "receiver": lines.receiver.name, "manager": manager.name}
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], **said)
     return world, Case(roles["ticket"], offices["Budget Analyst"], brief, roles)
-
-
-def _tickets(
-    company: Backdrop,
-    draw: Draw,
-    lines: Lines,
-    transfers: dict[str, Entry],
-    requester: Person,
-    opened: int,
-    causes: Causes,
-) -> dict[str, str]:
-    """The ticket, an earlier one that may be about the same transfer, a decoy to be, and one that can block."""
-    world, ours, other = company.world, transfers["entry"], transfers["past_other"]
-    ticket = add_ticket(
-        company,
-        requester,
-        title=f"Move money to {lines.receiver.name}",
-        kind=KIND,
-        desk="finance",
-        assignee=company.offices["Budget Analyst"],
-        subject=lines.receiver.name,
-        reference=ours.reference,
-        status="open",
-        priority=draw.pick(("low", "normal", "high")),
-        amount=int(ours.details["amount"]),
-        opened=opened,
-    )
-    earlier = world.furnish(
-        replace(
-            ticket,
-            id=company.ticket_ids.pop(0),
-            title=f"Reserve for {lines.receiver.name}",
-            reference=(ours if causes.duplicate else other).reference,
-            status=draw.pick(("open", "in_progress")),
-            assignee=company.offices["Budget Manager"],
-            opened=opened - draw.between(3, 30) * DAY,
-        )
-    )
-    decoy = world.furnish(
-        replace(
-            earlier,
-            id=company.ticket_ids.pop(0),
-            title="Move what is left of last year",
-            subject="What is left of last year",
-            reference=f"BT-{draw.between(1000, 9999)}",
-            amount=draw.between(8, 60) * 250,
-            opened=earlier.opened - 40 * DAY,
-        )
-    )
-    blocker = next(t for t in world.all(Ticket) if t.kind == "bug_escalation")
-    world.furnish(replace(blocker, status="in_progress"))
-    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}
 
 
 # -- what is right -----------------------------------------------------------------------------------------------------
@@ -490,5 +436,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 81, 25: 105, 50: 130, 75: 153, 100: 177},
+    max_steps={0: 81, 25: 104, 50: 130, 75: 151, 100: 177},
 )

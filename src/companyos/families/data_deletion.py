@@ -15,13 +15,14 @@ from msgspec.structs import replace
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
 from companyos.families.deletion_holdings import (
     CATEGORIES,
     OURSELVES,
     PLACES,
     add_customers,
     add_holdings,
+    add_tickets,
     draw_holding,
     draw_terms,
     term,
@@ -120,7 +121,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
         "regulator": offices["Compliance Officer"],
     }
     _measure_identity(world, roles["identity"], terms, causes)
-    roles |= _tickets(company, draw, customer, namesake, requester, causes)
+    roles |= add_tickets(company, draw, customer, namesake, requester, causes.duplicate)
     roles |= _holdings(company, draw, customer, namesake, world.get(Ticket, roles["ticket"]).opened, keep, causes)
     _tell_colleagues(world, roles, draw.pick(PLACES), causes)
     manager = world.get(Person, roles["third_officer"])
@@ -167,52 +168,6 @@ def _tell_colleagues(world: World, roles: dict[str, str], held: str, causes: Cau
 
 def _category(world: World, holding_id: str) -> str:
     return world.get(Entry, holding_id).details["category"]
-
-
-def _tickets(
-    company: Backdrop, draw: Draw, customer: Entry, namesake: Entry, requester: Person, causes: Causes
-) -> dict[str, str]:
-    """The ticket, an earlier one that may be the same person's, one that can be a decoy, and one that can block."""
-    world = company.world
-    ticket = add_ticket(
-        company,
-        requester,
-        title=f"Erase {customer.name}",
-        kind=FORM,
-        desk="privacy",
-        assignee=company.offices["Privacy Analyst"],
-        subject=customer.name,
-        reference=customer.reference,
-        status="open",
-        priority=draw.pick(("low", "normal", "high")),
-        amount=None,
-        opened=world.now - draw.between(60, 900),
-    )
-    earlier = world.furnish(
-        replace(
-            ticket,
-            id=company.ticket_ids.pop(0),
-            title=f"Erase {namesake.name}",
-            subject=namesake.name,
-            reference=customer.reference if causes.duplicate else namesake.reference,
-            status=draw.pick(("open", "in_progress")),
-            assignee=company.offices["Privacy Manager"],
-            opened=ticket.opened - draw.between(3, 30) * DAY,
-        )
-    )
-    decoy = world.furnish(
-        replace(
-            earlier,
-            id=company.ticket_ids.pop(0),
-            title="Erase a former applicant",
-            subject="A former applicant",
-            reference=f"CU-{draw.between(1000, 9999)}",
-            opened=earlier.opened - 40 * DAY,
-        )
-    )
-    blocker = next(t for t in world.all(Ticket) if t.kind == "vendor_check")
-    world.furnish(replace(blocker, status="in_progress"))
-    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}
 
 
 # -- what is right -----------------------------------------------------------------------------------------------------

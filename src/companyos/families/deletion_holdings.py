@@ -1,9 +1,11 @@
-"""Deletion holdings: customers who are one letter apart, for whom we have them, and what we hold on them."""
+"""Deletion holdings: customers one letter apart, for whom we have them, what we hold on them, and the tickets on it."""
 
 from typing import NamedTuple
 
-from companyos.apps import Entry
-from companyos.families.backdrop import Backdrop, add_metric
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Person, Ticket
+from companyos.families.backdrop import Backdrop, add_metric, add_ticket
 from companyos.families.names import FIRST, LAST, pool
 from companyos.world import DAY, Draw, stamp
 
@@ -18,6 +20,7 @@ CATEGORIES = {
 }
 PLACES = ("first", "second", "third")  # the holdings on our customer, by role
 OURSELVES = "ourselves"
+KIND = "data_deletion"  # of tickets
 
 
 def term(category: str) -> str:
@@ -114,3 +117,52 @@ def add_holdings(
             )
         )
     return found
+
+
+# -- tickets -----------------------------------------------------------------------------------------------------------
+
+
+def add_tickets(
+    company: Backdrop, draw: Draw, customer: Entry, namesake: Entry, requester: Person, duplicate: bool
+) -> dict[str, str]:
+    """The ticket, an earlier one that may be the same person's, one that can be a decoy, and one that can block."""
+    world = company.world
+    ticket = add_ticket(
+        company,
+        requester,
+        title=f"Erase {customer.name}",
+        kind=KIND,
+        desk="privacy",
+        assignee=company.offices["Privacy Analyst"],
+        subject=customer.name,
+        reference=customer.reference,
+        status="open",
+        priority=draw.pick(("low", "normal", "high")),
+        amount=None,
+        opened=world.now - draw.between(60, 900),
+    )
+    earlier = world.furnish(
+        replace(
+            ticket,
+            id=company.ticket_ids.pop(0),
+            title=f"Erase {namesake.name}",
+            subject=namesake.name,
+            reference=customer.reference if duplicate else namesake.reference,
+            status=draw.pick(("open", "in_progress")),
+            assignee=company.offices["Privacy Manager"],
+            opened=ticket.opened - draw.between(3, 30) * DAY,
+        )
+    )
+    decoy = world.furnish(
+        replace(
+            earlier,
+            id=company.ticket_ids.pop(0),
+            title="Erase a former applicant",
+            subject="A former applicant",
+            reference=f"CU-{draw.between(1000, 9999)}",
+            opened=earlier.opened - 40 * DAY,
+        )
+    )
+    blocker = next(t for t in world.all(Ticket) if t.kind == "vendor_check")
+    world.furnish(replace(blocker, status="in_progress"))
+    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}

@@ -13,9 +13,9 @@ from companyos.apps.colleagues import Finding, audits
 from companyos.apps.ticketdesk import same
 from companyos.calls import Call, Reply
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
-from companyos.families.deletion_holdings import CATEGORIES
+from companyos.families.deletion_holdings import CATEGORIES, KIND
 
-FORM = "data_deletion"
+FORM = KIND  # the one form of this work
 LEGAL, STEWARD, OFFICER = "Legal Counsel", "Data Steward", "Data Protection Officer"
 
 # -- how the work is done ----------------------------------------------------------------------------------------------
