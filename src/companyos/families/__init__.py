@@ -5,8 +5,10 @@ from functools import lru_cache
 from companyos.errors import BadTask
 from companyos.families import (
     access_request,
+    budget_transfer,
     bug_escalation,
     contract_renewal,
+    data_deletion,
     employee_offboarding,
     expense_report,
     handbook_update,
@@ -26,11 +28,13 @@ FAMILIES: dict[str, Family] = {
         bug_escalation,
         license_renewal,
         handbook_update,
-        incident_response,
-        employee_offboarding,
-        refund_dispute,
-        contract_renewal,
         access_request,
+        incident_response,
+        budget_transfer,
+        contract_renewal,
+        employee_offboarding,
+        data_deletion,
+        refund_dispute,
     )
 }
 

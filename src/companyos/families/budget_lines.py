@@ -1,0 +1,236 @@
+"""Budget lines: those that money shall move between, what moved before, the books it goes into, and the tickets on it."""
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Metric, Person, Source, Ticket
+from companyos.families.backdrop import Backdrop, add_metric, add_ticket
+from companyos.families.budget_rules import KIND
+from companyos.world import DAY, Draw, stamp
+
+PAST = ("past_one", "past_two", "past_back")  # earlier transfers of the quarter between the two lines; the last went back
+NOISE = ("past_old", "past_withdrawn")  # between the same lines, but they do not count
+TYPES = ("capex", "opex")
+_TOPICS = ("Campaigns", "Fixtures", "Samples", "Tools", "Trade fairs", "Training")
+
+
+class Scale(NamedTuple):
+    """The amounts of a case, whatever the causes: what shall move, and the limits on the sum of a quarter."""
+
+    amount: int
+    limits: dict[str, int]
+
+
+def draw_scale(draw: Draw) -> Scale:
+    """Each transfer alone stays below the lowest limit; only their sum passes one."""
+    owners = draw.between(20, 40) * 500
+    limits = {
+        "limit_owners": owners,
+        "limit_controller": owners * draw.between(155, 165) // 100,
+        "limit_cfo": owners * draw.between(220, 230) // 100,
+    }
+    return Scale(owners * draw.between(30, 50) // 100, limits)
+
+
+class Lines(NamedTuple):
+    """The lines of a case: who gives, who takes, and one with almost the giver's name."""
+
+    giver: Entry
+    receiver: Entry
+    namesake: Entry
+
+
+def add_lines(
+    company: Backdrop, draw: Draw, giving: str, receiving: str, scale: Scale, mixed: bool, dissolved: bool
+) -> Lines:
+    """Two lines of different departments and ledgers. `mixed`: of different cost types. `dissolved`: the giver is."""
+    ours, theirs = draw.sample(_TOPICS, 2)
+    numbers = [f"BL-{number}" for number in draw.sample(range(10_000, 99_999), 3)]
+    ledgers = [f"LG-{number}" for number in draw.sample(range(100, 999), 2)]
+    kind = draw.pick(TYPES)
+    other_kind = next(other for other in TYPES if other != kind)
+    giver = _add_line(company, draw, f"{ours} of {giving}", numbers[0], giving, ledgers[0], kind, scale.amount)
+    if dissolved:
+        giver = company.world.furnish(replace(giver, status="dissolved"))
+    name, cost_type = f"{theirs} of {receiving}", other_kind if mixed else kind
+    receiver = _add_line(company, draw, name, numbers[1], receiving, ledgers[1], cost_type, scale.amount)
+    name = f"{ours} of {giving}, reserve"
+    namesake = _add_line(company, draw, name, numbers[2], giving, draw.pick(ledgers), draw.pick(TYPES), scale.amount)
+    return Lines(giver, receiver, namesake)
+
+
+def _add_line(
+    company: Backdrop, draw: Draw, name: str, number: str, department: str, ledger: str, cost_type: str, amount: int
+) -> Entry:
+    """A line in good order. Spent and committed are such that twice the amount is left, if neither figure is high."""
+    slug = number.lower().replace("-", "_")
+    earmarked, spent, committed = (amount * draw.between(60, 240) // 100 for _ in range(3))
+    for figure, value in (("spent", spent), ("committed", committed)):
+        title = f"{figure.capitalize()} of {number}, this year"
+        add_metric(company, f"{figure}.{slug}", title, "EUR", value, (0, value + 2 * amount))
+    details = {
+        "owner": f"Head of {department}",
+        "cost_type": cost_type,
+        "ledger": ledger,
+        "budget": str(2 * amount + earmarked + spent + committed),
+        "earmarked": str(earmarked),
+        "spent_metric": f"spent.{slug}",
+        "committed_metric": f"committed.{slug}",
+    }
+    return company.world.furnish(Entry(company.entry_ids.pop(0), "budget_line", name, number, "active", details))
+
+
+def raise_figure(company: Backdrop, metric: str, figure: str, level: str, amount: int) -> None:
+    """What was spent or committed, as it truly is. One high figure leaves enough for the transfer, two do not."""
+    world = company.world
+    low, high = {"low": (0, 2), "high": (55, 95)}[level]
+    more = world.streams.at("figure", figure, level).between(amount * low // 100, amount * high // 100)
+    value = world.get(Metric, metric).value + more
+    world.furnish(replace(world.get(Source, metric), value=value))
+    world.furnish(replace(world.get(Metric, metric), value=value))
+
+
+# -- transfers ---------------------------------------------------------------------------------------------------------
+
+
+def quarters(opened: int) -> tuple[str, str]:
+    """The quarter of a moment, and the one before it."""
+    year, month = (int(part) for part in stamp(opened)[:7].split("-"))
+    this = 4 * year + (month - 1) // 3
+    return _quarter(this), _quarter(this - 1)
+
+
+def _quarter(number: int) -> str:
+    return f"{number // 4}-Q{number % 4 + 1}"
+
+
+def draw_past(draw: Draw, scale: Scale, level: str) -> list[int]:
+    """What moved before, in three parts, so that with this transfer the quarter's sum lies between two limits."""
+    owners, controller, cfo = scale.limits.values()
+    bands = {
+        "little": (owners // 3, owners - scale.amount),
+        "some": (owners - scale.amount + 1, controller - scale.amount),
+        "much": (controller - scale.amount + 1, cfo - scale.amount),
+        "most": (cfo - scale.amount + 1, cfo - scale.amount + owners // 5),
+    }
+    whole = draw.between(*bands[level])
+    first, second = (whole * draw.between(29, 36) // 100 for _ in range(2))
+    return [first, second, whole - first - second]
+
+
+def add_transfers(
+    company: Backdrop, draw: Draw, lines: Lines, scale: Scale, past: list[int], opened: int
+) -> dict[str, Entry]:
+    """The transfer that is asked for, those that count beside it, and some that do not, in no telling order: by role."""
+    this, last = quarters(opened)
+    there, back, other = (lines.giver, lines.receiver), (lines.receiver, lines.giver), (lines.namesake, lines.receiver)
+    drawn = [scale.limits["limit_owners"] * draw.between(40, 90) // 100 for _ in range(3)]
+    planned = {
+        "entry": (there, this, "requested", scale.amount),
+        "past_one": (there, this, "booked", past[0]),
+        "past_two": (there, this, "signed", past[1]),
+        "past_back": (back, this, "booked", past[2]),
+        "past_old": (there, last, "booked", drawn[0]),
+        "past_withdrawn": (draw.pick((there, back)), this, "withdrawn", drawn[1]),
+        "past_other": (other, this, "booked", drawn[2]),
+    }
+    numbers = draw.sample(range(10_000, 99_999), len(planned))
+    found = {}
+    for number, role in zip(numbers, draw.shuffled(list(planned)), strict=True):
+        (giver, receiver), quarter, status, amount = planned[role]
+        found[role] = company.world.furnish(
+            Entry(
+                id=company.entry_ids.pop(0),
+                kind="transfer",
+                name=f"{quarter}: from {giver.reference} to {receiver.reference}",
+                reference=f"BT-{number}",
+                status=status,
+                details={
+                    "giver": giver.reference,
+                    "receiver": receiver.reference,
+                    "amount": str(amount),
+                    "quarter": quarter,
+                    "memo": f"MM-{draw.between(10_000, 99_999)}",
+                    "project": f"PJ-{draw.between(10_000, 99_999)}",
+                },
+            )
+        )
+    return found
+
+
+# -- books -------------------------------------------------------------------------------------------------------------
+
+
+def add_books(company: Backdrop, draw: Draw, lines: Lines, opened: int, status: str) -> dict[str, Entry]:
+    """The books of both ledgers and both quarters; `status` is that of those which the transfer goes into: by role."""
+    (this, last), found = quarters(opened), {}
+    for whose, line in (("books", lines.giver), ("their_books", lines.receiver)):
+        for role, quarter in ((whose, this), (f"{whose}_before", last)):
+            drawn = draw.pick(("open", "paused", "closed"))
+            found[role] = company.world.furnish(
+                Entry(
+                    id=company.entry_ids.pop(0),
+                    kind="books",
+                    name=f"Books of {line.details['ledger']}",
+                    reference=quarter,
+                    status=status if role == "books" else drawn,
+                    details={"keeper": company.offices[draw.pick(("Finance Clerk", "Ledger Clerk"))]},
+                )
+            )
+    return found
+
+
+# -- tickets -----------------------------------------------------------------------------------------------------------
+
+
+def add_tickets(
+    company: Backdrop,
+    draw: Draw,
+    lines: Lines,
+    transfers: dict[str, Entry],
+    requester: Person,
+    opened: int,
+    duplicate: bool,
+) -> dict[str, str]:
+    """The ticket, an earlier one that may be about the same transfer, a decoy to be, and one that can block."""
+    world, ours, other = company.world, transfers["entry"], transfers["past_other"]
+    ticket = add_ticket(
+        company,
+        requester,
+        title=f"Move money to {lines.receiver.name}",
+        kind=KIND,
+        desk="finance",
+        assignee=company.offices["Budget Analyst"],
+        subject=lines.receiver.name,
+        reference=ours.reference,
+        status="open",
+        priority=draw.pick(("low", "normal", "high")),
+        amount=int(ours.details["amount"]),
+        opened=opened,
+    )
+    earlier = world.furnish(
+        replace(
+            ticket,
+            id=company.ticket_ids.pop(0),
+            title=f"Reserve for {lines.receiver.name}",
+            reference=(ours if duplicate else other).reference,
+            status=draw.pick(("open", "in_progress")),
+            assignee=company.offices["Budget Manager"],
+            opened=opened - draw.between(3, 30) * DAY,
+        )
+    )
+    decoy = world.furnish(
+        replace(
+            earlier,
+            id=company.ticket_ids.pop(0),
+            title="Move what is left of last year",
+            subject="What is left of last year",
+            reference=f"BT-{draw.between(1000, 9999)}",
+            amount=draw.between(8, 60) * 250,
+            opened=earlier.opened - 40 * DAY,
+        )
+    )
+    blocker = next(t for t in world.all(Ticket) if t.kind == "bug_escalation")
+    world.furnish(replace(blocker, status="in_progress"))
+    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}

@@ -1,0 +1,194 @@
+"""Budget rules: what a budget transfer asks of whoever does it, who signs it in which order, and what they look into.
+
+Complete for a stranger, each policy in at most 80 words. What a family means lives in its own file.
+"""
+
+from typing import Any
+
+from companyos.apps import ApprovalType, Policy
+from companyos.apps.colleagues import Finding, audits
+from companyos.apps.ticketdesk import same
+from companyos.calls import Call
+from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
+
+KIND = "budget_transfer"
+GIVING, TAKING = "budget_giving", "budget_taking"  # what the owners of the two lines sign, in this order
+# Who clears a sum, and the form on which Finance does so before the owners sign.
+OWNERS = "owners"
+CLEARANCES = {"Finance Controller": "budget_clearance", "CFO": "budget_exception"}
+
+# -- how the work is done ----------------------------------------------------------------------------------------------
+
+
+def add_budget_policies(company: Backdrop, limits: dict[str, int]) -> Policy:
+    """Puts the rules of this work in force, beside an older version of one; gives the one that sets the limits."""
+    title, text = LIMITS
+    older = {name: limit * 7 // 5 for name, limit in limits.items()}
+    add_policy(company, title, one_line(text).format(**older), older, superseded=True)
+    limited = add_policy(company, title, one_line(text).format(**limits), limits)
+    for title, text in POLICIES.items():
+        add_policy(company, title, text)
+    return limited
+
+
+LIMITS = (
+    "Budget transfer: limits",
+    """Limits go by the quarter's sum: this transfer's amount plus those of all others between the same two lines in the same
+    quarter, whichever way the money went (nothing is netted), whatever their status, unless withdrawn. They stand in the
+    register, kind transfer; their names carry the quarter and both lines. Up to {limit_owners} the owners sign alone; up to
+    {limit_controller} the Finance Controller clears it first; up to {limit_cfo} the CFO instead. Beyond that the CEO
+    decides: set escalated_to.""",
+)
+POLICIES = {
+    "Budget transfer: verification": """
+        Every transfer ticket is verified before it is closed, whatever the outcome: find the register's transfer that
+        carries the ticket's reference and set the ticket's field verified to that entry's id. A ticket needs a priority
+        first; if it has none, choose any. A blocked ticket cannot be closed: clear blocked_by once the blocking ticket is
+        done or cancelled; until then ask its assignee, in a comment to them on your own ticket.""",
+    "Budget transfer: order of checks": """
+        The first that applies decides. 1: another ticket, not cancelled, has the same reference: duplicate, same_request;
+        set duplicate_of. 2: the giving line's status is dissolved: cannot_be_done, not_covered. 3: the lines' cost_type
+        differs: declined, contradicts_policy. 4: the books are closed: declined, too_late. 5: they are paused: on_hold,
+        not_due. 6: too little is available: declined, no_budget. 7: the sum is beyond all limits: escalated, above_limit.
+        8: else get it signed, set approval: completed, all_checks_passed.""",
+    "Budget transfer: lines and books": """
+        The transfer's entry names the giving and the receiving line by their references; lines of similar names are others.
+        The books that count are those of the giving line's ledger for the transfer's quarter: kind books, the quarter is
+        their reference. What is paused waits for the keeper of those books: set waiting_on. What is declined or cannot be
+        done goes back to whoever asked: set waiting_on to the requester.""",
+    "Budget transfer: what is available": """
+        Money that is spent, committed or earmarked does not move. Available is the giving line's budget, less its earmarked,
+        less spent_metric, less committed_metric; the line names both metrics. It must reach the amount on the ticket. Each
+        metric has a max_age_days of its own (describe_metric): a measurement whose age_days is above it does not count,
+        also on the day you close: have it refreshed and read it again.""",
+    "Budget transfer: signing": """
+        Where the limits ask for it, the Finance Controller first signs budget_clearance, or the CFO budget_exception;
+        never both, none unasked. Then the giving line's owner signs budget_giving: spent and committed are the fresh
+        metrics; cleared_by is owners, Finance Controller or CFO, whoever the limits call for; clearance is the id of
+        Finance's signed request, if any. Last the receiving line's owner signs budget_taking; giving is the id of the
+        signed budget_giving. Link budget_taking as approval. What is signed stands.""",
+    "Budget transfer: signers": """
+        A line's owner is an office. While an office's holder is away, the delegate signs; if both are, the delegate's
+        delegate. Signers hold a request against what it names: the transfer's entry, the metrics, the signature before.
+        They do not count the quarter. euros is the ticket's amount; giver and receiver are
+        references. A request's cost centre, and then the ticket's, must be the requester's own. A rejection says what it
+        wants; if that is the manager's decision, escalate.""",
+    "Budget transfer: evidence": """
+        Cite record, field and value as they are now. same_request: the other ticket's reference, status. not_covered: the
+        line's status. contradicts_policy: cost_type of both lines. too_late, not_due: those books' status, no others'.
+        no_budget: the line's budget, earmarked, both metrics' value. above_limit: the policy's limit_cfo, amount of each
+        other transfer that counts, of none that does not. all_checks_passed: status and decided_by of the linked approval,
+        decided_by of those before it. Four more are fine; a false one is not.""",
+    "Budget transfer: desk rules": DESK_RULES,
+}
+
+BRIEFS = (
+    """Hi, please take over {ticket}, a budget transfer: {receiver} asks {giver} for money. Bring it to its end the way our
+    policies say, and resolve the ticket with the evidence. Thanks, {manager}""",
+    """Good morning! {ticket} wants money moved from {giver} to {receiver}. It is a budget transfer like others, and small; I
+    have not checked anything. Follow the policies and close the ticket with the facts that decided it. {manager}""",
+    """Could you see to the budget transfer in {ticket} today, {giver} to {receiver}? Whatever comes out, the policies
+    decide, and I would like to see in the ticket what it rests on. Best, {manager}""",
+)
+
+# -- who signs, and on what ---------------------------------------------------------------------------------------------
+
+
+def hire(company: Backdrop) -> None:
+    """The budget desk, and a second keeper of books."""
+    for role, manager in (("Budget Manager", "CFO"), ("Budget Analyst", "Budget Manager"), ("Ledger Clerk", "Treasurer")):
+        add_person(company, role, "Finance", "finance", manager)
+
+
+_SHARED = ("ticket_id", "subject", "reference", "euros", "giver", "receiver")
+_AS_ON_TICKET = {"subject": "subject", "reference": "reference", "euros": "amount"}
+_AS_IN_REGISTER = {"giver": "giver", "receiver": "receiver", "memo": "memo", "project": "project"}
+
+
+def transfer_forms(giving: str) -> tuple[ApprovalType, ...]:
+    """The four forms. Money comes from the department `giving`; it goes to the requester's."""
+    return (
+        ApprovalType(
+            id=GIVING,
+            title="Budget transfer: giving",
+            required=(*_SHARED, "spent", "committed", "cleared_by"),
+            optional=("clearance", "memo", "project"),
+            decided_by="the giving line's owner; values as on the ticket, in the register, DataHub and ApprovalFlow",
+            offices=(f"Head of {giving}",),
+            same_as_ticket=_AS_ON_TICKET,
+            same_as_entry=_AS_IN_REGISTER,
+            attachment="memo",
+            audit=GIVING,
+            about=KIND,
+        ),
+        ApprovalType(
+            id=TAKING,
+            title="Budget transfer: taking",
+            required=(*_SHARED, "giving", "cost_center"),
+            optional=("memo", "project"),
+            decided_by="the receiving line's owner; values as on the ticket, in the register and in ApprovalFlow",
+            offices=("Head of {department}",),
+            same_as_ticket=_AS_ON_TICKET | {"cost_center": "cost_center"},
+            same_as_entry=_AS_IN_REGISTER,
+            attachment="memo",
+            audit=TAKING,
+            about=KIND,
+        ),
+        *(
+            ApprovalType(
+                id=form,
+                title=f"Budget transfer: clearance by the {office}",
+                required=_SHARED,
+                optional=(),
+                decided_by=f"the {office}; values as on the ticket and in the register",
+                offices=(office,),
+                same_as_ticket=_AS_ON_TICKET,
+                same_as_entry=_AS_IN_REGISTER,
+                about=KIND,
+            )
+            for office, form in CLEARANCES.items()
+        ),
+    )
+
+
+# -- what those who sign look into, beside what every form has ---------------------------------------------------------
+
+Data = dict[str, Any]
+
+
+@audits(GIVING)
+def audit_giving(data: Data, ticket: Data) -> Finding:
+    """The giver sees that figures and clearance are as named. Whether they are enough is the desk's work."""
+    office = str(data["cleared_by"])
+    if office in CLEARANCES:
+        out_of_order = yield from _signature_before("clearance", CLEARANCES[office], data, ticket)
+        if out_of_order:
+            return out_of_order
+    elif office != OWNERS or "clearance" in data:
+        return "mismatch", f"cleared_by is {OWNERS}, or the office whose signed request clearance names."
+    listed = (yield Call("datahub", "search_register", {"query": str(data["giver"])})).data["rows"]
+    line_id = next(row["id"] for row in listed if same(row["reference"], data["giver"]))
+    line = (yield Call("datahub", "get_entry", {"entry_id": line_id})).data
+    for figure in ("spent", "committed"):
+        about = {"metric_name": line[f"{figure}_metric"]}
+        rule = (yield Call("datahub", "describe_metric", about)).data["max_age_days"]
+        metric = (yield Call("datahub", "query_metric", about)).data
+        if metric["age_days"] > rule:
+            return "stale", f"{metric['id']} was measured {metric['measured_at']}; after {rule} days it does not count."
+        if not same(metric["value"], data[figure]):
+            return "mismatch", f"{figure} says {data[figure]}, DataHub says {metric['value']}."
+    return None
+
+
+@audits(TAKING)
+def audit_taking(data: Data, ticket: Data) -> Finding:
+    """The receiver signs only for what the giver has signed for."""
+    return (yield from _signature_before("giving", GIVING, data, ticket))
+
+
+def _signature_before(field: str, form: str, data: Data, ticket: Data) -> Finding:
+    reply = yield Call("approvalflow", "check_status", {"approval_id": str(data.get(field))})
+    right = reply.ok and (reply.data["type"], reply.data["status"]) == (form, "approved")
+    if not right or reply.data["data"]["ticket_id"] != ticket["id"]:
+        return "out_of_order", f"{field} must name an approved {form} of {ticket['id']}."
+    return None

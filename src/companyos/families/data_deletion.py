@@ -1,0 +1,444 @@
+"""Data deletion: which of the data on this person may go, which must stay, and who has to speak before any is gone?
+
+Particular about reasoning here: one request falls into parts that end differently. Each holding has its own ground, and the
+ground says which of its fields decides: a date against the term of its category, a status, or nothing at all. Beside that
+stands what two other departments alone know, in an order: Legal's hold, then where the steward's copies live. What was
+signed for is gone for good, so a holding too many is as wrong as one too few.
+"""
+
+from functools import partial
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
+from companyos.calls import Program
+from companyos.families import moves
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.deletion_holdings import (
+    CATEGORIES,
+    OURSELVES,
+    PLACES,
+    add_customers,
+    add_holdings,
+    add_tickets,
+    draw_holding,
+    draw_terms,
+    term,
+)
+from companyos.families.deletion_rules import (
+    BRIEFS,
+    FORM,
+    LEGAL,
+    OFFICER,
+    STEWARD,
+    add_deletion_policies,
+    deletion_form,
+    hire,
+)
+from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.goals import (
+    ANSWER,
+    SIGNED_REQUEST,
+    Cites,
+    CitesNoOther,
+    CitesNothingFalse,
+    Ended,
+    Fresh,
+    Goal,
+    MeasuredSince,
+    Milestone,
+    ReadFresh,
+    Requested,
+    Signature,
+    SignedFor,
+    TicketHas,
+    TicketIs,
+)
+from companyos.world import DAY, Draw, Streams, World
+
+# -- causes ------------------------------------------------------------------------------------------------------------
+
+_DECISIVE = ("ground", "status", "last_entry")  # the fields of a holding from which follows whether it stays
+_FIRST, _SECOND, _THIRD = (tuple(("Entry", place, field) for field in _DECISIVE) for place in PLACES)
+
+
+class Causes(Struct, frozen=True):
+    """What is true of this person's data and this morning, and cannot be seen from the brief."""
+
+    duplicate: Annotated[bool, Fact((0.9, 0.1), (("Ticket", "earlier", "reference"),))]
+    foreign: Annotated[bool, Fact((0.88, 0.12), (("Entry", "agreement", "controller"),))]
+    identity: Annotated[
+        Literal["proven", "doubt", "refuted"],
+        Fact((0.74, 0.14, 0.12), (("Source", "identity", "value"), ("Metric", "identity", "value"))),
+    ]
+    # Whether each holding's own ground keeps it, hold or no hold.
+    first: Annotated[bool, Fact((0.58, 0.42), _FIRST)]
+    second: Annotated[bool, Fact((0.58, 0.42), _SECOND)]
+    third: Annotated[bool, Fact((0.58, 0.42), _THIRD)]
+    hold: Annotated[Literal["none", "part", "whole"], Fact((0.6, 0.25, 0.15), (("Mind", "counsel", "knows"),))]
+    copies: Annotated[Literal["none", "near", "lost"], Fact((0.42, 0.38, 0.2), (("Mind", "steward", "knows"),))]
+    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
+    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
+    identity_stale: Annotated[bool, Trouble("stale", ("identity",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("identity",))]
+    officer_away: Annotated[bool, Trouble("absence", ("officer",))]
+    deputy_away: Annotated[bool, Trouble("absence", ("deputy",))]
+    objection: Annotated[
+        Literal["no", "evidence", "superior"], Trouble("rejections", ("officer", "deputy", "third_officer"))
+    ]
+    case_file_required: Annotated[bool, Trouble("required_fields", ("form", "=case_file"))]
+
+
+# -- stage -------------------------------------------------------------------------------------------------------------
+
+
+def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
+    """Furnishes the company and puts the case on the privacy desk, as the facts have it and before any trouble."""
+    company = furnish(streams, split, actor="Privacy Analyst", hire=hire)
+    world, draw, offices = company.world, streams.at("case"), company.offices
+    requester = world.get(Person, offices[f"{draw.pick(DEPARTMENTS)} Associate"])
+    proven = draw.pick((80, 85, 90))
+    terms = {"proven_from": proven, "doubt_from": proven - draw.pick((20, 25, 30)), "max_age_days": draw.between(7, 14)}
+    keep = draw_terms(draw)
+    proof = add_deletion_policies(company, terms, keep)
+    world.furnish(deletion_form())
+    (customer, agreement), (namesake, _) = add_customers(company, draw, causes.foreign)
+    roles = {
+        "requester": requester.id,
+        "entry": customer.id,
+        "agreement": agreement.id,
+        "identity": customer.details["identity_metric"],
+        "form": FORM,
+        "proof": proof.id,
+        "officer": offices[OFFICER],
+        "deputy": offices[f"Deputy {OFFICER}"],
+        "third_officer": offices["Privacy Manager"],
+        "counsel": offices[LEGAL],
+        "steward": offices[STEWARD],
+        "regulator": offices["Compliance Officer"],
+    }
+    _measure_identity(world, roles["identity"], terms, causes)
+    roles |= add_tickets(company, draw, customer, namesake, requester, causes.duplicate)
+    roles |= _holdings(company, draw, customer, namesake, world.get(Ticket, roles["ticket"]).opened, keep, causes)
+    _tell_colleagues(world, roles, draw.pick(PLACES), causes)
+    manager = world.get(Person, roles["third_officer"])
+    said = {"ticket": roles["ticket"], "customer": customer.name, "manager": manager.name}
+    return world, Case(roles["ticket"], offices["Privacy Analyst"], one_line(draw.pick(BRIEFS)).format(**said), roles)
+
+
+def _measure_identity(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
+    proven, doubt = terms["proven_from"], terms["doubt_from"]
+    band = {"proven": (proven, 99), "doubt": (doubt, proven - 1), "refuted": (10, doubt - 1)}[causes.identity]
+    value = world.streams.at("identity", causes.identity).between(*band)
+    world.furnish(replace(world.get(Source, name), value=value))
+    world.furnish(replace(world.get(Metric, name), value=value, max_age_days=terms["max_age_days"]))
+
+
+def _holdings(
+    company: Backdrop, draw: Draw, customer: Entry, namesake: Entry, opened: int, keep: dict[str, int], causes: Causes
+) -> dict[str, str]:
+    """What we hold on our customer, ids by role, and on the namesake, who is to be left alone."""
+    streams, categories = company.world.streams, draw.sample(list(CATEGORIES), len(PLACES))
+    theirs = {category: draw_holding(draw, draw.chance(0.5), keep[term(category)]) for category in categories}
+    add_holdings(company, namesake, opened, theirs, draw)
+    ours = {}
+    for place, category in zip(PLACES, categories, strict=True):
+        kept: bool = getattr(causes, place)
+        ours[category] = draw_holding(streams.at("holding", place, kept), kept, keep[term(category)])
+    held = add_holdings(company, customer, opened, ours, draw)
+    return {place: held[category].id for place, category in zip(PLACES, categories, strict=True)}
+
+
+def _tell_colleagues(world: World, roles: dict[str, str], held: str, causes: Causes) -> None:
+    """What Legal and the steward alone know; the steward comes after Legal. A hold in part covers the holding `held`."""
+    ticket_id, counsel, steward = roles["ticket"], roles["counsel"], roles["steward"]
+    hold = {"none": "none", "part": _category(world, roles[held]), "whole": "all"}[causes.hold]
+    world.furnish(replace(world.get(Mind, counsel), knows={ticket_id: {"hold": hold}}))
+    where = world.streams.at("copies", causes.copies).pick(("archive", "backup", "processor"))
+    copies = {
+        "copies": "none" if causes.copies == "none" else where,
+        "reachable": "no" if causes.copies == "lost" else "yes",
+    }
+    after = {ticket_id: {counsel: "hold"}}
+    world.furnish(replace(world.get(Mind, steward), knows={ticket_id: copies}, after=after))
+
+
+def _category(world: World, holding_id: str) -> str:
+    return world.get(Entry, holding_id).details["category"]
+
+
+# -- what is right -----------------------------------------------------------------------------------------------------
+
+Facts = tuple[tuple[str, str], ...]
+
+
+def judge(world: World, case: Case, causes: Causes) -> Ending:
+    """The right ending, from the causes alone, in the order that the policy gives."""
+    roles = case.roles
+    ending = partial(_ending, world, case)
+    identity, proof, earlier, agreement = roles["identity"], roles["proof"], roles["earlier"], roles["agreement"]
+    hold = (ANSWER + roles["counsel"], "hold")
+    copies, reachable = ((ANSWER + roles["steward"], name) for name in ("copies", "reachable"))
+    back = ("waiting_on", roles["requester"])
+    if causes.duplicate:
+        facts: Facts = ((earlier, "reference"), (earlier, "status"))
+        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", earlier))
+    if causes.foreign:
+        facts = ((roles["entry"], "agreement"), (agreement, "controller"))
+        return ending("cannot_be_done", "not_covered", "desk", facts, sets=back)
+    if causes.identity == "doubt":
+        facts = ((identity, "value"), (proof, "proven_from"))
+        return ending("on_hold", "missing_information", "desk", facts, sets=back, measured=True)
+    if causes.identity == "refuted":
+        return ending("declined", "below_minimum", "desk", ((identity, "value"), (proof, "doubt_from")), measured=True)
+    if causes.hold == "whole":
+        sets = ("waiting_on", roles["counsel"])
+        return ending("declined", "contradicts_policy", LEGAL, (hold,), sets=sets, measured=True)
+    stays = {place: keeper for place in PLACES if (keeper := _keeper(world, case, causes, place))}
+    keepers = tuple(dict.fromkeys(stays.values()))
+    rivals = tuple((roles[p], field) for p in PLACES for field in _DECISIVE if (roles[p], field) not in keepers)
+    if len(stays) == len(PLACES):
+        return ending("declined", "not_due", "desk", keepers, measured=True, rivals=rivals)
+    if causes.copies == "lost":
+        sets = ("escalated_to", roles["regulator"])
+        return ending("escalated", "beyond_authority", "Compliance Officer", (copies, reachable), sets=sets, measured=True)
+    signed: Facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
+    says = tuple((_category(world, roles[place]), "keep" if place in stays else "delete") for place in PLACES)
+    says += (("copies", world.get(Mind, roles["steward"]).knows[case.ticket_id]["copies"]),)
+    complete = partial(ending, "completed", decider=OFFICER, measured=True, says=says)
+    if stays:
+        return complete("not_due", facts=(*signed, *keepers), rivals=rivals)
+    return complete("all_checks_passed", facts=(*signed, hold, copies))
+
+
+def _keeper(world: World, case: Case, causes: Causes, place: str) -> tuple[str, str] | None:
+    """The one thing that keeps a holding, as a fact to be cited; None if it goes."""
+    holding, counsel = world.get(Entry, case.roles[place]), case.roles["counsel"]
+    if getattr(causes, place):
+        return holding.id, "last_entry" if holding.details["ground"] == "law" else "status"
+    hold = world.get(Mind, counsel).knows[case.ticket_id]["hold"]
+    return (ANSWER + counsel, "hold") if hold == holding.details["category"] else None
+
+
+def _ending(
+    world: World,
+    case: Case,
+    resolution: str,
+    reason: str,
+    decider: str,
+    facts: Facts,
+    sets: tuple[str, str] | None = None,
+    measured: bool = False,
+    says: tuple[tuple[str, str], ...] = (),
+    rivals: Facts = (),
+) -> Ending:
+    """`says` is what a request has to say where one is to be signed; `rivals` are what keeps nothing."""
+    ticket_id, identity = case.ticket_id, case.roles["identity"]
+    verified = TicketIs(ticket_id, "verified", case.roles["entry"])
+    goals: list[Goal] = [
+        Ended(ticket_id, resolution, reason),
+        Cites(ticket_id, facts),
+        CitesNothingFalse(ticket_id, len(facts) + 4),
+        verified,
+    ]
+    if rivals:
+        goals.append(CitesNoOther(ticket_id, rivals))
+    milestones = [
+        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
+        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
+        Milestone("verified", 1.5, verified),
+    ]
+    if sets:
+        outcome = TicketIs(ticket_id, *sets)
+        goals.append(outcome)
+        milestones.append(Milestone("outcome recorded", 1.0, outcome))
+    if measured:
+        since = world.now - world.get(Metric, identity).max_age_days * DAY
+        goals.append(Fresh(identity))
+        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(identity, since)))
+        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, identity, since)))
+    if says:
+        goals.append(SignedFor(ticket_id, FORM, says))
+        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, FORM, says=says)))
+        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, FORM, signed=True, says=says)))
+    name, allowed = f"{resolution}/{reason}", (("blocked_by", None),)
+    signatures = (Signature(FORM, says),) if says else ()
+    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
+
+
+# -- expert ------------------------------------------------------------------------------------------------------------
+
+_RULES = "Data deletion"  # how the titles of the policies on this work begin
+
+
+class File(NamedTuple):
+    """What the expert has together before it decides."""
+
+    ticket: moves.Shown
+    customer: moves.Shown
+    holdings: list[str]  # ids
+    policies: dict[str, str]  # those on this work, in force: ids by title
+    approved: dict[str, str]  # requests that an earlier hand got signed, by form
+    taste: Taste
+
+    def rule(self, title: str) -> moves.Move[moves.Shown]:
+        """One of the rules of this work, read."""
+        policy: moves.Shown = yield from moves.read("datahub.read_policy", policy_id=self.policies[f"{_RULES}: {title}"])
+        return policy
+
+    def statement(self, office: str, name: str, text: str) -> moves.Move[moves.Shown]:
+        """The comment in which the holder of an office states what only they know."""
+        holder = yield from moves.read("datahub.get_approver", role=office)
+        return (yield from moves.ask_person(self.ticket["id"], holder["id"], name, text))
+
+    def legal(self) -> moves.Move[moves.Shown]:
+        return (yield from self.statement(LEGAL, "hold", "Does a litigation hold cover this customer?"))
+
+    def steward(self) -> moves.Move[moves.Shown]:
+        return (yield from self.statement(STEWARD, "copies", "Where do copies live, and can we reach them?"))
+
+
+def expert(memory: Memory, taste: Taste) -> Program:
+    """Works the ticket as the policies say, from any state."""
+    ticket_id = moves.ticket_in(memory)
+    approved: dict[str, str] = {}
+    if moves.wrote(memory):
+        approved = yield from moves.settle_requests(ticket_id, memory)
+        yield from moves.put_back(ticket_id)
+    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
+    if taste.fancies("take it up first"):
+        yield from moves.set_field(ticket_id, "status", "in_progress")
+    policies = yield from moves.policies_about("deletion")
+    query = ticket["subject"].split()[0] if taste.fancies("search by name") else ticket["reference"]
+    listed = yield from moves.rows("datahub.search_register", query=query)
+    ours = [row for row in listed if row["reference"].split("/")[0] == ticket["reference"]]
+    customer_id = next(row["id"] for row in ours if row["kind"] == "customer")
+    customer = yield from moves.read("datahub.get_entry", entry_id=customer_id)
+    holdings = [row["id"] for row in ours if row["kind"] == "holding"]
+    file = File(ticket, customer, holdings, policies, approved, taste)
+    yield from file.rule("order of checks")
+    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, customer)]):
+        yield from step
+    if taste.fancies("ask before it is needed"):
+        yield from file.rule("hand-overs")
+        yield from file.legal()
+    resolution, reason, evidence = yield from _decide(file)
+    if taste.fancies("cite more"):
+        evidence += moves.cite((ticket, "reference"), (customer, "reference"))
+    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
+    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+
+
+Outcome = tuple[str, str, list[moves.Shown]]
+
+
+def _verify(ticket: moves.Shown, customer: moves.Shown) -> moves.Move[None]:
+    if ticket["priority"] is None:
+        yield from moves.set_field(ticket["id"], "priority", "normal")
+    if ticket["verified"] != customer["id"]:
+        yield from moves.set_field(ticket["id"], "verified", customer["id"])
+
+
+def _decide(file: File) -> moves.Move[Outcome]:
+    """The checks in their order; the first that applies decides."""
+    ticket, customer = file.ticket, file.customer
+    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
+        if other["id"] != ticket["id"] and other["status"] != "cancelled":
+            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
+            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    proof = yield from file.rule("whose data, whose identity")
+    agreement_id = (yield from moves.rows("datahub.search_register", query=customer["agreement"]))[0]["id"]
+    agreement = yield from moves.read("datahub.get_entry", entry_id=agreement_id)
+    if agreement["controller"] != OURSELVES:
+        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        return "cannot_be_done", "not_covered", moves.cite((customer, "agreement"), (agreement, "controller"))
+    if file.taste.fancies("refresh in any case"):
+        yield from moves.ask("datahub.refresh_data", metric_name=customer["identity_metric"])
+    identity = yield from moves.fresh_reading(customer["identity_metric"])
+    if identity["value"] < proof["doubt_from"]:
+        return "declined", "below_minimum", moves.cite((identity, "value"), (proof, "doubt_from"))
+    if identity["value"] < proof["proven_from"]:
+        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        return "on_hold", "missing_information", moves.cite((identity, "value"), (proof, "proven_from"))
+    yield from file.rule("hand-overs")
+    legal = yield from file.legal()
+    identity = yield from _renewed(identity, proof, legal["at"])
+    if legal["hold"] == "all":
+        yield from moves.set_field(ticket["id"], "waiting_on", legal["author"])
+        return "declined", "contradicts_policy", moves.cite((legal, "hold"))
+    goes, evidence = yield from _part(file, legal)
+    if "delete" not in goes.values():
+        return "declined", "not_due", evidence
+    steward = yield from file.steward()
+    identity = yield from _renewed(identity, proof, steward["at"])
+    if steward["reachable"] == "no":
+        regulator = yield from moves.read("datahub.get_approver", role="Compliance Officer")
+        yield from moves.set_field(ticket["id"], "escalated_to", regulator["id"])
+        return "escalated", "beyond_authority", moves.cite((steward, "copies"), (steward, "reachable"))
+    request = yield from _signed(file, identity, steward, goes)
+    yield from moves.set_field(ticket["id"], "approval", request["id"])
+    yield from _renewed(identity, proof, request["decided_at"])
+    signed = moves.cite((request, "status"), (request, "decided_by"))
+    if "keep" in goes.values():
+        return "completed", "not_due", signed + evidence
+    return "completed", "all_checks_passed", signed + moves.cite((legal, "hold"), (steward, "copies"))
+
+
+def _part(file: File, legal: moves.Shown) -> moves.Move[tuple[dict[str, str], list[moves.Shown]]]:
+    """What becomes of each holding, by category, and what keeps those that stay."""
+    retention = yield from file.rule("retention")
+    goes, evidence = {}, []
+    for holding_id in file.taste.order("holdings", file.holdings):
+        holding = yield from moves.read("datahub.get_entry", entry_id=holding_id)
+        category, ground = holding["category"], holding["ground"]
+        age = moves.days_between(holding["last_entry"], file.ticket["opened"])
+        keeper = None
+        if ground == "law" and age < retention[term(category)]:
+            keeper = (holding, "last_entry")
+        elif ground == "contract" and holding["status"] == "running":
+            keeper = (holding, "status")
+        elif legal["hold"] == category:
+            keeper = (legal, "hold")
+        goes[category] = "keep" if keeper else "delete"
+        evidence += moves.cite(keeper) if keeper else []
+    return goes, evidence
+
+
+def _signed(file: File, identity: moves.Shown, steward: moves.Shown, goes: dict[str, str]) -> moves.Move[moves.Shown]:
+    if FORM in file.approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=file.approved[FORM])
+        return request
+    yield from file.rule("signing")
+    ticket, customer = file.ticket, file.customer
+    known = goes | {
+        "ticket_id": ticket["id"],
+        "subject": ticket["subject"],
+        "reference": ticket["reference"],
+        "identity": identity["value"],
+        "copies": steward["copies"],
+        "letter": customer["letter"],
+        "case_file": customer["case_file"],
+    }
+    officer = yield from moves.read("datahub.get_approver", role=OFFICER)
+    return (yield from moves.get_signed(FORM, officer, known, identity["id"], also=tuple(goes)))
+
+
+def _renewed(identity: moves.Shown, proof: moves.Shown, today: str) -> moves.Move[moves.Shown]:
+    """The same figure, measured anew where it grew old while we waited."""
+    if moves.days_between(identity["measured_at"], today) < proof["max_age_days"]:
+        return identity
+    return (yield from moves.fresh_reading(identity["id"]))
+
+
+FAMILY = Family(
+    name="data_deletion",
+    phrase="data deletion",
+    causes=Causes,
+    stage=stage,
+    judge=judge,
+    expert=expert,
+    max_steps={0: 62, 25: 81, 50: 95, 75: 111, 100: 123},
+)

@@ -1,0 +1,168 @@
+"""Deletion holdings: customers one letter apart, for whom we have them, what we hold on them, and the tickets on it."""
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Person, Ticket
+from companyos.families.backdrop import Backdrop, add_metric, add_ticket
+from companyos.families.names import FIRST, LAST, pool
+from companyos.world import DAY, Draw, stamp
+
+# What there is to hold on a person, and how many days the law has it kept: the least and the most that a policy may say.
+CATEGORIES = {
+    "billing": (2000, 3600),
+    "deliveries": (700, 1400),
+    "messages": (300, 700),
+    "newsletter": (150, 400),
+    "profile": (400, 1000),
+    "usage": (200, 600),
+}
+PLACES = ("first", "second", "third")  # the holdings on our customer, by role
+OURSELVES = "ourselves"
+KIND = "data_deletion"  # of tickets
+
+
+def term(category: str) -> str:
+    """The name of the term in which the policy says how long a category is kept."""
+    return f"keep_days_{category}"
+
+
+def draw_terms(draw: Draw) -> dict[str, int]:
+    return {term(category): draw.between(*bounds) for category, bounds in CATEGORIES.items()}
+
+
+class Customer(NamedTuple):
+    """A customer in the register, and the agreement through which they came."""
+
+    entry: Entry
+    agreement: Entry
+
+
+def add_customers(company: Backdrop, draw: Draw, foreign: bool) -> tuple[Customer, Customer]:
+    """Our customer and the namesake. `foreign`: ours came through an agreement that makes another firm the controller."""
+    first, last = draw.pick(pool(FIRST, company.split)), draw.pick(pool(LAST, company.split))
+    letter = draw.pick([letter for letter in "dlmnrst" if letter != last[-1]])
+    references = draw.sample(range(10_000, 99_999), 2)
+    their_controller = draw.chance(0.5)
+    ours = _add_customer(company, draw, f"{first} {last}", references[0], foreign)
+    theirs = _add_customer(company, draw, f"{first} {last[:-1]}{letter}", references[1], their_controller)
+    return ours, theirs
+
+
+def _add_customer(company: Backdrop, draw: Draw, name: str, number: int, foreign: bool) -> Customer:
+    partner = company.firms.pop(0)
+    agreement = Entry(
+        id=company.entry_ids.pop(0),
+        kind="agreement",
+        name=f"Sales through {partner.name}",
+        reference=f"AG-{draw.between(10_000, 99_999)}",
+        status="running",
+        details={"partner": partner.name, "controller": partner.name if foreign else OURSELVES},
+    )
+    metric = f"identity_match.cu_{number}"
+    add_metric(company, metric, f"How well the papers of CU-{number} match", "percent", draw.between(30, 99), (5, 99))
+    entry = Entry(
+        id=company.entry_ids.pop(0),
+        kind="customer",
+        name=name,
+        reference=f"CU-{number}",
+        status="active",
+        details={
+            "agreement": agreement.reference,
+            "identity_metric": metric,
+            "letter": f"LT-{draw.between(10_000, 99_999)}",
+            "case_file": f"PF-{draw.between(10_000, 99_999)}",
+        },
+    )
+    return Customer(company.world.furnish(entry), company.world.furnish(agreement))
+
+
+class Holding(NamedTuple):
+    """What decides whether a holding stays."""
+
+    ground: str
+    status: str
+    age: int  # days from its last entry to the opening of the ticket
+
+
+def draw_holding(draw: Draw, kept: bool, keep_days: int) -> Holding:
+    """One that its ground keeps, or lets go. What its ground does not ask for is drawn freely, and may mislead."""
+    status, age = draw.pick(("running", "ended")), draw.between(keep_days // 4, keep_days * 2)
+    recent, long_ago = draw.between(keep_days * 2 // 3, keep_days - 1), draw.between(keep_days, keep_days * 3 // 2)
+    if kept:
+        return draw.pick((Holding("law", status, recent), Holding("contract", "running", age)))
+    return draw.pick((Holding("law", status, long_ago), Holding("contract", "ended", age), Holding("consent", status, age)))
+
+
+def add_holdings(
+    company: Backdrop, customer: Entry, opened: int, holdings: dict[str, Holding], systems: Draw
+) -> dict[str, Entry]:
+    """What we hold on a customer, one entry a category."""
+    found = {}
+    for number, (category, holding) in enumerate(holdings.items(), 1):
+        found[category] = company.world.furnish(
+            Entry(
+                id=company.entry_ids.pop(0),
+                kind="holding",
+                name=f"{category.capitalize()} data of {customer.name}",
+                reference=f"{customer.reference}/{number}",
+                status=holding.status,
+                details={
+                    "category": category,
+                    "system": systems.pick(("Atlas", "Borealis", "Ledgerline", "Mailroom", "Quarry")),
+                    "ground": holding.ground,
+                    "last_entry": stamp(opened - holding.age * DAY)[:10],
+                },
+            )
+        )
+    return found
+
+
+# -- tickets -----------------------------------------------------------------------------------------------------------
+
+
+def add_tickets(
+    company: Backdrop, draw: Draw, customer: Entry, namesake: Entry, requester: Person, duplicate: bool
+) -> dict[str, str]:
+    """The ticket, an earlier one that may be the same person's, one that can be a decoy, and one that can block."""
+    world = company.world
+    ticket = add_ticket(
+        company,
+        requester,
+        title=f"Erase {customer.name}",
+        kind=KIND,
+        desk="privacy",
+        assignee=company.offices["Privacy Analyst"],
+        subject=customer.name,
+        reference=customer.reference,
+        status="open",
+        priority=draw.pick(("low", "normal", "high")),
+        amount=None,
+        opened=world.now - draw.between(60, 900),
+    )
+    earlier = world.furnish(
+        replace(
+            ticket,
+            id=company.ticket_ids.pop(0),
+            title=f"Erase {namesake.name}",
+            subject=namesake.name,
+            reference=customer.reference if duplicate else namesake.reference,
+            status=draw.pick(("open", "in_progress")),
+            assignee=company.offices["Privacy Manager"],
+            opened=ticket.opened - draw.between(3, 30) * DAY,
+        )
+    )
+    decoy = world.furnish(
+        replace(
+            earlier,
+            id=company.ticket_ids.pop(0),
+            title="Erase a former applicant",
+            subject="A former applicant",
+            reference=f"CU-{draw.between(1000, 9999)}",
+            opened=earlier.opened - 40 * DAY,
+        )
+    )
+    blocker = next(t for t in world.all(Ticket) if t.kind == "vendor_check")
+    world.furnish(replace(blocker, status="in_progress"))
+    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}
