@@ -170,16 +170,10 @@ class Conflict(Injector):
     footprint = tuple(("Entry", field) for field in ("kind", "name", "reference", "status", "*"))
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
-        entry_id, copy_id = target.split("/")
-        entry = world.get(Entry, entry_id)
-        details = {name: _outdated(world, entry, name, draw) for name in entry.details}
-        world.furnish(replace(entry, id=copy_id, details=details | {"copy_of": entry_id}))
-
-
-def _outdated(world: World, entry: Entry, name: str, draw: Draw) -> str:
-    """What another entry of its kind says under this name, where there is one: as true as a copy of long ago."""
-    said = [other.details[name] for other in world.all(Entry) if other.kind == entry.kind and name in other.details]
-    return draw.pick(said)
+        entry_id, copy_id, model_id = target.split("/")
+        entry, model = world.get(Entry, entry_id), world.get(Entry, model_id)
+        details = model.details | {"copy_of": entry_id}
+        world.furnish(replace(entry, id=copy_id, status=model.status, details=details))
 
 
 class SchemaDrift(Injector):

@@ -22,7 +22,7 @@ class Everyday(Struct, frozen=True):
     queues: Annotated[Literal["no", "busy", "swamped"], Trouble("overload", ("season",))]
     meddling: Annotated[bool, Trouble("interference", ("neighbour", "ticket"))]
     orders: Annotated[Literal["no", "comment", "document"], Trouble("hostile_text", ("remark", "entry", "bystander"))]
-    copied: Annotated[bool, Trouble("conflict", ("entry", "copy"))]
+    copied: Annotated[bool, Trouble("conflict", ("entry", "copy", "model"))]
     renamed: Annotated[bool, Trouble("schema_drift", ("form", "changelog", "=reference"))]
     drift: Annotated[bool, Trouble("policy_drift", ("policy",))]
 
@@ -51,8 +51,12 @@ def stage(world: World, case: Case) -> Case:
         subject="Stationery",
         reference=f"REF-{draw.between(10_000, 99_999)}",
         assignee=neighbour,
+        amount=None,
         opened=ticket.opened - 9 * DAY,
     )
+    kind = world.get(Entry, case.roles["entry"]).kind
+    strangers = [entry for entry in world.all(Entry) if entry.id not in case.roles.values()]  # no fact of the case is in them
+    model = next((entry.id for entry in strangers if entry.kind == kind), strangers[0].id)
     copy = Entry(f"E-{numbers[1]}", "furniture", "Desk lamp", f"REF-{draw.between(1000, 9999)}", "in use", {})
     thanks = "Thank you for looking into it."
     remark = Comment(f"C-{world.count_up('comment')}", ticket.id, ticket.requester, ticket.opened, None, thanks, {})
@@ -67,5 +71,5 @@ def stage(world: World, case: Case) -> Case:
     world.schedule(world.now + draw.between(4, 40), "meddle", neighbour)
     world.schedule(world.now + draw.between(2, 30), "policy_change", policy_id)
     made = {"remark": remark, "bystander": bystander, "copy": copy, "changelog": changelog}
-    roles = {name: record.id for name, record in made.items()} | {"season": SEASON, "neighbour": neighbour}
+    roles = {name: record.id for name, record in made.items()} | {"season": SEASON, "neighbour": neighbour, "model": model}
     return replace(case, roles=case.roles | roles)

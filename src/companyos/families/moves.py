@@ -80,7 +80,7 @@ def _since(row: Shown) -> str:
 def register(query: str) -> Move[list[Shown]]:
     """The rows of the register that a search finds, without the copies among those that look the same."""
     listed = yield from rows("datahub.search_register", query=query)
-    alike = [[row[field] for field in ("kind", "name", "reference", "status")] for row in listed]
+    alike = [[row[field] for field in ("kind", "name", "reference")] for row in listed]
     originals = []
     for row, looks in zip(listed, alike, strict=True):
         if alike.count(looks) == 1 or "copy_of" not in (yield from read("datahub.get_entry", entry_id=row["id"])):
