@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from companyos.apps import Entry
 from companyos.env import CompanyEnv, work
 from companyos.errors import BadTask
 from companyos.families import family, setting
@@ -97,5 +98,8 @@ def _shown(record: Any) -> dict[str, Any]:
 
 
 def footprint(task_id: str, cause: Cause) -> set[tuple[str, str, str]]:
-    """What a cause may change in the start state of a task."""
-    return footprint_of(cause, setting(TaskId.parse(task_id)).case)
+    """What a cause may change in the start state of a task; `*` in its declaration stands for whatever entries can say."""
+    staged = setting(TaskId.parse(task_id))
+    declared = footprint_of(cause, staged.case)
+    said = {"copy_of"}.union(*(entry.details for entry in staged.world.all(Entry)))
+    return declared | {(kind, key, name) for kind, key, field in declared if field == "*" for name in said}

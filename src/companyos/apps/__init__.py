@@ -2,13 +2,13 @@
 
 from companyos.apps.approvalflow import Approval, ApprovalType
 from companyos.apps.colleagues import TOOLBOX
-from companyos.apps.datahub import Entry, Metric, Policy, Source
-from companyos.apps.people import Message, Mind, Person
+from companyos.apps.datahub import Draft, Entry, Metric, Policy, Source
+from companyos.apps.people import Message, Mind, Person, Season
 from companyos.apps.ticketdesk import Comment, Ticket
 from companyos.apps.tool import Tool, Toolbox
 
 # What is cited most comes first: a citation is looked up by id alone.
-KINDS = (Ticket, Metric, Entry, Policy, Person, Approval, ApprovalType, Message, Comment, Mind, Source)
+KINDS = (Ticket, Metric, Entry, Policy, Person, Approval, ApprovalType, Message, Comment, Mind, Source, Season, Draft)
 
 __all__ = [
     "KINDS",
@@ -16,12 +16,14 @@ __all__ = [
     "Approval",
     "ApprovalType",
     "Comment",
+    "Draft",
     "Entry",
     "Message",
     "Metric",
     "Mind",
     "Person",
     "Policy",
+    "Season",
     "Source",
     "Ticket",
     "Tool",

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 from msgspec.structs import replace
 
-from companyos.apps.people import Person, PersonId, away, post, stand_in
+from companyos.apps.people import SEASON, Person, PersonId, Season, away, post, stand_in
 from companyos.apps.tool import App, PageNumber, Prose, Ref, Whole, paged
 from companyos.errors import Refused
 from companyos.world import Minute, Record, World, row, rows, stamp
@@ -188,6 +188,8 @@ def _hand_over(world: World, request: Approval, person: Person) -> None:
     if away(person, world.now):
         back = stamp(person.away_until or 0)
         post(world, request.requester, person.id, "out_of_office", request.id, f"I am away until {back}.")
+    if queue := world.get(Season, SEASON).queue:
+        post(world, request.requester, person.id, "queue", request.id, f"{queue} requests lie before yours on my desk.")
 
 
 def shown(request: Approval) -> dict[str, Any]:

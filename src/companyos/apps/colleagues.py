@@ -131,7 +131,7 @@ def look_away(desk: Desk, message: Message) -> Program:
     yield from ()
 
 
-_PROGRAMS = {"request": review, "comment": help_out, "decision": look_away, "out_of_office": look_away}
+_PROGRAMS = {"request": review, "comment": help_out} | dict.fromkeys(("decision", "out_of_office", "queue"), look_away)
 
 
 def _objection(desk: Desk, request: dict[str, Any]) -> Fault | None:

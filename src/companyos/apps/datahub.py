@@ -1,5 +1,6 @@
 """DataHub: metrics and how fresh they are, the register of business partners, the directory, the policies."""
 
+from operator import attrgetter
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -65,6 +66,15 @@ class Policy(Record, frozen=True):
     since: Minute
     text: str
     terms: dict[str, int]
+
+
+class Draft(Record, frozen=True):
+    """What is about to become of a policy, by its id: the terms of its next version, or nothing. Nobody can look it up."""
+
+    hidden = True
+
+    successor: str
+    terms: dict[str, int] = {}
 
 
 MetricName = Annotated[str, Meta(description="a metric's name, like compliance_score.acme"), Ref(Metric)]
@@ -155,8 +165,9 @@ def search_people(world: World, query: Query, page: PageNumber = 1) -> dict[str,
 
 @app.tool(minutes=2, steady=True)
 def search_register(world: World, query: Query, page: PageNumber = 1) -> dict[str, Any]:
-    """Search the register by id, name or reference, ten a page."""
-    return paged(world.search(Entry, query.lower().split()), page, ("kind", "name", "reference", "status"))
+    """Search the register by id, name or reference, in the order of ids, ten a page."""
+    found = sorted(world.search(Entry, query.lower().split()), key=attrgetter("id"))
+    return paged(found, page, ("kind", "name", "reference", "status"))
 
 
 @app.tool(minutes=2)
@@ -168,7 +179,7 @@ def get_entry(world: World, entry_id: EntryId) -> Entry:
 @app.tool(minutes=2, steady=True)
 def search_policies(world: World, query: Query = "", page: PageNumber = 1) -> dict[str, Any]:
     """Search policies by words in title or text, ten a page; without words, list them all."""
-    return paged(world.search(Policy, query.lower().split()), page, ("title", "status"))
+    return paged(world.search(Policy, query.lower().split()), page, ("title", "status", "since"))
 
 
 @app.tool(minutes=3)

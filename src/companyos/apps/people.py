@@ -39,7 +39,20 @@ class Mind(Record, frozen=True):
     patience: int = 3  # wrong requests they bear from one person before they take a day over the next
     objection: str = ""  # what they will find fault with, however right the request is
     knows: dict[str, dict[str, str]] = {}  # what they alone can say of a ticket, by name; they say it when asked there
+    meddles: dict[str, str] = {}  # tickets whose priority they are about to set, to what
     after: dict[str, dict[str, str]] = {}  # … but only once these people have stated these things on that ticket
+
+
+class Season(Record, frozen=True):
+    """What kind of days these are for everybody. Nobody can look it up; one feels it."""
+
+    hidden = True
+
+    queue: int = 0  # how many requests lie on every desk before one that comes in
+    chatter: int = 0  # how much news reaches people that is none of their business
+
+
+SEASON = "season"  # the id of the one there is
 
 
 class Message(Record, frozen=True):
@@ -97,15 +110,17 @@ def post(world: World, to: str, sender: str, topic: str, about: str | None, text
     message = world.put(Message(f"M-{world.count_up('message')}", to, sender, world.now, topic, about, text))
     world.count_up(inbox_counter(to))
     if to not in world.seats:
-        world.schedule(answer_minute(world, to, sender), "see_to", message.id)
+        ahead = world.get(Season, SEASON).queue if topic == "request" else 0
+        world.schedule(answer_minute(world, to, sender, ahead), "see_to", message.id)
     return message
 
 
-def answer_minute(world: World, to: str, sender: str) -> int:
-    """When somebody will get round to something: after their pace, or a day later once their patience is worn out."""
+def answer_minute(world: World, to: str, sender: str, ahead: int = 0) -> int:
+    """When somebody will get round to something: at their pace, after what lies before it, a day later once annoyed."""
     person, mind = world.get(Person, to), world.get(Mind, to)
     worn_out = world.counter(f"annoyed:{to}:{sender}") >= mind.patience
-    return next_working_minute(person, next_working_minute(person, world.now) + mind.pace + (DAY if worn_out else 0))
+    takes = mind.pace * (1 + ahead) + (DAY if worn_out else 0)
+    return next_working_minute(person, next_working_minute(person, world.now) + takes)
 
 
 def inbox(world: World, person_id: str) -> list[Message]:

@@ -117,6 +117,7 @@ VALUES = (
     "reply; an empty string clears the field"
 )
 LINE = ("kind", "status", "subject", "reference")
+CHANGED_MEANWHILE = "changed_meanwhile"  # the ground on which a write is refused by who has not seen the last one
 LETTER = ("at", "sender", "topic", "about", "text")
 
 
@@ -149,7 +150,10 @@ def search_tickets(
 @app.tool(minutes=2)
 def get_ticket(world: World, ticket_id: TicketId) -> Ticket:
     """Read one ticket with all its fields."""
-    return world.find(Ticket, ticket_id)
+    ticket, unseen = world.find(Ticket, ticket_id), unseen_edits(ticket_id, world.actor)
+    if world.counter(unseen):
+        world.tally(unseen, 0)
+    return ticket
 
 
 @app.tool(minutes=2, steady=True)
@@ -174,14 +178,16 @@ def update_ticket(
     ticket_id: TicketId,
     field: Field,
     value: Annotated[str, Meta(max_length=80, description=VALUES)],
+    force: Annotated[bool, Meta(description="write over what somebody else changed since you read the ticket")] = False,
 ) -> dict[str, Any]:
     """Set one field of a ticket of your desk.
-    Refused on other desks' and finished tickets, for a value the field cannot hold, and where order matters: verify
-    (with a matching register entry, once the priority is set) before linking an approval; clear a block once it is over.
+    Refused on other desks' and finished tickets, for a value the field cannot hold, when somebody else has changed the
+    ticket since you read it, and where order matters: verify (with a matching register entry, once the priority is set)
+    before linking an approval; clear a block once it is over.
     """
-    ticket = _writable(world, ticket_id)
+    ticket = _writable(world, ticket_id, force)
     _CHECKS[field](world, ticket, value)
-    return row(world.put(replace(ticket, **{field: value or None})), (field,))
+    return row(_write(world, replace(ticket, **{field: value or None})), (field,))
 
 
 @app.tool(minutes=4, writes=True)
@@ -212,13 +218,13 @@ def resolve_ticket(
     note: Prose = "",
 ) -> dict[str, Any]:
     """Close a ticket of your desk for good, saying how it ended and on what grounds.
-    Refused while it is blocked. Cannot be undone.
+    Refused while it is blocked, and when somebody else has changed it since you read it. Cannot be undone.
     """
     ticket = _writable(world, ticket_id)
     if ticket.blocked_by:
         raise Refused("blocked", f"{ticket_id} is blocked by {ticket.blocked_by}; what is blocked cannot be closed")
     closed = replace(ticket, status="done", resolution=resolution, reason=reason, evidence=tuple(evidence), note=note)
-    return row(world.put(closed), ("status", "resolution", "reason"))
+    return row(_write(world, closed), ("status", "resolution", "reason"))
 
 
 @app.tool(minutes=1, steady=True)
@@ -282,13 +288,27 @@ def same(shown: Any, said: Scalar) -> bool:
 # -- what each field accepts -------------------------------------------------------------------------------------------
 
 
-def _writable(world: World, ticket_id: str) -> Ticket:
+def unseen_edits(ticket_id: str, actor: str) -> str:
+    """The counter of what others have changed on a ticket since this actor read it."""
+    return f"unseen:{ticket_id}:{actor}"
+
+
+def _write(world: World, ticket: Ticket) -> Ticket:
+    """Writes a ticket, so that whoever is played from outside has to read it before they write on it again."""
+    for seat in sorted(world.seats - {world.actor}):
+        world.count_up(unseen_edits(ticket.id, seat))
+    return world.put(ticket)
+
+
+def _writable(world: World, ticket_id: str, force: bool = False) -> Ticket:
     ticket = world.find(Ticket, ticket_id)
     desk = world.get(Person, world.actor).desk
     if ticket.desk != desk:
         raise Refused("other_desk", f"{ticket_id} belongs to the {ticket.desk} desk; you write on the {desk} desk's tickets")
     if ticket.status in ("done", "cancelled"):
         raise Refused("finished", f"{ticket_id} is {ticket.status}; finished tickets cannot be changed")
+    if not force and world.counter(unseen_edits(ticket_id, world.actor)):
+        raise Refused(CHANGED_MEANWHILE, f"somebody has changed {ticket_id} since you read it; read it again")
     return ticket
 
 

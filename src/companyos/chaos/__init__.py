@@ -4,16 +4,20 @@ import re
 from collections.abc import Mapping
 
 from companyos.chaos.faults import Flaky
+from companyos.chaos.incidents import Interference, Noise, Overload, PolicyDrift
 from companyos.chaos.injector import Fault, Injector, Level
 from companyos.chaos.mess import (
     Absence,
     Blocked,
+    Conflict,
+    HostileText,
     Lookalikes,
     MissingFields,
     OutdatedFields,
     Refresh,
     Rejections,
     RequiredFields,
+    SchemaDrift,
     Stale,
 )
 from companyos.errors import BadDose
@@ -29,6 +33,13 @@ INJECTORS: tuple[Injector, ...] = (
     Absence(),
     Rejections(),
     RequiredFields(),
+    SchemaDrift(),
+    Conflict(),
+    HostileText(),
+    Noise(),
+    Overload(),
+    Interference(),
+    PolicyDrift(),
     Flaky(),
 )
 DIALS = {injector.dial: injector for injector in INJECTORS}

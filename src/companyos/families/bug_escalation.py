@@ -18,6 +18,7 @@ from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, furnish, one_line
 from companyos.families.bug_rules import BRIEFS, FORM, LIMITS, add_bug_policies, escalation_form
 from companyos.families.bug_services import CHAIN, IN_HOUSE, MAINTENANCE, Condition, add_services
+from companyos.families.everyday import Everyday
 from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
 from companyos.families.goals import (
     ANSWER,
@@ -45,7 +46,7 @@ Refresh = Literal["quick", "slow", "fails", "fails_twice"]
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Struct, frozen=True):
+class Causes(Everyday, frozen=True):
     """What is true of these services and this morning, and cannot be seen from the brief."""
 
     # How each service's rate lies to its limit: low is within, high above, double above twice.
@@ -306,12 +307,12 @@ def expert(memory: Memory, taste: Taste) -> Program:
         ticket["assignee"] = None  # whoever an earlier hand has put there does not count
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("bug")
+    policies = yield from moves.policies_about("bug", ticket["opened"])
     for topic in taste.order("read up", ["culprit", "order of checks", "verification and assignee"]):
         yield from moves.read("datahub.read_policy", policy_id=policies[f"Bug escalation: {topic}"])
     limits = yield from moves.read("datahub.read_policy", policy_id=policies[LIMITS])
     query = ticket["subject"].split()[0] if taste.fancies("search by name") else ticket["reference"]
-    listed = yield from moves.rows("datahub.search_register", query=query)
+    listed = yield from moves.register(query)
     entry_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     reported = yield from moves.read("datahub.get_entry", entry_id=entry_id)
     for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, reported)]):
@@ -326,7 +327,7 @@ def expert(memory: Memory, taste: Taste) -> Program:
 
 def _verify(ticket: moves.Shown, reported: moves.Shown) -> moves.Move[None]:
     if ticket["priority"] is None:
-        yield from moves.set_field(ticket["id"], "priority", "normal")
+        yield from moves.fill(ticket["id"], "priority", "normal")
     if ticket["verified"] != reported["id"]:
         yield from moves.set_field(ticket["id"], "verified", reported["id"])
 

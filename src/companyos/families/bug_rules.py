@@ -101,8 +101,8 @@ def hold_against_the_service(data: dict[str, Any], ticket: dict[str, Any]) -> Fi
         return "wrong_service", f"{data['service']} is no service in the register."
     service = reply.data
     found = (yield Call("datahub", "search_policies", {"query": LIMITS})).data["rows"]
-    in_force = next(row["id"] for row in found if row["status"] == "in force")
-    limits = (yield Call("datahub", "read_policy", {"policy_id": in_force})).data
+    at_the_time = max((row for row in found if row["since"] <= ticket["opened"]), key=lambda row: str(row["since"]))
+    limits = (yield Call("datahub", "read_policy", {"policy_id": at_the_time["id"]})).data
     rate = (yield Call("datahub", "query_metric", {"metric_name": service["error_rate_metric"]})).data
     most = limits["max_age_days"]
     if rate["age_days"] > most:

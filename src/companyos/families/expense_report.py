@@ -7,13 +7,13 @@ each receipt has the limit of its own category, and what one of the limits is me
 from functools import partial
 from typing import Annotated, Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, furnish, one_line
+from companyos.families.everyday import Everyday
 from companyos.families.expense_filing import WIDEST_GAP, Bill, add_reports, add_tickets, days_before, draw_bill
 from companyos.families.expense_rules import APPROVAL_TYPE, BRIEFS, FORM, add_expense_policies
 from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
@@ -39,7 +39,7 @@ from companyos.world import DAY, Streams, World
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Struct, frozen=True):
+class Causes(Everyday, frozen=True):
     """What is true of this report and this morning, and cannot be seen from the brief."""
 
     repeated: Annotated[
@@ -249,10 +249,10 @@ def expert(memory: Memory, taste: Taste) -> Program:
         yield from moves.set_field(ticket_id, "status", "in_progress")
     if taste.fancies("ask at once"):
         yield from _how_many_came(ticket)
-    policies = yield from moves.policies_about("expense")
+    policies = yield from moves.policies_about("expense", ticket["opened"])
     for title in taste.order("rules", ["Expense report: order of checks", "Expense report: outcomes"]):
         yield from moves.read("datahub.read_policy", policy_id=policies[title])
-    listed = yield from moves.rows("datahub.search_register", query=ticket["reference"])
+    listed = yield from moves.register(ticket["reference"])
     report_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     receipts = taste.order("receipts", [row for row in listed if row["kind"] == "receipt"])
     for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, report_id)]):
@@ -269,7 +269,7 @@ Outcome = tuple[str, str, list[moves.Shown]]
 
 def _verify(ticket: moves.Shown, report_id: str) -> moves.Move[None]:
     if ticket["priority"] is None:
-        yield from moves.set_field(ticket["id"], "priority", "normal")
+        yield from moves.fill(ticket["id"], "priority", "normal")
     if ticket["verified"] != report_id:
         yield from moves.set_field(ticket["id"], "verified", report_id)
 
@@ -319,7 +319,7 @@ def _decide(
 
 def _other_claim(receipt: moves.Shown) -> moves.Move[tuple[moves.Shown, moves.Shown] | None]:
     """A receipt of another report that has this one's number, and the ticket, not cancelled, that rests on it."""
-    for row in (yield from moves.rows("datahub.search_register", query=receipt["reference"])):
+    for row in (yield from moves.register(receipt["reference"])):
         if row["id"] == receipt["id"]:
             continue
         twin = yield from moves.read("datahub.get_entry", entry_id=row["id"])

@@ -9,42 +9,11 @@ import msgspec
 from companyos.calls import Call, Program, Reply
 from companyos.chaos import DIALS, Doses, Level, read_doses
 from companyos.errors import BadTask
+from companyos.families import everyday
+from companyos.families.case import Case, Cause, Fact, Trouble, Value
 from companyos.families.goals import Goal, Milestone, Signature
 from companyos.task import TaskId
 from companyos.world import Record, Streams, World
-
-Value = bool | str
-
-
-class Fact(msgspec.Struct, frozen=True):
-    """Marks a cause that decides the right ending: how likely each alternative is, and which fields show it."""
-
-    odds: tuple[float, ...]
-    footprint: tuple[tuple[str, str, str], ...]  # kind of record, role in the case, field
-
-
-class Trouble(msgspec.Struct, frozen=True):
-    """Marks a cause that decides the way: on which dial it is, and which roles of the case it strikes."""
-
-    dial: str
-    target: tuple[str, ...]  # roles; `=text` stands for the text itself
-
-
-class Cause(msgspec.Struct, frozen=True):
-    """A hidden truth of a family, as its `Causes` declares it."""
-
-    name: str
-    alternatives: tuple[Value, ...]
-    mark: Fact | Trouble
-
-
-class Case(msgspec.Struct, frozen=True):
-    """One piece of work in a world: who works on which ticket, what they were told, and which record plays which role."""
-
-    ticket_id: str
-    actor: str
-    brief: str
-    roles: dict[str, str]
 
 
 class Ending(msgspec.Struct, frozen=True, dict=True):
@@ -140,6 +109,7 @@ class Family(msgspec.Struct, frozen=True):
                 if getattr(causes, cause) == getattr(natural, cause):
                     raise BadTask(f"{task}: {cause} is so without being overridden; a task has one id")
         world, case = self.stage(streams, task.split, causes)
+        case = everyday.stage(world, case)
         self.disturb(world, case, causes)
         world.settle()
         ending = self.judge(world, case, causes)

@@ -8,13 +8,13 @@ shall hold only the requester can say. And some sections need two signatures, of
 from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Policy, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, furnish, one_line
+from companyos.families.everyday import Everyday
 from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
 from companyos.families.goals import (
     ANSWER,
@@ -59,7 +59,7 @@ from companyos.world import DAY, Draw, Streams, World, stamp
 _DOCUMENT_DATES = tuple(("Policy", name, field) for name in SPECIAL for field in ("status", "since"))
 
 
-class Causes(Struct, frozen=True):
+class Causes(Everyday, frozen=True):
     """What is true of this section and this morning, and cannot be seen from the brief."""
 
     duplicate: Annotated[bool, Fact((0.89, 0.11), (("Ticket", "earlier", "reference"),))]
@@ -115,7 +115,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
         "readers": readers,
         "steward": papers.section.details["steward"],
         "form": UPDATE_FORM,
-        "consultation": consulted.id,
+        "policy": consulted.id,
         "notice": noticed.id,
         "owner_head": offices[f"Head of {elsewhere}"],
         "lead": offices["HR Lead"],
@@ -218,7 +218,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         facts = ((proposal, "proposed"), (document.id, limit))
         return ending("declined", "contradicts_policy", "desk", facts, sets=back, rivals=rivals)
     if causes.unread:
-        facts, sets = ((readers, "value"), (roles["consultation"], "minimum")), ("waiting_on", roles["steward"])
+        facts, sets = ((readers, "value"), (roles["policy"], "minimum")), ("waiting_on", roles["steward"])
         return ending("on_hold", "below_minimum", "desk", facts, sets=sets, measured=True)
     if causes.notice == "short" or (causes.notice == "fair" and causes.contractual):
         term = "notice_days_contractual" if causes.contractual else "notice_days"
@@ -323,9 +323,9 @@ def expert(memory: Memory, taste: Taste) -> Program:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("handbook")
+    policies = yield from moves.policies_about("handbook", ticket["opened"])
     query = " ".join(ticket["subject"].split()[:2]) if taste.fancies("search by name") else ticket["reference"]
-    listed = yield from moves.rows("datahub.search_register", query=query)
+    listed = yield from moves.register(query)
     filed = {(row["reference"].split("/")[0], row["kind"], row["status"]): row["id"] for row in listed}
     section_id = filed[ticket["reference"], "section", "published"]
     section = yield from moves.read("datahub.get_entry", entry_id=section_id)
@@ -349,7 +349,7 @@ Outcome = tuple[str, str, list[moves.Shown]]
 
 def _verify(ticket: moves.Shown, section: moves.Shown) -> moves.Move[None]:
     if ticket["priority"] is None:
-        yield from moves.set_field(ticket["id"], "priority", "normal")
+        yield from moves.fill(ticket["id"], "priority", "normal")
     if ticket["verified"] != section["id"]:
         yield from moves.set_field(ticket["id"], "verified", section["id"])
 
@@ -370,7 +370,7 @@ def _decide(file: File) -> moves.Move[Outcome]:
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "declined", "already_done", moves.cite((section, "current"), (proposal, "proposed"))
     yield from file.rule("proposals and limits")
-    document, limit = yield from _governing_document(section["topic"], file.taste)
+    document, limit = yield from _governing_document(section["topic"], ticket["opened"], file.taste)
     if not allows(limit, document[limit], int(proposal["proposed"])):
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "declined", "contradicts_policy", moves.cite((proposal, "proposed"), (document, limit))
@@ -391,9 +391,9 @@ def _decide(file: File) -> moves.Move[Outcome]:
     return (yield from _get_signed(file, readers, consultation, answer, moves.cite((document, limit))))
 
 
-def _governing_document(topic: str, taste: Taste) -> moves.Move[tuple[moves.Shown, str]]:
+def _governing_document(topic: str, opened: str, taste: Taste) -> moves.Move[tuple[moves.Shown, str]]:
     """The document that goes before all others on a topic, and the name of its limit."""
-    found = yield from moves.policies_about(topic)
+    found = yield from moves.policies_about(topic, opened)
     documents = []
     for policy_id in taste.order("documents", list(found.values())):
         documents.append((yield from moves.read("datahub.read_policy", policy_id=policy_id)))

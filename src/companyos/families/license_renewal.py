@@ -9,7 +9,6 @@ offers is right in some tasks and a trap in others.
 from functools import partial
 from typing import Annotated, Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Person, Source, Ticket
@@ -17,6 +16,7 @@ from companyos.calls import Program
 from companyos.families import license_offers as offers
 from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_person, add_ticket, furnish, one_line
+from companyos.families.everyday import Everyday
 from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
 from companyos.families.goals import (
     SIGNED_REQUEST,
@@ -42,7 +42,7 @@ from companyos.world import DAY, Draw, Streams, World
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Struct, frozen=True):
+class Causes(Everyday, frozen=True):
     """What is true of this contract and this morning, and cannot be seen from the brief."""
 
     duplicate: Annotated[bool, Fact((0.87, 0.13), (("Ticket", "earlier", "reference"),))]
@@ -309,10 +309,10 @@ def expert(memory: Memory, taste: Taste) -> Program:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("licence")
+    policies = yield from moves.policies_about("licence", ticket["opened"])
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: order of checks"])
     query = ticket["subject"] if taste.fancies("search by name") else ticket["reference"]
-    listed = yield from moves.rows("datahub.search_register", query=query)
+    listed = yield from moves.register(query)
     entry_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
     for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, entry)]):
@@ -329,7 +329,7 @@ Outcome = tuple[str, str, list[moves.Shown]]
 
 def _verify(ticket: moves.Shown, entry: moves.Shown) -> moves.Move[None]:
     if ticket["priority"] is None:
-        yield from moves.set_field(ticket["id"], "priority", "normal")
+        yield from moves.fill(ticket["id"], "priority", "normal")
     if ticket["verified"] != entry["id"]:
         yield from moves.set_field(ticket["id"], "verified", entry["id"])
 
@@ -384,7 +384,7 @@ def _decide(
 
 def _choose(ticket: moves.Shown, entry: moves.Shown, need: int, taste: Taste) -> moves.Move[moves.Shown | None]:
     """The offer with the fewest seats of those that will do. `need` is in hundredths of a seat."""
-    listed = yield from moves.rows("datahub.search_register", query=ticket["subject"])
+    listed = yield from moves.register(ticket["subject"])
     will_do = []
     for row in taste.order("offers", [row for row in listed if row["kind"] == "offer"]):
         offer = yield from moves.read("datahub.get_entry", entry_id=row["id"])

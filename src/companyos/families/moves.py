@@ -6,6 +6,7 @@ from datetime import date
 from typing import Any, TypeVar
 
 from companyos.apps import TOOLBOX
+from companyos.apps.ticketdesk import CHANGED_MEANWHILE
 from companyos.calls import NO_ANSWER, Call, Reply
 from companyos.errors import Stuck
 from companyos.families.family import Memory
@@ -16,12 +17,17 @@ Shown = dict[str, Any]
 
 
 def ask(tool: str, **params: Any) -> Move[Reply]:
-    """Makes a call that may safely be made twice, until an answer comes."""
+    """Makes a call that may safely be made twice, until an answer comes.
+
+    Where somebody else has changed the ticket meanwhile, looks at it before trying again.
+    """
     app, method = tool.split(".")
     call = Call(app, method, params)
     while True:
         reply = yield call
-        if reply.code != NO_ANSWER:
+        if reply.code == CHANGED_MEANWHILE:
+            yield from ask("ticketdesk.get_ticket", ticket_id=params["ticket_id"])
+        elif reply.code != NO_ANSWER:
             return reply
 
 
@@ -50,10 +56,36 @@ def set_field(ticket_id: str, field: str, value: str) -> Move[Reply]:
     return (yield from ask("ticketdesk.update_ticket", ticket_id=ticket_id, field=field, value=value))
 
 
-def policies_about(query: str) -> Move[dict[str, str]]:
-    """The policies in force that a search finds: ids by title."""
+def fill(ticket_id: str, field: str, value: str) -> Move[None]:
+    """Sets a field that was empty, unless somebody else has done so since: then theirs stands."""
+    while (yield from read("ticketdesk.get_ticket", ticket_id=ticket_id))[field] is None:
+        yield Call("ticketdesk", "update_ticket", {"ticket_id": ticket_id, "field": field, "value": value})
+
+
+def policies_about(query: str, opened: str) -> Move[dict[str, str]]:
+    """The policies that a search finds and that count for a ticket opened then: ids by title.
+
+    Those were in force at that time, whatever has come after them.
+    """
     listed = yield from rows("datahub.search_policies", query=query)
-    return {row["title"]: row["id"] for row in listed if row["status"] == "in force"}
+    newest = {row["title"]: row["since"] for row in sorted(listed, key=_since)}
+    at_the_time = {row["title"]: row for row in sorted(listed, key=_since) if row["since"] <= opened}
+    return {title: row["id"] for title, row in at_the_time.items() if row["status"] == "in force" or newest[title] > opened}
+
+
+def _since(row: Shown) -> str:
+    return str(row["since"])
+
+
+def register(query: str) -> Move[list[Shown]]:
+    """The rows of the register that a search finds, without the copies among those that look the same."""
+    listed = yield from rows("datahub.search_register", query=query)
+    alike = [[row[field] for field in ("kind", "name", "reference")] for row in listed]
+    originals = []
+    for row, looks in zip(listed, alike, strict=True):
+        if alike.count(looks) == 1 or "copy_of" not in (yield from read("datahub.get_entry", entry_id=row["id"])):
+            originals.append(row)
+    return originals
 
 
 def ticket_in(memory: Memory) -> str:
@@ -167,6 +199,8 @@ def get_signed(form: str, office: Shown, known: Shown, metric: str = "", also: t
     """
     forms = yield from rows("approvalflow.list_approval_types")
     fields = next([*row["required"], *also] for row in forms if row["id"] == form)
+    if not known.keys() >= set(fields):
+        known = known | (yield from _new_names(form, known))
     while True:
         stands_in = yield from signer(office)
         request_id = yield from submit(form, stands_in["id"], {field: known[field] for field in fields})
@@ -184,6 +218,18 @@ def get_signed(form: str, office: Shown, known: Shown, metric: str = "", also: t
             return request
         else:
             raise Stuck(f"{request_id} was rejected: {request['code']} {request['reason']}")
+
+
+def _new_names(form: str, known: Shown) -> Move[Shown]:
+    """What is known, under the names that a form calls it by now."""
+    [changelog] = [
+        row for row in (yield from rows("datahub.search_policies", query="changelog")) if "Changelog" in row["title"]
+    ]
+    text = (yield from read("datahub.read_policy", policy_id=changelog["id"]))["text"]
+    return {new: known[old] for new_form, old, new in re.findall(_RENAMED, text) if new_form == form}
+
+
+_RENAMED = r"(\w+) calls the field (\w+) now (\w+);"
 
 
 def ask_person(ticket_id: str, person_id: str, name: str, text: str) -> Move[Shown]:

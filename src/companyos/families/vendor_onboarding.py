@@ -7,13 +7,13 @@ applies decides. The figure that most often decides may be out of date, and its 
 from functools import partial
 from typing import Annotated, Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from companyos.apps import ApprovalType, Entry, Metric, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, furnish, one_line, vendor_entry
+from companyos.families.everyday import Everyday
 from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
 from companyos.families.goals import (
     SIGNED_REQUEST,
@@ -39,7 +39,7 @@ FORM = "vendor_onboarding"
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Struct, frozen=True):
+class Causes(Everyday, frozen=True):
     """What is true of this vendor and this morning, and cannot be seen from the brief."""
 
     duplicate: Annotated[bool, Fact((0.86, 0.14), (("Ticket", "earlier", "reference"),))]
@@ -292,10 +292,10 @@ def expert(memory: Memory, taste: Taste) -> Program:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("vendor")
+    policies = yield from moves.policies_about("vendor", ticket["opened"])
     yield from moves.read("datahub.read_policy", policy_id=policies["Vendor onboarding: order of checks"])
     query = " ".join(ticket["subject"].split()[:2]) if taste.fancies("search by name") else ticket["reference"]
-    listed = yield from moves.rows("datahub.search_register", query=query)
+    listed = yield from moves.register(query)
     entry_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
     for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, entry)]):
@@ -312,7 +312,7 @@ Outcome = tuple[str, str, list[moves.Shown]]
 
 def _verify(ticket: moves.Shown, entry: moves.Shown) -> moves.Move[None]:
     if ticket["priority"] is None:
-        yield from moves.set_field(ticket["id"], "priority", "normal")
+        yield from moves.fill(ticket["id"], "priority", "normal")
     if ticket["verified"] != entry["id"]:
         yield from moves.set_field(ticket["id"], "verified", entry["id"])
 

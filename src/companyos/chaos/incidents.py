@@ -1,0 +1,112 @@
+"""Incidents: trouble that comes while one is at work.
+
+What will happen, and when, is on the agenda of every episode; the records that an injector touches say whether it comes to
+anything. So two twins have the same agenda.
+"""
+
+import re
+
+from msgspec.structs import replace
+
+from companyos.apps import TOOLBOX, Draft, Mind, Policy, Season
+from companyos.apps.people import SEASON, post
+from companyos.calls import Call
+from companyos.chaos.injector import Injector, Level
+from companyos.world import Draw, World, on
+
+
+class Noise(Injector):
+    """News comes in that is none of one's business; nothing was written; what one waits for comes all the same."""
+
+    dial = "noise"
+    letter = "n"
+    levels = ("quiet", "some", "much")
+    chances = (0.75, 0.4)
+    footprint = (("Season", "chatter"),)
+
+    def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
+        world.furnish(replace(world.get(Season, target), chatter={"some": 2, "much": 4}[str(level)]))
+
+
+class Overload(Injector):
+    """Approvers have queues and say so; a request is written and will be decided; waiting longer gets there."""
+
+    dial = "overload"
+    letter = "v"
+    levels = ("no", "busy", "swamped")
+    chances = (0.75, 0.4)
+    footprint = (("Season", "queue"),)
+
+    def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
+        queue = draw.between(4, 8) if level == "busy" else draw.between(12, 20)
+        world.furnish(replace(world.get(Season, target), queue=queue))
+
+
+class Interference(Injector):
+    """Somebody of the same desk changes the ticket, and a write is refused; reading it again, and writing again, works."""
+
+    dial = "interference"
+    letter = "i"
+    footprint = (("Mind", "meddles"),)
+
+    def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
+        person_id, ticket_id = target.split("/")
+        mind = world.get(Mind, person_id)
+        world.furnish(replace(mind, meddles={ticket_id: draw.pick(("low", "normal", "high"))}))
+
+
+class PolicyDrift(Injector):
+    """A policy gets a new version; the old one stays on file; for tickets opened before, the old one counts."""
+
+    dial = "policy_drift"
+    letter = "p"
+    footprint = (("Draft", "terms"),)
+
+    def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
+        old = world.get(Policy, target).terms
+        terms = {name: value + draw.pick((-1, 1)) * (1 + value // 3) for name, value in old.items()}
+        world.furnish(replace(world.get(Draft, target), terms=terms))
+
+
+@on("chatter")
+def chatter(world: World, number: str) -> None:
+    """A piece of news that is for everybody, if these are such days."""
+    if int(number) >= world.get(Season, SEASON).chatter:
+        return
+    text = world.streams.at("chatter", number).pick(_NEWS)
+    for seat in sorted(world.seats):
+        post(world, seat, "newsroom", "bulletin", None, text)
+
+
+_NEWS = (
+    "The lift in the north wing is out of order until Thursday.",
+    "Reminder: the survey on the canteen closes this week.",
+    "Parking spaces on level 2 are taken by a film crew.",
+    "A warm welcome to our new colleagues in Research!",
+    "The printer on the third floor has been replaced.",
+    "Lost: one grey scarf. Found: two umbrellas.",
+)
+
+
+@on("meddle")
+def meddle(world: World, person_id: str) -> None:
+    """Somebody sets the priority of a ticket that somebody else works on, if they feel like it."""
+    for ticket_id, priority in world.get(Mind, person_id).meddles.items():
+        change = {"ticket_id": ticket_id, "field": "priority", "value": priority}
+        TOOLBOX.call(world, person_id, Call("ticketdesk", "update_ticket", change))
+
+
+@on("policy_change")
+def policy_change(world: World, policy_id: str) -> None:
+    """A policy is replaced by its next version, if there is one, and everybody is told."""
+    draft = world.get(Draft, policy_id)
+    if not draft.terms:
+        return
+    old = world.get(Policy, policy_id)
+    world.put(replace(old, status="superseded"))
+    numbers = {str(value): str(draft.terms[name]) for name, value in old.terms.items()}
+    said = re.sub(r"\d+", lambda number: numbers.get(number[0], number[0]), old.text)
+    world.put(replace(old, id=draft.successor, since=world.now, terms=draft.terms, text=said))
+    text = f"{old.title} has a new version, {draft.successor}. Tickets that were opened before go by {old.id}."
+    for seat in sorted(world.seats):
+        post(world, seat, "policy-office", "bulletin", draft.successor, text)
