@@ -9,7 +9,6 @@ may exclude each other through roles that neither of them names. And nobody sign
 from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
@@ -37,6 +36,7 @@ from companyos.families.access_rules import (
     review_form,
 )
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.everyday import Everyday
 from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
 from companyos.families.goals import (
     ANSWER,
@@ -61,7 +61,7 @@ from companyos.world import DAY, Draw, Streams, World
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Struct, frozen=True):
+class Causes(Everyday, frozen=True):
     """What is true of this application and this morning, and cannot be seen from the brief."""
 
     duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
@@ -298,8 +298,8 @@ def expert(memory: Memory, taste: Taste) -> Program:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("access")
-    listed = yield from moves.rows("datahub.search_register", query=ticket["reference"])
+    policies = yield from moves.policies_about("access", ticket["opened"])
+    listed = yield from moves.register(ticket["reference"])
     application = yield from moves.read("datahub.get_entry", entry_id=listed[0]["id"])
     account = yield from moves.read("datahub.get_entry", entry_id=application["account"])
     file = File(ticket, application, account, policies, approved, taste)
@@ -318,7 +318,7 @@ def expert(memory: Memory, taste: Taste) -> Program:
 
 def _verify(ticket: moves.Shown, application: moves.Shown) -> moves.Move[None]:
     if ticket["priority"] is None:
-        yield from moves.set_field(ticket["id"], "priority", "normal")
+        yield from moves.fill(ticket["id"], "priority", "normal")
     if ticket["verified"] != application["id"]:
         yield from moves.set_field(ticket["id"], "verified", application["id"])
 
@@ -380,7 +380,7 @@ def _weigh(file: File) -> moves.Move[Outcome]:
 
 def _catalogue(system: moves.Shown, taste: Taste) -> moves.Move[Catalogue]:
     """All roles of a system."""
-    listed = yield from moves.rows("datahub.search_register", query=system["reference"])
+    listed = yield from moves.register(system["reference"])
     roles = {}
     for row in taste.order("roles", [row for row in listed if row["kind"] == "role"]):
         roles[row["id"]] = yield from moves.read("datahub.get_entry", entry_id=row["id"])

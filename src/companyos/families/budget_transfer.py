@@ -9,8 +9,6 @@ names the one before; where it begins follows from the sum, and a signature too 
 from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
-from msgspec import Struct
-
 from companyos.apps import Metric, Person
 from companyos.calls import Program
 from companyos.families import moves
@@ -36,6 +34,7 @@ from companyos.families.budget_rules import (
     hire,
     transfer_forms,
 )
+from companyos.families.everyday import Everyday
 from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
 from companyos.families.goals import (
     SIGNED_REQUEST,
@@ -62,7 +61,7 @@ Level = Literal["low", "high"]
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Struct, frozen=True):
+class Causes(Everyday, frozen=True):
     """What is true of these lines and this morning, and cannot be seen from the brief."""
 
     duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
@@ -129,7 +128,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
         "spent": lines.giver.details["spent_metric"],
         "committed": lines.giver.details["committed_metric"],
         "form": GIVING,
-        "limits": limits.id,
+        "policy": limits.id,
         "cfo": offices["CFO"],
         "controller": offices["Finance Controller"],
         "ceo": offices["CEO"],
@@ -180,7 +179,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         facts = ((giver, "budget"), (giver, "earmarked"), *((roles[figure], "value") for figure in _FIGURES))
         return ending("declined", "no_budget", "desk", facts, sets=back, measured=True)
     if causes.past == "most":
-        facts = ((roles["limits"], "limit_cfo"), *((roles[role], "amount") for role in PAST))
+        facts = ((roles["policy"], "limit_cfo"), *((roles[role], "amount") for role in PAST))
         rivals = tuple((roles[role], "amount") for role in (*NOISE, "past_other"))
         sets = ("escalated_to", roles["ceo"])
         return ending("escalated", "above_limit", "CEO", facts, sets=sets, measured=True, rivals=rivals)
@@ -276,8 +275,8 @@ def expert(memory: Memory, taste: Taste) -> Program:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("transfer")
-    listed = yield from moves.rows("datahub.search_register", query=ticket["reference"])
+    policies = yield from moves.policies_about("transfer", ticket["opened"])
+    listed = yield from moves.register(ticket["reference"])
     transfer = yield from moves.read("datahub.get_entry", entry_id=listed[0]["id"])
     file = File(ticket, transfer, policies, approved, taste)
     yield from file.rule("order of checks")
@@ -295,7 +294,7 @@ Outcome = tuple[str, str, list[moves.Shown]]
 
 def _verify(ticket: moves.Shown, transfer: moves.Shown) -> moves.Move[None]:
     if ticket["priority"] is None:
-        yield from moves.set_field(ticket["id"], "priority", "normal")
+        yield from moves.fill(ticket["id"], "priority", "normal")
     if ticket["verified"] != transfer["id"]:
         yield from moves.set_field(ticket["id"], "verified", transfer["id"])
 
@@ -308,17 +307,17 @@ def _decide(file: File) -> moves.Move[Outcome]:
             yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
             return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
     yield from file.rule("lines and books")
-    listed = yield from moves.rows("datahub.search_register", query=transfer["giver"])
+    listed = yield from moves.register(transfer["giver"])
     giver = yield from _line(listed, transfer["giver"])
     if giver["status"] == "dissolved":
         yield from file.send_back()
         return "cannot_be_done", "not_covered", moves.cite((giver, "status"))
-    receivers = yield from moves.rows("datahub.search_register", query=transfer["receiver"])
+    receivers = yield from moves.register(transfer["receiver"])
     receiver = yield from _line(receivers, transfer["receiver"])
     if giver["cost_type"] != receiver["cost_type"]:
         yield from file.send_back()
         return "declined", "contradicts_policy", moves.cite((giver, "cost_type"), (receiver, "cost_type"))
-    shelf = yield from moves.rows("datahub.search_register", query=giver["ledger"])
+    shelf = yield from moves.register(giver["ledger"])
     books = next(row for row in shelf if row["kind"] == "books" and row["reference"] == transfer["quarter"])
     if books["status"] == "closed":
         yield from file.send_back()

@@ -10,7 +10,6 @@ from datetime import date
 from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
@@ -31,6 +30,7 @@ from companyos.families.contract_rules import (
     notice_form,
     renewal_form,
 )
+from companyos.families.everyday import Everyday
 from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
 from companyos.families.goals import (
     ANSWER,
@@ -55,7 +55,7 @@ from companyos.world import DAY, Draw, Streams, World, stamp
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Struct, frozen=True):
+class Causes(Everyday, frozen=True):
     """What is true of this contract and this morning, and cannot be seen from the brief."""
 
     duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
@@ -307,9 +307,9 @@ def expert(memory: Memory, taste: Taste) -> Program:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("contract")
+    policies = yield from moves.policies_about("contract", ticket["opened"])
     query = ticket["subject"] if taste.fancies("search by name") else ticket["reference"]
-    listed = yield from moves.rows("datahub.search_register", query=query)
+    listed = yield from moves.register(query)
     contract_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     contract = yield from moves.read("datahub.get_entry", entry_id=contract_id)
     amendments = [row for row in listed if row["reference"].startswith(f"{ticket['reference']}/")]
@@ -330,7 +330,7 @@ def expert(memory: Memory, taste: Taste) -> Program:
 
 def _verify(ticket: moves.Shown, contract: moves.Shown) -> moves.Move[None]:
     if ticket["priority"] is None:
-        yield from moves.set_field(ticket["id"], "priority", "normal")
+        yield from moves.fill(ticket["id"], "priority", "normal")
     if ticket["verified"] != contract["id"]:
         yield from moves.set_field(ticket["id"], "verified", contract["id"])
 

@@ -9,7 +9,6 @@ signed for is gone for good, so a holding too many is as wrong as one too few.
 from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
@@ -37,6 +36,7 @@ from companyos.families.deletion_rules import (
     deletion_form,
     hire,
 )
+from companyos.families.everyday import Everyday
 from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
 from companyos.families.goals import (
     ANSWER,
@@ -64,7 +64,7 @@ _DECISIVE = ("ground", "status", "last_entry")  # the fields of a holding from w
 _FIRST, _SECOND, _THIRD = (tuple(("Entry", place, field) for field in _DECISIVE) for place in PLACES)
 
 
-class Causes(Struct, frozen=True):
+class Causes(Everyday, frozen=True):
     """What is true of this person's data and this morning, and cannot be seen from the brief."""
 
     duplicate: Annotated[bool, Fact((0.9, 0.1), (("Ticket", "earlier", "reference"),))]
@@ -112,7 +112,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
         "agreement": agreement.id,
         "identity": customer.details["identity_metric"],
         "form": FORM,
-        "proof": proof.id,
+        "policy": proof.id,
         "officer": offices[OFFICER],
         "deputy": offices[f"Deputy {OFFICER}"],
         "third_officer": offices["Privacy Manager"],
@@ -179,7 +179,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     """The right ending, from the causes alone, in the order that the policy gives."""
     roles = case.roles
     ending = partial(_ending, world, case)
-    identity, proof, earlier, agreement = roles["identity"], roles["proof"], roles["earlier"], roles["agreement"]
+    identity, proof, earlier, agreement = roles["identity"], roles["policy"], roles["earlier"], roles["agreement"]
     hold = (ANSWER + roles["counsel"], "hold")
     copies, reachable = ((ANSWER + roles["steward"], name) for name in ("copies", "reachable"))
     back = ("waiting_on", roles["requester"])
@@ -311,9 +311,9 @@ def expert(memory: Memory, taste: Taste) -> Program:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("deletion")
+    policies = yield from moves.policies_about("deletion", ticket["opened"])
     query = ticket["subject"].split()[0] if taste.fancies("search by name") else ticket["reference"]
-    listed = yield from moves.rows("datahub.search_register", query=query)
+    listed = yield from moves.register(query)
     ours = [row for row in listed if row["reference"].split("/")[0] == ticket["reference"]]
     customer_id = next(row["id"] for row in ours if row["kind"] == "customer")
     customer = yield from moves.read("datahub.get_entry", entry_id=customer_id)
@@ -337,7 +337,7 @@ Outcome = tuple[str, str, list[moves.Shown]]
 
 def _verify(ticket: moves.Shown, customer: moves.Shown) -> moves.Move[None]:
     if ticket["priority"] is None:
-        yield from moves.set_field(ticket["id"], "priority", "normal")
+        yield from moves.fill(ticket["id"], "priority", "normal")
     if ticket["verified"] != customer["id"]:
         yield from moves.set_field(ticket["id"], "verified", customer["id"])
 
@@ -350,7 +350,7 @@ def _decide(file: File) -> moves.Move[Outcome]:
             yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
             return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
     proof = yield from file.rule("whose data, whose identity")
-    agreement_id = (yield from moves.rows("datahub.search_register", query=customer["agreement"]))[0]["id"]
+    agreement_id = (yield from moves.register(customer["agreement"]))[0]["id"]
     agreement = yield from moves.read("datahub.get_entry", entry_id=agreement_id)
     if agreement["controller"] != OURSELVES:
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])

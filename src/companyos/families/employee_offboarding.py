@@ -10,13 +10,13 @@ may inherit it hangs on other people's files.
 from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from companyos.apps import Metric, Mind, Person, Source
 from companyos.calls import Program
 from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.everyday import Everyday
 from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
 from companyos.families.goals import (
     ANSWER,
@@ -53,7 +53,7 @@ from companyos.world import DAY, Streams, World, stamp
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Struct, frozen=True):
+class Causes(Everyday, frozen=True):
     """What is true of this person and this morning, and cannot be seen from the brief."""
 
     duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
@@ -292,9 +292,9 @@ def expert(memory: Memory, taste: Taste) -> Program:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("offboarding")
+    policies = yield from moves.policies_about("offboarding", ticket["opened"])
     query = ticket["subject"] if taste.fancies("search by name") else ticket["reference"]
-    listed = yield from moves.rows("datahub.search_register", query=query)
+    listed = yield from moves.register(query)
     papers = [row for row in listed if row["reference"].split("/")[0] == ticket["reference"]]
     entry_id = next(row["id"] for row in papers if row["kind"] == "employee")
     leaver = yield from moves.read("datahub.get_entry", entry_id=entry_id)
@@ -314,7 +314,7 @@ Outcome = tuple[str, str, list[moves.Shown]]
 
 def _verify(ticket: moves.Shown, leaver: moves.Shown) -> moves.Move[None]:
     if ticket["priority"] is None:
-        yield from moves.set_field(ticket["id"], "priority", "normal")
+        yield from moves.fill(ticket["id"], "priority", "normal")
     if ticket["verified"] != leaver["id"]:
         yield from moves.set_field(ticket["id"], "verified", leaver["id"])
 
@@ -386,7 +386,7 @@ def _pass_on(desk: Desk, shared: moves.Shown) -> moves.Move[Outcome]:
     others = []
     for reference in desk.taste.order("holders", account["holders"].split(", ")):
         if reference != desk.ticket["reference"]:
-            listed = yield from moves.rows("datahub.search_register", query=reference)
+            listed = yield from moves.register(reference)
             others.append(next(row for row in listed if row["reference"] == reference))
     for other in others:
         if other["status"] == "employed":

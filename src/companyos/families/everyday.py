@@ -55,7 +55,9 @@ def stage(world: World, case: Case) -> Case:
         opened=ticket.opened - 9 * DAY,
     )
     kind = world.get(Entry, case.roles["entry"]).kind
-    strangers = [entry for entry in world.all(Entry) if entry.id not in case.roles.values()]  # no fact of the case is in them
+    strangers = [
+        entry for entry in world.all(Entry) if entry.id not in case.roles.values()
+    ]  # no fact of the case is in them
     model = next((entry.id for entry in strangers if entry.kind == kind), strangers[0].id)
     copy = Entry(f"E-{numbers[1]}", "furniture", "Desk lamp", f"REF-{draw.between(1000, 9999)}", "in use", {})
     thanks = "Thank you for looking into it."

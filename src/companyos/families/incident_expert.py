@@ -62,9 +62,9 @@ def expert(memory: Memory, taste: Taste) -> Program:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("incident")
+    policies = yield from moves.policies_about("incident", ticket["opened"])
     query = ticket["subject"] if taste.fancies("search by name") else ticket["reference"]
-    listed = yield from moves.rows("datahub.search_register", query=query)
+    listed = yield from moves.register(query)
     alarm_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     alarm = yield from moves.read("datahub.get_entry", entry_id=alarm_id)
     service = yield from moves.read("datahub.get_entry", entry_id=alarm["service"])
@@ -82,7 +82,7 @@ def expert(memory: Memory, taste: Taste) -> Program:
 
 def _verify(ticket: moves.Shown, alarm: moves.Shown) -> moves.Move[None]:
     if ticket["priority"] is None:
-        yield from moves.set_field(ticket["id"], "priority", "normal")
+        yield from moves.fill(ticket["id"], "priority", "normal")
     if ticket["verified"] != alarm["id"]:
         yield from moves.set_field(ticket["id"], "verified", alarm["id"])
 
@@ -120,7 +120,7 @@ def _parent(file: File) -> moves.Move[moves.Shown | None]:
     window = (yield from file.rule("correlation"))["window_minutes"]
     upstream = yield from _upstream(file.service)
     found = []
-    for row in (yield from moves.rows("datahub.search_register", query="Alarm")):
+    for row in (yield from moves.register("Alarm")):
         if row["kind"] == "alarm" and row["id"] != file.alarm["id"]:
             other = yield from moves.read("datahub.get_entry", entry_id=row["id"])
             if other["service"] in upstream and 0 < _minutes(other["onset"], file.alarm["onset"]) <= window:
@@ -206,7 +206,7 @@ def _weigh(file: File, figures: Figures) -> moves.Move[Outcome]:
 def _release(file: File) -> moves.Move[moves.Shown | None]:
     """A deployment to the service that came before the onset and not long before."""
     most = (yield from file.rule("suppliers and changes"))["change_minutes"]
-    for row in (yield from moves.rows("datahub.search_register", query=file.service["name"])):
+    for row in (yield from moves.register(file.service["name"])):
         if row["kind"] == "deployment":
             release: moves.Shown = yield from moves.read("datahub.get_entry", entry_id=row["id"])
             since = _minutes(release["deployed"], file.alarm["onset"])

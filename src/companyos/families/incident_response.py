@@ -9,11 +9,11 @@ departments state what only they know, Communications after Engineering, and onl
 from functools import partial
 from typing import Annotated, Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Ticket
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, furnish, one_line
+from companyos.families.everyday import Everyday
 from companyos.families.family import Case, Ending, Fact, Family, Trouble
 from companyos.families.goals import (
     ANSWER,
@@ -60,7 +60,7 @@ def _measured(figure: str) -> tuple[tuple[str, str, str], ...]:
     return ("Source", figure, "value"), ("Metric", figure, "value")
 
 
-class Causes(Struct, frozen=True):
+class Causes(Everyday, frozen=True):
     """What is true of this night, and cannot be seen from the brief."""
 
     client: Annotated[bool, Fact((0.89, 0.11), (("Entry", "service", "custody"),))]
@@ -140,6 +140,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
         "requester": offices[f"{draw.pick(DEPARTMENTS)} Manager"],
         "entry": entries["service_alarm"].id,
         "form": FORM,
+        "policy": policies["Incident response: severity"].id,
         "probes": policies["Incident response: alarms and probes"].id,
         "on_call": service.details["on_call"],
         "communications": offices["Communications Lead"],

@@ -200,14 +200,16 @@ def hold_against_what_it_names(data: Data, ticket: Data) -> Finding:
             return "mismatch", f"{field} says {data[field]}; it is one of {', '.join(words)}."
     alarm = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
     service = (yield Call("datahub", "get_entry", {"entry_id": alarm["service"]})).data
-    wrong = (yield from _wrong_figures(data, service)) or (yield from _not_stated(data, ticket, service))
+    wrong = (yield from _wrong_figures(data, ticket, service)) or (yield from _not_stated(data, ticket, service))
     return wrong or (yield from _wrong_deployment(data, service))
 
 
-def _wrong_figures(data: Data, service: Data) -> Finding:
-    found = (yield Call("datahub", "search_policies", {"query": "Incident response: severity"})).data["rows"]
-    in_force = next(row["id"] for row in found if row["status"] == "in force")
-    most = (yield Call("datahub", "read_policy", {"policy_id": in_force})).data["max_age_days"]
+def _wrong_figures(data: Data, ticket: Data, service: Data) -> Finding:
+    title = "Incident response: severity"
+    found = (yield Call("datahub", "search_policies", {"query": title})).data["rows"]
+    versions = [row for row in found if row["title"] == title and row["since"] <= ticket["opened"]]
+    at_the_time = max(versions, key=lambda row: str(row["since"]))
+    most = (yield Call("datahub", "read_policy", {"policy_id": at_the_time["id"]})).data["max_age_days"]
     for figure, field in FIGURES.items():
         metric = (yield Call("datahub", "query_metric", {"metric_name": service[f"{figure}_metric"]})).data
         if metric["age_days"] > most:

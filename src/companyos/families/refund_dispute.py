@@ -9,13 +9,13 @@ superseded policy may be the one that counts, and each of three versions is the 
 from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Person, Policy, Source
 from companyos.calls import Program, Reply
 from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.everyday import Everyday
 from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
 from companyos.families.goals import (
     SIGNED_REQUEST,
@@ -66,7 +66,7 @@ from companyos.world import DAY, Streams, World
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Struct, frozen=True):
+class Causes(Everyday, frozen=True):
     """What is true of this order and this morning, and cannot be seen from the brief."""
 
     duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
@@ -323,8 +323,8 @@ def expert(memory: Memory, taste: Taste) -> Program:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("refund")
-    listed = yield from moves.rows("datahub.search_register", query=ticket["reference"])
+    policies = yield from moves.policies_about("refund", ticket["opened"])
+    listed = yield from moves.register(ticket["reference"])
     filed = {row["name"]: row for row in listed}
     order_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     order = yield from moves.read("datahub.get_entry", entry_id=order_id)
@@ -345,7 +345,7 @@ Outcome = tuple[str, str, list[moves.Shown]]
 
 def _verify(desk: Desk) -> moves.Move[None]:
     if desk.ticket["priority"] is None:
-        yield from desk.write("priority", "normal")
+        yield from moves.fill(desk.ticket["id"], "priority", "normal")
     if desk.ticket["verified"] != desk.order["id"]:
         yield from desk.write("verified", desk.order["id"])
 
@@ -381,7 +381,7 @@ def _decide(desk: Desk) -> moves.Move[Outcome]:
         return "declined", "too_late", moves.cite((back, "date"), (delivery, "date"), (terms, "goodwill_days"))
     yield from desk.rule("amounts and channels")
     if form == GOODWILL:
-        for row in (yield from moves.rows("datahub.search_register", query=order["customer"])):
+        for row in (yield from moves.register(order["customer"])):
             if row["kind"] == "ledger" and row["status"] == "booked":
                 yield from desk.write("waiting_on", ticket["requester"])
                 return "declined", "not_covered", moves.cite((row, "status"), (terms, "return_days"))
