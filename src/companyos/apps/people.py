@@ -10,6 +10,7 @@ from companyos.world import DAY, HOUR, Minute, Record, World
 
 OPENS = 9 * HOUR  # working hours, Monday to Friday
 CLOSES = 17 * HOUR
+EACH_REQUEST = 30  # minutes that each one in a queue takes
 
 
 class Person(Record, frozen=True):
@@ -119,7 +120,7 @@ def answer_minute(world: World, to: str, sender: str, ahead: int = 0) -> int:
     """When somebody will get round to something: at their pace, after what lies before it, a day later once annoyed."""
     person, mind = world.get(Person, to), world.get(Mind, to)
     worn_out = world.counter(f"annoyed:{to}:{sender}") >= mind.patience
-    takes = mind.pace * (1 + ahead) + (DAY if worn_out else 0)
+    takes = mind.pace + ahead * EACH_REQUEST + (DAY if worn_out else 0)
     return next_working_minute(person, next_working_minute(person, world.now) + takes)
 
 

@@ -38,7 +38,8 @@ class Overload(Injector):
     footprint = (("Season", "queue"),)
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
-        queue = draw.between(4, 8) if level == "busy" else draw.between(12, 20)
+        # Less than a day of it at most, so that what was fresh when one asked does not always grow stale in the queue.
+        queue = draw.between(6, 12) if level == "busy" else draw.between(24, 36)
         world.furnish(replace(world.get(Season, target), queue=queue))
 
 
