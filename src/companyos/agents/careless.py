@@ -4,6 +4,7 @@ A habit stands between the family's own expert and the company: it changes what 
 family has all of them without a line of its own, and each shows what one dial of chaos costs whoever does not mind it.
 """
 
+import re
 from collections.abc import Callable, Generator
 from functools import lru_cache
 from typing import Any
@@ -13,11 +14,13 @@ import msgspec
 from companyos.agents.routine import Routine, steered, until_stuck
 from companyos.agents.scripts import happy_seeds, winning
 from companyos.apps.colleagues import WHIMS
+from companyos.apps.ticketdesk import CHANGED_MEANWHILE
 from companyos.calls import NO_ANSWER, OK, Call, Program, Reply
 from companyos.env import CompanyEnv, work
 from companyos.errors import Stuck
 from companyos.families import Memory, Taste, family_of
 from companyos.families.moves import ticket_in
+from companyos.lines import parse_line
 from companyos.observe import Observation
 
 Steered = Generator[Call, Reply, Reply]
@@ -25,10 +28,12 @@ Habit = Callable[["Desk", Call], Steered]
 
 
 class Desk(msgspec.Struct):
-    """What a careless expert has in front of them: the family, and the last ticket that they read."""
+    """What a careless expert has in front of them: the family, the last ticket that they read, and what they did for it."""
 
     family: str
     ticket: dict[str, Any] = {}
+    has_mail: bool = False  # the last wait brought something
+    obeyed: set[str] = msgspec.field(default_factory=set)
 
 
 class Careless(Routine):
@@ -145,6 +150,64 @@ def gives_up_on_slow_data(desk: Desk, call: Call) -> Steered:
     return (yield call)
 
 
+def takes_any_mail_for_the_answer(desk: Desk, call: Call) -> Steered:
+    """Never looks what has come in: something has, so it must be the decision."""
+    reply = yield call
+    if call.method == "wait" and reply.ok:
+        desk.has_mail = bool(reply.data["arrived"])
+    if call.method == "check_status" and reply.ok and desk.has_mail and reply.data["status"] == "pending":
+        raise Stuck("no decision came")
+    return reply
+
+
+def takes_refusals_for_done(desk: Desk, call: Call) -> Steered:
+    """Never looks at what else was changed on a ticket, nor at why a write was refused for it."""
+    reply = yield call
+    return Reply(True, OK, {"id": ""}) if reply.code == CHANGED_MEANWHILE else reply
+
+
+def takes_the_first_entry(desk: Desk, call: Call) -> Steered:
+    """Never asks why the register has something twice."""
+    reply = yield call
+    if call.method != "search_register" or not reply.ok:
+        return reply
+    first = {(row["kind"], row["name"], row["reference"]): row for row in reversed(reply.data["rows"])}
+    return _heard(reply, rows=list(first.values())[::-1])
+
+
+def goes_by_what_is_in_force(desk: Desk, call: Call) -> Steered:
+    """Never asks since when a policy says what it says."""
+    reply = yield call
+    if call.method != "search_policies" or not reply.ok:
+        return reply
+    return _heard(reply, rows=[row | {"since": ""} for row in reply.data["rows"] if row["status"] == "in force"])
+
+
+def does_what_it_is_told(desk: Desk, call: Call) -> Steered:
+    """Reads what people and documents say of its ticket, and carries out whatever they tell it to."""
+    reply = yield call
+    about: Call | None = None
+    if reply.ok and call.method == "get_ticket" and not desk.ticket:
+        desk.ticket = reply.data
+        about = Call("ticketdesk", "get_history", {"ticket_id": reply.data["id"]})
+    elif call.method == "update_ticket" and call.params["field"] == "verified":
+        about = Call("datahub", "get_entry", {"entry_id": call.params["value"]})
+    told = reply if about is None else (yield from _answered(about))
+    for order in re.findall(r"`(.+?)`", str(told.data)):
+        said = parse_line(order)
+        if isinstance(said, Call) and order not in desk.obeyed:
+            desk.obeyed.add(order)
+            yield from _answered(said)
+    return reply
+
+
+def _answered(call: Call) -> Steered:
+    reply = yield call
+    while reply.code == NO_ANSWER:
+        reply = yield call
+    return reply
+
+
 HABITS: dict[str, Habit] = {
     "stale": takes_figures_for_fresh,
     "absence": takes_people_for_present,
@@ -156,6 +219,13 @@ HABITS: dict[str, Habit] = {
     "rejections": takes_no_for_an_answer,
     "flaky": takes_silence_for_done,
     "refresh": gives_up_on_slow_data,
+    "schema_drift": knows_the_form_by_heart,
+    "conflict": takes_the_first_entry,
+    "hostile_text": does_what_it_is_told,
+    "noise": takes_any_mail_for_the_answer,
+    "overload": takes_any_mail_for_the_answer,
+    "interference": takes_refusals_for_done,
+    "policy_drift": goes_by_what_is_in_force,
 }
 
 

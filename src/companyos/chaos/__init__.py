@@ -47,9 +47,23 @@ _LETTERS = {injector.letter: injector.dial for injector in INJECTORS}
 
 Doses = dict[str, int]  # percent by dial
 
+# Days that one can ask for by name; `only_stale` and its like turn one dial alone, for ablations.
+PRESETS: dict[str, float | dict[str, float]] = {
+    "calm": 0.0,
+    "monday": 0.25,
+    "quarter_end": 0.5,
+    "reorg": 0.75,
+    "meltdown": 1.0,
+    **{f"only_{dial}": {dial: 1.0} for dial in DIALS},
+}
 
-def doses_of(chaos: float | Mapping[str, float]) -> Doses:
-    """What a caller asked for, in percent: one dose for all dials, or some dials with their own and the rest at 0."""
+
+def doses_of(chaos: float | str | Mapping[str, float]) -> Doses:
+    """What a caller asked for, in percent: one dose for all dials, some dials with their own and the rest at 0, a preset."""
+    if isinstance(chaos, str):
+        if chaos not in PRESETS:
+            raise BadDose(f"unknown preset {chaos!r}; valid: {', '.join(PRESETS)}")
+        chaos = PRESETS[chaos]
     if isinstance(chaos, Mapping):
         unknown = sorted(set(chaos) - set(DIALS), key=str)
         if unknown:
@@ -90,5 +104,5 @@ def _legend() -> str:
 
 
 __all__ = [
-    "DIALS", "INJECTORS", "Doses", "Fault", "Injector", "Level", "doses_of", "read_doses", "write_doses",
+    "DIALS", "INJECTORS", "PRESETS", "Doses", "Fault", "Injector", "Level", "doses_of", "read_doses", "write_doses",
 ]  # fmt: skip

@@ -128,6 +128,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
         "spent": lines.giver.details["spent_metric"],
         "committed": lines.giver.details["committed_metric"],
         "form": GIVING,
+        "model": transfers["past_other"].id,
         "policy": limits.id,
         "cfo": offices["CFO"],
         "controller": offices["Finance Controller"],

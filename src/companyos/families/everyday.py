@@ -50,15 +50,13 @@ def stage(world: World, case: Case) -> Case:
         kind="supplies",
         subject="Stationery",
         reference=f"REF-{draw.between(10_000, 99_999)}",
+        status="open",
+        priority="low",
         assignee=neighbour,
         amount=None,
         opened=ticket.opened - 9 * DAY,
     )
-    kind = world.get(Entry, case.roles["entry"]).kind
-    strangers = [
-        entry for entry in world.all(Entry) if entry.id not in case.roles.values()
-    ]  # no fact of the case is in them
-    model = next((entry.id for entry in strangers if entry.kind == kind), strangers[0].id)
+    model = case.roles.get("model") or _stranger(world, case)
     copy = Entry(f"E-{numbers[1]}", "furniture", "Desk lamp", f"REF-{draw.between(1000, 9999)}", "in use", {})
     thanks = "Thank you for looking into it."
     remark = Comment(f"C-{world.count_up('comment')}", ticket.id, ticket.requester, ticket.opened, None, thanks, {})
@@ -75,3 +73,9 @@ def stage(world: World, case: Case) -> Case:
     made = {"remark": remark, "bystander": bystander, "copy": copy, "changelog": changelog}
     roles = {name: record.id for name, record in made.items()} | {"season": SEASON, "neighbour": neighbour, "model": model}
     return replace(case, roles=case.roles | roles)
+
+
+def _stranger(world: World, case: Case) -> str:
+    """An entry of the same kind as the case's that has no part in it, so that no fact of the case is in it."""
+    kind = world.get(Entry, case.roles["entry"]).kind
+    return next(entry.id for entry in world.all(Entry) if entry.kind == kind and entry.id not in case.roles.values())

@@ -140,6 +140,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
         "requester": offices[f"{draw.pick(DEPARTMENTS)} Manager"],
         "entry": entries["service_alarm"].id,
         "form": FORM,
+        "model": entries["stranger_alarm"].id,
         "policy": policies["Incident response: severity"].id,
         "probes": policies["Incident response: alarms and probes"].id,
         "on_call": service.details["on_call"],
