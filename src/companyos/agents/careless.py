@@ -176,11 +176,14 @@ def takes_the_first_entry(desk: Desk, call: Call) -> Steered:
 
 
 def goes_by_what_is_in_force(desk: Desk, call: Call) -> Steered:
-    """Never asks since when a policy says what it says."""
+    """Never asks whether a policy has changed since its ticket was opened."""
     reply = yield call
-    if call.method != "search_policies" or not reply.ok:
+    if reply.ok and call.method == "get_ticket":
+        desk.ticket = desk.ticket or reply.data
+    if call.method != "search_policies" or not reply.ok or not desk.ticket:
         return reply
-    return _heard(reply, rows=[row | {"since": ""} for row in reply.data["rows"] if row["status"] == "in force"])
+    opened = desk.ticket["opened"]
+    return _heard(reply, rows=[row | {"since": min(row["since"], opened)} for row in reply.data["rows"]])
 
 
 def does_what_it_is_told(desk: Desk, call: Call) -> Steered:

@@ -67,9 +67,9 @@ def stage(world: World, case: Case) -> Case:
     for record in (bystander, copy, remark, rules, changelog, Season(SEASON), Draft(policy_id, names[2])):
         world.furnish(record)
     for number in range(_NEWS_ITEMS):
-        world.schedule(world.now + draw.between(1, 12) * HOUR + number * DAY, "chatter", str(number))
+        world.schedule(world.now + draw.between(30, 120) + number * 2 * HOUR, "chatter", str(number))
     world.schedule(world.now + draw.between(4, 40), "meddle", neighbour)
-    world.schedule(world.now + draw.between(2, 30), "policy_change", policy_id)
+    world.schedule(world.now + draw.between(1, 4), "policy_change", policy_id)
     made = {"remark": remark, "bystander": bystander, "copy": copy, "changelog": changelog}
     roles = {name: record.id for name, record in made.items()} | {"season": SEASON, "neighbour": neighbour, "model": model}
     return replace(case, roles=case.roles | roles)
