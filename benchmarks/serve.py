@@ -80,7 +80,7 @@ def main(rounds: int) -> None:
         spread = f"{median(found):8,.0f}/s ({min(found):,.0f}–{max(found):,.0f})"
         print(f"{name:20} {spread:32} {median(ratios):5.2f} × bare ({min(ratios):.2f}–{max(ratios):.2f})")
     print(
-        f"{OPEN:,} open sessions of as many tasks, each {LIVE_STEPS} steps old: {memory_of_open_sessions():.0f} MB in one worker"
+        f"{OPEN:,} sessions open, of as many tasks, {LIVE_STEPS} steps old: {memory_of_open_sessions():.0f} MB in one worker"
     )
 
 
@@ -117,7 +117,7 @@ def rollout_speed(port: int, one: socket.socket, calls: list[dict[str, Any]]) ->
 
 def memory_of_open_sessions() -> float:
     """Megabytes that a server process takes with many sessions in it, each in the middle of the expert's work."""
-    with server("companyos.serve.app:create", COMPANYOS_LEDGER="none") as port, connect(port) as one:
+    with process("companyos.serve.app:create", COMPANYOS_LEDGER="none") as (port, pid), connect(port) as one:
         tasks = [(name, seed) for seed in range(OPEN) for name in FAMILIES][:OPEN]
         crew = []
         for name, seed in tasks:
@@ -131,7 +131,7 @@ def memory_of_open_sessions() -> float:
             read(one)
         page = CLIENT.get(f"http://127.0.0.1:{port}/metrics").text
         assert f"\ncompanyos_live_sessions {OPEN}.0" in page
-        return float(page.split("\nprocess_resident_memory_bytes ")[1].split()[0]) / 1e6
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def reset(port: int) -> str:
@@ -177,7 +177,14 @@ def connect(port: int) -> socket.socket:
 
 @contextmanager
 def server(factory: str, **variables: str) -> Iterator[int]:
-    """A server process of its own, and the port it listens at."""
+    """A server process of its own: the port it listens at."""
+    with process(factory, **variables) as (port, _):
+        yield port
+
+
+@contextmanager
+def process(factory: str, **variables: str) -> Iterator[tuple[int, int]]:
+    """The same, and its pid."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -187,7 +194,7 @@ def server(factory: str, **variables: str) -> Iterator[int]:
     )
     path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     here = {"PYTHONPATH": path, "COMPANYOS_LOG_LEVEL": "warning"}
-    process = subprocess.Popen([sys.executable, "-c", code], env=os.environ | here | variables)
+    started = subprocess.Popen([sys.executable, "-c", code], env=os.environ | here | variables)
     try:
         while True:
             try:
@@ -195,10 +202,10 @@ def server(factory: str, **variables: str) -> Iterator[int]:
                 break
             except OSError:
                 time.sleep(0.05)
-        yield port
+        yield port, started.pid
     finally:
-        process.terminate()
-        process.wait()
+        started.terminate()
+        started.wait()
 
 
 if __name__ == "__main__":
