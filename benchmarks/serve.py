@@ -79,9 +79,8 @@ def main(rounds: int) -> None:
         ratios = [one / other for one, other in zip(found, speeds["bare POST"], strict=True)]
         spread = f"{median(found):8,.0f}/s ({min(found):,.0f}–{max(found):,.0f})"
         print(f"{name:20} {spread:32} {median(ratios):5.2f} × bare ({min(ratios):.2f}–{max(ratios):.2f})")
-    print(
-        f"{OPEN:,} sessions open, of as many tasks, {LIVE_STEPS} steps old: {memory_of_open_sessions():.0f} MB in one worker"
-    )
+    megabytes = memory_of_open_sessions()
+    print(f"{OPEN:,} sessions open, of as many tasks, {LIVE_STEPS} steps old: {megabytes:.0f} MB in one worker")
 
 
 def step_speed(port: int, sockets: Sequence[socket.socket], calls: list[dict[str, Any]]) -> float:
