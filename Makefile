@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SERVE := .venv-serve
 SERVE_BIN := $(SERVE)/bin
 
-.PHONY: run demo test laws bench container-check space clean
+.PHONY: bench-serve run demo test laws bench container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -27,6 +27,10 @@ laws: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	@$(BIN)/companyos bench
+
+bench-serve: $(SERVE)/.ready $(SERVE)/.packages
+	@$(SERVE_BIN)/python -m benchmarks.serve
+	@$(SERVE_BIN)/python -m benchmarks.sockets
 
 # The image's steps and the image itself, without a Docker engine: as root, with Debian's debootstrap; some minutes.
 container-check: $(SERVE)/.ready

@@ -19,15 +19,18 @@ from statistics import median
 from typing import Any
 
 import httpx
+import msgspec
 from fastapi import FastAPI
 from pydantic import BaseModel
 
 from companyos.env import make, work
+from companyos.families import FAMILIES
 from tests.serve.postgres import running
 
 CONNECTIONS = 16
 SESSIONS = 256
 EPISODES = 4  # a connection and round
+OPEN, LIVE_STEPS = 1000, 15
 CLIENT = httpx.Client()  # for what is not measured
 
 
@@ -61,7 +64,7 @@ def main(rounds: int) -> None:
         ledger = stack.enter_context(server("companyos.serve.app:create", COMPANYOS_LEDGER=str(folder / "ledger")))
         database = stack.enter_context(running(fsync=True)).new_database()
         postgres = stack.enter_context(server("companyos.serve.app:create", COMPANYOS_LEDGER=database))
-        empty = stack.enter_context(server("serve:bare", BARE_REPLY=usual_reply(memory, calls)))
+        empty = stack.enter_context(server("benchmarks.serve:bare", BARE_REPLY=usual_reply(memory, calls)))
         ledgers = {"no ledger": memory, "SQLite": ledger, "PostgreSQL": postgres}
         sockets = {
             port: [stack.enter_context(connect(port)) for _ in range(CONNECTIONS)] for port in (empty, *ledgers.values())
@@ -76,6 +79,8 @@ def main(rounds: int) -> None:
         ratios = [one / other for one, other in zip(found, speeds["bare POST"], strict=True)]
         spread = f"{median(found):8,.0f}/s ({min(found):,.0f}–{max(found):,.0f})"
         print(f"{name:20} {spread:32} {median(ratios):5.2f} × bare ({min(ratios):.2f}–{max(ratios):.2f})")
+    megabytes = memory_of_open_sessions()
+    print(f"{OPEN:,} sessions open, of as many tasks, {LIVE_STEPS} steps old: {megabytes:.0f} MB in one worker")
 
 
 def step_speed(port: int, sockets: Sequence[socket.socket], calls: list[dict[str, Any]]) -> float:
@@ -109,6 +114,25 @@ def rollout_speed(port: int, one: socket.socket, calls: list[dict[str, Any]]) ->
     return len(calls) * SESSIONS / seconds
 
 
+def memory_of_open_sessions() -> float:
+    """Megabytes that a server process takes with many sessions in it, each in the middle of the expert's work."""
+    with process("companyos.serve.app:create", COMPANYOS_LEDGER="none") as (port, pid), connect(port) as one:
+        tasks = [(name, seed) for seed in range(OPEN) for name in FAMILIES][:OPEN]
+        crew = []
+        for name, seed in tasks:
+            env = make(name, seed=seed, chaos=0.5)
+            work(env)
+            begun = CLIENT.post(f"http://127.0.0.1:{port}/reset", json={"task": name, "seed": seed, "chaos": 0.5}).json()
+            crew.append((begun["session_id"], [msgspec.to_builtins(turn.call) for turn in env.turns]))
+        for number in range(LIVE_STEPS):
+            steps = [{**calls[number], "session_id": name} for name, calls in crew if number < len(calls) - 1]
+            one.sendall(request("/rollout", {"steps": steps}))
+            read(one)
+        page = CLIENT.get(f"http://127.0.0.1:{port}/metrics").text
+        assert f"\ncompanyos_live_sessions {OPEN}.0" in page
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
 def reset(port: int) -> str:
     """A new session; the bare server has none and does not mind."""
     reply = CLIENT.post(f"http://127.0.0.1:{port}/reset", json={"seed": 8, "chaos": 0.5})
@@ -132,9 +156,11 @@ def request(place: str, body: dict[str, Any]) -> bytes:
 
 def read(one: socket.socket) -> None:
     """Reads one reply, and sees that it is a good one."""
-    got = one.recv(65536)
+    got = b""
     while b"\r\n\r\n" not in got:
-        got += one.recv(65536)
+        more = one.recv(65536)
+        assert more, "it hung up"
+        got += more
     head, _, body = got.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200"), got
     left = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]) - len(body)
@@ -150,14 +176,24 @@ def connect(port: int) -> socket.socket:
 
 @contextmanager
 def server(factory: str, **variables: str) -> Iterator[int]:
-    """A server process of its own, and the port it listens at."""
+    """A server process of its own: the port it listens at."""
+    with process(factory, **variables) as (port, _):
+        yield port
+
+
+@contextmanager
+def process(factory: str, **variables: str) -> Iterator[tuple[int, int]]:
+    """The same, and its pid."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    code = f"import uvicorn; uvicorn.run({factory!r}, factory=True, port={port}, access_log=False, log_level='error')"
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    kept = "timeout_keep_alive=600"  # connections are idle while the others have their turn
+    code = (
+        f"import uvicorn; uvicorn.run({factory!r}, factory=True, port={port}, {kept}, access_log=False, log_level='error')"
+    )
+    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     here = {"PYTHONPATH": path, "COMPANYOS_LOG_LEVEL": "warning"}
-    process = subprocess.Popen([sys.executable, "-c", code], env=os.environ | here | variables)
+    started = subprocess.Popen([sys.executable, "-c", code], env=os.environ | here | variables)
     try:
         while True:
             try:
@@ -165,10 +201,10 @@ def server(factory: str, **variables: str) -> Iterator[int]:
                 break
             except OSError:
                 time.sleep(0.05)
-        yield port
+        yield port, started.pid
     finally:
-        process.terminate()
-        process.wait()
+        started.terminate()
+        started.wait()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Benchmark: steps over `/ws` against an OpenEnv environment that does nothing, under OpenEnv's own server.
 
-`python benchmarks/sockets.py [ROUNDS]`, with the extra `serve`. Both sides send the same observation, byte for byte in its
+`python -m benchmarks.sockets [ROUNDS]`, with the extra `serve`. Both sides send the same observation, byte for byte in its
 middling length. The client writes prepared frames and reads only lengths, so that what is measured is the server; rounds are
 interleaved, and what counts is the ratio within a round.
 """
@@ -20,8 +20,8 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from benchmarks.serve import connect, server
 from companyos.env import make, work
-from serve import connect, server
 
 SESSIONS = (1, 16, 64)
 STEPS = 4000  # a round and number of sessions, about
@@ -171,8 +171,8 @@ def main(rounds: int) -> None:
         memory = stack.enter_context(server("companyos.serve.app:create", COMPANYOS_LEDGER="none"))
         ledger = stack.enter_context(server("companyos.serve.app:create", COMPANYOS_LEDGER=str(folder / "ledger")))
         reply = usual_reply(memory, frames)
-        idles = stack.enter_context(server("sockets:idle", USUAL_REPLY=reply))
-        quick = stack.enter_context(server("sockets:idle", USUAL_REPLY=reply, QUICK="yes"))
+        idles = stack.enter_context(server("benchmarks.sockets:idle", USUAL_REPLY=reply))
+        quick = stack.enter_context(server("benchmarks.sockets:idle", USUAL_REPLY=reply, QUICK="yes"))
         sides = {"idle OpenEnv": idles, "idle, async": quick, "no ledger": memory, "SQLite": ledger}
         speeds: dict[tuple[int, str], list[float]] = {}
         for _ in range(rounds):

@@ -1,8 +1,10 @@
 """Clients: episodes on a server as if they were here, whatever becomes of the connection."""
 
 import asyncio
+import json
 import random
 import re
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -145,6 +147,21 @@ def test_the_five_lines_of_the_readme_run(server: Server) -> None:
     exec(block.replace("http://127.0.0.1:8000", server.url), names)
     assert names["obs"].code == "ok"
     names["company"].close()
+
+
+def test_the_readmes_curl_plays_three_steps_and_shows_them(server: Server) -> None:
+    [script] = re.findall(r"```sh\n(url=.*?)```", README, re.DOTALL)
+    script = script.replace("http://127.0.0.1:8000", server.url).replace("curl -s", "curl -sS --fail-with-body -w '\\n'")
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    *steps, view = done.stdout.split("\n", 3)
+    replies = [json.loads(line) for line in steps]
+    assert [reply["turn"] for reply in replies] == [1, 2, 3]
+    assert [reply["observation"]["code"] for reply in replies] == ["ok"] * 3
+    env = make("vendor_onboarding", seed=7, chaos=0.5)
+    for body in re.findall(r'-d \'(\{"app".*?\})\'', script):
+        obs = env.step(json.loads(body))
+    assert view.strip() == f"{obs.task}\n\n{obs.text}"
 
 
 # -- OpenEnv's ---------------------------------------------------------------------------------------------------------
