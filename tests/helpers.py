@@ -11,7 +11,7 @@ from companyos.apps import TOOLBOX, Approval, ApprovalType, Message, Metric, Per
 from companyos.apps.people import CLOSES, OPENS
 from companyos.calls import Call, Reply
 from companyos.env import CompanyEnv, make
-from companyos.families.family import Value
+from companyos.families.case import Value
 from companyos.observe import Observation
 from companyos.task import BENCHMARK_VERSION
 from companyos.twins import do

@@ -15,6 +15,7 @@ import msgspec
 from companyos import __version__, demos
 from companyos.agents import AGENTS
 from companyos.apps import TOOLBOX
+from companyos.chaos import PRESETS
 from companyos.env import CompanyEnv, make, task_named
 from companyos.episode import Transcript
 from companyos.errors import BadChoice, BadDose, BadTask, ReplayDiffers
@@ -351,11 +352,15 @@ def _seeds(text: str) -> range:
     return seeds
 
 
-def _doses(text: str) -> list[float]:
+def _doses(text: str) -> list[float | str]:
+    return [_dose(part) for part in text.split(",")]
+
+
+def _dose(text: str) -> float | str:
     try:
-        return [float(dose) for dose in text.split(",")]
+        return text if text in PRESETS else float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} are no doses; they look like 0,0.25,1") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is no dose from 0 to 1, nor one of {', '.join(PRESETS)}") from None
 
 
 def _count(text: str) -> int:
@@ -385,7 +390,7 @@ _SPLIT = _option("--split", default="train", choices=SPLITS)
 _EPISODE = (
     _TASK,
     _option("--seed", type=int, help="with a family: which of its tasks"),
-    _option("--chaos", type=float, help="with a family: the dose of trouble, 0 to 1"),
+    _option("--chaos", type=_dose, help="with a family: the dose of trouble, 0 to 1, or a preset like monday, only_stale"),
     _option("--split", choices=SPLITS, help="with a family"),
     _option("--reward", choices=list(PROFILES), help="how the return is counted (default: seed)"),
 )

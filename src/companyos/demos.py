@@ -11,6 +11,7 @@ import msgspec
 
 from companyos.agents.slips import FAILURES, slip
 from companyos.apps import TOOLBOX
+from companyos.chaos import Chaos
 from companyos.chat import Message, messages
 from companyos.env import CompanyEnv, task_named, work
 from companyos.episode import Transcript
@@ -65,7 +66,7 @@ class Chat(Label, frozen=True, kw_only=True):
 def episodes(
     n: int,
     families: Sequence[str] | None = None,
-    chaos: Sequence[float] = (0.5,),
+    chaos: Sequence[Chaos] = (0.5,),
     split: str = "train",
     mix: Mapping[str, float] = MIX,
     seed: int = 0,

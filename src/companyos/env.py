@@ -9,7 +9,7 @@ import msgspec
 from companyos.apps import TOOLBOX, Approval, Ticket, Tool
 from companyos.apps.colleagues import WHIMS
 from companyos.calls import BAD_ACTION, EPISODE_OVER, NO_ANSWER, OK, UNKNOWN_TOOL, Call, Reply, as_json, parse
-from companyos.chaos import INJECTORS, Injector, doses_of, write_doses
+from companyos.chaos import INJECTORS, Chaos, Injector, doses_of, write_doses
 from companyos.episode import Footer, Header, Transcript, Turn
 from companyos.errors import BadTask
 from companyos.families import Memory, Setting, Taste, family, setting
@@ -300,7 +300,7 @@ class CompanyEnv:
 def make(
     task: str,
     seed: int = 0,
-    chaos: float | Mapping[str, float] = 0.0,
+    chaos: Chaos = 0.0,
     reward: str = "seed",
     split: str = "train",
     progress: bool = False,
@@ -313,7 +313,7 @@ def make(
     return CompanyEnv(task_named(task, seed, chaos, split), reward, progress)
 
 
-def task_named(name: str, seed: int = 0, chaos: float | Mapping[str, float] = 0.0, split: str = "train") -> TaskId:
+def task_named(name: str, seed: int = 0, chaos: Chaos = 0.0, split: str = "train") -> TaskId:
     """The task of a family with this seed and these doses."""
     family(name)
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:

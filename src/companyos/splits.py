@@ -1,7 +1,6 @@
 """Splits: lists of tasks that have an end, for hosts that go through them by number. No task is in two of them."""
 
-from collections.abc import Mapping
-
+from companyos.chaos import Chaos
 from companyos.env import task_named
 from companyos.errors import BadTask
 from companyos.families import FAMILIES
@@ -18,7 +17,7 @@ def size_of(split: str) -> int:
     return SIZES[split]
 
 
-def task_at(split: str, index: int, chaos: float | Mapping[str, float] = CHAOS) -> TaskId:
+def task_at(split: str, index: int, chaos: Chaos = CHAOS) -> TaskId:
     """A task by its number: the families take turns, so that any stretch of a split holds them all alike."""
     if not 0 <= index < size_of(split):
         raise BadTask(f"split {split!r} has {size_of(split)} tasks, from 0; got {index}")

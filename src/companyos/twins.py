@@ -8,7 +8,8 @@ from companyos.apps import Entry
 from companyos.env import CompanyEnv, work
 from companyos.errors import BadTask
 from companyos.families import family, setting
-from companyos.families.family import Cause, Value, footprint_of, write_value
+from companyos.families.case import Cause, Value
+from companyos.families.family import footprint_of, write_value
 from companyos.task import MAX_LENGTH, TaskId
 from companyos.world import World, view
 

@@ -18,7 +18,7 @@ from companyos.chaos.injector import MOST_LIKELY
 from companyos.env import make, task_named
 from companyos.errors import BadDose
 from companyos.families import FAMILIES
-from companyos.families.family import Fact, Trouble
+from companyos.families.case import Fact, Trouble
 from companyos.task import TaskId
 from companyos.twins import differences
 from companyos.world import Streams, World

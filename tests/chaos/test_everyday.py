@@ -41,7 +41,7 @@ def test_a_write_on_what_somebody_else_changed_is_refused_until_it_is_read_again
     write = {"ticket_id": ticket(env).id, "field": "status", "value": "in_progress"}
     theirs = ticket(env)
     assert say(env, "ticketdesk.update_ticket", **write).code == CHANGED_MEANWHILE
-    closing = {"resolution": "declined", "reason": "below_minimum", "evidence": []}
+    closing: dict[str, Any] = {"resolution": "declined", "reason": "below_minimum", "evidence": []}
     assert say(env, "ticketdesk.resolve_ticket", ticket_id=theirs.id, **closing).code == CHANGED_MEANWHILE
     assert ticket(env) == theirs
     say(env, "ticketdesk.get_ticket", ticket_id=theirs.id)

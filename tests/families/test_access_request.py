@@ -10,7 +10,7 @@ from companyos.calls import Call
 from companyos.env import CompanyEnv, make, work
 from companyos.families.access_roles import SHAPES
 from companyos.families.access_rules import ACCOUNTS, OWNER_FORM, REVIEW_FORM
-from companyos.families.family import Value
+from companyos.families.case import Value
 from companyos.twins import do
 from companyos.world import DAY, stamp
 from tests.helpers import answered, me, role, say, set_field, ticket, verify

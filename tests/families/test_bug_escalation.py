@@ -13,7 +13,7 @@ from companyos.errors import Stuck
 from companyos.families import Taste, family_of
 from companyos.families.bug_rules import FORM
 from companyos.families.bug_services import CHAIN, IN_HOUSE
-from companyos.families.family import Value
+from companyos.families.case import Value
 from companyos.twins import do
 from companyos.world import DAY
 from tests.helpers import answered, me, role, say, set_field, ticket

@@ -9,8 +9,8 @@ import pytest
 from companyos.apps import Approval, Comment, Entry, Metric, Mind, Person, Policy, Ticket
 from companyos.calls import Call
 from companyos.env import CompanyEnv, make, work
+from companyos.families.case import Value
 from companyos.families.contract_rules import LAWYER, NOTICE_FORM, OFFICER, RENEWAL_FORM, USAGE
-from companyos.families.family import Value
 from companyos.twins import do
 from companyos.world import DAY, stamp
 from tests.helpers import answered, letters, me, role, say, set_field, ticket, verify

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from companyos.apps import Approval, Comment, Entry, Metric, Mind, Policy, Ticket
 from companyos.calls import Call
 from companyos.env import CompanyEnv, make, work
-from companyos.families.family import Value
+from companyos.families.case import Value
 from companyos.twins import do, twins
 from companyos.world import DAY
 from tests.helpers import answered, me, role, say, set_field, ticket, verify

@@ -8,7 +8,7 @@ import pytest
 from companyos.apps import Approval, Comment, Entry, Metric, Mind, Person, Policy
 from companyos.calls import Call
 from companyos.env import CompanyEnv, make, work
-from companyos.families.family import Value
+from companyos.families.case import Value
 from companyos.twins import do
 from companyos.world import DAY
 from tests.helpers import answered, role, say, set_field, ticket, verify

@@ -8,9 +8,9 @@ import pytest
 from companyos.apps import KINDS, Approval, ApprovalType, Entry, Metric, Mind, Person, Policy, Ticket
 from companyos.calls import Call
 from companyos.env import CompanyEnv, make, work
+from companyos.families.case import Value
 from companyos.families.expense_filing import WIDEST_GAP
 from companyos.families.expense_rules import LIMITS_POLICY, POLICIES
-from companyos.families.family import Value
 from companyos.twins import do
 from companyos.world import DAY, view
 from tests.helpers import answered, me, role, say, set_field, ticket

@@ -9,7 +9,7 @@ import pytest
 
 from companyos.apps import Approval, Comment, Entry, Metric, Policy, Ticket
 from companyos.env import CompanyEnv, make, work
-from companyos.families.family import Value
+from companyos.families.case import Value
 from companyos.families.incident_rules import (
     DECLARE,
     FIGURES,

@@ -9,7 +9,7 @@ import pytest
 from companyos.apps import Approval, Entry, Metric, Person, Policy
 from companyos.calls import Call
 from companyos.env import CompanyEnv, make, work
-from companyos.families.family import Value
+from companyos.families.case import Value
 from companyos.twins import do
 from tests.helpers import answered, role, say, set_field, ticket, verify
 

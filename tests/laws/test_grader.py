@@ -11,7 +11,8 @@ from companyos.apps.facts import fact
 from companyos.calls import Call, Reply
 from companyos.env import CompanyEnv, make, work
 from companyos.families import FAMILIES, Taste, family_of
-from companyos.families.family import Fact, cause_specs
+from companyos.families.case import Fact
+from companyos.families.family import cause_specs
 from companyos.families.goals import CitesNoOther
 from companyos.twins import do
 from tests.laws import DOSES, NAMES, seeds, size

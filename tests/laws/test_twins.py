@@ -6,7 +6,8 @@ import pytest
 
 from companyos.env import make
 from companyos.families import FAMILIES
-from companyos.families.family import Fact, Trouble, cause_specs
+from companyos.families.case import Fact, Trouble
+from companyos.families.family import cause_specs
 from companyos.twins import differences, footprint, same_ending, siblings, twins
 from tests.laws import DOSES, NAMES, seeds
 

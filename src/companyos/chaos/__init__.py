@@ -46,6 +46,7 @@ DIALS = {injector.dial: injector for injector in INJECTORS}
 _LETTERS = {injector.letter: injector.dial for injector in INJECTORS}
 
 Doses = dict[str, int]  # percent by dial
+Chaos = float | str | Mapping[str, float]  # what a caller asks for: a dose for all dials, a preset, some dials
 
 # Days that one can ask for by name; `only_stale` and its like turn one dial alone, for ablations.
 PRESETS: dict[str, float | dict[str, float]] = {
@@ -58,7 +59,7 @@ PRESETS: dict[str, float | dict[str, float]] = {
 }
 
 
-def doses_of(chaos: float | str | Mapping[str, float]) -> Doses:
+def doses_of(chaos: Chaos) -> Doses:
     """What a caller asked for, in percent: one dose for all dials, some dials with their own and the rest at 0, a preset."""
     if isinstance(chaos, str):
         if chaos not in PRESETS:
@@ -104,5 +105,5 @@ def _legend() -> str:
 
 
 __all__ = [
-    "DIALS", "INJECTORS", "PRESETS", "Doses", "Fault", "Injector", "Level", "doses_of", "read_doses", "write_doses",
+    "DIALS", "INJECTORS", "PRESETS", "Chaos", "Doses", "Fault", "Injector", "Level", "doses_of", "read_doses", "write_doses",
 ]  # fmt: skip

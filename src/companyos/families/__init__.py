@@ -17,7 +17,8 @@ from companyos.families import (
     refund_dispute,
     vendor_onboarding,
 )
-from companyos.families.family import Case, Ending, Family, Memory, Setting, Taste
+from companyos.families.case import Case
+from companyos.families.family import Ending, Family, Memory, Setting, Taste
 from companyos.task import TaskId
 
 FAMILIES: dict[str, Family] = {

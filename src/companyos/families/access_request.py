@@ -36,8 +36,9 @@ from companyos.families.access_rules import (
     review_form,
 )
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
-from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     ANSWER,
     SIGNED_REQUEST,

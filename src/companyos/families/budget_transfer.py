@@ -34,8 +34,9 @@ from companyos.families.budget_rules import (
     hire,
     transfer_forms,
 )
+from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
-from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     SIGNED_REQUEST,
     AllFresh,

@@ -18,8 +18,9 @@ from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, furnish, one_line
 from companyos.families.bug_rules import BRIEFS, FORM, LIMITS, add_bug_policies, escalation_form
 from companyos.families.bug_services import CHAIN, IN_HOUSE, MAINTENANCE, Condition, add_services
+from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
-from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     ANSWER,
     SIGNED_REQUEST,

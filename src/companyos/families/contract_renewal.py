@@ -16,6 +16,7 @@ from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.case import Case, Fact, Trouble
 from companyos.families.contract_papers import Deal, add_papers, add_tickets, countersigned, draw_dates, draw_deal
 from companyos.families.contract_rules import (
     BRIEFS,
@@ -31,7 +32,7 @@ from companyos.families.contract_rules import (
     renewal_form,
 )
 from companyos.families.everyday import Everyday
-from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     ANSWER,
     SIGNED_REQUEST,

@@ -15,6 +15,7 @@ from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.case import Case, Fact, Trouble
 from companyos.families.deletion_holdings import (
     CATEGORIES,
     OURSELVES,
@@ -37,7 +38,7 @@ from companyos.families.deletion_rules import (
     hire,
 )
 from companyos.families.everyday import Everyday
-from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     ANSWER,
     SIGNED_REQUEST,

@@ -13,10 +13,11 @@ from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, furnish, one_line
+from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.expense_filing import WIDEST_GAP, Bill, add_reports, add_tickets, days_before, draw_bill
 from companyos.families.expense_rules import APPROVAL_TYPE, BRIEFS, FORM, add_expense_policies
-from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     ANSWER,
     SIGNED_REQUEST,

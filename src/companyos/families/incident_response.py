@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Ticket
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, furnish, one_line
+from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
-from companyos.families.family import Case, Ending, Fact, Family, Trouble
+from companyos.families.family import Ending, Family
 from companyos.families.goals import (
     ANSWER,
     SIGNED_REQUEST,

@@ -16,8 +16,9 @@ from companyos.calls import Program
 from companyos.families import license_offers as offers
 from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_person, add_ticket, furnish, one_line
+from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
-from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     SIGNED_REQUEST,
     Cites,

@@ -15,8 +15,9 @@ from companyos.apps import Entry, Metric, Person, Policy, Source
 from companyos.calls import Program, Reply
 from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
-from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     SIGNED_REQUEST,
     Cites,

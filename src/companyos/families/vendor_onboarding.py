@@ -13,8 +13,9 @@ from companyos.apps import ApprovalType, Entry, Metric, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, furnish, one_line, vendor_entry
+from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
-from companyos.families.family import Case, Ending, Fact, Family, Memory, Taste, Trouble
+from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     SIGNED_REQUEST,
     Cites,

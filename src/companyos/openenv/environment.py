@@ -53,7 +53,7 @@ class _Company(Environment[ActT, ObsT, CompanyState], Generic[ActT, ObsT]):
         episode_id: str | None = None,
         *,
         task: str | None = None,
-        chaos: float | dict[str, float] | None = None,
+        chaos: float | str | dict[str, float] | None = None,
         reward: str | None = None,
         split: str | None = None,
         index: int | None = None,

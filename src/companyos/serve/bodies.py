@@ -27,7 +27,7 @@ class ResetBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         UNSET
     )
     seed: Annotated[int, Meta(ge=0, le=MAX_SEED)] | UnsetType = UNSET
-    chaos: float | dict[Name, float] | UnsetType = UNSET
+    chaos: float | Name | dict[Name, float] | UnsetType = UNSET
     split: Name | UnsetType = UNSET
     index: (
         Annotated[int, Meta(ge=0, le=MAX_SEED, description="of a task in its split, in place of task and seed")] | UnsetType
