@@ -20,6 +20,7 @@ FAMILY = "handbook_update"
 CALM: dict[str, Value] = {
     "duplicate": False,
     "foreign": False,
+    "lawful": False,
     "proposed": "low",
     "governs": "board",
     "unread": False,

@@ -72,6 +72,7 @@ def add_section(company: Backdrop, topic: Topic, group: str, reference: str) -> 
         "unit": topic.unit,
         "class": draw.pick(("ordinary", "contractual")),
         "owner": "People",
+        "set_by": "company",
         "steward": company.offices[draw.pick(("HR Partner", "HR Generalist"))],
         "readers_metric": metric,
         "version": f"V-{draw.between(10_000, 99_999)}",

@@ -57,9 +57,10 @@ POLICIES = {
     "Handbook update: order of checks": """
         The first that applies decides. 1: another ticket, not cancelled, has the same reference: duplicate,
         same_request; set duplicate_of. 2: the section's owner is not People: escalated, beyond_authority; set
-        escalated_to. 3: the section already says what is proposed: declined, already_done. 4: the governing limit
-        forbids it: declined, contradicts_policy. 5: too few readers: on_hold, below_minimum. 6: too little notice:
-        declined, too_late. 7: else get it signed, set approval: completed, all_checks_passed.""",
+        escalated_to. 3: the section's set_by is law: cannot_be_done, not_covered. 4: it already says what is
+        proposed: declined, already_done. 5: the governing limit forbids it: declined, contradicts_policy. 6: too few
+        readers: on_hold, below_minimum. 7: too little notice: declined, too_late. 8: else get it signed, set
+        approval: completed, all_checks_passed.""",
     "Handbook update: proposals and limits": """
         What is proposed stands in the register, in an entry whose reference is the section's with a number behind it;
         only the one with status submitted counts. Limits stand in other policies: search those for the section's
@@ -68,7 +69,7 @@ POLICIES = {
         highest or lowest value allowed.""",
     "Handbook update: whose it is": """
         Sections that another department owns are its head's business: escalated_to is the Head of Marketing, Head of
-        Operations or Head of Research, whichever department is the owner, whoever asked. A change that is declined
+        Operations or Head of Research, whichever department is the owner, whoever asked. What is declined or cannot be done
         goes back to whoever asked: set waiting_on to the requester.""",
     "Handbook update: signing": """
         The HR Lead signs handbook_update. Where the section's class is contractual, the Legal Counsel signs legal_review
@@ -78,11 +79,11 @@ POLICIES = {
         escalate. Link the handbook_update as approval.""",
     "Handbook update: evidence": """
         Cite record, field, value as they are now. same_request: the other ticket's reference, status.
-        beyond_authority: the section's owner. already_done: the section's current, the proposal's proposed.
+        beyond_authority: the section's owner. not_covered: its set_by. already_done: its current, the proposal's proposed.
         contradicts_policy: the proposal's proposed, the governing document's most_ or least_ term, no other's.
         below_minimum: the metric's value, the policy's minimum. too_late: effective in the answer, the policy's
         notice_days or notice_days_contractual, whichever applied. all_checks_passed: status and decided_by of
-        handbook_update, decided_by of any legal_review, the governing term. Four more are fine; a false one is not.""",
+        handbook_update, decided_by of legal_review, the governing term. Four more are fine; a false one is not.""",
     "Handbook update: desk rules": DESK_RULES,
 }
 

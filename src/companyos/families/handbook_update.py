@@ -65,6 +65,7 @@ class Causes(Everyday, frozen=True):
 
     duplicate: Annotated[bool, Fact((0.89, 0.11), (("Ticket", "earlier", "reference"),))]
     foreign: Annotated[bool, Fact((0.89, 0.11), (("Entry", "entry", "owner"),))]
+    lawful: Annotated[bool, Fact((0.88, 0.12), (("Entry", "entry", "set_by"),))]
     proposed: Annotated[
         Literal["same", "low", "mid", "high"], Fact((0.1, 0.3, 0.35, 0.25), (("Entry", "proposal", "proposed"),))
     ]
@@ -106,7 +107,8 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     topic, rungs = draw.pick(TOPICS), draw_rungs(draw)
     documents = add_documents(company, streams.at("documents"), topic, rungs, causes.governs)
     owner, kind = elsewhere if causes.foreign else "People", "contractual" if causes.contractual else "ordinary"
-    papers = add_papers(company, draw, topic, rungs, {"owner": owner, "class": kind}, causes.proposed)
+    ours = {"owner": owner, "class": kind, "set_by": "law" if causes.lawful else "company"}
+    papers = add_papers(company, draw, topic, rungs, ours, causes.proposed)
     readers = papers.section.details["readers_metric"]
     _readers(world, readers, consultation, causes)
     roles = documents | {
@@ -209,6 +211,8 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     if causes.foreign:
         sets = ("escalated_to", roles["owner_head"])
         return ending("escalated", "beyond_authority", "head", ((section, "owner"),), sets=sets)
+    if causes.lawful:
+        return ending("cannot_be_done", "not_covered", "desk", ((section, "set_by"),), sets=back)
     if causes.proposed == "same":
         facts = ((section, "current"), (proposal, "proposed"))
         return ending("declined", "already_done", "desk", facts, sets=back)
@@ -367,6 +371,9 @@ def _decide(file: File) -> moves.Move[Outcome]:
         head = yield from moves.read("datahub.get_approver", role=f"Head of {section['owner']}")
         yield from moves.set_field(ticket["id"], "escalated_to", head["id"])
         return "escalated", "beyond_authority", moves.cite((section, "owner"))
+    if section["set_by"] == "law":
+        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        return "cannot_be_done", "not_covered", moves.cite((section, "set_by"))
     if proposal["proposed"] == section["current"]:
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "declined", "already_done", moves.cite((section, "current"), (proposal, "proposed"))
