@@ -205,17 +205,25 @@ def test_a_look_shows_a_session_between_two_turns_and_never_within_one(tmp_path:
 # -- whose session it is -----------------------------------------------------------------------------------------------
 
 
+LOOKS = ("/render", "/inspect", "/state", "/tools/state")
+
+
 def tries(session_id: str) -> dict[str, tuple[str, str, dict[str, Any]]]:
     """Every way to ask for a session, by place and by where it is named."""
     call = {"app": "ticketdesk", "method": "list_tickets"}
-    bodies: dict[str, dict[str, Any]] = {"/step": call, "/fork": {"count": 1}, "/close": {}, "/render": {}, "/inspect": {}}
+    tool = {"name": "ticketdesk_list_tickets", "arguments": {}}
+    rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": tool}
+    bodies: dict[str, dict[str, Any]] = {"/step": call, "/fork": {"count": 1}, "/close": {}, "/mcp": rpc, "/tools/mcp": rpc}
+    bodies |= {place: {} for place in LOOKS}
     found: dict[str, tuple[str, str, dict[str, Any]]] = {}
     for place, body in bodies.items():
-        method = "GET" if place in ("/render", "/inspect") else "POST"
+        method = "GET" if place in LOOKS else "POST"
         json = {} if method == "GET" else {"json": body}
         found[f"{place} by header"] = (method, place, json | {"headers": {"x-session-id": session_id}})
         found[f"{place} by query"] = (method, place, json | {"params": {"session_id": session_id}})
-        if method == "POST":
+        if body is rpc:
+            found[f"{place} by body"] = (method, place, {"json": rpc | {"params": tool | {"session_id": session_id}}})
+        elif method == "POST":
             found[f"{place} by body"] = (method, place, {"json": body | {"session_id": session_id}})
     found["/rollout by body"] = ("POST", "/rollout", {"json": {"steps": [call | {"session_id": session_id}]}})
     return found
@@ -233,9 +241,12 @@ def test_to_anothers_token_a_session_is_as_unknown_as_one_that_never_was(tmp_pat
         for (what, about_alices), about_none in zip(tries(name).items(), tries(never).values(), strict=True):
             (method, place, more), (_, _, other) = about_alices, about_none
             theirs, nothing = bob.request(method, place, **more), bob.request(method, place, **other)
-            expected = {"/rollout": 200, "/inspect": 401}.get(place, 404)
-            assert (theirs.status_code, theirs.content) == (nothing.status_code, nothing.content), what
+            expected = {"/rollout": 200, "/mcp": 200, "/tools/mcp": 200, "/inspect": 401}.get(place, 404)
+            # Replies may repeat the id that was asked for, and nothing else may tell the two apart.
+            said, unknown = theirs.text.replace(name, "it"), nothing.text.replace(never, "it")
+            assert (theirs.status_code, said) == (nothing.status_code, unknown), what
             assert theirs.status_code == expected, what
+            assert "/mcp" not in place or "Unknown session_id" in said, what
             if expected == 404:
                 assert theirs.json()["error"]["code"] == "unknown_session"
         assert [

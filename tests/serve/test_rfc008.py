@@ -357,11 +357,10 @@ def test_statistical_adversarial_floor() -> None:
         for policy, adversary in ADVERSARIES.items()
         if adversary.group in ("blind", "constant")
     }
-    constant = wins.pop("constant")
-    print(wins, constant)
-    assert set(wins.values()) == {0}
+    print(wins)
     # Each task has one right ending, so all fixed ones together win it once at most.
-    assert constant <= len(SEEDS) * len(FAMILIES)
+    for policy, won in wins.items():
+        assert won <= (len(SEEDS) * len(FAMILIES) if ADVERSARIES[policy].group == "constant" else 0), policy
 
 
 def test_statistical_gameability_gap() -> None:

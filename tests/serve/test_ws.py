@@ -17,6 +17,7 @@ from tests.serve.sockets import Socket, action, as_rest, expert_at, play, play_b
 
 TASKS = [str(task_named(name, seed, chaos)) for name in FAMILIES for seed, chaos in ((1, 0.0), (2, 0.5))]
 LIST = {"app": "ticketdesk", "method": "list_tickets"}
+SECOND = len(FAMILIES) + 1  # of a split, the index of a task with the second seed
 
 
 def begun(one: Socket, **given: Any) -> str:
@@ -71,7 +72,7 @@ def test_episodes_by_mcp_messages_are_as_in_process() -> None:
 
 def test_sockets_interleaved_at_random_do_not_mix() -> None:
     draw = random.Random(5)
-    with Door(capacity=40) as door:
+    with Door(capacity=4 * len(TASKS)) as door:
         crew = []
         for task_id in TASKS * 2:
             one = socket(door)
@@ -99,8 +100,8 @@ def test_after_the_end_nothing_happens_and_nothing_is_paid() -> None:
 def test_a_task_is_named_by_split_and_index_at_either_door() -> None:
     with Door() as door:
         one = socket(door)
-        brief = one.say("reset", {"split": "test", "index": 7, "chaos": 1})["data"]["observation"]["task"]
-        rest = good(door.post("/reset", {"split": "test", "index": 7, "chaos": 1}))
+        brief = one.say("reset", {"split": "test", "index": SECOND, "chaos": 1})["data"]["observation"]["task"]
+        rest = good(door.post("/reset", {"split": "test", "index": SECOND, "chaos": 1}))
         assert rest["task_id"].endswith("-test-1-100")
         assert rest["observation"]["task"] == brief
         for bad in ({"index": 7, "seed": 1}, {"index": 7, "task": "bug_escalation"}, {"index": 500, "split": "validation"}):

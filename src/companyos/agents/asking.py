@@ -9,7 +9,7 @@ from companyos.agents.careless import closes
 from companyos.agents.routine import Routine, until_stuck
 from companyos.apps import Entry, Person
 from companyos.calls import NO_ANSWER, Call, Program, Reply
-from companyos.families import Memory, Taste, family_of
+from companyos.families import FAMILIES, Memory, Taste, family_of
 from companyos.families.moves import Move, ticket_in
 from companyos.observe import Observation
 from companyos.told import Told
@@ -40,8 +40,7 @@ class AskAround(Routine):
         told, ticket_id = Told(obs.task), ticket_in(Memory(obs.task, obs.now))
         yield from _prepare(family.expert(Memory(obs.task, obs.now), Taste()), told)
         yield from _heard(told, Call("approvalflow", "list_approval_types", {}))
-        form = told.facts[ticket_id, "kind"]
-        for data, person in _requests(told, form, ticket_id):
+        for form, data, person in _requests(told, ticket_id):
             request = yield from _decision(told, form, person, data)
             if request.get("status") == "approved":
                 link = {"ticket_id": ticket_id, "field": "approval", "value": request["id"]}
@@ -68,7 +67,16 @@ def _heard(told: Told, call: Call) -> Move[Reply]:
     return reply
 
 
-def _requests(told: Told, form: str, ticket_id: str) -> Iterator[tuple[dict[str, Any], str]]:
+def _requests(told: Told, ticket_id: str) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Every form that is not for another kind of ticket, filled in in every way with what was shown."""
+    kind = told.facts[ticket_id, "kind"]
+    for form in told.forms:
+        if form == kind or form not in FAMILIES:
+            for data, person in _filled(told, form, ticket_id):
+                yield form, data, person
+
+
+def _filled(told: Told, form: str, ticket_id: str) -> Iterator[tuple[dict[str, Any], str]]:
     """Every way to fill in a form with what was shown, the ticket's own fields as they are, put to one after the other."""
     fields = [field for field in told.forms[form] if field != "ticket_id"]
     values = []

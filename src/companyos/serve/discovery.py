@@ -61,8 +61,10 @@ class Discovery:
             refusals: Any = (),
             body: Any = None,
             of_session: bool = False,
+            reply: str = "object",
         ) -> None:
             said = Operation("", None, None, refusals).written()
+            said["responses"]["200"]["content"] = {JSON: {"schema": {"type": reply}}}
             more = {"parameters": said["parameters"]} if of_session else {}
             if body is not None:
                 more["requestBody"] = {"content": {JSON: {"schema": _inlined(msgspec.json.schema(body))}}}
@@ -77,10 +79,12 @@ class Discovery:
             )
             place(f"{dialect.place}/metadata", _page(METADATA, "What this environment is."))
             place(f"{dialect.place}/state", self.state, _OF_LOOKING, of_session=True)
-            place(f"{dialect.place}/mcp", self.mcp, _OF_CALLS, dict[str, Any], of_session=True)
+            # JSON-RPC says within its replies what is wrong with a request, so anything is taken.
+            place(f"{dialect.place}/mcp", self.mcp, _OF_CALLS, Any, of_session=True)
         place("/tools/health", _page({"status": "healthy"}, "That the server is up."))
-        place("/list_environments", _page([NAME], "The one environment there is."))
-        place(f"/{NAME}/splits", _page([{"name": name, "type": name} for name in SIZES], "The splits of its tasks."))
+        place("/list_environments", _page([NAME], "The one environment there is."), reply="array")
+        splits = [{"name": name, "type": name} for name in SIZES]
+        place(f"/{NAME}/splits", _page(splits, "The splits of its tasks."), reply="array")
         for path, answer, body in (
             ("tasks", self.tasks, SplitBody),
             ("num_tasks", self.num_tasks, SplitBody),
