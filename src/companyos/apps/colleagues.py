@@ -99,10 +99,8 @@ def help_out(desk: Desk, message: Message) -> Program:
     answer = "Thanks for the note. There is nothing open on my side."
     unsaid = yield from _unsaid(ticket["id"], desk.mind.after.get(ticket["id"], {}))
     if known and unsaid:
-        known, answer = (
-            {},
-            "I come later on this one: " + ", ".join(f"{who} states {what}" for who, what in unsaid) + " first.",
-        )
+        known = {}
+        answer = "I come later on this one: " + ", ".join(f"{who} states {what}" for who, what in unsaid) + " first."
     elif known:
         answer = "You asked me, so: " + ", ".join(f"{name}={value}" for name, value in known.items()) + "."
     if ticket["blocked_by"]:
@@ -117,13 +115,25 @@ def help_out(desk: Desk, message: Message) -> Program:
 
 def _unsaid(ticket_id: str, awaited: dict[str, str]) -> Generator[Call, Reply, list[tuple[str, str]]]:
     """Who has not yet stated what on a ticket, of those who are awaited there."""
-    said: set[tuple[str, str]] = set()
-    page, pages = 1, 1 if awaited else 0
+    events = (yield from history(ticket_id)) if awaited else []
+    said = {(event["author"], name) for event in events for name in event}
+    return [one for one in awaited.items() if one not in said]
+
+
+def history(ticket_id: str) -> Generator[Call, Reply, list[dict[str, Any]]]:
+    """All comments on a ticket and changes of it, newest first."""
+    events: list[dict[str, Any]] = []
+    page, pages = 1, 1
     while page <= pages:
         shown = (yield Call("ticketdesk", "get_history", {"ticket_id": ticket_id, "page": page})).data
-        said |= {(event["author"], name) for event in shown["rows"] for name in event}
+        events += shown["rows"]
         page, pages = page + 1, shown["pages"]
-    return [one for one in awaited.items() if one not in said]
+    return events
+
+
+def stated(ticket_id: str, author: str, name: str) -> Generator[Call, Reply, list[str]]:
+    """What somebody has stated under this name on a ticket."""
+    return [event[name] for event in (yield from history(ticket_id)) if event["author"] == author and name in event]
 
 
 def look_away(desk: Desk, message: Message) -> Program:

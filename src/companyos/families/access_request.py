@@ -292,10 +292,7 @@ Outcome = tuple[str, str, list[moves.Shown]]
 def expert(memory: Memory, taste: Taste) -> Program:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
-    approved: dict[str, str] = {}
-    if moves.wrote(memory):
-        approved = yield from moves.settle_requests(ticket_id, memory)
-        yield from moves.put_back(ticket_id)
+    approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
@@ -306,7 +303,7 @@ def expert(memory: Memory, taste: Taste) -> Program:
     file = File(ticket, application, account, policies, approved, taste)
     yield from file.rule("order of checks")
     yield from file.rule("evidence")
-    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, application)]):
+    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, application["id"])]):
         yield from step
     if taste.fancies("ask before it is needed"):
         yield from file.need()
@@ -315,13 +312,6 @@ def expert(memory: Memory, taste: Taste) -> Program:
         evidence += moves.cite((ticket, "reference"), (account, "person"))
     closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
     yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
-
-
-def _verify(ticket: moves.Shown, application: moves.Shown) -> moves.Move[None]:
-    if ticket["priority"] is None:
-        yield from moves.fill(ticket["id"], "priority", "normal")
-    if ticket["verified"] != application["id"]:
-        yield from moves.set_field(ticket["id"], "verified", application["id"])
 
 
 def _decide(file: File) -> moves.Move[Outcome]:

@@ -3,15 +3,14 @@
 Complete for a stranger, each policy in at most 80 words. What the family means lives in its own file; this is its prose.
 """
 
-from collections.abc import Generator
 from typing import Any
 
 from msgspec.structs import replace
 
 from companyos.apps import ApprovalType, Person, Policy
-from companyos.apps.colleagues import Finding, audits
+from companyos.apps.colleagues import Finding, audits, stated
 from companyos.apps.ticketdesk import same
-from companyos.calls import Call, Reply
+from companyos.calls import Call
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy
 
 OWNER_FORM = "access_request"
@@ -142,17 +141,6 @@ def hold_against_the_application(data: Data, ticket: Data) -> Finding:
     reply = yield Call("datahub", "get_entry", {"entry_id": str(data["role"])})
     if not reply.ok or reply.data["reference"].split("/")[0] != system["reference"] or reply.data["kind"] != "role":
         return "wrong_role", f"{data['role']} is no role of {system['name']}."
-    if not any(same(need, data["need"]) for need in (yield from _stated_needs(ticket))):
+    if not any(same(need, data["need"]) for need in (yield from stated(ticket["id"], ticket["requester"], "need"))):
         return "not_stated", f"The requester has not stated this need on {ticket['id']}."
     return None
-
-
-def _stated_needs(ticket: Data) -> Generator[Call, Reply, list[str]]:
-    """What the requester has stated as needed on their ticket."""
-    stated: list[str] = []
-    page, pages = 1, 1
-    while page <= pages:
-        shown = (yield Call("ticketdesk", "get_history", {"ticket_id": ticket["id"], "page": page})).data
-        stated += [event["need"] for event in shown["rows"] if event["author"] == ticket["requester"] and "need" in event]
-        page, pages = page + 1, shown["pages"]
-    return stated

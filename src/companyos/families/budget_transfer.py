@@ -39,11 +39,11 @@ from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     SIGNED_REQUEST,
-    AllFresh,
     Cites,
     CitesNoOther,
     CitesNothingFalse,
     Ended,
+    Fresh,
     Goal,
     MeasuredSince,
     Milestone,
@@ -229,7 +229,7 @@ def _ending(
     if measured:
         committed = roles["committed"]  # beside the other figure it is worth all: the sum of an ending is bounded
         since = world.now - world.get(Metric, committed).max_age_days * DAY
-        goals.append(AllFresh(tuple(roles[figure] for figure in _FIGURES)))
+        goals.append(Fresh(committed, (roles["spent"],)))
         milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(committed, since)))
         milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, committed, since)))
     if chain:
@@ -270,10 +270,7 @@ class File(NamedTuple):
 def expert(memory: Memory, taste: Taste) -> Program:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
-    approved: dict[str, str] = {}
-    if moves.wrote(memory):
-        approved = yield from moves.settle_requests(ticket_id, memory)
-        yield from moves.put_back(ticket_id)
+    approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
@@ -282,7 +279,7 @@ def expert(memory: Memory, taste: Taste) -> Program:
     transfer = yield from moves.read("datahub.get_entry", entry_id=listed[0]["id"])
     file = File(ticket, transfer, policies, approved, taste)
     yield from file.rule("order of checks")
-    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, transfer)]):
+    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, transfer["id"])]):
         yield from step
     resolution, reason, evidence = yield from _decide(file)
     if taste.fancies("cite more"):
@@ -292,13 +289,6 @@ def expert(memory: Memory, taste: Taste) -> Program:
 
 
 Outcome = tuple[str, str, list[moves.Shown]]
-
-
-def _verify(ticket: moves.Shown, transfer: moves.Shown) -> moves.Move[None]:
-    if ticket["priority"] is None:
-        yield from moves.fill(ticket["id"], "priority", "normal")
-    if ticket["verified"] != transfer["id"]:
-        yield from moves.set_field(ticket["id"], "verified", transfer["id"])
 
 
 def _decide(file: File) -> moves.Move[Outcome]:

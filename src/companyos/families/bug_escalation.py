@@ -299,10 +299,7 @@ Outcome = tuple[str, str, list[moves.Shown]]
 def expert(memory: Memory, taste: Taste) -> Program:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
-    approved: dict[str, str] = {}
-    if moves.wrote(memory):
-        approved = yield from moves.settle_requests(ticket_id, memory)
-        yield from moves.put_back(ticket_id)
+    approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if moves.wrote(memory) and "assignee" in (yield from moves.began_empty(ticket_id)):
         ticket["assignee"] = None  # whoever an earlier hand has put there does not count
@@ -316,7 +313,7 @@ def expert(memory: Memory, taste: Taste) -> Program:
     listed = yield from moves.register(query)
     entry_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     reported = yield from moves.read("datahub.get_entry", entry_id=entry_id)
-    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, reported)]):
+    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, reported["id"])]):
         yield from step
     work = Work(ticket, policies, limits, approved, taste)
     resolution, reason, evidence = yield from _decide(work, (yield from _walk(work, reported)))
@@ -324,13 +321,6 @@ def expert(memory: Memory, taste: Taste) -> Program:
         evidence += moves.cite((ticket, "reference"), (reported, "reference"))
     closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
     yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
-
-
-def _verify(ticket: moves.Shown, reported: moves.Shown) -> moves.Move[None]:
-    if ticket["priority"] is None:
-        yield from moves.fill(ticket["id"], "priority", "normal")
-    if ticket["verified"] != reported["id"]:
-        yield from moves.set_field(ticket["id"], "verified", reported["id"])
 
 
 def _walk(work: Work, entry: moves.Shown) -> moves.Move[list[Step]]:

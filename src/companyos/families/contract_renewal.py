@@ -301,10 +301,7 @@ Outcome = tuple[str, str, list[moves.Shown]]
 def expert(memory: Memory, taste: Taste) -> Program:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
-    approved: dict[str, str] = {}
-    if moves.wrote(memory):
-        approved = yield from moves.settle_requests(ticket_id, memory)
-        yield from moves.put_back(ticket_id)
+    approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
@@ -317,7 +314,7 @@ def expert(memory: Memory, taste: Taste) -> Program:
     signed = next(row["id"] for row in amendments if row["status"] == "signed")
     file = File(ticket, contract, signed, policies, approved, taste)
     yield from file.rule("order of checks")
-    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, contract)]):
+    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, contract["id"])]):
         yield from step
     if taste.fancies("ask Legal before it is needed"):
         yield from file.rule("departments")
@@ -327,13 +324,6 @@ def expert(memory: Memory, taste: Taste) -> Program:
         evidence += moves.cite((ticket, "reference"), (contract, "party"))
     closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
     yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
-
-
-def _verify(ticket: moves.Shown, contract: moves.Shown) -> moves.Move[None]:
-    if ticket["priority"] is None:
-        yield from moves.fill(ticket["id"], "priority", "normal")
-    if ticket["verified"] != contract["id"]:
-        yield from moves.set_field(ticket["id"], "verified", contract["id"])
 
 
 def _decide(file: File) -> moves.Move[Outcome]:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from companyos.apps import ApprovalType, Person, Policy
-from companyos.apps.colleagues import Finding, audits
+from companyos.apps.colleagues import Finding, audits, history
 from companyos.apps.ticketdesk import same
 from companyos.calls import Call, Reply
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy
@@ -171,13 +171,7 @@ def _unstated(ticket: Data, *roles: str) -> Finding:
 
 def _stated(ticket: Data) -> Generator[Call, Reply, set[tuple[str, str]]]:
     """Who has stated what on a ticket."""
-    said: set[tuple[str, str]] = set()
-    page, pages = 1, 1
-    while page <= pages:
-        shown = (yield Call("ticketdesk", "get_history", {"ticket_id": ticket["id"], "page": page})).data
-        said |= {(event["author"], name) for event in shown["rows"] for name in event}
-        page, pages = page + 1, shown["pages"]
-    return said
+    return {(event["author"], name) for event in (yield from history(ticket["id"])) for name in event}
 
 
 def _wrong_terms(data: Data, ticket: Data, field: str) -> Finding:

@@ -305,10 +305,7 @@ class File(NamedTuple):
 def expert(memory: Memory, taste: Taste) -> Program:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
-    approved: dict[str, str] = {}
-    if moves.wrote(memory):
-        approved = yield from moves.settle_requests(ticket_id, memory)
-        yield from moves.put_back(ticket_id)
+    approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
@@ -321,7 +318,7 @@ def expert(memory: Memory, taste: Taste) -> Program:
     holdings = [row["id"] for row in ours if row["kind"] == "holding"]
     file = File(ticket, customer, holdings, policies, approved, taste)
     yield from file.rule("order of checks")
-    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, customer)]):
+    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, customer["id"])]):
         yield from step
     if taste.fancies("ask before it is needed"):
         yield from file.rule("hand-overs")
@@ -334,13 +331,6 @@ def expert(memory: Memory, taste: Taste) -> Program:
 
 
 Outcome = tuple[str, str, list[moves.Shown]]
-
-
-def _verify(ticket: moves.Shown, customer: moves.Shown) -> moves.Move[None]:
-    if ticket["priority"] is None:
-        yield from moves.fill(ticket["id"], "priority", "normal")
-    if ticket["verified"] != customer["id"]:
-        yield from moves.set_field(ticket["id"], "verified", customer["id"])
 
 
 def _decide(file: File) -> moves.Move[Outcome]:

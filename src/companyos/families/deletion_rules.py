@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from companyos.apps import ApprovalType, Person, Policy
-from companyos.apps.colleagues import Finding, audits
+from companyos.apps.colleagues import Finding, audits, stated
 from companyos.apps.ticketdesk import same
 from companyos.calls import Call, Reply
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
@@ -158,10 +158,4 @@ def audit(data: Data, ticket: Data) -> Finding:
 def _stated(ticket: Data, office: str, name: str) -> Generator[Call, Reply, list[str]]:
     """What the holder of an office has stated under this name on a ticket."""
     author = (yield Call("datahub", "get_approver", {"role": office})).data["id"]
-    stated: list[str] = []
-    page, pages = 1, 1
-    while page <= pages:
-        shown = (yield Call("ticketdesk", "get_history", {"ticket_id": ticket["id"], "page": page})).data
-        stated += [event[name] for event in shown["rows"] if event["author"] == author and name in event]
-        page, pages = page + 1, shown["pages"]
-    return stated
+    return (yield from stated(ticket["id"], author, name))

@@ -286,10 +286,7 @@ class Desk(NamedTuple):
 def expert(memory: Memory, taste: Taste) -> Program:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
-    approved: dict[str, str] = {}
-    if moves.wrote(memory):
-        approved = yield from moves.settle_requests(ticket_id, memory)
-        yield from moves.put_back(ticket_id)
+    approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
@@ -301,7 +298,7 @@ def expert(memory: Memory, taste: Taste) -> Program:
     leaver = yield from moves.read("datahub.get_entry", entry_id=entry_id)
     desk = Desk(ticket, leaver, papers, policies, approved, taste)
     yield from desk.rule("order of checks")
-    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, leaver)]):
+    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, leaver["id"])]):
         yield from step
     resolution, reason, evidence = yield from _decide(desk)
     if taste.fancies("cite more"):
@@ -311,13 +308,6 @@ def expert(memory: Memory, taste: Taste) -> Program:
 
 
 Outcome = tuple[str, str, list[moves.Shown]]
-
-
-def _verify(ticket: moves.Shown, leaver: moves.Shown) -> moves.Move[None]:
-    if ticket["priority"] is None:
-        yield from moves.fill(ticket["id"], "priority", "normal")
-    if ticket["verified"] != leaver["id"]:
-        yield from moves.set_field(ticket["id"], "verified", leaver["id"])
 
 
 def _decide(desk: Desk) -> moves.Move[Outcome]:

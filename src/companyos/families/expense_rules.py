@@ -6,8 +6,7 @@ The policies are complete for a stranger, each in at most 80 words. What the fam
 from typing import Any
 
 from companyos.apps import ApprovalType, Policy
-from companyos.apps.colleagues import Finding, audits
-from companyos.calls import Call
+from companyos.apps.colleagues import Finding, audits, stated
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_policy
 
 FORM = "expense_report"
@@ -105,13 +104,7 @@ def audit(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
 
     The receipts are the desk's work.
     """
-    page, pages, answers = 1, 1, []
-    while page <= pages:
-        shown = (yield Call("ticketdesk", "get_history", {"ticket_id": ticket["id"], "page": page})).data
-        answers += [
-            event["guests"] for event in shown["rows"] if event["author"] == ticket["requester"] and "guests" in event
-        ]
-        page, pages = page + 1, shown.get("pages", 1)
+    answers = yield from stated(ticket["id"], ticket["requester"], "guests")
     if str(data["guests"]) not in answers:
         return "not_stated", f"guests says {data['guests']}; the requester has not stated that on {ticket['id']}."
     if int(data["budget_left"]) < ticket["amount"]:

@@ -158,20 +158,6 @@ class Fresh(Goal, frozen=True):
         return all(age_days(metric, world.now) <= metric.max_age_days for metric in metrics)
 
 
-class AllFresh(Goal, frozen=True):
-    """Several metrics are all young enough to count."""
-
-    tables = (Metric,)
-    metrics: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        return Fresh.__name__  # the same demand, on more than one figure
-
-    def holds(self, world: World) -> bool:
-        return all(Fresh(metric).holds(world) for metric in self.metrics)
-
-
 class MeasuredSince(Goal, frozen=True):
     """A metric was measured after this minute."""
 

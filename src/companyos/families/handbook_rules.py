@@ -3,15 +3,14 @@
 Complete for a stranger, each policy in at most 80 words. The documents that limit what sections may say are papers.
 """
 
-from collections.abc import Generator
 from typing import Any
 
 from msgspec.structs import replace
 
 from companyos.apps import ApprovalType, Person, Policy
-from companyos.apps.colleagues import Finding, audits
+from companyos.apps.colleagues import Finding, audits, stated
 from companyos.apps.ticketdesk import same
-from companyos.calls import Call, Reply
+from companyos.calls import Call
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
 UPDATE_FORM = "handbook_update"
@@ -163,8 +162,8 @@ def audit_update(data: Data, ticket: Data) -> Finding:
     wrong = yield from _wrong_proposal(data, section)
     if wrong:
         return wrong
-    stated = yield from _stated_dates(ticket)
-    if not any(same(day, data["effective"]) for day in stated):
+    days = yield from stated(ticket["id"], ticket["requester"], "effective")
+    if not any(same(day, data["effective"]) for day in days):
         return "not_stated", f"The requester has not stated {data['effective']} as effective on {ticket['id']}."
     if section["class"] == "contractual" or "legal_review" in data:
         reply = yield Call("approvalflow", "check_status", {"approval_id": str(data.get("legal_review"))})
@@ -190,15 +189,3 @@ def _wrong_proposal(data: Data, section: Data) -> Finding:
         if same(proposal["proposed"], data["proposed"]):
             return None
     return "mismatch", f"proposed says {data['proposed']}, which is not what the register has as submitted."
-
-
-def _stated_dates(ticket: Data) -> Generator[Call, Reply, list[str]]:
-    """What the requester has stated as effective on their ticket."""
-    stated: list[str] = []
-    page, pages = 1, 1
-    while page <= pages:
-        shown = (yield Call("ticketdesk", "get_history", {"ticket_id": ticket["id"], "page": page})).data
-        events = [event for event in shown["rows"] if event["author"] == ticket["requester"]]
-        stated += [event["effective"] for event in events if "effective" in event]
-        page, pages = page + 1, shown["pages"]
-    return stated

@@ -321,10 +321,7 @@ class File(NamedTuple):
 def expert(memory: Memory, taste: Taste) -> Program:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
-    approved: dict[str, str] = {}
-    if moves.wrote(memory):
-        approved = yield from moves.settle_requests(ticket_id, memory)
-        yield from moves.put_back(ticket_id)
+    approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
@@ -338,7 +335,7 @@ def expert(memory: Memory, taste: Taste) -> Program:
     proposal = yield from moves.read("datahub.get_entry", entry_id=submitted_id)
     file = File(ticket, section, proposal, policies, approved, taste)
     yield from file.rule("order of checks")
-    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, section)]):
+    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, section["id"])]):
         yield from step
     if taste.fancies("ask before it is needed"):
         yield from file.answer()
@@ -350,13 +347,6 @@ def expert(memory: Memory, taste: Taste) -> Program:
 
 
 Outcome = tuple[str, str, list[moves.Shown]]
-
-
-def _verify(ticket: moves.Shown, section: moves.Shown) -> moves.Move[None]:
-    if ticket["priority"] is None:
-        yield from moves.fill(ticket["id"], "priority", "normal")
-    if ticket["verified"] != section["id"]:
-        yield from moves.set_field(ticket["id"], "verified", section["id"])
 
 
 def _decide(file: File) -> moves.Move[Outcome]:

@@ -55,10 +55,7 @@ Outcome = tuple[str, str, list[moves.Shown]]
 def expert(memory: Memory, taste: Taste) -> Program:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
-    approved: dict[str, str] = {}
-    if moves.wrote(memory):
-        approved = yield from moves.settle_requests(ticket_id, memory)
-        yield from moves.put_back(ticket_id)
+    approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
@@ -71,20 +68,13 @@ def expert(memory: Memory, taste: Taste) -> Program:
     file = File(ticket, alarm, service, policies, approved, taste)
     for title in taste.order("read up", ["order of checks", "whom it goes to", "verification"]):
         yield from file.rule(title)
-    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, alarm)]):
+    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, alarm["id"])]):
         yield from step
     resolution, reason, evidence = yield from _decide(file)
     if taste.fancies("cite more"):
         evidence += moves.cite((ticket, "reference"), (alarm, "reference"))
     closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
     yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
-
-
-def _verify(ticket: moves.Shown, alarm: moves.Shown) -> moves.Move[None]:
-    if ticket["priority"] is None:
-        yield from moves.fill(ticket["id"], "priority", "normal")
-    if ticket["verified"] != alarm["id"]:
-        yield from moves.set_field(ticket["id"], "verified", alarm["id"])
 
 
 def _decide(file: File) -> moves.Move[Outcome]:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from companyos.apps import ApprovalType, Policy
-from companyos.apps.colleagues import Finding, audits
+from companyos.apps.colleagues import Finding, audits, history
 from companyos.apps.ticketdesk import same
 from companyos.calls import Call, Reply
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
@@ -243,11 +243,5 @@ def _wrong_deployment(data: Data, service: Data) -> Finding:
 
 def _statements(ticket_id: str) -> Generator[Call, Reply, set[tuple[str, str, str]]]:
     """Who has stated what on a ticket: author, name, value."""
-    stated: set[tuple[str, str, str]] = set()
-    page, pages = 1, 1
-    while page <= pages:
-        shown = (yield Call("ticketdesk", "get_history", {"ticket_id": ticket_id, "page": page})).data
-        for event in shown["rows"]:
-            stated |= {(event["author"], name, event[name]) for name in ("build", "wording") if name in event}
-        page, pages = page + 1, shown["pages"]
-    return stated
+    events = yield from history(ticket_id)
+    return {(event["author"], name, event[name]) for event in events for name in ("build", "wording") if name in event}

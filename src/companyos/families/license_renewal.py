@@ -303,10 +303,7 @@ def _ending(
 def expert(memory: Memory, taste: Taste) -> Program:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
-    approved: dict[str, str] = {}
-    if moves.wrote(memory):
-        approved = yield from moves.settle_requests(ticket_id, memory)
-        yield from moves.put_back(ticket_id)
+    approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
@@ -316,7 +313,7 @@ def expert(memory: Memory, taste: Taste) -> Program:
     listed = yield from moves.register(query)
     entry_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
-    for step in taste.order("prepare", [moves.unblock(ticket), _verify(ticket, entry)]):
+    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, entry["id"])]):
         yield from step
     resolution, reason, evidence = yield from _decide(ticket, entry, policies, approved, taste)
     if taste.fancies("cite more"):
@@ -326,13 +323,6 @@ def expert(memory: Memory, taste: Taste) -> Program:
 
 
 Outcome = tuple[str, str, list[moves.Shown]]
-
-
-def _verify(ticket: moves.Shown, entry: moves.Shown) -> moves.Move[None]:
-    if ticket["priority"] is None:
-        yield from moves.fill(ticket["id"], "priority", "normal")
-    if ticket["verified"] != entry["id"]:
-        yield from moves.set_field(ticket["id"], "verified", entry["id"])
 
 
 def _decide(

@@ -266,6 +266,23 @@ def settle_requests(ticket_id: str, memory: Memory) -> Move[dict[str, str]]:
     return approved
 
 
+def clear_desk(ticket_id: str, memory: Memory) -> Move[dict[str, str]]:
+    """Puts right what an earlier hand left behind, if there was one; gives the requests it got signed, by form."""
+    if not wrote(memory):
+        return {}
+    approved = yield from settle_requests(ticket_id, memory)
+    yield from put_back(ticket_id)
+    return approved
+
+
+def verify(ticket: Shown, entry_id: str) -> Move[None]:
+    """Matches a ticket to its entry in the register, for which it needs a priority."""
+    if ticket["priority"] is None:
+        yield from fill(ticket["id"], "priority", "normal")
+    if ticket["verified"] != entry_id:
+        yield from set_field(ticket["id"], "verified", entry_id)
+
+
 def days_between(earlier: str, later: str) -> int:
     """Days from one stamp, `2026-03-10 09:30`, to another."""
     return (date.fromisoformat(later[:10]) - date.fromisoformat(earlier[:10])).days

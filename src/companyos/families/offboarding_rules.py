@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from companyos.apps import ApprovalType, Person, Policy
-from companyos.apps.colleagues import Finding, audits
+from companyos.apps.colleagues import Finding, audits, history
 from companyos.apps.ticketdesk import same
 from companyos.calls import Call
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy
@@ -167,12 +167,7 @@ def audit_suspension(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
 
 def _not_stated(data: dict[str, Any], ticket: dict[str, Any], names: tuple[str, ...]) -> Finding:
     """The first of these that the request does not repeat as its author stated it on the ticket."""
-    events: list[dict[str, Any]] = []
-    page, pages = 1, 1
-    while page <= pages:
-        shown = (yield Call("ticketdesk", "get_history", {"ticket_id": ticket["id"], "page": page})).data
-        events += shown["rows"]
-        page, pages = page + 1, shown["pages"]
+    events = yield from history(ticket["id"])
     for name in names:
         author = (yield Call("datahub", "get_approver", {"role": STATEMENTS[name]})).data["id"]
         if not any(event["author"] == author and same(event.get(name), data[name]) for event in events):

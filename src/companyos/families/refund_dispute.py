@@ -317,10 +317,7 @@ class Desk(NamedTuple):
 def expert(memory: Memory, taste: Taste) -> Program:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
-    approved: dict[str, str] = {}
-    if moves.wrote(memory):
-        approved = yield from moves.settle_requests(ticket_id, memory)
-        yield from moves.put_back(ticket_id)
+    approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
@@ -332,7 +329,7 @@ def expert(memory: Memory, taste: Taste) -> Program:
     desk = Desk(ticket, order, filed, policies, approved, taste)
     for title in taste.order("read up", ["order of checks", "whose word counts"]):
         yield from desk.rule(title)
-    for step in taste.order("prepare", [moves.unblock(ticket), _verify(desk)]):
+    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, order["id"])]):
         yield from step
     resolution, reason, evidence = yield from _decide(desk)
     if taste.fancies("cite more"):
@@ -342,13 +339,6 @@ def expert(memory: Memory, taste: Taste) -> Program:
 
 
 Outcome = tuple[str, str, list[moves.Shown]]
-
-
-def _verify(desk: Desk) -> moves.Move[None]:
-    if desk.ticket["priority"] is None:
-        yield from moves.fill(desk.ticket["id"], "priority", "normal")
-    if desk.ticket["verified"] != desk.order["id"]:
-        yield from desk.write("verified", desk.order["id"])
 
 
 def _decide(desk: Desk) -> moves.Move[Outcome]:
