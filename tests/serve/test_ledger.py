@@ -1,6 +1,7 @@
 """Ledger: the durable record of sessions. One contract, whichever ledger keeps it."""
 
 import random
+import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -144,7 +145,7 @@ def test_of_many_at_once_one_wins_each_turn_and_the_others_learn_who(place: str)
 
 @shared
 def test_many_furnish_one_empty_place_at_once(place: str) -> None:
-    many = 6
+    many = 12
     gate = threading.Barrier(many)
 
     def furnish(number: int) -> None:
@@ -158,6 +159,19 @@ def test_many_furnish_one_empty_place_at_once(place: str) -> None:
     ledger = open_ledger(place)
     assert all(ledger.read(f"of {number}") for number in range(many))
     ledger.close()
+
+
+def test_a_file_that_somebody_is_furnishing_is_waited_for(tmp_path: Path) -> None:
+    place = tmp_path / "it"
+    first = sqlite3.connect(place, isolation_level=None, check_same_thread=False)
+    first.executescript("BEGIN IMMEDIATE; CREATE TABLE something (it)")
+    with ThreadPoolExecutor(1) as pool:
+        ledger = pool.submit(open_ledger, str(place))
+        with pytest.raises(TimeoutError):
+            ledger.result(0.3)
+        first.execute("COMMIT")
+        ledger.result(5).close()
+    first.close()
 
 
 @shared

@@ -1,6 +1,7 @@
 """SQLite: the ledger in a file, shared by any number of processes on one machine."""
 
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -41,13 +42,26 @@ class SqliteLedger(Ledger):
             self._db = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
             with ExitStack() as undo:
                 undo.callback(self._db.close)
-                self._db.execute("PRAGMA journal_mode = WAL")
+                self._keep_a_log(patience)
                 self._db.execute(f"PRAGMA synchronous = {'FULL' if fsync else 'NORMAL'}")
                 self._db.execute("PRAGMA foreign_keys = ON")
                 self._furnish(path)
                 undo.pop_all()
         except sqlite3.Error as error:
             raise BadSetting(f"cannot keep a ledger in {path}: {error}") from None
+
+    def _keep_a_log(self, patience: float) -> None:
+        """Write ahead. SQLite itself does not wait for its turn to say so, as it does with everything else."""
+        until = time.monotonic() + patience
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
 
     def _furnish(self, path: str) -> None:
         [found] = self._db.execute("PRAGMA user_version").fetchone()
