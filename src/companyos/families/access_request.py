@@ -435,5 +435,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 72, 25: 100, 50: 125, 75: 144, 100: 168},
+    max_steps={0: 72, 25: 98, 50: 123, 75: 144, 100: 167},
 )

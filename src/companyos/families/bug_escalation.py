@@ -434,5 +434,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 63, 25: 86, 50: 116, 75: 140, 100: 172},
+    max_steps={0: 63, 25: 86, 50: 112, 75: 139, 100: 170},
 )

@@ -433,5 +433,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 65, 25: 95, 50: 125, 75: 149, 100: 172},
+    max_steps={0: 65, 25: 95, 50: 121, 75: 146, 100: 170},
 )

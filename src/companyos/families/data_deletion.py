@@ -431,5 +431,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 62, 25: 95, 50: 118, 75: 135, 100: 161},
+    max_steps={0: 62, 25: 91, 50: 114, 75: 132, 100: 158},
 )

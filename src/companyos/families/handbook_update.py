@@ -454,5 +454,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 60, 25: 95, 50: 116, 75: 147, 100: 175},
+    max_steps={0: 60, 25: 88, 50: 118, 75: 142, 100: 168},
 )

@@ -337,5 +337,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 98, 25: 140, 50: 177, 75: 221, 100: 263},
+    max_steps={0: 98, 25: 137, 50: 174, 75: 219, 100: 261},
 )
