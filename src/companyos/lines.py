@@ -74,7 +74,10 @@ def usage(tool: Tool) -> str:
 def how_to_write(hint: Any) -> str:
     """How a line writes an argument that is more than a word."""
     if is_evidence(hint):
-        return "T-1:status=open,P-3:minimum=70,C-4:guests=5,score.acme:value=71 or a JSON list of {record, field, value}"
+        return (
+            "T-1:status=open,P-3:minimum=70,C-4:guests=5,score.acme:value=71 with no quotes around it, or, where a value "
+            "has spaces or commas, a JSON list of {record, field, value}"
+        )
     return (
         "name=value for each field, or a JSON object, with no quotes around it"
         if get_origin(_plain_hint(hint)) is dict

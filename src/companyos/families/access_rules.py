@@ -70,8 +70,8 @@ POLICIES = {
         Risk Officer. Cite, as now: same_request: the other's reference, status; too_late: engaged_until; unused: the
         metric's value, the policy's most_idle; not_covered: need; already_done: need, the group's grants;
         conflict_of_interest: the excludes that applies, the group's grants; document_expired: trained_until, the right
-        role's training; all_checks_passed: need, its permissions, the approval's status, decided_by. Never that field of
-        another role. Four more are fine; false ones are not.""",
+        role's training; all_checks_passed: need, the right role's own permissions, the approval's status, decided_by.
+        Never that field of another role. Four more are fine; false ones are not.""",
     "Access request: desk rules": DESK_RULES,
 }
 

@@ -12,7 +12,7 @@ from companyos.apps.datahub import age_days, read_mark
 from companyos.apps.facts import true_now, true_of
 from companyos.apps.people import away
 from companyos.apps.ticketdesk import Citation, Field, Scalar, same
-from companyos.world import Change, Record, World
+from companyos.world import Record, World
 
 # What stands in a decisive fact for a record that is only made on the way:
 SIGNED_REQUEST = "$signed"  # whichever request for the ticket was approved; `$signed:form` of this form
@@ -266,34 +266,35 @@ def damage(
     """What the actor did to the company that the ending did not call for and that stands.
 
     Always allowed: refreshing a metric; on the brief's ticket filling an empty field, commenting, verifying; withdrawing
-    one's own request. A rejected request changed nothing, so it does not stand.
+    one's own request. A rejected request changed nothing, so it does not stand; nor does what somebody else wrote over.
     """
     found: list[Damage] = []
-    touched: dict[str, list[Change]] = {}  # what the actor wrote on each ticket
+    standing: dict[tuple[str, str], Any] = {}  # the fields of tickets that the actor wrote last, and what was there before
     for change in world.journal:
-        if change.actor == actor:
-            after = change.after
-            if type(after) is Ticket:
-                touched.setdefault(after.id, []).append(change)
-            elif type(after) is Comment and after.ticket_id != ticket_id:
-                found.append(Damage(after.id, "text", False))
-    for record, changes in touched.items():
+        after = change.after
+        if type(after) is Ticket:
+            names = GUARDED if after.id == ticket_id else after.__struct_fields__
+            for field, was, _ in _moved(change.before, after, names):
+                if change.actor == actor:
+                    standing.setdefault((after.id, field), was)
+                else:
+                    standing.pop((after.id, field), None)
+        elif type(after) is Comment and change.actor == actor and after.ticket_id != ticket_id:
+            found.append(Damage(after.id, "text", False))
+    for (record, field), was in standing.items():
         ticket = world.get(Ticket, record)
-        mine = record == ticket_id
-        names = GUARDED if mine else ticket.__struct_fields__
-        for field, was, value in _moved(changes[0].before, ticket, names):
-            if mine and (was is None or (field, value) in allowed):
-                continue
-            if any(getattr(c.before, field) != getattr(c.after, field) for c in changes):
-                found.append(Damage(record, field, ticket.resolution is None and field != "blocked_by"))
-    standing = [a for a in world.all(Approval) if a.requester == actor and a.status in ("pending", "approved")]
+        value = getattr(ticket, field)
+        if value == was or (record == ticket_id and (was is None or (field, value) in allowed)):
+            continue
+        found.append(Damage(record, field, ticket.resolution is None and field != "blocked_by"))
+    requests = [a for a in world.all(Approval) if a.requester == actor and a.status in ("pending", "approved")]
     linked = world.get(Ticket, ticket_id).approval
     for signature in signatures:
-        of_form = [request for request in standing if request.ticket_id == ticket_id and request.type == signature.form]
+        of_form = [request for request in requests if request.ticket_id == ticket_id and request.type == signature.form]
         wanted = [request for request in of_form if says_so(request, signature.says)]
         wanted.sort(key=lambda request: (request.id != linked, request.status != "approved"))
-        standing = [request for request in standing if request not in wanted[:1]]
-    found += [Damage(request.id, "status", request.status == "pending") for request in standing]
+        requests = [request for request in requests if request not in wanted[:1]]
+    found += [Damage(request.id, "status", request.status == "pending") for request in requests]
     return found
 
 

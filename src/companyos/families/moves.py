@@ -166,8 +166,9 @@ def put_back(ticket_id: str) -> Move[None]:
     last: dict[tuple[str, str], Any] = {}
     for change in changes:  # newest first
         key = (change["record"], change["field"])
-        first[key] = change["before"]
         last.setdefault(key, change["after"])
+        if first.get(key, change["after"]) == change["after"]:  # else somebody else wrote in between, and theirs counts
+            first[key] = change["before"]
     wrong = {
         (record, field): before
         for (record, field), before in first.items()
@@ -178,11 +179,20 @@ def put_back(ticket_id: str) -> Move[None]:
     while wrong:  # a field may need another to be put back before it
         left = {}
         for (record, field), before in wrong.items():
-            if not (yield from set_field(record, field, before or "")).ok:
+            if not (yield from _restored(record, field, last[record, field], before or "")):
                 left[record, field] = before
         if len(left) == len(wrong):
             raise Stuck(f"cannot put back {sorted(left)}")
         wrong = left
+
+
+def _restored(ticket_id: str, field: str, written: Any, before: str) -> Move[bool]:
+    """Puts a field back if it still says what one wrote; whether it is as it should be."""
+    while (yield from read("ticketdesk.get_ticket", ticket_id=ticket_id))[field] == written:
+        reply = yield Call("ticketdesk", "update_ticket", {"ticket_id": ticket_id, "field": field, "value": before})
+        if not reply.ok and reply.code not in (NO_ANSWER, CHANGED_MEANWHILE):
+            return False
+    return True
 
 
 def began_empty(ticket_id: str) -> Move[set[str]]:

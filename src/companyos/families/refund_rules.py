@@ -68,9 +68,8 @@ POLICIES = {
         happened.""",
     "Refund dispute: which terms apply": """
         An order is judged by the terms of sale that were in force on the day it was ordered: the version whose since
-        is the latest not after that day, superseded by now or not. Of all other rules only the version in force
-        counts. Days run from the delivery to the return, one date less the other; as many as the term says are
-        within it. When the claim was made does not matter.""",
+        is the latest not after that day, superseded by now or not. Days run from the delivery to the return, one date less
+        the other; as many as the term says are within it. When the claim was made does not matter.""",
     "Refund dispute: amounts and channels": """
         Within return_days it is a full refund, of what the ledger's payment names as paid; else a goodwill refund, of what
         it names as goods. A customer gets goodwill once, ever: it is used up if the ledger has one booked under the
