@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.deletion_holdings import (
     CATEGORIES,
@@ -96,9 +96,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the privacy desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Privacy Analyst", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the privacy desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     requester = world.get(Person, offices[f"{draw.pick(DEPARTMENTS)} Associate"])
     proven = draw.pick((80, 85, 90))
@@ -127,7 +126,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     _tell_colleagues(world, roles, draw.pick(PLACES), causes)
     manager = world.get(Person, roles["third_officer"])
     said = {"ticket": roles["ticket"], "customer": customer.name, "manager": manager.name}
-    return world, Case(roles["ticket"], offices["Privacy Analyst"], one_line(draw.pick(BRIEFS)).format(**said), roles)
+    return Case(roles["ticket"], offices["Privacy Analyst"], one_line(draw.pick(BRIEFS)).format(**said), roles)
 
 
 def _measure_identity(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
@@ -428,6 +427,8 @@ FAMILY = Family(
     name="data_deletion",
     phrase="data deletion",
     causes=Causes,
+    actor="Privacy Analyst",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from companyos.apps import Metric, Mind, Person, Source
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
@@ -86,9 +86,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the people desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Offboarding Coordinator", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the people desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department, *elsewhere = draw.shuffled(DEPARTMENTS)
     leaver, successor, gone = (world.get(Person, offices[f"{name} Associate"]) for name in (department, *elsewhere))
@@ -129,7 +128,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     _tell(world, roles, "administrator", {"shared": files.account.id if causes.shared else "none"}, asked_before)
     partner = world.get(Person, offices["People Partner"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], leaver=leaver.name, partner=partner.name)
-    return world, Case(roles["ticket"], offices["Offboarding Coordinator"], brief, roles)
+    return Case(roles["ticket"], offices["Offboarding Coordinator"], brief, roles)
 
 
 def _tell(world: World, roles: dict[str, str], role: str, knows: dict[str, str], after: dict[str, str]) -> None:
@@ -412,6 +411,8 @@ FAMILY = Family(
     name="employee_offboarding",
     phrase="employee offboarding",
     causes=Causes,
+    actor="Offboarding Coordinator",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,

@@ -10,6 +10,7 @@ from companyos.calls import Call, Program, Reply
 from companyos.chaos import DIALS, Doses, Level, read_doses
 from companyos.errors import BadTask
 from companyos.families import everyday
+from companyos.families.backdrop import Backdrop, furnish
 from companyos.families.case import Case, Cause, Fact, Trouble, Value
 from companyos.families.goals import Goal, Milestone, Signature
 from companyos.task import TaskId
@@ -77,10 +78,12 @@ class Family(msgspec.Struct, frozen=True):
     name: str
     phrase: str  # stands in every brief of this family and of no other
     causes: type[msgspec.Struct]
-    stage: Callable[[Streams, str, Any], tuple[World, Case]]
+    actor: str  # the role that is played from outside
+    stage: Callable[[Backdrop, Streams, Any], Case]
     judge: Callable[[World, Case, Any], Ending]
     expert: Callable[[Memory, Taste], Program]
     max_steps: Mapping[int, int]
+    hire: Callable[[Backdrop], None] | None = None  # brings in its own specialists, of whom the actor may be one
 
     def budget(self, doses: Doses) -> int:
         """The budget at the next tabled dose above the highest dial."""
@@ -108,7 +111,8 @@ class Family(msgspec.Struct, frozen=True):
             for cause, _ in task.do:
                 if getattr(causes, cause) == getattr(natural, cause):
                     raise BadTask(f"{task}: {cause} is so without being overridden; a task has one id")
-        world, case = self.stage(streams, task.split, causes)
+        company = furnish(streams, task.split, self.actor, self.hire)
+        world, case = company.world, self.stage(company, streams, causes)
         case = everyday.stage(world, case)
         self.disturb(world, case, causes)
         world.settle()
