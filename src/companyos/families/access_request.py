@@ -35,7 +35,7 @@ from companyos.families.access_rules import (
     owner_form,
     review_form,
 )
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
@@ -131,7 +131,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     world.furnish(replace(world.get(Source, roles["idle"]), value=idle))
     world.furnish(replace(world.get(Metric, roles["idle"]), value=idle))
     need = need_of(streams.at("need", causes.need), system, causes.need)
-    world.furnish(replace(world.get(Mind, requester.id), knows={roles["ticket"]: {"need": need}}))
+    tell(world, requester.id, roles["ticket"], {"need": need})
     manager = world.get(Person, offices["Access Manager"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], system=name, manager=manager.name)
     return Case(roles["ticket"], offices["Access Analyst"], brief, roles)

@@ -12,10 +12,10 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
+from companyos.apps import Entry, Metric, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.bug_rules import BRIEFS, FORM, LIMITS, add_bug_policies, escalation_form
 from companyos.families.bug_services import CHAIN, IN_HOUSE, MAINTENANCE, Condition, add_services
 from companyos.families.case import Case, Fact, Trouble
@@ -131,8 +131,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
             f"{place}_on_call": details["on_call"],
         }
     roles |= _tickets(company, draw, services, requester, causes)
-    mind = world.get(Mind, requester.id)
-    world.furnish(replace(mind, knows={roles["ticket"]: {"customers": causes.customers}}))
+    tell(world, requester.id, roles["ticket"], {"customers": causes.customers})
     lead = world.get(Person, offices["Support Lead"])
     said = {"ticket": roles["ticket"], "service": services["front"].name, "lead": lead.name}
     return Case(roles["ticket"], offices["Support Engineer"], one_line(draw.pick(BRIEFS)).format(**said), roles)

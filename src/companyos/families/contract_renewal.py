@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.contract_papers import Deal, add_papers, add_tickets, countersigned, draw_dates, draw_deal
 from companyos.families.contract_rules import (
@@ -157,10 +157,9 @@ def _papers(company: Backdrop, draw: Draw, deal: Deal, roles: dict[str, str], ca
     day = countersigned(streams.at("countersigned", str(causes.amended)), found.amendment, causes.amended)
     committed = streams.at("committed", causes.budget, causes.value)
     euros = committed.between(dear, dear * 4 // 3) if causes.budget == "ample" else committed.between(cheap, dear - 1)
-    lawyer, officer = world.get(Mind, roles["lawyer"]), world.get(Mind, roles["officer"])
     legal, finance = STATEMENTS[LAWYER], STATEMENTS[OFFICER]
-    world.furnish(replace(lawyer, knows={ticket: {legal: day}}))
-    world.furnish(replace(officer, knows={ticket: {finance: str(euros)}}, after={ticket: {lawyer.id: legal}}))
+    tell(world, roles["lawyer"], ticket, {legal: day})
+    tell(world, roles["officer"], ticket, {finance: str(euros)}, after={roles["lawyer"]: legal})
     return {
         "entry": found.contract.id,
         "framework": found.framework.id,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.deletion_holdings import (
     CATEGORIES,
@@ -156,14 +156,13 @@ def _tell_colleagues(world: World, roles: dict[str, str], held: str, causes: Cau
     """What Legal and the steward alone know; the steward comes after Legal. A hold in part covers the holding `held`."""
     ticket_id, counsel, steward = roles["ticket"], roles["counsel"], roles["steward"]
     hold = {"none": "none", "part": _category(world, roles[held]), "whole": "all"}[causes.hold]
-    world.furnish(replace(world.get(Mind, counsel), knows={ticket_id: {"hold": hold}}))
+    tell(world, counsel, ticket_id, {"hold": hold})
     where = world.streams.at("copies", causes.copies).pick(("archive", "backup", "processor"))
     copies = {
         "copies": "none" if causes.copies == "none" else where,
         "reachable": "no" if causes.copies == "lost" else "yes",
     }
-    after = {ticket_id: {counsel: "hold"}}
-    world.furnish(replace(world.get(Mind, steward), knows={ticket_id: copies}, after=after))
+    tell(world, steward, ticket_id, copies, after={counsel: "hold"})
 
 
 def _category(world: World, holding_id: str) -> str:

@@ -12,7 +12,7 @@ from companyos.errors import BadTask
 from companyos.families import everyday
 from companyos.families.backdrop import Backdrop, furnish
 from companyos.families.case import Case, Cause, Fact, Trouble, Value
-from companyos.families.goals import Goal, Milestone, Signature
+from companyos.families.goals import CalledFor, Goal, Milestone, Signature
 from companyos.task import TaskId
 from companyos.world import Record, Streams, World
 
@@ -26,8 +26,9 @@ class Ending(msgspec.Struct, frozen=True, dict=True):
     decider: str
     goals: tuple[Goal, ...]
     milestones: tuple[Milestone, ...]
-    allowed: tuple[tuple[str, str | None], ...] = ()  # changes of the brief's ticket that it calls for: field, value
+    allowed: tuple[tuple[str, str | None], ...] = ()  # changes of its ticket that it calls for: field, value
     signatures: tuple[Signature, ...] = ()
+    linked: tuple["Linked", ...] = ()  # tickets that have to be closed before it, each rightly
 
     @cached_property
     def named_goals(self) -> dict[str, Goal]:
@@ -36,6 +37,18 @@ class Ending(msgspec.Struct, frozen=True, dict=True):
         if len(named) < len(self.goals):
             raise RuntimeError(f"two goals of {self.name} have one name")
         return named
+
+
+class Linked(msgspec.Struct, frozen=True):
+    """A ticket that belongs to another's work. It is judged when it is closed, as if the episode ended there."""
+
+    name: str
+    ticket_id: str
+    ending: Ending
+    worth: float  # of closing it rightly, as a milestone on the way
+
+    def closed_rightly(self, world: World) -> bool:
+        return all(goal.holds(world) for goal in self.ending.goals)
 
 
 Watched = tuple[int, float, Goal]  # a milestone that does not hold yet: its place, its worth, its goal
@@ -51,7 +64,9 @@ class Setting(msgspec.Struct, frozen=True):
     max_steps: int
     doses: Doses
     watched: dict[type[Record] | None, tuple[Watched, ...]]  # by the table whose changes they hang on; None: on reading
-    potential: float  # what they are worth together
+    linked: dict[str, Linked]  # by ticket
+    given: dict[str, CalledFor]  # what is called for on each ticket that is the actor's to work on
+    potential: float  # what the milestones are worth together, closing the linked tickets rightly among them
 
 
 class Taste:
@@ -70,6 +85,7 @@ class Memory(msgspec.Struct, frozen=True):
     brief: str
     now: str  # the clock on the wall, `Tue 2026-03-10 09:30`
     turns: tuple[tuple[Call, Reply], ...] = ()
+    signed: dict[str, str] | None = None  # where somebody has cleared the desk before: what they found signed, by form
 
 
 class Family(msgspec.Struct, frozen=True):
@@ -83,6 +99,7 @@ class Family(msgspec.Struct, frozen=True):
     judge: Callable[[World, Case, Any], Ending]
     expert: Callable[[Memory, Taste], Program]
     max_steps: Mapping[int, int]
+    long: bool = False  # its tasks are many times as long as others': laws take smaller samples, rounds leave it out
     hire: Callable[[Backdrop], None] | None = None  # brings in its own specialists, of whom the actor may be one
 
     def budget(self, doses: Doses) -> int:
@@ -122,8 +139,11 @@ class Family(msgspec.Struct, frozen=True):
             kind: tuple(one for one in unmet if kind in one[2].tables or (one[2].reads and kind is None))
             for kind in (*world.kinds(), None)
         }
-        potential = sum(worth for _, worth, _ in unmet)
-        return Setting(world, case, causes, ending, self.budget(doses), doses, watched, potential)
+        potential = sum(worth for _, worth, _ in unmet) + sum(one.worth for one in ending.linked)
+        linked = {one.ticket_id: one for one in ending.linked}
+        endings = {case.ticket_id: ending} | {ticket: one.ending for ticket, one in linked.items()}
+        given = {ticket: CalledFor(one.allowed, one.signatures) for ticket, one in endings.items()}
+        return Setting(world, case, causes, ending, self.budget(doses), doses, watched, linked, given, potential)
 
     def disturb(self, world: World, case: Case, causes: Any) -> None:
         """Lets every trouble strike where the family says, in the injectors' own order."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from companyos.apps import Entry, Metric, Mind, Person, Policy, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
@@ -147,8 +147,7 @@ def _tell_requester(world: World, roles: dict[str, str], terms: dict[str, int], 
     band = {"short": (3, least - 1), "fair": (least, least_contractual - 1), "long": (least_contractual, 120)}[causes.notice]
     days = world.streams.at("notice", causes.notice).between(*band)
     effective = stamp(world.get(Ticket, roles["ticket"]).opened + days * DAY)[:10]
-    mind = world.get(Mind, roles["requester"])
-    world.furnish(replace(mind, knows={roles["ticket"]: {"effective": effective}}))
+    tell(world, roles["requester"], roles["ticket"], {"effective": effective})
 
 
 def _tickets(company: Backdrop, draw: Draw, papers: Papers, requester: Person, causes: Causes) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Ticket
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family
@@ -165,11 +165,10 @@ def _tell_colleagues(world: World, roles: dict[str, str], draw: Draw, causes: Ca
     """What runs only the on-call knows; what customers may be told only Communications, and they come second."""
     ticket, on_call = roles["ticket"], roles["on_call"]
     build = world.get(Entry, roles["release" if causes.runs else "previous"]).details["build"]
-    world.furnish(replace(world.get(Mind, on_call), knows={ticket: {"build": build}}))
+    tell(world, on_call, ticket, {"build": build})
     number = f"W-{draw.between(1000, 9999)}"
-    knows = {ticket: {"wording": WITHHELD if causes.silent else number}}
-    mind = world.get(Mind, roles["communications"])
-    world.furnish(replace(mind, knows=knows, after={ticket: {on_call: "build"}}))
+    knows = {"wording": WITHHELD if causes.silent else number}
+    tell(world, roles["communications"], ticket, knows, after={on_call: "build"})
 
 
 def _tickets(
