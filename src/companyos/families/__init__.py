@@ -14,6 +14,7 @@ from companyos.families import (
     handbook_update,
     incident_response,
     license_renewal,
+    quarter_close,
     refund_dispute,
     vendor_onboarding,
 )
@@ -36,6 +37,7 @@ FAMILIES: dict[str, Family] = {
         employee_offboarding,
         data_deletion,
         refund_dispute,
+        quarter_close,
     )
 }
 

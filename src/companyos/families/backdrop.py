@@ -177,8 +177,18 @@ def tell(world: World, person_id: str, ticket_id: str, knows: dict[str, str], af
 
 
 def _firms(draw: Draw, split: str) -> list[Firm]:
-    names = draw.sample(pool(FIRM, split), 16)
-    references = draw.sample(range(10_000, 99_999), 32)
+    return _named_firms(draw, draw.sample(pool(FIRM, split), 16))
+
+
+def add_firms(company: Backdrop) -> None:
+    """The firms that one case can do without, for where there are more."""
+    streams, names = company.world.streams, pool(FIRM, company.split)
+    known = streams.at("firms").sample(names, 16)  # drawn by path, so these are the ones that the backdrop has
+    company.firms.extend(_named_firms(streams.at("more firms"), [name for name in names if name not in known]))
+
+
+def _named_firms(draw: Draw, names: list[str]) -> list[Firm]:
+    references = draw.sample(range(10_000, 99_999), 2 * len(names))
     firms = []
     for i, name in enumerate(names):
         stem = f"{name} {draw.pick(TRADE)}"
