@@ -42,6 +42,10 @@ FAMILIES: dict[str, Family] = {
 }
 
 
+# Those that take turns wherever tasks are counted off; a long one is asked for by name.
+ROUND = tuple(name for name, family in FAMILIES.items() if not family.long)
+
+
 def family(name: str) -> Family:
     """A family by name; `BadTask` lists those there are."""
     if not isinstance(name, str) or name not in FAMILIES:
@@ -60,4 +64,4 @@ def setting(task: TaskId) -> Setting:
     return family(task.family).set_up(task)
 
 
-__all__ = ["FAMILIES", "Case", "Ending", "Family", "Memory", "Setting", "Taste", "family", "family_of", "setting"]
+__all__ = ["FAMILIES", "ROUND", "Case", "Ending", "Family", "Memory", "Setting", "Taste", "family", "family_of", "setting"]

@@ -95,6 +95,13 @@ def ticket_in(memory: Memory) -> str:
     return found[0]
 
 
+def ticket_acted_on(call: Call) -> str | None:
+    """The ticket that a call closes or has signed for, if it does either: what cannot be undone."""
+    if call.method == "resolve_ticket":
+        return str(call.params.get("ticket_id"))
+    return str(call.params["data"]["ticket_id"]) if call.method == "submit_approval" else None
+
+
 def unblock(ticket: Shown) -> Move[None]:
     """Clears a block, asking whoever holds what blocks it to finish first, if need be."""
     if ticket["blocked_by"] is None:

@@ -67,23 +67,22 @@ class Causes(Everyday, frozen=True):
     """
 
     vendor_conflict: Annotated[bool, named_by("vendor", "conflict", (0.88, 0.12))]
-    vendor_insurance: Annotated[Literal["valid", "expired"], named_by("vendor", "insurance", (0.75, 0.25))]
     expense_conflict: Annotated[bool, named_by("expense", "conflict", (0.88, 0.12))]
-    expense_meal: Annotated[Literal["fair", "over"], named_by("expense", "meal", (0.75, 0.25))]
     refund_favour: Annotated[bool, named_by("refund", "favour", (0.7, 0.3))]
     # For how many the CFO signs.
-    signatures: Annotated[
-        Literal["one", "two"], Fact((0.4, 0.6), (("Policy", "policy", "signatures"), ("Policy", "policy", "text")))
+    limit: Annotated[
+        Literal["one", "two"], Fact((0.45, 0.55), (("Policy", "policy", "signatures"), ("Policy", "policy", "text")))
     ]
-    unreconciled: Annotated[
-        Literal["low", "high"],
+    # Whether more is unreconciled than may be.
+    gaps: Annotated[
+        Literal["few", "many"],
         Fact((0.65, 0.35), (("Source", "unreconciled", "value"), ("Metric", "unreconciled", "value"))),
     ]
     # Whether one item more is late than may be.
     overdue: Annotated[bool, Fact((0.65, 0.35), (("Entry", "extra.item", "status"),))]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
-    unreconciled_stale: Annotated[bool, Trouble("stale", ("unreconciled",))]
+    gaps_stale: Annotated[bool, Trouble("stale", ("unreconciled",))]
     refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("unreconciled",))]
     cfo_away: Annotated[bool, Trouble("absence", ("cfo",))]
     controller_away: Annotated[bool, Trouble("absence", ("controller",))]
@@ -109,7 +108,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     """Puts the close and its queue on the close desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     _make_room(company)
-    terms = {"signatures": SIGNATURES[causes.signatures], "most_late": LATE, "tolerance": draw.between(40, 90)}
+    terms = {"signatures": SIGNATURES[causes.limit], "most_late": LATE, "tolerance": draw.between(40, 90)}
     policy = add_close_policies(company, terms)
     world.furnish(close_form())
     department = draw.pick(DEPARTMENTS)
@@ -196,8 +195,8 @@ def _entries(company: Backdrop, draw: Draw, ticket: Ticket, department: str) -> 
 
 
 def _measure(world: World, name: str, tolerance: int, causes: Causes) -> None:
-    band = {"low": (2, tolerance), "high": (tolerance + 1, 150)}[causes.unreconciled]
-    value = world.streams.at("unreconciled", causes.unreconciled).between(*band)
+    band = {"few": (2, tolerance), "many": (tolerance + 1, 150)}[causes.gaps]
+    value = world.streams.at("gaps", causes.gaps).between(*band)
     world.furnish(replace(world.get(Source, name), value=value))
     world.furnish(replace(world.get(Metric, name), value=value))
 
@@ -228,7 +227,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         if item.place.standing == "in_time" and item.ending.name == BEYOND_LIMIT:
             facts: Facts = ((item.ticket_id, "reason"), (policy, "signatures"))
             return ending("cannot_be_done", "above_limit", "desk", facts)
-    if causes.unreconciled == "high":
+    if causes.gaps == "many":
         facts = ((figure, "value"), (policy, "tolerance"))
         return ending("declined", "not_covered", "desk", facts, sets=back, measured=True)
     if causes.overdue:
@@ -241,7 +240,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 
 def _judge_queue(world: World, case: Case, causes: Causes) -> list[Queued]:
     """How each ticket of the queue ends, those due first first: as its family has it, if it is in time and the CFO signs."""
-    roles, left, queue = case.roles, SIGNATURES[causes.signatures], []
+    roles, left, queue = case.roles, SIGNATURES[causes.limit], []
     places = draw_queue(world.streams, causes.overdue)
     for place in sorted(places, key=lambda place: world.get(Entry, roles[f"{place.slot}.item"]).status):
         inner, item = case_at(case, place.slot), roles[f"{place.slot}.item"]
@@ -513,6 +512,6 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 400, 25: 400, 50: 400, 75: 400, 100: 400},
+    max_steps={0: 249, 25: 275, 50: 314, 75: 356, 100: 399},
     long=True,
 )

@@ -48,13 +48,14 @@ BY_PHRASE = {family.phrase: family for family in (*CORE.values(), *OTHERS)}
 
 # What speaks for a case of the core. A quarter's end is no day for hopeless ones: most facts are as here.
 _FAIR: dict[str, dict[str, Value]] = {
-    "vendor": {"duplicate": False, "personal_data": False, "score": "high", "amount": "large"},
+    "vendor": {"duplicate": False, "insurance": "valid", "personal_data": False, "score": "high", "amount": "large"},
     "expense": {
         "repeated": False,
         "missing": False,
         "old": False,
         "gap": False,
         "hotel": "fair",
+        "meal": "fair",
         "budget": "ample",
         "amount": "large",
     },
