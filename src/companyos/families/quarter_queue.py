@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.apps import Ticket
+from companyos.apps import Entry, Ticket
 from companyos.chaos import doses_of
 from companyos.families import (
     access_request,
@@ -23,7 +23,7 @@ from companyos.families.backdrop import Backdrop
 from companyos.families.case import Case, Fact, Trouble, Value
 from companyos.families.family import Ending, Family, write_value
 from companyos.families.goals import Cites, CitesNothingFalse, Ended
-from companyos.world import DAY, HOUR, Draw, Streams, stamp
+from companyos.world import DAY, HOUR, Draw, Streams, World, stamp
 
 # All or all but one of these are in time, and the CFO signs for them where nothing stands against it …
 CORE = {"vendor": vendor_onboarding.FAMILY, "expense": expense_report.FAMILY, "refund": refund_dispute.FAMILY}
@@ -141,7 +141,17 @@ def add_case(company: Backdrop, place: Place, causes: Struct, desk: str) -> Case
     case = place.family.stage(replace(company, draw=own.at("company")), own, facts_of(streams, place, causes))
     world.streams = streams
     world.furnish(replace(world.get(Ticket, case.ticket_id), desk=desk))
+    _outlast(world, case.roles["entry"])
     return case
+
+
+def _outlast(world: World, entry_id: str) -> None:
+    """A close can be waited over for longer than a case, and no wait may change what is right: so does an insurance last."""
+    entry = world.get(Entry, entry_id)
+    until = entry.details.get("insurance_until", "")
+    if until > stamp(world.now):
+        longer = f"{int(until[:4]) + 4}{until[4:]}"
+        world.furnish(replace(entry, details=entry.details | {"insurance_until": longer}))
 
 
 def case_at(case: Case, slot: str) -> Case:

@@ -18,7 +18,7 @@ def hire(company: Backdrop) -> None:
 
 def add_close_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
     """Puts the rules of this work in force, beside an older version of one; gives the one that sets the limits."""
-    older = {name: value + 3 for name, value in terms.items()}
+    older = {name: value + 3 for name, value in terms.items()} | {"signatures": 4}  # whatever it is by now
     add_policy(company, LIMITS, _LIMITS.format(**older), older, superseded=True)
     limits = add_policy(company, LIMITS, _LIMITS.format(**terms), terms)
     for title, text in POLICIES.items():
