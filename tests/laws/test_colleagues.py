@@ -28,7 +28,7 @@ def _requests(env: CompanyEnv) -> list[dict[str, object]]:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_request_is_decided_and_none_crashes_whoever_decides(name: str) -> None:
     decided = set()
-    for seed in seeds(3, 20, name=name):
+    for seed in seeds(3, 20):
         env = make(name, seed=seed)
         actor = env.setting.case.actor
         for request in _requests(env):

@@ -30,7 +30,7 @@ def _best_failures(env: CompanyEnv, seed: int) -> list[float]:
     work(solved)
     found = []
     track = env.fork()
-    stride = 3 * (4 * LONGER if FAMILIES[env.task_id.split("-")[0]].long else 1)  # a long way has many states
+    stride = 3 * (8 * LONGER if FAMILIES[env.task_id.split("-")[0]].long else 1)  # a long way has many states
     for number, turn in enumerate(solved.turns):
         if number % stride == 0:
             for width in (1, 3):

@@ -71,7 +71,11 @@ class Causes(Everyday, frozen=True):
     refund_favour: Annotated[bool, named_by("refund", "favour", (0.7, 0.3))]
     # For how many the CFO signs.
     limit: Annotated[
-        Literal["one", "two"], Fact((0.45, 0.55), (("Policy", "policy", "signatures"), ("Policy", "policy", "text")))
+        Literal["one", "two"],
+        Fact(
+            (0.45, 0.55),
+            (("Policy", "policy", "signatures"), ("Policy", "policy", "text"), ("Draft", "policy", "terms")),
+        ),
     ]
     # Whether more is unreconciled than may be.
     gaps: Annotated[
@@ -132,10 +136,11 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     }
     places = draw_queue(streams, causes.overdue)
     due = draw_due(streams, places, ticket.opened, _cut_off(ticket))
-    for place in places:
+    for number, place in enumerate(places, 1):
         case = add_case(company, place, causes, DESK)
         name, status = item_name(case.ticket_id, place.family), due_text(due[place.slot])
-        item = world.furnish(Entry(company.entry_ids.pop(0), "close_item", name, entry.reference, status, {}))
+        reference = f"{entry.reference}/{number}"  # found with the close, but nothing that its ticket can be verified by
+        item = world.furnish(Entry(company.entry_ids.pop(0), "close_item", name, reference, status, {}))
         roles |= {f"{place.slot}.{role}": record for role, record in (case.roles | {"item": item.id}).items()}
     manager = world.get(Person, offices["Close Manager"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=ticket.id, close=ticket.subject, manager=manager.name)

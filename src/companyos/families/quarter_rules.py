@@ -50,10 +50,10 @@ _LIMITS = """
 
 POLICIES = {
     "Quarter close: queue": """
-        Under the close's reference the register has an entry of kind close, and its items of kind close_item: the name of
-        each has a ticket that is given to you, too; its status says when that is due. Due before the close ticket was
-        opened: on_hold, too_late. Due after the entry's cut_off: on_hold, not_due. Both cite the item's status and need
-        nothing else. All others end as the policies of their own kind say, but for the CFO's limit.""",
+        Under the close's reference the register has an entry of kind close, and its items of kind close_item. Each names a
+        ticket that is given to you, too, and its status says when that is due. Due before the close ticket was opened:
+        on_hold, too_late. Due after the entry's cut_off: on_hold, not_due. Both cite the item's status and need nothing
+        else. All others end as the policies of their own kind say, but for the CFO's limit.""",
     "Quarter close: order of checks": """
         Close it when all its tickets are resolved. The first that applies decides. 1: one ended escalated: escalated,
         beyond_authority; set escalated_to to the CFO. 2: one met the CFO's limit: cannot_be_done, above_limit. 3: too much
@@ -61,16 +61,15 @@ POLICIES = {
         on_hold, too_late; set waiting_on to the requester. 5: else have it signed, set approval: completed,
         all_checks_passed.""",
     "Quarter close: verification and signing": """
-        The close ticket is verified before it is closed, whatever the outcome: set its field verified to the id of the entry
-        of kind close. It needs a priority first; if it has none, choose any. What is blocked cannot be closed: clear
-        blocked_by once the blocking ticket is done or cancelled; until then ask its assignee, in a comment to them on the
-        blocked ticket. A close is signed by the CFO; while away, by the delegate, or theirs. A rejection says what it
-        wants.""",
+        The close ticket is verified before it is closed, whatever the outcome: set verified to the id of the entry of kind
+        close. It needs a priority first; if it has none, choose any. What is blocked cannot be closed: clear blocked_by once
+        the blocking ticket is done or cancelled; until then ask its assignee, in a comment on the blocked ticket. The CFO
+        signs; while away, the delegate, or theirs. A rejection says what it wants.""",
     "Quarter close: evidence": """
-        Cite record, field and value as they are now. beyond_authority: the resolution of the escalated ticket that was due
-        first. above_limit: the reason of the ticket that met the limit, due first, and the policy's signatures. not_covered:
-        the metric's value and the policy's tolerance. too_late: the status of the late item that was due last, and the
-        policy's most_late. all_checks_passed: the approval's status and decided_by, and the metric's value. Up to four more
+        Cite record, field and value as they are now. beyond_authority: the resolution of the escalated ticket due first.
+        above_limit: the reason of the ticket that met the limit, due first, and the policy's signatures. not_covered: the
+        metric's value and the policy's tolerance. too_late: the status of the late item due last, and the policy's
+        most_late. all_checks_passed: the approval's status and decided_by, and the metric's value. Up to four more
         citations are fine; a false one is not.""",
     "Quarter close: desk rules": DESK_RULES,
 }
