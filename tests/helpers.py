@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 
 from companyos.agents import make as make_agent
 from companyos.agents import play
-from companyos.apps import TOOLBOX, Approval, ApprovalType, Message, Metric, Person, Ticket
+from companyos.apps import ALL_TOOLS, Approval, ApprovalType, Message, Metric, Person, Ticket
 from companyos.apps.people import CLOSES, OPENS
 from companyos.calls import Call, Reply
 from companyos.env import CompanyEnv, make
@@ -71,7 +71,7 @@ def ticket(env: CompanyEnv) -> Ticket:
 def say(env: CompanyEnv, tool: str, actor: str | None = None, **params: Any) -> Reply:
     """One call straight through the toolbox, as the one who works the task or as somebody else; the clock stands still."""
     app, method = tool.split(".")
-    return TOOLBOX.call(env.world, actor or me(env), Call(app, method, params))
+    return ALL_TOOLS.call(env.world, actor or me(env), Call(app, method, params))
 
 
 def step(env: CompanyEnv, tool: str, **params: Any) -> Observation:
@@ -110,7 +110,7 @@ def asked(env: CompanyEnv, approver: str = "head", **changes: Any) -> str:
     return str(reply.data["id"])
 
 
-def answered(env: CompanyEnv, approval_id: str, days: int = 90) -> Approval:
+def answered(env: CompanyEnv, approval_id: str, days: int = 150) -> Approval:
     """The request once it is decided."""
     for _ in range(days):
         request = env.world.get(Approval, approval_id)

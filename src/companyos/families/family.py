@@ -6,8 +6,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from companyos.apps import Toolbox
 from companyos.calls import Call, Program, Reply
-from companyos.chaos import DIALS, Doses, Level, read_doses
+from companyos.chaos import DIALS, Doses, Level, offered, read_doses
 from companyos.errors import BadTask
 from companyos.families import everyday
 from companyos.families.backdrop import Backdrop, furnish
@@ -67,6 +68,7 @@ class Setting(msgspec.Struct, frozen=True):
     linked: dict[str, Linked]  # by ticket
     given: dict[str, CalledFor]  # what is called for on each ticket that is the actor's to work on
     potential: float  # what the milestones are worth together, closing the linked tickets rightly among them
+    toolbox: Toolbox
 
 
 class Taste:
@@ -143,7 +145,8 @@ class Family(msgspec.Struct, frozen=True):
         linked = {one.ticket_id: one for one in ending.linked}
         endings = {case.ticket_id: ending} | {ticket: one.ending for ticket, one in linked.items()}
         given = {ticket: CalledFor(one.allowed, one.signatures) for ticket, one in endings.items()}
-        return Setting(world, case, causes, ending, self.budget(doses), doses, watched, linked, given, potential)
+        budget, toolbox = self.budget(doses), offered(streams, doses)
+        return Setting(world, case, causes, ending, budget, doses, watched, linked, given, potential, toolbox)
 
     def disturb(self, world: World, case: Case, causes: Any) -> None:
         """Lets every trouble strike where the family says, in the injectors' own order."""

@@ -65,14 +65,14 @@ class Causes(Everyday, frozen=True):
 
     duplicate: Annotated[bool, Fact((0.89, 0.11), (("Ticket", "earlier", "reference"),))]
     foreign: Annotated[bool, Fact((0.89, 0.11), (("Entry", "entry", "owner"),))]
-    lawful: Annotated[bool, Fact((0.88, 0.12), (("Entry", "entry", "set_by"),))]
+    law: Annotated[bool, Fact((0.88, 0.12), (("Entry", "entry", "set_by"),))]
     proposed: Annotated[
         Literal["same", "low", "mid", "high"], Fact((0.1, 0.3, 0.35, 0.25), (("Entry", "proposal", "proposed"),))
     ]
     governs: Annotated[Literal["general", "board", "council"], Fact((0.2, 0.4, 0.4), _DOCUMENT_DATES)]
     unread: Annotated[bool, Fact((0.8, 0.2), (("Source", "readers", "value"), ("Metric", "readers", "value")))]
     notice: Annotated[Literal["short", "fair", "long"], Fact((0.1, 0.25, 0.65), (("Mind", "requester", "knows"),))]
-    contractual: Annotated[bool, Fact((0.5, 0.5), (("Entry", "entry", "class"),))]
+    binding: Annotated[bool, Fact((0.5, 0.5), (("Entry", "entry", "class"),))]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
@@ -105,8 +105,8 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     world.furnish(review_form())
     topic, rungs = draw.pick(TOPICS), draw_rungs(draw)
     documents = add_documents(company, streams.at("documents"), topic, rungs, causes.governs)
-    owner, kind = elsewhere if causes.foreign else "People", "contractual" if causes.contractual else "ordinary"
-    ours = {"owner": owner, "class": kind, "set_by": "law" if causes.lawful else "company"}
+    owner, kind = elsewhere if causes.foreign else "People", "contractual" if causes.binding else "ordinary"
+    ours = {"owner": owner, "class": kind, "set_by": "law" if causes.law else "company"}
     papers = add_papers(company, draw, topic, rungs, ours, causes.proposed)
     readers = papers.section.details["readers_metric"]
     _readers(world, readers, consultation, causes)
@@ -209,7 +209,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     if causes.foreign:
         sets = ("escalated_to", roles["owner_head"])
         return ending("escalated", "beyond_authority", "head", ((section, "owner"),), sets=sets)
-    if causes.lawful:
+    if causes.law:
         return ending("cannot_be_done", "not_covered", "desk", ((section, "set_by"),), sets=back)
     if causes.proposed == "same":
         facts = ((section, "current"), (proposal, "proposed"))
@@ -223,14 +223,14 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     if causes.unread:
         facts, sets = ((readers, "value"), (roles["policy"], "minimum")), ("waiting_on", roles["steward"])
         return ending("on_hold", "below_minimum", "desk", facts, sets=sets, measured=True)
-    if causes.notice == "short" or (causes.notice == "fair" and causes.contractual):
-        term = "notice_days_contractual" if causes.contractual else "notice_days"
+    if causes.notice == "short" or (causes.notice == "fair" and causes.binding):
+        term = "notice_days_contractual" if causes.binding else "notice_days"
         facts = ((ANSWER + roles["requester"], "effective"), (roles["notice"], term))
         return ending("declined", "too_late", "desk", facts, sets=back, measured=True)
     signed, reviewed = f"{SIGNED_REQUEST}:{UPDATE_FORM}", f"{SIGNED_REQUEST}:{REVIEW_FORM}"
     facts = ((signed, "status"), (signed, "decided_by"), (document.id, limit))
     complete = partial(ending, "completed", "all_checks_passed", measured=True, rivals=rivals)
-    if causes.contractual:
+    if causes.binding:
         return complete("Legal Counsel and HR Lead", (*facts, (reviewed, "decided_by")), forms=(REVIEW_FORM, UPDATE_FORM))
     return complete("HR Lead", facts, forms=(UPDATE_FORM,))
 
@@ -454,5 +454,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 60, 25: 95, 50: 116, 75: 149, 100: 172},
+    max_steps={0: 60, 25: 95, 50: 116, 75: 147, 100: 175},
 )
