@@ -273,7 +273,7 @@ def drive(program: Program, news: Iterator[list[str]]) -> list[str]:
         call = next(program)
         while True:
             done.append(call.params.get("ticket_id") or call.method)
-            arrived = [{"about": about} for about in next(news)] if call.method == "wait" else []
+            arrived = [{"topic": "comment", "about": about} for about in next(news)] if call.method == "wait" else []
             call = program.send(Reply(True, OK, {"arrived": arrived}))
     except StopIteration:
         return done
@@ -289,6 +289,15 @@ def test_time_passes_only_when_all_wait_and_who_goes_on_is_who_the_news_is_about
 def test_where_nothing_comes_everybody_looks_again() -> None:
     jobs = [Job("T-1", waiter("T-1", 1)), Job("T-2", waiter("T-2", 1))]
     assert drive(work_off(jobs, NOBODY, {}), iter([[]])) == ["T-1", "T-2", "wait", "T-1", "T-2"]
+
+
+def test_mail_that_only_says_it_takes_longer_wakes_nobody() -> None:
+    job = Job("T-1", waiter("T-1", 1))
+    program = work_off([job], NOBODY, {})
+    next(program)
+    assert program.send(Reply(True, OK, {})).method == "wait"
+    letters = [{"topic": "queue", "about": "T-1"}]
+    assert program.send(Reply(True, OK, {"arrived": letters})).method == "wait"
 
 
 def asker(ticket_id: str, waits: int) -> Program:

@@ -7,6 +7,7 @@ from msgspec import Struct
 from companyos.calls import Call, Program, Reply
 from companyos.families.moves import Move, Shown
 
+NO_ANSWERS = ("out_of_office", "queue")  # what such mail is about takes longer: it is no time to look again
 TOO_MANY = "too_many"  # the ground on which a request is refused while others of one's own are pending
 
 
@@ -57,10 +58,10 @@ class Job:
 
     def wake(self, reply: Reply) -> None:
         """Time has passed: goes on if that brought news for it, or if nothing came for anybody."""
-        news = {letter["about"] for letter in reply.data["arrived"]}
+        arrived = reply.data["arrived"]
         if self._crowded:
             self._crowded = False
-        elif not news or news & self._concerns:
+        elif not arrived or self._concerns & {letter["about"] for letter in arrived if letter["topic"] not in NO_ANSWERS}:
             self._go_on(reply)
 
     def _is_ours(self, row: Shown) -> bool:
