@@ -120,7 +120,7 @@ def test_to_swap_two_due_dates_swaps_who_is_signed_for() -> None:
         world.furnish(replace(world.get(Entry, role(env, f"{one}.item")), status=due(env, other)))
     swapped = {one.name: one.ending for one in family.judge(world, setting.case, setting.causes).linked}
     assert swapped[beyond].decider == "CFO"
-    if setting.causes.limit == "one":
+    if setting.causes.signatures == "one":
         assert swapped[signed].name == BEYOND_LIMIT
 
 
@@ -128,8 +128,8 @@ def test_one_signature_more_and_the_limit_does_not_decide() -> None:
     for seed in range(300):
         env = make(FAMILY, seed=seed)
         beyond = [one for one in env.setting.ending.linked if one.ending.name == BEYOND_LIMIT]
-        if env.setting.causes.limit == "one" and len(beyond) == 1:
-            other = make(do(env.task_id, limit="two")).setting.ending
+        if env.setting.causes.signatures == "one" and len(beyond) == 1:
+            other = make(do(env.task_id, signatures="two")).setting.ending
             assert BEYOND_LIMIT not in [one.ending.name for one in other.linked]
             return
     raise AssertionError("no such seed among the first 300")

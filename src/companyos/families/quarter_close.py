@@ -70,7 +70,7 @@ class Causes(Everyday, frozen=True):
     expense_conflict: Annotated[bool, named_by("expense", "conflict", (0.88, 0.12))]
     refund_favour: Annotated[bool, named_by("refund", "favour", (0.7, 0.3))]
     # For how many the CFO signs.
-    limit: Annotated[
+    signatures: Annotated[
         Literal["one", "two"],
         Fact(
             (0.45, 0.55),
@@ -112,7 +112,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     """Puts the close and its queue on the close desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     _make_room(company)
-    terms = {"signatures": SIGNATURES[causes.limit], "most_late": LATE, "tolerance": draw.between(40, 90)}
+    terms = {"signatures": SIGNATURES[causes.signatures], "most_late": LATE, "tolerance": draw.between(40, 90)}
     policy = add_close_policies(company, terms)
     world.furnish(close_form())
     department = draw.pick(DEPARTMENTS)
@@ -245,7 +245,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 
 def _judge_queue(world: World, case: Case, causes: Causes) -> list[Queued]:
     """How each ticket of the queue ends, those due first first: as its family has it, if it is in time and the CFO signs."""
-    roles, left, queue = case.roles, SIGNATURES[causes.limit], []
+    roles, left, queue = case.roles, SIGNATURES[causes.signatures], []
     places = draw_queue(world.streams, causes.overdue)
     for place in sorted(places, key=lambda place: world.get(Entry, roles[f"{place.slot}.item"]).status):
         inner, item = case_at(case, place.slot), roles[f"{place.slot}.item"]
