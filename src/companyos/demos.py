@@ -16,7 +16,7 @@ from companyos.chat import Message, messages
 from companyos.env import CompanyEnv, task_named, work
 from companyos.episode import Transcript
 from companyos.errors import BadChoice, BadTask, Unsolvable
-from companyos.families import FAMILIES, setting
+from companyos.families import ROUND, setting
 from companyos.families.goals import Damage
 from companyos.proof import solve
 from companyos.rewards import profile
@@ -79,7 +79,7 @@ def episodes(
     """
     if split != "train" and not held_out:
         raise BadTask(f"{split} is held out, and who learns from it cannot be tested on it; ask with held_out (--held-out)")
-    names = dict.fromkeys(FAMILIES if families is None else families)
+    names = dict.fromkeys(ROUND if families is None else families)
     places = list(product(names, dict.fromkeys(chaos)))
     for name, dose in places:
         task_named(name, 0, dose, split)

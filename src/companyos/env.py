@@ -13,7 +13,7 @@ from companyos.chaos import INJECTORS, Chaos, Injector, doses_of, write_doses
 from companyos.episode import Footer, Header, Transcript, Turn
 from companyos.errors import BadTask
 from companyos.families import Memory, Setting, Taste, family, setting
-from companyos.families.family import Watched
+from companyos.families.family import Linked, Watched
 from companyos.families.goals import Damage, damage
 from companyos.observe import Observation, Scene
 from companyos.rewards import Happened, Offences, Verdict, profile
@@ -44,6 +44,7 @@ class CompanyEnv:
         "_rejections",
         "_resolved",
         "_setting",
+        "_settled",
         "_standing",
         "_step",
         "_task",
@@ -83,6 +84,7 @@ class CompanyEnv:
         self._step = 0
         self._offences = Offences()
         self._resolved = False
+        self._settled: dict[str, bool] = {}  # the linked tickets that are closed, and whether rightly
         self._standing = [False] * len(self._setting.ending.milestones)
         self._potential = self._paid = 0.0  # of the milestones that stand; of those that rewards have heard of
         self._read = 0  # how far into the journal we have looked
@@ -140,6 +142,7 @@ class CompanyEnv:
         twin._step = self._step
         twin._offences = self._offences
         twin._resolved = self._resolved
+        twin._settled = self._settled.copy()
         twin._standing = self._standing.copy()
         twin._potential = self._potential
         twin._paid = self._paid
@@ -194,6 +197,8 @@ class CompanyEnv:
         ticket = self.world.get(Ticket, self._setting.case.ticket_id)
         if ticket.resolution is not None:
             return None if self.success else "irreversible"
+        if not all(self._settled.values()):
+            return "irreversible"
         if any(not harm.can_be_put_back for harm in self._damage()):
             return "damage"
         return None
@@ -239,7 +244,7 @@ class CompanyEnv:
 
         Says whether rewards have to hear of any.
         """
-        world, case, watched = self.world, self._setting.case, self._setting.watched
+        world, case, watched, linked = self.world, self._setting.case, self._setting.watched, self._setting.linked
         written = world.journal[self._read :]
         due: tuple[Watched, ...] = watched[None] if stirred > len(written) else ()  # then something was read, too
         for change in written:
@@ -247,6 +252,8 @@ class CompanyEnv:
             due += watched[type(after)]
             if after.id == case.ticket_id:
                 self._resolved = cast("Ticket", after).resolution is not None
+            elif after.id in linked and cast("Ticket", after).resolution is not None:
+                self._settle(linked[after.id])
             elif type(after) is Approval and after.status == "rejected" and after.requester == case.actor:
                 self._rejections += after.code not in WHIMS
         self._read = len(world.journal)
@@ -257,14 +264,20 @@ class CompanyEnv:
                 standing[i] = not standing[i]
         return self._rejections > 0 or self._potential != self._paid
 
+    def _settle(self, ticket: Linked) -> None:
+        """A linked ticket is closed, for good: so is whether that was right."""
+        self._settled[ticket.ticket_id] = right = ticket.closed_rightly(self.world)
+        self._potential += ticket.worth * right
+
     def _judge(self) -> Verdict:
-        goals = {name: goal.holds(self.world) for name, goal in self._setting.ending.named_goals.items()}
+        ending = self._setting.ending
+        goals = {name: goal.holds(self.world) for name, goal in ending.named_goals.items()}
+        goals |= {f"Linked:{one.name}": self._settled.get(one.ticket_id, False) for one in ending.linked}
         harm = tuple(self._damage())
         return Verdict(all(goals.values()) and not harm, goals, harm)
 
     def _damage(self) -> list[Damage]:
-        case, ending = self._setting.case, self._setting.ending
-        return damage(self.world, case.actor, case.ticket_id, ending.allowed, ending.signatures)
+        return damage(self.world, self._setting.case.actor, self._setting.given)
 
     def _happened(self, reply: Reply) -> Happened:
         """What the turn comes to for the rewards, with what went before it; then counts its own."""
@@ -302,7 +315,9 @@ class CompanyEnv:
         return Observation(self.scene, clock_text(self.world.now), self._step, reply, 0.0, self.done, progress)
 
     def _checklist(self) -> tuple[str, ...]:
-        return tuple(m.name for m, s in zip(self._setting.ending.milestones, self._standing, strict=True) if s)
+        ending = self._setting.ending
+        reached = [m.name for m, s in zip(ending.milestones, self._standing, strict=True) if s]
+        return (*reached, *(f"{one.ticket_id} closed" for one in ending.linked if self._settled.get(one.ticket_id)))
 
 
 def make(

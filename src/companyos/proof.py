@@ -14,10 +14,9 @@ from companyos.env import CompanyEnv, work
 from companyos.episode import Turn
 from companyos.errors import Stuck, Unsolvable
 from companyos.families import Taste
+from companyos.families.moves import ticket_acted_on
 from companyos.task import TaskId
 from companyos.told import Told
-
-IRREVERSIBLE = frozenset({"resolve_ticket", "submit_approval", "escalate"})
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -58,8 +57,9 @@ def first_difference(ours: list[Turn], theirs: list[Turn]) -> int:
     return min(len(ours), len(theirs))
 
 
-def first_irreversible(turns: list[Turn]) -> int:
-    return next((n for n, turn in enumerate(turns) if turn.call.method in IRREVERSIBLE), len(turns))
+def first_irreversible(turns: list[Turn], ticket_id: str) -> int:
+    """The first turn that closes this ticket or has it signed for."""
+    return next((n for n, turn in enumerate(turns) if ticket_acted_on(turn.call) == ticket_id), len(turns))
 
 
 def untold(env: CompanyEnv) -> tuple[Call, Any] | None:

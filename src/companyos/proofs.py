@@ -63,7 +63,7 @@ def spread(numbers: Sequence[int]) -> Spread:
 def _tell_twins_apart(task_id: str) -> int:
     """Counts the twins with another ending; `Unsolvable` where the expert would commit itself before it can know."""
     ours = solve(CompanyEnv(TaskId.parse(task_id), "sparse"))
-    committed = first_irreversible(ours.turns)
+    committed = first_irreversible(ours.turns, ours.setting.case.ticket_id)
     count = 0
     for _, _, other in siblings(task_id):
         theirs = CompanyEnv(TaskId.parse(other), "sparse")

@@ -19,7 +19,7 @@ from companyos.calls import NO_ANSWER, OK, Call, Program, Reply
 from companyos.env import CompanyEnv, work
 from companyos.errors import Stuck
 from companyos.families import Memory, Taste, family_of
-from companyos.families.moves import ticket_in
+from companyos.families.moves import ticket_acted_on, ticket_in
 from companyos.lines import parse_line
 from companyos.observe import Observation
 
@@ -293,17 +293,17 @@ def right_close(env: CompanyEnv) -> Close:
 
 def _close(calls: list[Call]) -> Close:
     last = calls[-1].params
-    return Close(last["resolution"], last["reason"], _offices(calls))
+    return Close(last["resolution"], last["reason"], _offices(calls, last["ticket_id"]))
 
 
-def _offices(calls: list[Call]) -> tuple[str, ...]:
-    """Which offices an expert asked to sign, from what it looked up last before it asked."""
+def _offices(calls: list[Call], ticket_id: str) -> tuple[str, ...]:
+    """Which offices an expert asked to sign for a ticket, from what it looked up last before it asked."""
     asked: dict[str, None] = {}
     looked_up = ""
     for call in calls:
         if call.method == "get_approver":
             looked_up = _office(call.params["role"])
-        elif call.method == "submit_approval":
+        elif call.method == "submit_approval" and ticket_acted_on(call) == ticket_id:
             asked[looked_up] = None
     return tuple(asked)
 
@@ -325,16 +325,19 @@ class Constant(Routine):
         endings = self._among(family.name)
         known = endings[self._ending % len(endings)]
         made: list[Call] = []
+        memory = Memory(obs.task, obs.now)
+        ticket_id = ticket_in(memory)
 
         def steer(call: Call) -> Steered:
             made.append(call)
-            if call.method == "resolve_ticket":
-                call = _closing(call.params["ticket_id"], known, call.params["evidence"])
-            elif call.method == "submit_approval" and not _begins(known.offices, _offices(made)):
-                call = _closing(call.params["data"]["ticket_id"], known, [])
+            if ticket_acted_on(call) == ticket_id:
+                if call.method == "resolve_ticket":
+                    call = _closing(ticket_id, known, call.params["evidence"])
+                elif not _begins(known.offices, _offices(made, ticket_id)):
+                    call = _closing(ticket_id, known, [])
             return (yield call)
 
-        return until_stuck(steered(family.expert(Memory(obs.task, obs.now), Taste()), steer))
+        return until_stuck(steered(family.expert(memory, Taste()), steer))
 
 
 def _begins(whole: tuple[str, ...], part: tuple[str, ...]) -> bool:

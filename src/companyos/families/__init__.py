@@ -14,6 +14,7 @@ from companyos.families import (
     handbook_update,
     incident_response,
     license_renewal,
+    quarter_close,
     refund_dispute,
     vendor_onboarding,
 )
@@ -36,8 +37,13 @@ FAMILIES: dict[str, Family] = {
         employee_offboarding,
         data_deletion,
         refund_dispute,
+        quarter_close,
     )
 }
+
+
+# Those that take turns wherever tasks are counted off; a long one is asked for by name.
+ROUND = tuple(name for name, family in FAMILIES.items() if not family.long)
 
 
 def family(name: str) -> Family:
@@ -58,4 +64,4 @@ def setting(task: TaskId) -> Setting:
     return family(task.family).set_up(task)
 
 
-__all__ = ["FAMILIES", "Case", "Ending", "Family", "Memory", "Setting", "Taste", "family", "family_of", "setting"]
+__all__ = ["FAMILIES", "ROUND", "Case", "Ending", "Family", "Memory", "Setting", "Taste", "family", "family_of", "setting"]

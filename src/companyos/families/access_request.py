@@ -35,7 +35,7 @@ from companyos.families.access_rules import (
     owner_form,
     review_form,
 )
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
@@ -95,9 +95,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the access desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Access Analyst", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the access desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department, elsewhere = draw.sample(DEPARTMENTS, 2)
     owner, other_owner = draw.sample(OWNERS, 2)
@@ -132,10 +131,10 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     world.furnish(replace(world.get(Source, roles["idle"]), value=idle))
     world.furnish(replace(world.get(Metric, roles["idle"]), value=idle))
     need = need_of(streams.at("need", causes.need), system, causes.need)
-    world.furnish(replace(world.get(Mind, requester.id), knows={roles["ticket"]: {"need": need}}))
+    tell(world, requester.id, roles["ticket"], {"need": need})
     manager = world.get(Person, offices["Access Manager"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], system=name, manager=manager.name)
-    return world, Case(roles["ticket"], offices["Access Analyst"], brief, roles)
+    return Case(roles["ticket"], offices["Access Analyst"], brief, roles)
 
 
 def _filed(
@@ -432,6 +431,8 @@ FAMILY = Family(
     name="access_request",
     phrase="access request",
     causes=Causes,
+    actor="Access Analyst",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 from companyos.apps import Metric, Person
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line
 from companyos.families.budget_lines import (
     NOISE,
     PAST,
@@ -106,9 +106,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the finance desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Budget Analyst", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the finance desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     receiving, giving = draw.sample(DEPARTMENTS, 2)
     requester = world.get(Person, offices[f"{receiving} Associate"])
@@ -146,7 +145,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     manager = world.get(Person, offices["Budget Manager"])
     said = {"giver": lines.giver.name, "receiver": lines.receiver.name, "manager": manager.name}
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], **said)
-    return world, Case(roles["ticket"], offices["Budget Analyst"], brief, roles)
+    return Case(roles["ticket"], offices["Budget Analyst"], brief, roles)
 
 
 # -- what is right -----------------------------------------------------------------------------------------------------
@@ -424,6 +423,8 @@ FAMILY = Family(
     name="budget_transfer",
     phrase="budget transfer",
     causes=Causes,
+    actor="Budget Analyst",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,

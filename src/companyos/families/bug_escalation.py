@@ -12,10 +12,10 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
+from companyos.apps import Entry, Metric, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.bug_rules import BRIEFS, FORM, LIMITS, add_bug_policies, escalation_form
 from companyos.families.bug_services import CHAIN, IN_HOUSE, MAINTENANCE, Condition, add_services
 from companyos.families.case import Case, Fact, Trouble
@@ -96,9 +96,8 @@ def _culprit(causes: Causes) -> str | None:
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the engineering desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Support Engineer")
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the engineering desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     requester = world.get(Person, offices[f"{draw.pick(DEPARTMENTS)} Associate"])
     lowest = draw.pick((15, 18, 21))
@@ -132,11 +131,10 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
             f"{place}_on_call": details["on_call"],
         }
     roles |= _tickets(company, draw, services, requester, causes)
-    mind = world.get(Mind, requester.id)
-    world.furnish(replace(mind, knows={roles["ticket"]: {"customers": causes.customers}}))
+    tell(world, requester.id, roles["ticket"], {"customers": causes.customers})
     lead = world.get(Person, offices["Support Lead"])
     said = {"ticket": roles["ticket"], "service": services["front"].name, "lead": lead.name}
-    return world, Case(roles["ticket"], offices["Support Engineer"], one_line(draw.pick(BRIEFS)).format(**said), roles)
+    return Case(roles["ticket"], offices["Support Engineer"], one_line(draw.pick(BRIEFS)).format(**said), roles)
 
 
 def _tickets(company: Backdrop, draw: Draw, services: dict[str, Entry], requester: Person, causes: Causes) -> dict[str, str]:
@@ -431,6 +429,7 @@ FAMILY = Family(
     name="bug_escalation",
     phrase="bug escalation",
     causes=Causes,
+    actor="Support Engineer",
     stage=stage,
     judge=judge,
     expert=expert,

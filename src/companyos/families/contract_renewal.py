@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.contract_papers import Deal, add_papers, add_tickets, countersigned, draw_dates, draw_deal
 from companyos.families.contract_rules import (
@@ -106,9 +106,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the contracts desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Contracts Analyst", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the contracts desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department = draw.pick(DEPARTMENTS)
     requester = world.get(Person, offices[f"{department} Associate"])
@@ -144,7 +143,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     world.furnish(replace(world.get(Metric, roles["usage"]), value=usage))
     manager = world.get(Person, roles["lead_third"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], contract=deal.name, manager=manager.name)
-    return world, Case(roles["ticket"], offices["Contracts Analyst"], brief, roles)
+    return Case(roles["ticket"], offices["Contracts Analyst"], brief, roles)
 
 
 def _papers(company: Backdrop, draw: Draw, deal: Deal, roles: dict[str, str], causes: Causes) -> dict[str, str]:
@@ -158,10 +157,9 @@ def _papers(company: Backdrop, draw: Draw, deal: Deal, roles: dict[str, str], ca
     day = countersigned(streams.at("countersigned", str(causes.amended)), found.amendment, causes.amended)
     committed = streams.at("committed", causes.budget, causes.value)
     euros = committed.between(dear, dear * 4 // 3) if causes.budget == "ample" else committed.between(cheap, dear - 1)
-    lawyer, officer = world.get(Mind, roles["lawyer"]), world.get(Mind, roles["officer"])
     legal, finance = STATEMENTS[LAWYER], STATEMENTS[OFFICER]
-    world.furnish(replace(lawyer, knows={ticket: {legal: day}}))
-    world.furnish(replace(officer, knows={ticket: {finance: str(euros)}}, after={ticket: {lawyer.id: legal}}))
+    tell(world, roles["lawyer"], ticket, {legal: day})
+    tell(world, roles["officer"], ticket, {finance: str(euros)}, after={roles["lawyer"]: legal})
     return {
         "entry": found.contract.id,
         "framework": found.framework.id,
@@ -430,6 +428,8 @@ FAMILY = Family(
     name="contract_renewal",
     phrase="contract renewal",
     causes=Causes,
+    actor="Contracts Analyst",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.deletion_holdings import (
     CATEGORIES,
@@ -96,9 +96,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the privacy desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Privacy Analyst", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the privacy desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     requester = world.get(Person, offices[f"{draw.pick(DEPARTMENTS)} Associate"])
     proven = draw.pick((80, 85, 90))
@@ -127,7 +126,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     _tell_colleagues(world, roles, draw.pick(PLACES), causes)
     manager = world.get(Person, roles["third_officer"])
     said = {"ticket": roles["ticket"], "customer": customer.name, "manager": manager.name}
-    return world, Case(roles["ticket"], offices["Privacy Analyst"], one_line(draw.pick(BRIEFS)).format(**said), roles)
+    return Case(roles["ticket"], offices["Privacy Analyst"], one_line(draw.pick(BRIEFS)).format(**said), roles)
 
 
 def _measure_identity(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
@@ -157,14 +156,13 @@ def _tell_colleagues(world: World, roles: dict[str, str], held: str, causes: Cau
     """What Legal and the steward alone know; the steward comes after Legal. A hold in part covers the holding `held`."""
     ticket_id, counsel, steward = roles["ticket"], roles["counsel"], roles["steward"]
     hold = {"none": "none", "part": _category(world, roles[held]), "whole": "all"}[causes.hold]
-    world.furnish(replace(world.get(Mind, counsel), knows={ticket_id: {"hold": hold}}))
+    tell(world, counsel, ticket_id, {"hold": hold})
     where = world.streams.at("copies", causes.copies).pick(("archive", "backup", "processor"))
     copies = {
         "copies": "none" if causes.copies == "none" else where,
         "reachable": "no" if causes.copies == "lost" else "yes",
     }
-    after = {ticket_id: {counsel: "hold"}}
-    world.furnish(replace(world.get(Mind, steward), knows={ticket_id: copies}, after=after))
+    tell(world, steward, ticket_id, copies, after={counsel: "hold"})
 
 
 def _category(world: World, holding_id: str) -> str:
@@ -428,6 +426,8 @@ FAMILY = Family(
     name="data_deletion",
     phrase="data deletion",
     causes=Causes,
+    actor="Privacy Analyst",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,

@@ -12,10 +12,10 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.apps import Metric, Mind, Person, Source
+from companyos.apps import Metric, Person, Source
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
@@ -86,9 +86,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the people desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Offboarding Coordinator", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the people desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department, *elsewhere = draw.shuffled(DEPARTMENTS)
     leaver, successor, gone = (world.get(Person, offices[f"{name} Associate"]) for name in (department, *elsewhere))
@@ -126,16 +125,11 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     _hold(company, files, roles, causes)
     _money(world, roles, terms, causes)
     asked_before = {roles["counsel"]: "held", roles["accountant"]: "owed"}
-    _tell(world, roles, "administrator", {"shared": files.account.id if causes.shared else "none"}, asked_before)
+    shared = {"shared": files.account.id if causes.shared else "none"}
+    tell(world, roles["administrator"], roles["ticket"], shared, asked_before)
     partner = world.get(Person, offices["People Partner"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], leaver=leaver.name, partner=partner.name)
-    return world, Case(roles["ticket"], offices["Offboarding Coordinator"], brief, roles)
-
-
-def _tell(world: World, roles: dict[str, str], role: str, knows: dict[str, str], after: dict[str, str]) -> None:
-    """What somebody alone can say of the ticket, and who has to speak before them."""
-    mind, ticket = world.get(Mind, roles[role]), roles["ticket"]
-    world.furnish(replace(mind, knows={ticket: knows}, after={ticket: after} if after else {}))
+    return Case(roles["ticket"], offices["Offboarding Coordinator"], brief, roles)
 
 
 def _hold(company: Backdrop, files: Files, roles: dict[str, str], causes: Causes) -> None:
@@ -148,7 +142,8 @@ def _hold(company: Backdrop, files: Files, roles: dict[str, str], causes: Causes
     other = streams.at("other").pick((files.namesake.reference, files.strange_project.reference))
     project = files.past.details["project"]
     held = {"none": "none", "person": files.leaver.reference, "project": project, "other": other}[causes.held]
-    _tell(world, roles, "counsel", {"held": held, "held_from": "none" if held == "none" else stamp(begins)[:10]}, {})
+    since = "none" if held == "none" else stamp(begins)[:10]
+    tell(world, roles["counsel"], roles["ticket"], {"held": held, "held_from": since})
 
 
 def _money(world: World, roles: dict[str, str], terms: dict[str, int], causes: Causes) -> None:
@@ -161,7 +156,7 @@ def _money(world: World, roles: dict[str, str], terms: dict[str, int], causes: C
     (least, low), (mid, high) = ([terms["withhold_percent"] * pay // 100 for pay in band] for band in pays.values())
     bands = {"low": (40, least), "mid": (low + 1, mid), "high": (high + 1, high + 2000)}
     owed = world.streams.at("owed", causes.owed).between(*bands[causes.owed])
-    _tell(world, roles, "accountant", {"owed": str(owed)}, {roles["counsel"]: "held"})
+    tell(world, roles["accountant"], roles["ticket"], {"owed": str(owed)}, {roles["counsel"]: "held"})
 
 
 # -- what is right -----------------------------------------------------------------------------------------------------
@@ -412,6 +407,8 @@ FAMILY = Family(
     name="employee_offboarding",
     phrase="employee offboarding",
     causes=Causes,
+    actor="Offboarding Coordinator",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,

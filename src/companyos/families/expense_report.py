@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.expense_filing import WIDEST_GAP, Bill, add_reports, add_tickets, days_before, draw_bill
@@ -79,9 +79,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the finance desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Finance Clerk")
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the finance desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department, elsewhere = draw.sample(DEPARTMENTS, 2)
     terms = {
@@ -111,7 +110,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     _show_facts(world, roles, terms, bill, causes)
     controller = world.get(Person, roles["controller"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=ticket.id, subject=ticket.subject, controller=controller.name)
-    return world, Case(ticket.id, offices["Finance Clerk"], brief, roles)
+    return Case(ticket.id, offices["Finance Clerk"], brief, roles)
 
 
 def _show_facts(world: World, roles: dict[str, str], terms: dict[str, int], bill: Bill, causes: Causes) -> None:
@@ -139,7 +138,7 @@ def _show_facts(world: World, roles: dict[str, str], terms: dict[str, int], bill
     if causes.hotel == "over":
         _change(world, roles["hotel"], nights=str(bill.nights - streams.at("nights").between(1, 3)))
     guests = bill.guests + streams.at("guests", causes.meal).between(*{"fair": (0, 2), "over": (-4, -1)}[causes.meal])
-    world.furnish(replace(world.get(Mind, roles["requester"]), knows={ticket.id: {"guests": str(guests)}}))
+    tell(world, roles["requester"], ticket.id, {"guests": str(guests)})
     small, large = bill.totals["small"], bill.totals["large"]
     band = {"low": (small // 4, small - 1), "some": (small, large - 1), "ample": (large, 2 * large)}[causes.budget]
     left = streams.at("budget", causes.budget).between(*band)
@@ -389,6 +388,7 @@ FAMILY = Family(
     name="expense_report",
     phrase="expense report",
     causes=Causes,
+    actor="Finance Clerk",
     stage=stage,
     judge=judge,
     expert=expert,

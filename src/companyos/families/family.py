@@ -11,8 +11,9 @@ from companyos.calls import Call, Program, Reply
 from companyos.chaos import DIALS, Doses, Level, offered, read_doses
 from companyos.errors import BadTask
 from companyos.families import everyday
+from companyos.families.backdrop import Backdrop, furnish
 from companyos.families.case import Case, Cause, Fact, Trouble, Value
-from companyos.families.goals import Goal, Milestone, Signature
+from companyos.families.goals import CalledFor, Goal, Milestone, Signature
 from companyos.task import TaskId
 from companyos.world import Record, Streams, World
 
@@ -26,8 +27,9 @@ class Ending(msgspec.Struct, frozen=True, dict=True):
     decider: str
     goals: tuple[Goal, ...]
     milestones: tuple[Milestone, ...]
-    allowed: tuple[tuple[str, str | None], ...] = ()  # changes of the brief's ticket that it calls for: field, value
+    allowed: tuple[tuple[str, str | None], ...] = ()  # changes of its ticket that it calls for: field, value
     signatures: tuple[Signature, ...] = ()
+    linked: tuple["Linked", ...] = ()  # tickets that have to be closed before it, each rightly
 
     @cached_property
     def named_goals(self) -> dict[str, Goal]:
@@ -36,6 +38,18 @@ class Ending(msgspec.Struct, frozen=True, dict=True):
         if len(named) < len(self.goals):
             raise RuntimeError(f"two goals of {self.name} have one name")
         return named
+
+
+class Linked(msgspec.Struct, frozen=True):
+    """A ticket that belongs to another's work. It is judged when it is closed, as if the episode ended there."""
+
+    name: str
+    ticket_id: str
+    ending: Ending
+    worth: float  # of closing it rightly, as a milestone on the way
+
+    def closed_rightly(self, world: World) -> bool:
+        return all(goal.holds(world) for goal in self.ending.goals)
 
 
 Watched = tuple[int, float, Goal]  # a milestone that does not hold yet: its place, its worth, its goal
@@ -51,7 +65,9 @@ class Setting(msgspec.Struct, frozen=True):
     max_steps: int
     doses: Doses
     watched: dict[type[Record] | None, tuple[Watched, ...]]  # by the table whose changes they hang on; None: on reading
-    potential: float  # what they are worth together
+    linked: dict[str, Linked]  # by ticket
+    given: dict[str, CalledFor]  # what is called for on each ticket that is the actor's to work on
+    potential: float  # what the milestones are worth together, closing the linked tickets rightly among them
     toolbox: Toolbox
 
 
@@ -71,6 +87,7 @@ class Memory(msgspec.Struct, frozen=True):
     brief: str
     now: str  # the clock on the wall, `Tue 2026-03-10 09:30`
     turns: tuple[tuple[Call, Reply], ...] = ()
+    signed: dict[str, str] | None = None  # where somebody has cleared the desk before: what they found signed, by form
 
 
 class Family(msgspec.Struct, frozen=True):
@@ -79,10 +96,13 @@ class Family(msgspec.Struct, frozen=True):
     name: str
     phrase: str  # stands in every brief of this family and of no other
     causes: type[msgspec.Struct]
-    stage: Callable[[Streams, str, Any], tuple[World, Case]]
+    actor: str  # the role that is played from outside
+    stage: Callable[[Backdrop, Streams, Any], Case]
     judge: Callable[[World, Case, Any], Ending]
     expert: Callable[[Memory, Taste], Program]
     max_steps: Mapping[int, int]
+    long: bool = False  # its tasks are many times as long as others': laws take smaller samples, rounds leave it out
+    hire: Callable[[Backdrop], None] | None = None  # brings in its own specialists, of whom the actor may be one
 
     def budget(self, doses: Doses) -> int:
         """The budget at the next tabled dose above the highest dial."""
@@ -110,7 +130,8 @@ class Family(msgspec.Struct, frozen=True):
             for cause, _ in task.do:
                 if getattr(causes, cause) == getattr(natural, cause):
                     raise BadTask(f"{task}: {cause} is so without being overridden; a task has one id")
-        world, case = self.stage(streams, task.split, causes)
+        company = furnish(streams, task.split, self.actor, self.hire)
+        world, case = company.world, self.stage(company, streams, causes)
         case = everyday.stage(world, case)
         self.disturb(world, case, causes)
         world.settle()
@@ -120,8 +141,12 @@ class Family(msgspec.Struct, frozen=True):
             kind: tuple(one for one in unmet if kind in one[2].tables or (one[2].reads and kind is None))
             for kind in (*world.kinds(), None)
         }
-        potential = sum(worth for _, worth, _ in unmet)
-        return Setting(world, case, causes, ending, self.budget(doses), doses, watched, potential, offered(streams, doses))
+        potential = sum(worth for _, worth, _ in unmet) + sum(one.worth for one in ending.linked)
+        linked = {one.ticket_id: one for one in ending.linked}
+        endings = {case.ticket_id: ending} | {ticket: one.ending for ticket, one in linked.items()}
+        given = {ticket: CalledFor(one.allowed, one.signatures) for ticket, one in endings.items()}
+        budget, toolbox = self.budget(doses), offered(streams, doses)
+        return Setting(world, case, causes, ending, budget, doses, watched, linked, given, potential, toolbox)
 
     def disturb(self, world: World, case: Case, causes: Any) -> None:
         """Lets every trouble strike where the family says, in the injectors' own order."""

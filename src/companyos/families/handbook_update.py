@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from companyos.apps import Entry, Metric, Mind, Person, Policy, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
@@ -92,9 +92,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the people desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="HR Analyst", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the people desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department, elsewhere = draw.sample(DEPARTMENTS, 2)
     requester = world.get(Person, offices[f"{department} Associate"])
@@ -132,7 +131,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     _tell_requester(world, roles, notice, causes)
     partner = world.get(Person, offices["HR Partner"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], section=papers.section.name, partner=partner.name)
-    return world, Case(roles["ticket"], offices["HR Analyst"], brief, roles)
+    return Case(roles["ticket"], offices["HR Analyst"], brief, roles)
 
 
 def _readers(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
@@ -148,8 +147,7 @@ def _tell_requester(world: World, roles: dict[str, str], terms: dict[str, int], 
     band = {"short": (3, least - 1), "fair": (least, least_contractual - 1), "long": (least_contractual, 120)}[causes.notice]
     days = world.streams.at("notice", causes.notice).between(*band)
     effective = stamp(world.get(Ticket, roles["ticket"]).opened + days * DAY)[:10]
-    mind = world.get(Mind, roles["requester"])
-    world.furnish(replace(mind, knows={roles["ticket"]: {"effective": effective}}))
+    tell(world, roles["requester"], roles["ticket"], {"effective": effective})
 
 
 def _tickets(company: Backdrop, draw: Draw, papers: Papers, requester: Person, causes: Causes) -> dict[str, str]:
@@ -451,6 +449,8 @@ FAMILY = Family(
     name="handbook_update",
     phrase="handbook update",
     causes=Causes,
+    actor="HR Analyst",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Ticket
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family
@@ -121,9 +121,8 @@ def _notice_due(causes: Causes) -> bool:
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the engineering desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Incident Coordinator", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the engineering desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     terms = draw_terms(draw)
     policies = add_incident_policies(company, terms)
@@ -159,18 +158,17 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     _tell_colleagues(world, roles, draw, causes)
     lead = world.get(Person, offices["Service Lead"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], service=service.name, lead=lead.name)
-    return world, Case(roles["ticket"], offices["Incident Coordinator"], brief, roles)
+    return Case(roles["ticket"], offices["Incident Coordinator"], brief, roles)
 
 
 def _tell_colleagues(world: World, roles: dict[str, str], draw: Draw, causes: Causes) -> None:
     """What runs only the on-call knows; what customers may be told only Communications, and they come second."""
     ticket, on_call = roles["ticket"], roles["on_call"]
     build = world.get(Entry, roles["release" if causes.runs else "previous"]).details["build"]
-    world.furnish(replace(world.get(Mind, on_call), knows={ticket: {"build": build}}))
+    tell(world, on_call, ticket, {"build": build})
     number = f"W-{draw.between(1000, 9999)}"
-    knows = {ticket: {"wording": WITHHELD if causes.silent else number}}
-    mind = world.get(Mind, roles["communications"])
-    world.furnish(replace(mind, knows=knows, after={ticket: {on_call: "build"}}))
+    knows = {"wording": WITHHELD if causes.silent else number}
+    tell(world, roles["communications"], ticket, knows, after={on_call: "build"})
 
 
 def _tickets(
@@ -334,6 +332,8 @@ FAMILY = Family(
     name="incident_response",
     phrase="incident response",
     causes=Causes,
+    actor="Incident Coordinator",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,

@@ -15,7 +15,7 @@ from companyos.apps import Entry, Metric, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import license_offers as offers
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_person, add_ticket, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_person, add_ticket, one_line
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
@@ -87,9 +87,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the procurement desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Procurement Analyst", hire=_hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the procurement desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department = draw.pick(DEPARTMENTS)
     requester = world.get(Person, offices[f"{department} Associate"])
@@ -127,7 +126,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     roles |= offers.add_offers(company, draw, deal, opened, limit, causes.price, over)
     manager = world.get(Person, roles["lead_third"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], product=deal.product, manager=manager.name)
-    return world, Case(roles["ticket"], offices["Procurement Analyst"], brief, roles)
+    return Case(roles["ticket"], offices["Procurement Analyst"], brief, roles)
 
 
 def _hire(company: Backdrop) -> None:
@@ -411,6 +410,8 @@ FAMILY = Family(
     name="license_renewal",
     phrase="licence renewal",
     causes=Causes,
+    actor="Procurement Analyst",
+    hire=_hire,
     stage=stage,
     judge=judge,
     expert=expert,

@@ -1,7 +1,7 @@
 """Moves: what experts do over and over. They see replies and nothing else."""
 
 import re
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from datetime import date
 from typing import Any, TypeVar, cast
 
@@ -96,6 +96,13 @@ def ticket_in(memory: Memory) -> str:
     return found[0]
 
 
+def ticket_acted_on(call: Call) -> str | None:
+    """The ticket that a call closes or has signed for, if it does either: what cannot be undone."""
+    if call.method == "resolve_ticket":
+        return str(call.params.get("ticket_id"))
+    return str(call.params["data"]["ticket_id"]) if call.method == "submit_approval" else None
+
+
 def unblock(ticket: Shown) -> Move[None]:
     """Clears a block, asking whoever holds what blocks it to finish first, if need be."""
     if ticket["blocked_by"] is None:
@@ -159,8 +166,8 @@ def decision(approval_id: str) -> Move[Shown]:
             return request
 
 
-def put_back(ticket_id: str) -> Move[None]:
-    """Undoes what an earlier hand changed and this ticket does not call for."""
+def put_back(own: Collection[str], finished: Collection[str] = ()) -> Move[None]:
+    """Undoes what an earlier hand changed and one's own tickets do not call for; what is finished stays as it is."""
     changes = yield from rows("ticketdesk.my_changes")
     first: dict[tuple[str, str], Any] = {}
     last: dict[tuple[str, str], Any] = {}
@@ -173,8 +180,9 @@ def put_back(ticket_id: str) -> Move[None]:
         (record, field): before
         for (record, field), before in first.items()
         if record.startswith("T-")
+        and record not in finished
         and before != last[record, field]
-        and (record != ticket_id or (before is not None and field not in ("blocked_by", "status")))
+        and (record not in own or (before is not None and field not in ("blocked_by", "status")))
     }
     while wrong:  # a field may need another to be put back before it
         left = {}
@@ -269,8 +277,8 @@ def _mail_from(person_id: str) -> Move[None]:
             return
 
 
-def settle_requests(ticket_id: str, memory: Memory) -> Move[dict[str, str]]:
-    """Withdraws what an earlier hand left pending; gives the requests for this ticket that were approved, by form.
+def settle_requests(memory: Memory) -> Move[dict[str, dict[str, str]]]:
+    """Withdraws what an earlier hand left pending; gives the requests that were approved, by ticket and form.
 
     What is known from memory goes first: while one is looking, it may be decided.
     """
@@ -279,24 +287,26 @@ def settle_requests(ticket_id: str, memory: Memory) -> Move[dict[str, str]]:
     )
     for request_id in known:
         yield from ask("approvalflow.withdraw", approval_id=request_id)
-    approved = {}
+    approved: dict[str, dict[str, str]] = {}
     for row in (yield from rows("approvalflow.list_approvals")):
         status = row["status"]
         if status == "pending" and not (yield from ask("approvalflow.withdraw", approval_id=row["id"])).ok:
             # It was decided while we were looking.
             status = (yield from read("approvalflow.check_status", approval_id=row["id"]))["status"]
-        if status == "approved" and row["ticket_id"] == ticket_id:
-            approved[str(row["type"])] = str(row["id"])
+        if status == "approved":
+            approved.setdefault(row["ticket_id"], {})[str(row["type"])] = str(row["id"])
     return approved
 
 
 def clear_desk(ticket_id: str, memory: Memory) -> Move[dict[str, str]]:
     """Puts right what an earlier hand left behind, if there was one; gives the requests it got signed, by form."""
+    if memory.signed is not None:
+        return memory.signed
     if not wrote(memory):
         return {}
-    approved = yield from settle_requests(ticket_id, memory)
-    yield from put_back(ticket_id)
-    return approved
+    approved = yield from settle_requests(memory)
+    yield from put_back((ticket_id,))
+    return approved.get(ticket_id, {})
 
 
 def verify(ticket: Shown, entry_id: str) -> Move[None]:

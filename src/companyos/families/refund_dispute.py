@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from companyos.apps import Entry, Metric, Person, Policy, Source
 from companyos.calls import Program, Reply
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
@@ -106,9 +106,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the care desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Care Agent", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the care desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     requester = offices[f"{draw.pick(DEPARTMENTS)} Associate"]
     limits = {"limit": draw.pick((30, 35, 40, 45)), "max_age_days": draw.between(7, 14)}
@@ -143,7 +142,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     _rate(world, roles["refund_rate"], limits, causes)
     lead = world.get(Person, offices["Care Lead"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], customer=records.customer.name, lead=lead.name)
-    return world, Case(roles["ticket"], offices["Care Agent"], brief, roles)
+    return Case(roles["ticket"], offices["Care Agent"], brief, roles)
 
 
 def _show_facts(company: Backdrop, records: Records, calendar: Calendar, steps: Steps, causes: Causes) -> None:
@@ -428,6 +427,8 @@ FAMILY = Family(
     name="refund_dispute",
     phrase="refund dispute",
     causes=Causes,
+    actor="Care Agent",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,

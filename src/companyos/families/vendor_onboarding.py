@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from companyos.apps import ApprovalType, Entry, Metric, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, furnish, one_line, vendor_entry
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, one_line, vendor_entry
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
@@ -73,9 +73,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the vendor desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Vendor Analyst")
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the vendor desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     firm = company.firms.pop(0)
     department = draw.pick(DEPARTMENTS)
@@ -104,7 +103,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     roles |= _tickets(company, draw, firm, requester, amount, causes)
     lead = world.get(Person, offices["Vendor Desk Lead"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], vendor=firm.name, lead=lead.name)
-    return world, Case(roles["ticket"], offices["Vendor Analyst"], brief, roles)
+    return Case(roles["ticket"], offices["Vendor Analyst"], brief, roles)
 
 
 def _tickets(company: Backdrop, draw: Draw, firm: Firm, requester: Person, amount: int, causes: Causes) -> dict[str, str]:
@@ -371,6 +370,7 @@ FAMILY = Family(
     name="vendor_onboarding",
     phrase="vendor onboarding",
     causes=Causes,
+    actor="Vendor Analyst",
     stage=stage,
     judge=judge,
     expert=expert,
