@@ -12,6 +12,7 @@ from companyos.families import FAMILIES
 from companyos.proof import Proof, prove
 from companyos.replay import replay
 from companyos.task import BENCHMARK_VERSION
+from companyos.together import chairs, cooperate, play_round
 from companyos.twins import Twin, do, twins
 
 __version__ = "0.1.0.dev0"
@@ -37,10 +38,13 @@ __all__ = [
     "Twin",
     "Unsolvable",
     "agents",
+    "chairs",
+    "cooperate",
     "demos",
     "do",
     "families",
     "make",
+    "play_round",
     "prove",
     "replay",
     "tools",

@@ -66,7 +66,7 @@ def untold(env: CompanyEnv) -> tuple[Call, Any] | None:
     """The first call of an episode that used an id, number or choice which nothing had told, and that value."""
     told = Told(env.setting.case.brief)
     texts = [env.setting.case.brief]
-    for turn in env.turns:
+    for turn in (turn for turn in env.turns if not turn.actor):
         tool = env.toolbox.find(turn.call)
         if tool is not None:
             for value in _guesses(turn.call, tool, told, texts):

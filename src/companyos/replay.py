@@ -17,11 +17,12 @@ def replay(transcript: Transcript | str) -> CompanyEnv:
 
 def play_again(recorded: Transcript) -> CompanyEnv:
     """Makes the calls of a transcript once more, whatever comes of them. Raises `ReplayDiffers` where it is over before."""
-    env = make(recorded.header.task_id, reward=recorded.header.reward)
+    header = recorded.header
+    env = make(header.task_id, reward=header.reward, actors=header.actors or ())
     for number, turn in enumerate(recorded.turns, 2):
         if env.done:
             raise ReplayDiffers(f"line {number}: a turn after the episode was over")
-        env.step(turn.action[0] if turn.action else turn.call)
+        env.step(turn.action[0] if turn.action else turn.call, turn.actor)
     return env
 
 

@@ -15,7 +15,7 @@ from companyos.apps import approvalflow, datahub, ticketdesk
 from companyos.apps.approvalflow import NEEDS_SUPERIOR, ApprovalType
 from companyos.apps.people import Message, Mind, Person, annoy
 from companyos.apps.tool import Toolbox
-from companyos.calls import Call, Program, Reply
+from companyos.calls import NO_ANSWER, Call, Program, Reply
 from companyos.world import World, on
 
 TOOLBOX = Toolbox((ticketdesk.app, datahub.app, approvalflow.app))
@@ -55,7 +55,7 @@ def audits(name: str) -> Callable[[Audit], Audit]:
 def see_to(world: World, message_id: str) -> None:
     """Somebody gets round to a message in their inbox."""
     message = world.get(Message, message_id)
-    program = _PROGRAMS[message.topic](_desk(world, message.to), message)
+    program = _PROGRAMS[message.topic](desk_of(world, message.to), message)
     reply: Reply | None = None
     while True:
         try:
@@ -75,8 +75,33 @@ class Desk(Struct, frozen=True):
     form: Callable[[str], ApprovalType]
 
 
-def _desk(world: World, person_id: str) -> Desk:
+def desk_of(world: World, person_id: str) -> Desk:
     return Desk(world.get(Person, person_id), world.get(Mind, person_id), partial(world.get, ApprovalType))
+
+
+def attend(desk: Desk, anew: bool = False) -> Program:
+    """A colleague's whole work as one program, for when their chair is handed over: sees to whatever comes in, as ever.
+
+    `anew`: somebody else sat there before, so all that came in is seen to once more.
+    """
+    letters = (yield from pages("ticketdesk.read_inbox"))[::-1] if anew else []
+    while True:
+        for letter in letters:
+            about = {name: letter[name] for name in ("id", "sender", "topic", "about", "text")}
+            yield from _insist(_PROGRAMS.get(letter["topic"], look_away)(desk, Message(to=desk.me.id, at=0, **about)))
+        letters = (yield Call("ticketdesk", "wait", {"hours": 72})).data["arrived"]
+
+
+def _insist(program: Program) -> Program:
+    """A program whose calls are made until an answer comes: in a chair that is played, calls can go unanswered."""
+    try:
+        call = next(program)
+        while True:
+            while (reply := (yield call)).code == NO_ANSWER:
+                pass
+            call = program.send(reply)
+    except StopIteration:
+        return
 
 
 def review(desk: Desk, message: Message) -> Program:
@@ -123,13 +148,19 @@ def _unsaid(ticket_id: str, awaited: dict[str, str]) -> Generator[Call, Reply, l
 
 def history(ticket_id: str) -> Generator[Call, Reply, list[dict[str, Any]]]:
     """All comments on a ticket and changes of it, newest first."""
-    events: list[dict[str, Any]] = []
-    page, pages = 1, 1
-    while page <= pages:
-        shown = (yield Call("ticketdesk", "get_history", {"ticket_id": ticket_id, "page": page})).data
-        events += shown["rows"]
-        page, pages = page + 1, shown["pages"]
-    return events
+    return (yield from pages("ticketdesk.get_history", ticket_id=ticket_id))
+
+
+def pages(tool: str, **params: Any) -> Generator[Call, Reply, list[dict[str, Any]]]:
+    """All rows of a paged list."""
+    app, method = tool.split(".")
+    rows: list[dict[str, Any]] = []
+    page, last = 1, 1
+    while page <= last:
+        shown = (yield Call(app, method, {**params, "page": page})).data
+        rows += shown["rows"]
+        page, last = page + 1, shown["pages"]
+    return rows
 
 
 def stated(ticket_id: str, author: str, name: str) -> Generator[Call, Reply, list[str]]:

@@ -54,6 +54,7 @@ class Season(Record, frozen=True):
 
 
 SEASON = "season"  # the id of the one there is
+ANY_INBOX = "inbox"  # the counter of what ever reached those who are played from outside, where there are several
 
 
 class Message(Record, frozen=True):
@@ -110,7 +111,10 @@ def post(world: World, to: str, sender: str, topic: str, about: str | None, text
     """Puts a message in an inbox. A colleague will see to it in their working hours, at their own pace."""
     message = world.put(Message(f"M-{world.count_up('message')}", to, sender, world.now, topic, about, text))
     world.count_up(inbox_counter(to))
-    if to not in world.seats:
+    if to in world.seats:
+        if len(world.seats) > 1:
+            world.count_up(ANY_INBOX)
+    else:
         ahead = world.get(Season, SEASON).backlog if topic == "request" else 0
         world.schedule(answer_minute(world, to, sender, ahead), "see_to", message.id)
     return message
@@ -146,6 +150,11 @@ def inbox_counter(person_id: str) -> str:
 def seen_counter(person_id: str) -> str:
     """… and of those that they have seen."""
     return f"seen:{person_id}"
+
+
+def has_news(world: World, person_id: str) -> bool:
+    """Whether something is in somebody's inbox that they have not seen."""
+    return world.counter(inbox_counter(person_id)) > world.counter(seen_counter(person_id))
 
 
 def mark_seen(world: World) -> None:

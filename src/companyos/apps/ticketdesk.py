@@ -10,7 +10,18 @@ from msgspec.structs import replace
 
 from companyos.apps.approvalflow import Approval
 from companyos.apps.datahub import Entry, Query
-from companyos.apps.people import Message, Person, PersonId, inbox, inbox_counter, mark_seen, post, seen_counter
+from companyos.apps.people import (
+    ANY_INBOX,
+    Message,
+    Person,
+    PersonId,
+    has_news,
+    inbox,
+    inbox_counter,
+    mark_seen,
+    post,
+    seen_counter,
+)
 from companyos.apps.tool import App, PageNumber, Prose, Ref, Whole, page_of, paged
 from companyos.errors import Refused
 from companyos.world import HOUR, Change, Minute, Record, World, row, rows, stamp, view
@@ -253,7 +264,11 @@ def wait(
 ) -> dict[str, Any]:
     """Let time pass until something is in your inbox that you have not seen, or the hours are over. Shows it."""
     me, inbox_key, seen = world.actor, inbox_counter(world.actor), world.counter(seen_counter(world.actor))
-    world.advance(hours * HOUR, inbox_key, seen)
+    if len(world.seats) < 2:
+        world.advance(hours * HOUR, inbox_key, seen)
+    elif not has_news(world, me):
+        # Nobody sleeps through what somebody else has to see to.
+        world.advance(hours * HOUR, ANY_INBOX, world.counter(ANY_INBOX))
     news = world.counter(inbox_key) - seen
     mark_seen(world)
     return {"arrived": rows(inbox(world, me)[-news:], LETTER) if news else []}
