@@ -1,7 +1,7 @@
 """Families: a kind of work, with its hidden causes, its staging, what is right in it, and an expert who can do it."""
 
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -71,7 +71,7 @@ class Memory(msgspec.Struct, frozen=True):
     turns: tuple[tuple[Call, Reply], ...] = ()
 
 
-class Family(msgspec.Struct, frozen=True):
+class Family(msgspec.Struct, frozen=True, eq=False):
     """A kind of work, all its parts named. `max_steps` is frozen by dose: 1.75 times the 99th percentile of par there."""
 
     name: str
@@ -108,8 +108,8 @@ class Family(msgspec.Struct, frozen=True):
             for cause, _ in task.do:
                 if getattr(causes, cause) == getattr(natural, cause):
                     raise BadTask(f"{task}: {cause} is so without being overridden; a task has one id")
-        world, case = self.stage(streams, task.split, causes)
-        case = everyday.stage(world, case)
+        calm, case = _staged(self, task.key, task.split, self.without_troubles(causes))
+        world = calm.fork()
         self.disturb(world, case, causes)
         world.settle()
         ending = self.judge(world, case, causes)
@@ -121,12 +121,25 @@ class Family(msgspec.Struct, frozen=True):
         potential = sum(worth for _, worth, _ in unmet)
         return Setting(world, case, causes, ending, self.budget(doses), doses, watched, potential)
 
+    def without_troubles(self, causes: Any) -> Any:
+        """The same truths of the case on a day on which nothing goes wrong."""
+        return msgspec.structs.replace(causes, **{name: DIALS[t.dial].levels[0] for name, t in _troubles(self.causes)})
+
     def disturb(self, world: World, case: Case, causes: Any) -> None:
         """Lets every trouble strike where the family says, in the injectors' own order."""
         for name, trouble in _troubles(self.causes):
             injector, level = DIALS[trouble.dial], getattr(causes, name)
             if level != injector.levels[0]:
                 injector.strike(world, target_of(trouble, case), level, world.streams.at(name, str(level)))
+
+
+@lru_cache(maxsize=64)
+def _staged(family: Family, key: str, split: str, facts: Any) -> tuple[World, Case]:
+    """A case as its facts have it, before any trouble: one for all doses and for twins that differ in trouble alone."""
+    world, case = family.stage(Streams(key), split, facts)
+    case = everyday.stage(world, case)
+    world.settle()
+    return world, case
 
 
 def target_of(trouble: Trouble, case: Case) -> str:
