@@ -87,9 +87,13 @@ class Family(msgspec.Struct, frozen=True, eq=False):
         highest = max(doses.values())
         return next(steps for dose, steps in sorted(self.max_steps.items()) if dose >= highest)
 
-    def draw_causes(self, streams: Streams, doses: Doses, do: Mapping[str, str]) -> Any:
-        """The hidden truths of one task: each by a draw of its own, unless `do` fixes it."""
-        return self.causes(**{c.name: _settle(c, streams, doses, do.get(c.name)) for c in self.specs(do)})
+    def draw_causes(self, streams: Streams, doses: Doses) -> Any:
+        """The hidden truths of one task as its seed has them, each by a draw of its own."""
+        return self.causes(**{cause.name: _drawn(cause, streams, doses) for cause in self.specs()})
+
+    def read_causes(self, do: Mapping[str, str]) -> dict[str, Level]:
+        """Causes by name that a task id overrides; `BadTask` lists the values that one can have."""
+        return {cause.name: _read_value(cause, do[cause.name]) for cause in self.specs(do) if cause.name in do}
 
     def specs(self, do: Mapping[str, str] | None = None) -> tuple[Cause, ...]:
         found = cause_specs(self.causes)
@@ -100,14 +104,12 @@ class Family(msgspec.Struct, frozen=True, eq=False):
 
     def set_up(self, task: TaskId) -> Setting:
         """The first morning of a task: furnished, staged, disturbed, and what is right in it."""
-        doses = read_doses(task.doses)
-        streams = Streams(task.key)
-        causes = self.draw_causes(streams, doses, dict(task.do))
-        if task.do:
-            natural = self.draw_causes(streams, doses, {})
-            for cause, _ in task.do:
-                if getattr(causes, cause) == getattr(natural, cause):
-                    raise BadTask(f"{task}: {cause} is so without being overridden; a task has one id")
+        doses, natural = read_doses(task.doses), _natural(self, task.key, task.doses)
+        fixed = self.read_causes(dict(task.do))
+        for name, value in fixed.items():
+            if value == getattr(natural, name):
+                raise BadTask(f"{task}: {name} is so without being overridden; a task has one id")
+        causes = msgspec.structs.replace(natural, **fixed)
         calm, case = _staged(self, task.key, task.split, self.without_troubles(causes))
         world = calm.fork()
         self.disturb(world, case, causes)
@@ -131,6 +133,12 @@ class Family(msgspec.Struct, frozen=True, eq=False):
             injector, level = DIALS[trouble.dial], getattr(causes, name)
             if level != injector.levels[0]:
                 injector.strike(world, target_of(trouble, case), level, world.streams.at(name, str(level)))
+
+
+@lru_cache(maxsize=64)
+def _natural(family: Family, key: str, doses: str) -> Any:
+    """What a seed and doses make true before anything is overridden: all twins of a task begin from it."""
+    return family.draw_causes(Streams(key), read_doses(doses))
 
 
 @lru_cache(maxsize=64)
@@ -176,12 +184,7 @@ def _troubles(causes: type[msgspec.Struct]) -> tuple[tuple[str, Trouble], ...]:
     return tuple(sorted(marks, key=lambda named: order.index(named[1].dial)))
 
 
-def _settle(cause: Cause, streams: Streams, doses: Doses, fixed: str | None) -> Level:
-    if fixed is not None:
-        for value in cause.alternatives:
-            if write_value(value) == fixed:
-                return value
-        raise BadTask(f"{cause.name} cannot be {fixed!r}; valid: {', '.join(map(write_value, cause.alternatives))}")
+def _drawn(cause: Cause, streams: Streams, doses: Doses) -> Level:
     draw = streams.at("cause", cause.name)
     if isinstance(cause.mark, Trouble):
         return DIALS[cause.mark.dial].level(draw, doses[cause.mark.dial] / 100)
@@ -191,6 +194,13 @@ def _settle(cause: Cause, streams: Streams, doses: Doses, fixed: str | None) -> 
         if luck < 0:
             return value
     return cause.alternatives[-1]
+
+
+def _read_value(cause: Cause, text: str) -> Level:
+    for value in cause.alternatives:
+        if write_value(value) == text:
+            return value
+    raise BadTask(f"{cause.name} cannot be {text!r}; valid: {', '.join(map(write_value, cause.alternatives))}")
 
 
 def write_value(value: Value | Level) -> str:
