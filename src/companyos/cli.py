@@ -19,7 +19,7 @@ from companyos.apps import TOOLBOX
 from companyos.chaos import DIALS, PRESETS
 from companyos.env import CompanyEnv, make, task_named
 from companyos.episode import Transcript
-from companyos.errors import BadChoice, BadDose, BadTask, ReplayDiffers
+from companyos.errors import BadChoice, BadDose, BadPlugin, BadTask, ReplayDiffers
 from companyos.families import FAMILIES, family
 from companyos.proofs import check_all
 from companyos.replay import replay
@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
         code: int = args.run(args)
         sys.stdout.flush()
         return code
-    except (Misuse, BadTask, BadDose, BadChoice) as mistake:
+    except (Misuse, BadTask, BadDose, BadChoice, BadPlugin) as mistake:
         print(f"companyos: {mistake}", file=sys.stderr)
         return 2
     except BrokenPipeError:
@@ -393,7 +393,7 @@ def _option(*flags: str, **settings: Any) -> Argument:
 
 
 _TASK = _option("task", metavar="TASK", help="a task id, or a family (then its first seed)")
-_FAMILIES = _option("--families", "--family", default="all", help="names with commas between, or all")
+_FAMILIES = _option("--families", "--family", default="all", help="names with commas between, or all of the benchmark")
 _DOSES = "doses or presets, with commas between; each: every dial alone, at 1"
 _SPLIT = _option("--split", default="train", choices=SPLITS)
 _EPISODE = (
