@@ -10,7 +10,52 @@ from companyos.told import Told
 from companyos.world import Draw
 
 _NAMING_FIELDS = ("reference", "subject", "name")
-_OFFICES = ("CEO", "CFO", "CTO", "HR Lead", "Procurement Lead", "Compliance Officer")
+# Words of the company, whatever the work: who holds an office, whose tickets, what policies are about, which figures.
+_OFFICES = (
+    "CEO",
+    "CFO",
+    "CTO",
+    "Treasurer",
+    "Finance Controller",
+    "HR Lead",
+    "Procurement Lead",
+    "Compliance Officer",
+    "Risk Officer",
+    "Legal Counsel",
+    "Data Protection Officer",
+    "Care Lead",
+    "IT Lead",
+    "Support Lead",
+    "Service Lead",
+)
+_DESKS = ("vendor", "finance", "engineering", "procurement", "people", "access", "care", "contracts", "privacy")
+_TOPICS = (
+    "policy",
+    "vendor",
+    "expense",
+    "bug",
+    "licence",
+    "handbook",
+    "access",
+    "incident",
+    "transfer",
+    "contract",
+    "offboarding",
+    "deletion",
+    "refund",
+)
+_FIGURES = (
+    "compliance",
+    "budget",
+    "error",
+    "licence",
+    "idle_days",
+    "customers",
+    "contract_usage",
+    "final_pay",
+    "identity_match",
+    "refund_rate",
+)
 _WORDS = ("low", "normal", "high", "open", "in_progress", "")
 
 
@@ -54,6 +99,8 @@ class Candidates:
             return list(self.told.known(kind))
         if get_origin(hint) is Literal:
             return list(get_args(hint))
+        if getattr(hint, "__origin__", hint) is bool:
+            return [False, True]
         if PROSE in getattr(hint, "__metadata__", ()):
             return ["Could you please look into this?"]
         return list(_BY_NAME[name](self))
@@ -93,14 +140,14 @@ class Candidates:
 
 _TOOLS = list(TOOLBOX)
 _BY_NAME: dict[str, Any] = {
-    "query": lambda table: [*table._named(), "policy", "vendor", "expense", "bug", "licence", "handbook"],
+    "query": lambda table: [*table._named(), *_TOPICS],
     "role": Candidates._roles,
     "value": Candidates._values,
     "data": Candidates.forms,
     "page": lambda table: [1, 2],
     "hours": lambda table: [4, 24],
     "facts": lambda table: [{}],
-    "desk": lambda table: ["vendor", "finance", "engineering", "procurement", "people"],
-    "prefix": lambda table: ["compliance", "budget", "error", "licence"],
+    "desk": lambda table: _DESKS,
+    "prefix": lambda table: _FIGURES,
     "code": lambda table: ["signed"],
 }

@@ -5,6 +5,7 @@ it remembers from one moment to the next is in the world. Beside the replies it 
 """
 
 from collections.abc import Callable, Generator
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -38,7 +39,7 @@ _AUDITS: dict[str, Audit] = {}
 def audits(name: str) -> Callable[[Audit], Audit]:
     """Registers what approvers look into beside what every form has, where a form asks for it by this name.
 
-    It is a program over the form's data and its ticket.
+    It is a program over what a request says, `submitted_at` of it included, and its ticket.
     """
 
     def register(audit: Audit) -> Audit:
@@ -171,6 +172,7 @@ def _find_fault(desk: Desk, request: dict[str, Any]) -> Finding:
     asker = (yield Call("datahub", "get_person", {"person_id": ticket["requester"]})).data
     if "cost_center" in data and not ticketdesk.same(asker["cost_center"], data["cost_center"]):
         return "wrong_cost_center", f"{data['cost_center']} is not the requester's cost centre in the directory."
+    data = data | {"submitted_at": request["submitted_at"]}
     wrong = (yield from _wrong_authority(desk, request, ticket, asker)) or (yield from _wrong_figures(form, data, ticket))
     return wrong if wrong or not form.audit else (yield from _AUDITS[form.audit](data, ticket))
 
@@ -200,6 +202,14 @@ def _wrong_authority(desk: Desk, request: dict[str, Any], ticket: dict[str, Any]
     return None
 
 
+def stale(metric: dict[str, Any], rule: int, data: dict[str, Any]) -> Fault | None:
+    """The objection to a figure that was too old when the request was put. How long that lay on a desk is not its fault."""
+    measured, submitted = (datetime.fromisoformat(stamp) for stamp in (metric["measured_at"], data["submitted_at"]))
+    if (submitted - measured).days <= rule:
+        return None
+    return "stale", f"{metric['id']} was measured {metric['measured_at']}; after {rule} days it does not count."
+
+
 def _who_signs(person: dict[str, Any]) -> Generator[Call, Reply, str]:
     while person["presence"] != "in" and person["delegate"]:
         person = (yield Call("datahub", "get_person", {"person_id": person["delegate"]})).data
@@ -219,8 +229,8 @@ def _wrong_figures(form: ApprovalType, data: dict[str, Any], ticket: dict[str, A
         about = {"metric_name": entry[f"{form.measured}_metric"]}
         rule = (yield Call("datahub", "describe_metric", about)).data["max_age_days"]
         metric = (yield Call("datahub", "query_metric", about)).data
-        if metric["age_days"] > rule:
-            return "stale", f"{metric['id']} was measured {metric['measured_at']}; after {rule} days it does not count."
+        if outdated := stale(metric, rule, data):
+            return outdated
         if not ticketdesk.same(metric["value"], data[form.measured]):
             return "mismatch", f"{form.measured} says {data[form.measured]}, DataHub says {metric['value']}."
         if not form.policy:

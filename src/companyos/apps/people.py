@@ -49,7 +49,7 @@ class Season(Record, frozen=True):
 
     hidden = True
 
-    queue: int = 0  # how many requests lie on every desk before one that comes in
+    backlog: int = 0  # how many requests lie on every desk before one that comes in
     chatter: int = 0  # how much news reaches people that is none of their business
 
 
@@ -111,7 +111,7 @@ def post(world: World, to: str, sender: str, topic: str, about: str | None, text
     message = world.put(Message(f"M-{world.count_up('message')}", to, sender, world.now, topic, about, text))
     world.count_up(inbox_counter(to))
     if to not in world.seats:
-        ahead = world.get(Season, SEASON).queue if topic == "request" else 0
+        ahead = world.get(Season, SEASON).backlog if topic == "request" else 0
         world.schedule(answer_minute(world, to, sender, ahead), "see_to", message.id)
     return message
 

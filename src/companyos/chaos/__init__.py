@@ -63,7 +63,7 @@ def doses_of(chaos: Chaos) -> Doses:
     """What a caller asked for, in percent: one dose for all dials, some dials with their own and the rest at 0, a preset."""
     if isinstance(chaos, str):
         if chaos not in PRESETS:
-            raise BadDose(f"unknown preset {chaos!r}; valid: {', '.join(PRESETS)}")
+            raise BadDose(f"chaos takes a dose from 0 to 1, or a preset of {', '.join(PRESETS)}; got {chaos!r}")
         chaos = PRESETS[chaos]
     if isinstance(chaos, Mapping):
         unknown = sorted(set(chaos) - set(DIALS), key=str)

@@ -35,12 +35,12 @@ class Overload(Injector):
     letter = "v"
     levels = ("no", "busy", "swamped")
     chances = (0.75, 0.4)
-    footprint = (("Season", "queue"),)
+    footprint = (("Season", "backlog"),)
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
         # Less than a day of it at most, so that what was fresh when one asked does not always grow stale in the queue.
         queue = draw.between(6, 12) if level == "busy" else draw.between(24, 36)
-        world.furnish(replace(world.get(Season, target), queue=queue))
+        world.furnish(replace(world.get(Season, target), backlog=queue))
 
 
 class Interference(Injector):

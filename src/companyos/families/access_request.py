@@ -435,5 +435,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 72, 25: 90, 50: 105, 75: 119, 100: 135},
+    max_steps={0: 72, 25: 102, 50: 126, 75: 147, 100: 172},
 )

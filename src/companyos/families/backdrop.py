@@ -315,7 +315,9 @@ def vendor_entry(company: Backdrop, name: str, reference: str) -> Entry:
             reference=reference,
             status="prospect",
             details={
-                "owner": draw.pick((*_OUTSIDERS, company.offices["Support Engineer"], company.offices["Treasurer"])),
+                "owner": draw.pick(
+                    (*pool(_OUTSIDERS, company.split), company.offices["Support Engineer"], company.offices["Treasurer"])
+                ),
                 "data_class": draw.pick(("standard", "personal")),
                 "insurance_until": stamp(world.now + draw.between(800, 1500) * DAY)[:10],  # beyond any wait
                 "certificate": f"IC-{draw.between(10_000, 99_999)}",
@@ -326,7 +328,10 @@ def vendor_entry(company: Backdrop, name: str, reference: str) -> Entry:
     )
 
 
-_OUTSIDERS = ("Avery Holm", "Blake Ito", "Casey Lund", "Devon Marsh", "Ellis Noor", "Frankie Osei")
+_OUTSIDERS = [
+    *("Avery Holm", "Blake Ito", "Casey Lund", "Devon Marsh", "Ellis Noor", "Frankie Osei"),
+    *("Gale Prior", "Harper Quade", "Indra Rask", "Jules Sato", "Kim Tran", "Lane Usher"),
+]
 
 
 def add_metric(company: Backdrop, name: str, title: str, unit: str, value: int, moves: tuple[int, int] = (0, 100)) -> Metric:

@@ -427,5 +427,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 81, 25: 104, 50: 130, 75: 151, 100: 177},
+    max_steps={0: 81, 25: 125, 50: 160, 75: 198, 100: 235},
 )

@@ -434,5 +434,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 63, 25: 79, 50: 93, 75: 111, 100: 130},
+    max_steps={0: 63, 25: 84, 50: 111, 75: 140, 100: 167},
 )

@@ -433,5 +433,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 65, 25: 86, 50: 102, 75: 118, 100: 132},
+    max_steps={0: 65, 25: 98, 50: 119, 75: 146, 100: 174},
 )

@@ -431,5 +431,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 62, 25: 81, 50: 95, 75: 111, 100: 123},
+    max_steps={0: 62, 25: 95, 50: 119, 75: 140, 100: 163},
 )

@@ -415,5 +415,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 74, 25: 91, 50: 107, 75: 125, 100: 139},
+    max_steps={0: 74, 25: 104, 50: 128, 75: 151, 100: 177},
 )

@@ -392,5 +392,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 62, 25: 74, 50: 88, 75: 100, 100: 116},
+    max_steps={0: 62, 25: 83, 50: 104, 75: 128, 100: 149},
 )

@@ -454,5 +454,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 60, 25: 81, 50: 95, 75: 109, 100: 125},
+    max_steps={0: 60, 25: 95, 50: 116, 75: 149, 100: 172},
 )

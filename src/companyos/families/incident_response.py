@@ -337,5 +337,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 98, 25: 119, 50: 140, 75: 163, 100: 186},
+    max_steps={0: 98, 25: 135, 50: 196, 75: 265, 100: 326},
 )

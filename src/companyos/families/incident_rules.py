@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from companyos.apps import ApprovalType, Policy
-from companyos.apps.colleagues import Finding, audits, history
+from companyos.apps.colleagues import Finding, audits, history, stale
 from companyos.apps.ticketdesk import same
 from companyos.calls import Call, Reply
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
@@ -212,8 +212,8 @@ def _wrong_figures(data: Data, ticket: Data, service: Data) -> Finding:
     most = (yield Call("datahub", "read_policy", {"policy_id": at_the_time["id"]})).data["max_age_days"]
     for figure, field in FIGURES.items():
         metric = (yield Call("datahub", "query_metric", {"metric_name": service[f"{figure}_metric"]})).data
-        if metric["age_days"] > most:
-            return "stale", f"{metric['id']} was measured {metric['measured_at']}; after {most} days it does not count."
+        if outdated := stale(metric, most, data):
+            return outdated
         if not same(metric["value"], data[field]):
             return "mismatch", f"{field} says {data[field]}, which is not what DataHub says."
     return None

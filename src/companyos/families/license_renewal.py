@@ -414,5 +414,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 62, 25: 83, 50: 102, 75: 121, 100: 139},
+    max_steps={0: 62, 25: 95, 50: 121, 75: 153, 100: 181},
 )

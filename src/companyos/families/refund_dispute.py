@@ -431,5 +431,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 55, 25: 72, 50: 84, 75: 100, 100: 114},
+    max_steps={0: 55, 25: 83, 50: 102, 75: 125, 100: 149},
 )

@@ -374,5 +374,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 35, 25: 51, 50: 65, 75: 77, 100: 91},
+    max_steps={0: 35, 25: 62, 50: 81, 75: 102, 100: 125},
 )
