@@ -3,7 +3,7 @@
 A distribution names it in its metadata, and is found as soon as it is installed:
 
     [project.entry-points."companyos.plugins"]
-    key_handover = "my_company.key_handover:FAMILY"
+    pool_car = "my_company.pool_car:FAMILY"
 """
 
 from functools import cache
