@@ -167,7 +167,7 @@ def test_two_processes_find_what_one_finds() -> None:
 
 def test_each_dial_alone_is_one_word() -> None:
     _, out, _ = run("tasks", "--family", FAMILY, "--seeds", "3", "--chaos", "0.5,each")
-    assert out.split() == [str(task_named(FAMILY, 3, chaos)) for chaos in (0.5, *({dial: 1.0} for dial in DIALS))]
+    assert out.split() == [str(task_named(FAMILY, 3, chaos)) for chaos in ("quarter_end", *(f"only_{d}" for d in DIALS))]
 
 
 def test_a_failure_names_the_cause_that_stands_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:

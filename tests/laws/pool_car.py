@@ -139,13 +139,16 @@ def _trip(company: Backdrop, draw: Draw, km: int, licence: str) -> Entry:
 # -- what is right -----------------------------------------------------------------------------------------------------
 
 
+Facts = tuple[tuple[str, str], ...]
+
+
 def judge(world: World, case: Case, causes: Causes) -> Ending:
     """The right ending, from the causes alone, in the order that the policy gives."""
     earlier, trip, car, range_left, requester = (
         case.roles[name] for name in ("earlier", "entry", "car", "range", "requester")
     )
     if causes.duplicate:
-        facts = ((earlier, "reference"), (earlier, "status"))
+        facts: Facts = ((earlier, "reference"), (earlier, "status"))
         return _ending(case, "duplicate", "same_request", facts, TicketIs(case.ticket_id, "duplicate_of", earlier))
     if causes.licence == "ends":
         facts = ((trip, "licence_until"), (trip, "back_on"))
@@ -159,7 +162,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     return _ending(case, "completed", "all_checks_passed", ((range_left, "value"), (car, "insured")), Fresh(range_left))
 
 
-def _ending(case: Case, resolution: str, reason: str, facts: tuple[tuple[str, str], ...], own: Goal) -> Ending:
+def _ending(case: Case, resolution: str, reason: str, facts: Facts, own: Goal) -> Ending:
     ticket_id = case.ticket_id
     verified = TicketIs(ticket_id, "verified", case.roles["entry"])
     told = CitesNothingFalse(ticket_id, len(facts) + 4)

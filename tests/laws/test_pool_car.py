@@ -96,7 +96,9 @@ def test_an_expert_that_cannot_solve_its_own_task_is_named_with_seed_and_cause(r
     stuck = first_seed(duplicate=False, licence="valid", reach="enough", abroad=True, insured="home")
     broken = register(replace(FAMILY, expert=helpless_abroad))
     task = rf"{broken}-v\d+-train-{stuck}-0: .*'Ended': False"
-    with pytest.raises(LawBroken, match=rf"^{task}.*; the cause: duplicate=0, licence=valid, reach=enough, abroad=1, insured=home$"):
+    with pytest.raises(
+        LawBroken, match=rf"^{task}.*; the cause: duplicate=0, licence=valid, reach=enough, abroad=1, insured=home$"
+    ):
         laws.solvable(broken, range(100))
 
 

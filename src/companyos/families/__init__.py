@@ -78,4 +78,6 @@ def setting(task: TaskId) -> Setting:
     return family(task.family).set_up(task)
 
 
-__all__ = ["FAMILIES", "Case", "Ending", "Family", "Memory", "Setting", "Taste", "family", "family_of", "installed", "setting"]
+__all__ = [
+    "FAMILIES", "Case", "Ending", "Family", "Memory", "Setting", "Taste", "family", "family_of", "installed", "setting",
+]  # fmt: skip
