@@ -168,11 +168,13 @@ def cause_specs(causes: type[msgspec.Struct]) -> tuple[Cause, ...]:
     """The causes that a `Causes` class declares, from its hints alone."""
     specs = []
     for name, hint in get_type_hints(causes, include_extras=True).items():
-        plain, mark = hint.__origin__, hint.__metadata__[0]
+        plain, (mark, *meaning) = hint.__origin__, hint.__metadata__
         alternatives = get_args(plain) if get_origin(plain) is Literal else (False, True)
         if isinstance(mark, Trouble) and alternatives != DIALS[mark.dial].levels:
             raise TypeError(f"{causes.__module__}: {name} must have the levels of dial {mark.dial}")
-        specs.append(Cause(name, alternatives, mark))
+        if isinstance(mark, Fact) and not meaning:
+            raise TypeError(f"{causes.__module__}: {name} must say what it means")
+        specs.append(Cause(name, alternatives, mark, *meaning))
     return tuple(specs)
 
 
