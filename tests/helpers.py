@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 
 from companyos.agents import make as make_agent
 from companyos.agents import play
-from companyos.apps import TOOLBOX, Approval, ApprovalType, Message, Metric, Person, Ticket
+from companyos.apps import ALL_TOOLS, Approval, ApprovalType, Message, Metric, Person, Ticket
 from companyos.apps.people import CLOSES, OPENS
 from companyos.calls import Call, Reply
 from companyos.chaos import DIALS, Injector
@@ -73,7 +73,7 @@ def ticket(env: CompanyEnv) -> Ticket:
 def say(env: CompanyEnv, tool: str, actor: str | None = None, **params: Any) -> Reply:
     """One call straight through the toolbox, as the one who works the task or as somebody else; the clock stands still."""
     app, method = tool.split(".")
-    return TOOLBOX.call(env.world, actor or me(env), Call(app, method, params))
+    return ALL_TOOLS.call(env.world, actor or me(env), Call(app, method, params))
 
 
 def step(env: CompanyEnv, tool: str, **params: Any) -> Observation:

@@ -320,6 +320,14 @@ def test_tools_are_a_table_or_the_schemas() -> None:
     assert msgspec.json.decode(out) == companyos.tools()
 
 
+def test_tools_of_a_task_are_those_that_its_episode_offers() -> None:
+    env = make(FAMILY, seed=3, chaos={"tool_clutter": 1.0})
+    _, out, _ = run("tools", env.task_id, "--json")
+    assert msgspec.json.decode(out) == env.reset().tools != companyos.tools()
+    _, out, _ = run("tools", env.task_id)
+    assert "legacy_lookup entry_id" in out
+
+
 def test_twins_shows_every_twin() -> None:
     _, out, _ = run("twins", task_id())
     for twin in companyos.twins(task_id()):

@@ -318,13 +318,14 @@ def _tasks(args: Namespace) -> int:
 
 
 def _tools(args: Namespace) -> int:
-    """List the tools, as a table or as OpenAI functions."""
+    """List the tools, of every episode or of one, as a table or as OpenAI functions."""
     from companyos.terminal import screen, tool_table
 
+    toolbox = TOOLBOX if args.task is None else make(args.task).toolbox
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(TOOLBOX.schemas)).decode())
+        print(msgspec.json.format(msgspec.json.encode(toolbox.schemas)).decode())
     else:
-        screen().print(tool_table())
+        screen().print(tool_table(toolbox))
     return 0
 
 
@@ -465,7 +466,10 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         _option("--ledger", metavar="FILE", help="keeps the episodes (default: none, in memory only)"),
         _option("--session", metavar="NAME", help="with a ledger: goes on where the last one of this name ended"),
     ),
-    _tools: (_option("--json", action="store_true", help="as OpenAI functions"),),
+    _tools: (
+        _option("task", metavar="TASK", nargs="?", help="a task id: the tools that its episode offers"),
+        _option("--json", action="store_true", help="as OpenAI functions"),
+    ),
     _twins: (_TASK,),
     _bench: (_option("--rounds", type=_count, default=7),),
     _demo: (),

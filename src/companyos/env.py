@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
-from companyos.apps import TOOLBOX, Approval, Ticket, Tool
+from companyos.apps import Approval, Ticket, Tool, Toolbox
 from companyos.apps.colleagues import WHIMS
 from companyos.calls import BAD_ACTION, EPISODE_OVER, NO_ANSWER, OK, UNKNOWN_TOOL, Call, Reply, as_json, parse
 from companyos.chaos import INJECTORS, Chaos, Injector, doses_of, write_doses
@@ -47,6 +47,7 @@ class CompanyEnv:
         "_standing",
         "_step",
         "_task",
+        "_toolbox",
         "reward",
         "scene",
         "turns",
@@ -61,7 +62,8 @@ class CompanyEnv:
         self._task = task
         self._setting: Setting = setting(task)
         self._actor = self._setting.case.actor
-        self.scene = Scene(self._setting.case.brief, self._setting.max_steps)
+        self._toolbox = self._setting.toolbox
+        self.scene = Scene(self._setting.case.brief, self._setting.max_steps, self._toolbox.names)
         doses = self._setting.doses
         self._faults = tuple(partial(i.intercept, doses[i.dial] / 100) for i in _INTERCEPTORS if doses[i.dial])
         self.reset()
@@ -96,11 +98,11 @@ class CompanyEnv:
         sent: tuple[Any, ...] = ()
         if isinstance(call, Reply):
             reply, call, sent, minutes = call, _NO_CALL, (as_json(action),), 1
-        elif (tool := TOOLBOX.tools.get((call.app, call.method))) is None:
-            reply, minutes = TOOLBOX.call(world, self._actor, call), 1
+        elif (tool := self._toolbox.tools.get((call.app, call.method))) is None:
+            reply, minutes = self._toolbox.call(world, self._actor, call), 1
         else:
             fault = None if tool.steady else self._strike(tool, call)
-            reply = TOOLBOX.use(world, self._actor, tool, call) if fault is None else fault
+            reply = self._toolbox.use(world, self._actor, tool, call) if fault is None else fault
             minutes = tool.minutes
         world.advance(minutes)
         self._step = step = self._step + 1
@@ -127,6 +129,7 @@ class CompanyEnv:
         twin._task = self._task
         twin._setting = self._setting
         twin._actor = self._actor
+        twin._toolbox = self._toolbox
         twin.scene = self.scene
         twin._faults = self._faults
         twin._quiet = self._quiet
@@ -154,6 +157,11 @@ class CompanyEnv:
     def setting(self) -> Setting:
         """The first morning with its causes and its right ending: for proofs and inspection, never for agents."""
         return self._setting
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools that this episode offers."""
+        return self._toolbox
 
     @property
     def step_count(self) -> int:
@@ -222,7 +230,7 @@ class CompanyEnv:
             fault = intercept(self.world, tool, call)
             if fault is not None:
                 if fault.carried_out:
-                    TOOLBOX.use(self.world, self._actor, tool, call)
+                    self._toolbox.use(self.world, self._actor, tool, call)
                 return fault.reply
         return None
 

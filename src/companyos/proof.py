@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from companyos.apps import TOOLBOX, Tool
+from companyos.apps import ALL_TOOLS, Tool
 from companyos.apps.tool import PROSE
 from companyos.calls import Call
 from companyos.env import CompanyEnv, work
@@ -68,7 +68,7 @@ def untold(env: CompanyEnv) -> tuple[Call, Any] | None:
     told = Told(env.setting.case.brief)
     texts = [env.setting.case.brief]
     for turn in env.turns:
-        tool = TOOLBOX.find(turn.call)
+        tool = env.toolbox.find(turn.call)
         if tool is not None:
             for value in _guesses(turn.call, tool, told, texts):
                 return turn.call, value
@@ -101,7 +101,7 @@ def _stood_in(value: str, texts: list[str]) -> bool:
 @cache
 def _schema_of(app: str, method: str) -> tuple[frozenset[str], frozenset[str]]:
     """The words that a tool's schema offers, and its arguments that are whole numbers within bounds."""
-    function = TOOLBOX.tools[app, method].schema["function"]
+    function = ALL_TOOLS.tools[app, method].schema["function"]
     words = {part for text in _strings(function) for part in [text, *re.findall(r"[\w@.-]+", text)]}
     properties = function["parameters"].get("properties", {})
     return frozenset(words), frozenset(name for name, schema in properties.items() if "maximum" in schema)

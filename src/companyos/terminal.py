@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from companyos import agents
-from companyos.apps import TOOLBOX, Tool
+from companyos.apps import Tool, Toolbox
 from companyos.env import CompanyEnv, par
 from companyos.families.goals import Goal
 from companyos.lines import how_to_write, usage, write_line
@@ -114,19 +114,19 @@ def _asked_for(goal: Goal) -> str:
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 
-def tool_table() -> Table:
+def tool_table(toolbox: Toolbox) -> Table:
     """Every tool with its arguments and what it does."""
     return grid(
         (Text(tool.method, "cyan").append(usage(tool).removeprefix(tool.method), "default"), tool.description.split("\n")[0])
-        for tool in TOOLBOX
+        for tool in toolbox
     )
 
 
-def show_tools(console: Console) -> None:
+def show_tools(toolbox: Toolbox, console: Console) -> None:
     """Every tool on one line, by app."""
-    for app in TOOLBOX.apps:
+    for app in toolbox.apps:
         console.print(app, style="bold")
-        for tool in TOOLBOX:
+        for tool in toolbox:
             if tool.app == app:
                 line = Text("  ").append(usage(tool), "cyan").append(f"  {tool.description}".split("\n")[0], "dim")
                 console.print(line, no_wrap=True, overflow="ellipsis")

@@ -3,7 +3,7 @@
 import types
 from typing import Any, Literal, Union, get_args, get_origin
 
-from companyos.apps import TOOLBOX, Approval, Entry, Person, Ticket, Tool
+from companyos.apps import TOOLBOX, Approval, Entry, Person, Ticket, Tool, Toolbox
 from companyos.apps.tool import PROSE, reference
 from companyos.calls import Call
 from companyos.told import Told
@@ -62,13 +62,14 @@ _WORDS = ("low", "normal", "high", "open", "in_progress", "")
 class Candidates:
     """For each argument of each tool, the values that an agent could mean: ids it was told, choices the schema offers."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: Told, toolbox: Toolbox = TOOLBOX) -> None:
         self.told = told
+        self._tools = list(toolbox)
 
     def sample(self, draw: Draw) -> Call:
         """A call: any tool that can be filled in, each argument at random."""
         while True:
-            tool = draw.pick(_TOOLS)
+            tool = draw.pick(self._tools)
             call = self.fill(tool, draw)
             if call is not None:
                 return call
@@ -138,12 +139,12 @@ class Candidates:
         return [*_WORDS, *ids, *centers]
 
 
-_TOOLS = list(TOOLBOX)
 _BY_NAME: dict[str, Any] = {
     "query": lambda table: [*table._named(), *_TOPICS],
     "role": Candidates._roles,
     "value": Candidates._values,
     "data": Candidates.forms,
+    "ticket_ids": lambda table: [[ticket_id] for ticket_id in table.told.known(Ticket)],
     "page": lambda table: [1, 2],
     "hours": lambda table: [4, 24],
     "facts": lambda table: [{}],

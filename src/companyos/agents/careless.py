@@ -34,6 +34,7 @@ class Desk(msgspec.Struct):
     ticket: dict[str, Any] = {}
     has_mail: bool = False  # the last wait brought something
     obeyed: set[str] = msgspec.field(default_factory=set)
+    tools: tuple[str, ...] = ()  # that the episode offers
 
 
 class Careless(Routine):
@@ -45,7 +46,7 @@ class Careless(Routine):
 
     def _work(self, obs: Observation) -> Program:
         family = family_of(obs.task)
-        desk = Desk(family.name)
+        desk = Desk(family.name, tools=obs.scene.offered)
         program = until_stuck(family.expert(Memory(obs.task, obs.now), Taste()))
         for habit in self._habits:
             program = steered(program, _at_desk(habit, desk))
@@ -204,6 +205,23 @@ def does_what_it_is_told(desk: Desk, call: Call) -> Steered:
     return reply
 
 
+def takes_the_tool_that_sounds_right(desk: Desk, call: Call) -> Steered:
+    """Never reads what a tool is for: what is called much like the one it needs will do, and shows how things are."""
+    like = _SOUNDS_LIKE.get(call.method)
+    if like is None or f"{call.app}.{like}" not in desk.tools:
+        return (yield call)
+    reply = yield Call(call.app, like, call.params)
+    return _heard(reply, age_days=0, pipeline="idle") if reply.ok and call.method == "query_metric" else reply
+
+
+_SOUNDS_LIKE = {
+    "get_ticket": "get_ticket_v1",
+    "search_tickets": "search_archive",
+    "get_entry": "legacy_lookup",
+    "query_metric": "query_metric_v1",
+}
+
+
 def _answered(call: Call) -> Steered:
     reply = yield call
     while reply.code == NO_ANSWER:
@@ -229,6 +247,7 @@ HABITS: dict[str, Habit] = {
     "overload": takes_any_mail_for_the_answer,
     "interference": takes_refusals_for_done,
     "policy_drift": goes_by_what_is_in_force,
+    "tool_clutter": takes_the_tool_that_sounds_right,
 }
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from companyos.apps import approvalflow, datahub, ticketdesk
 from companyos.apps.approvalflow import NEEDS_SUPERIOR, ApprovalType
-from companyos.apps.people import Message, Mind, Person
+from companyos.apps.people import Message, Mind, Person, annoy
 from companyos.apps.tool import Toolbox
 from companyos.calls import Call, Program, Reply
 from companyos.world import World, on
@@ -64,7 +64,7 @@ def see_to(world: World, message_id: str) -> None:
             return
         reply = TOOLBOX.call(world, message.to, call)
         if call.method == "decide" and call.params["verdict"] == "rejected" and call.params["code"] not in WHIMS:
-            world.count_up(f"annoyed:{message.to}:{message.sender}")
+            annoy(world, message.to, message.sender)
 
 
 class Desk(Struct, frozen=True):
@@ -142,7 +142,8 @@ def look_away(desk: Desk, message: Message) -> Program:
     yield from ()
 
 
-_PROGRAMS = {"request": review, "comment": help_out} | dict.fromkeys(("decision", "out_of_office", "queue"), look_away)
+_NEWS = ("decision", "out_of_office", "queue", "reminder")
+_PROGRAMS = {"request": review, "comment": help_out} | dict.fromkeys(_NEWS, look_away)
 
 
 def _objection(desk: Desk, request: dict[str, Any]) -> Fault | None:

@@ -119,9 +119,18 @@ def post(world: World, to: str, sender: str, topic: str, about: str | None, text
 def answer_minute(world: World, to: str, sender: str, ahead: int = 0) -> int:
     """When somebody will get round to something: at their pace, after what lies before it, a day later once annoyed."""
     person, mind = world.get(Person, to), world.get(Mind, to)
-    worn_out = world.counter(f"annoyed:{to}:{sender}") >= mind.patience
+    worn_out = world.counter(_annoyed(to, sender)) >= mind.patience
     takes = mind.pace + ahead * EACH_REQUEST + (DAY if worn_out else 0)
     return next_working_minute(person, next_working_minute(person, world.now) + takes)
+
+
+def annoy(world: World, person_id: str, by: str) -> None:
+    """Somebody has had to bear with somebody once more."""
+    world.count_up(_annoyed(person_id, by))
+
+
+def _annoyed(person_id: str, by: str) -> str:
+    return f"annoyed:{person_id}:{by}"
 
 
 def inbox(world: World, person_id: str) -> list[Message]:

@@ -451,5 +451,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 72, 25: 102, 50: 126, 75: 147, 100: 172},
+    max_steps={0: 72, 25: 100, 50: 125, 75: 144, 100: 168},
 )

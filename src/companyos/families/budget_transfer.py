@@ -442,5 +442,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 81, 25: 125, 50: 160, 75: 198, 100: 235},
+    max_steps={0: 81, 25: 128, 50: 158, 75: 202, 100: 233},
 )

@@ -453,5 +453,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 63, 25: 84, 50: 111, 75: 140, 100: 167},
+    max_steps={0: 63, 25: 86, 50: 116, 75: 140, 100: 172},
 )

@@ -457,5 +457,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 65, 25: 98, 50: 119, 75: 146, 100: 174},
+    max_steps={0: 65, 25: 95, 50: 125, 75: 149, 100: 172},
 )

@@ -445,5 +445,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 62, 25: 95, 50: 119, 75: 140, 100: 163},
+    max_steps={0: 62, 25: 95, 50: 118, 75: 135, 100: 161},
 )

@@ -430,5 +430,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 74, 25: 104, 50: 128, 75: 151, 100: 177},
+    max_steps={0: 74, 25: 107, 50: 128, 75: 151, 100: 177},
 )

@@ -407,5 +407,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 62, 25: 83, 50: 104, 75: 128, 100: 149},
+    max_steps={0: 62, 25: 86, 50: 109, 75: 132, 100: 153},
 )

@@ -6,8 +6,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from companyos.apps import Toolbox
 from companyos.calls import Call, Program, Reply
-from companyos.chaos import DIALS, Doses, Level, read_doses
+from companyos.chaos import DIALS, Doses, Level, offered, read_doses
 from companyos.errors import BadTask
 from companyos.families import everyday
 from companyos.families.case import Case, Cause, Fact, Trouble, Value
@@ -51,6 +52,7 @@ class Setting(msgspec.Struct, frozen=True):
     doses: Doses
     watched: dict[type[Record] | None, tuple[Watched, ...]]  # by the table whose changes they hang on; None: on reading
     potential: float  # what they are worth together
+    toolbox: Toolbox
 
 
 class Taste:
@@ -121,7 +123,7 @@ class Family(msgspec.Struct, frozen=True, eq=False):
             for kind in (*world.kinds(), None)
         }
         potential = sum(worth for _, worth, _ in unmet)
-        return Setting(world, case, causes, ending, self.budget(doses), doses, watched, potential)
+        return Setting(world, case, causes, ending, self.budget(doses), doses, watched, potential, offered(streams, doses))
 
     def without_troubles(self, causes: Any) -> Any:
         """The same truths of the case on a day on which nothing goes wrong."""

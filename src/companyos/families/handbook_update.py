@@ -474,5 +474,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 60, 25: 95, 50: 116, 75: 149, 100: 172},
+    max_steps={0: 60, 25: 95, 50: 116, 75: 147, 100: 175},
 )

@@ -350,5 +350,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 98, 25: 135, 50: 196, 75: 265, 100: 326},
+    max_steps={0: 98, 25: 140, 50: 177, 75: 221, 100: 263},
 )

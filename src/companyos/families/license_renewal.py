@@ -435,5 +435,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 62, 25: 95, 50: 121, 75: 153, 100: 181},
+    max_steps={0: 62, 25: 97, 50: 119, 75: 151, 100: 181},
 )

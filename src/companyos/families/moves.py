@@ -5,7 +5,7 @@ from collections.abc import Generator
 from datetime import date
 from typing import Any, TypeVar
 
-from companyos.apps import TOOLBOX
+from companyos.apps import ALL_TOOLS
 from companyos.apps.ticketdesk import CHANGED_MEANWHILE
 from companyos.calls import NO_ANSWER, Call, Reply
 from companyos.errors import Stuck
@@ -293,5 +293,5 @@ def cite(*facts: tuple[Shown, str]) -> list[Shown]:
 
 def wrote(memory: Memory) -> bool:
     """Whether an earlier hand may have changed anything."""
-    tools = [TOOLBOX.find(call) for call, _ in memory.turns]
+    tools = [ALL_TOOLS.find(call) for call, _ in memory.turns]
     return any(tool is not None and tool.writes for tool in tools)

@@ -440,5 +440,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 55, 25: 83, 50: 102, 75: 125, 100: 149},
+    max_steps={0: 55, 25: 81, 50: 107, 75: 130, 100: 151},
 )

@@ -389,5 +389,5 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 35, 25: 62, 50: 81, 75: 102, 100: 125},
+    max_steps={0: 35, 25: 60, 50: 86, 75: 105, 100: 125},
 )
