@@ -152,7 +152,7 @@ def strikes(world: World, calls: Iterable[Call], dose: float, injector: Injector
     """
     struck, found = injector or DIALS["flaky"], {}
     for number, call in enumerate(calls):
-        tool = TOOLBOX.find(call)
+        tool = ALL_TOOLS.find(call)
         if tool is None or tool.steady:
             continue
         fault = struck.intercept(dose, world, tool, call)

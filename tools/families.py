@@ -22,7 +22,7 @@ from companyos.proofs import spread
 from companyos.task import BENCHMARK_VERSION
 
 FOLDER = Path(__file__).parents[1] / "docs" / "families"
-ENDINGS, PARS, STRUCK = 200, 50, 30  # seeds that shares, par and tools, and what each dial costs are measured on
+ENDINGS, PARS, STRUCK = 200, 40, 25  # seeds that shares, par and tools, and what each dial costs are measured on
 DOSES = (0, 25, 50, 75, 100)
 EXAMPLE = 7  # the seed whose brief is shown
 CHAOS = 0.5  # at which tools are counted
@@ -38,8 +38,8 @@ PAGE = """\
 >
 > — the brief of `{task_id}`
 
-Written by `make pages` for benchmark version {version}; please do not edit. Endings are counted over {endings} seeds, par and
-tools over {pars}, dials over {struck}, all from seed 0 of split `train`.
+Written by `make pages` for benchmark version {version}; please do not edit. Endings are counted over {endings} seeds,
+par and tools over {pars}, dials over {struck}, all from seed 0 of split `train`.
 
 ## What is hidden
 
@@ -47,8 +47,8 @@ None of it stands in the brief. A **fact** decides the right ending and varies a
 
 {facts}
 
-A **trouble** decides the way there. How likely it is depends on the dose of its dial; [what each dial does](README.md#dials) is
-the same in all families.
+A **trouble** decides the way there. How likely it is depends on the dose of its dial; [what each dial
+does](README.md#dials) is the same in all families.
 
 {troubles}
 
@@ -104,11 +104,14 @@ def _title(name: str) -> str:
     return name.replace("_", " ").capitalize()
 
 
+_PARTICULAR = "Particular about reasoning here: "  # so every family's file goes on
+
+
 def _doc(family: Family) -> list[str]:
     """The question that a family's file begins with, and what is particular about it."""
     text = sys.modules[family.stage.__module__].__doc__ or ""
     heading, _, about = text.partition("\n\n")
-    return [heading.split(": ", 1)[1].strip(), " ".join(about.split())]
+    return [_sentence(heading.split(": ", 1)[1]), _sentence(" ".join(about.split()).removeprefix(_PARTICULAR))]
 
 
 # -- what is hidden ----------------------------------------------------------------------------------------------------
@@ -174,7 +177,7 @@ def _endings(name: str) -> str:
 
 def _said(setting: Setting, record: str, field: str) -> str:
     """A decisive fact by the role that its record plays."""
-    roles = {id: role for role, id in reversed(setting.case.roles.items())}
+    roles = {key: role for role, key in reversed(setting.case.roles.items())}
     if record.startswith(SIGNED_REQUEST):
         return f"signed request.{field}"
     if record.startswith(ANSWER):
@@ -226,19 +229,19 @@ def _dials(family: Family) -> str:
 INDEX = """\
 # Families: what there is to do
 
-{count} kinds of work. Each has a page of its own: what is hidden in it, how it can end, what its expert does, which dials bite. All of
-these are written by `make pages`, from the families themselves and from playing them; please do not edit. `CONTRIBUTING.md` says
-how to add one.
+{count} kinds of work. Each has a page of its own: what is hidden in it, how it can end, what its expert does, which dials
+bite. All of these are written by `make pages`, from the families themselves and from playing them; please do not edit.
+`CONTRIBUTING.md` says how to add one.
 
 {families}
 
-`par` is the median of the expert's steps at dose 0 and 1, over {pars} seeds; `likeliest ending` how often the one that is right most
-often is, over {endings}.
+`par` is the median of the expert's steps at dose 0 and 1, over {pars} seeds; `likeliest ending` how often the one is right
+that is right most often, over {endings}.
 
 ## Dials
 
-Chaos is a dose from 0 to 1 on each of these; what strikes at 0.3 strikes at 0.6. Each says what one sees, what was written, and
-what helps. A letter stands for its dial in task ids.
+Chaos is a dose from 0 to 1 on each of these; what strikes at 0.3 strikes at 0.6. Each says what one sees, what was
+written, and what helps. A letter stands for its dial in task ids.
 
 {dials}
 """
@@ -278,7 +281,9 @@ def _dial(injector: Injector) -> list[str]:
 
 
 def _sentence(doc: str | None) -> str:
-    return (doc or "").strip().split("\n\n")[0]
+    """The first paragraph of a docstring, as one that begins a line."""
+    first = (doc or "").strip().split("\n\n")[0]
+    return first[:1].upper() + first[1:]
 
 
 def _table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -54,14 +54,13 @@ def _before_the_end(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
 
 
 def _failed_goals(env: CompanyEnv, *calls: Call) -> list[str]:
-    """Which goals an episode misses that ends with these calls, made until they are heard; `damage` for damage."""
+    """Which goals an episode misses that ends with these calls, made until they are answered; `damage` for damage."""
     trial = env.fork()
     for call in calls:
         while True:
-            trial.step(call)
-            reply = trial.turns[-1].reply
+            reply = trial.step(call).reply
             if reply.code == CHANGED_MEANWHILE:
-                trial.step(Call("ticketdesk", "get_ticket", {"ticket_id": env.setting.case.ticket_id}))
+                trial.step(Call("ticketdesk", "get_ticket", {"ticket_id": trial.setting.case.ticket_id}))
             elif reply.code != NO_ANSWER:
                 break
         assert reply.ok, reply

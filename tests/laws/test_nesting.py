@@ -5,6 +5,7 @@ from typing import Any
 
 from companyos.agents import play
 from companyos.agents.careless import HABITS, Careless
+from companyos.apps import TOOLBOX
 from companyos.calls import Call
 from companyos.chaos import DIALS, INJECTORS, Chaos, Injector
 from companyos.env import CompanyEnv, work
@@ -21,10 +22,10 @@ INTERCEPTORS = [one for one in INJECTORS if type(one).intercept is not Injector.
 
 
 def staged(index: int, chaos: Chaos) -> set[tuple[str, Any]]:
-    """The troubles of a task as it is staged: each with every level that it has reached."""
+    """The troubles of a task as it is staged: each with every level that it has reached, and the tools that lie about."""
     task = task_at("train", index, chaos)
     causes = setting(task).causes
-    found = set()
+    found: set[tuple[str, Any]] = {("tool", tool.name) for tool in setting(task).toolbox if tool not in set(TOOLBOX)}
     for cause in family(task.family).specs():
         if isinstance(cause.mark, Trouble):
             levels = DIALS[cause.mark.dial].levels

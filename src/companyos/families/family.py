@@ -123,7 +123,9 @@ class Family(msgspec.Struct, frozen=True, eq=False):
             for kind in (*world.kinds(), None)
         }
         potential = sum(worth for _, worth, _ in unmet)
-        return Setting(world, case, causes, ending, self.budget(doses), doses, watched, potential, offered(streams, doses))
+        return Setting(
+            world, case, causes, ending, self.budget(doses), doses, watched, potential, offered(world.streams, doses)
+        )
 
     def without_troubles(self, causes: Any) -> Any:
         """The same truths of the case on a day on which nothing goes wrong."""
