@@ -112,7 +112,7 @@ def asked(env: CompanyEnv, approver: str = "head", **changes: Any) -> str:
     return str(reply.data["id"])
 
 
-def answered(env: CompanyEnv, approval_id: str, days: int = 90) -> Approval:
+def answered(env: CompanyEnv, approval_id: str, days: int = 150) -> Approval:
     """The request once it is decided."""
     for _ in range(days):
         request = env.world.get(Approval, approval_id)

@@ -425,13 +425,13 @@ def _terms_that_hold(file: File, legal: moves.Shown) -> moves.Move[moves.Shown]:
 def _signed(file: File, form: str, role: str, terms: moves.Shown, usage: moves.Shown) -> moves.Move[moves.Shown]:
     """An approved request that names these terms, linked to the ticket."""
     ticket, contract = file.ticket, file.contract
+    requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
+    if form == RENEWAL_FORM and ticket["cost_center"] != requester["cost_center"]:
+        yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
     if form in file.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=file.approved[form])
     else:
         office = yield from moves.read("datahub.get_approver", role=role)
-        requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
-        if form == RENEWAL_FORM and ticket["cost_center"] != requester["cost_center"]:
-            yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
         known = {
             "ticket_id": ticket["id"],
             "subject": ticket["subject"],

@@ -67,7 +67,7 @@ class Causes(Everyday, frozen=True):
         bool, Fact((0.89, 0.11), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
     ]
     foreign: Annotated[bool, Fact((0.89, 0.11), (("Entry", "entry", "owner"),)), "another department owns the section"]
-    lawful: Annotated[bool, Fact((0.88, 0.12), (("Entry", "entry", "set_by"),)), "the law sets what the section says"]
+    law: Annotated[bool, Fact((0.88, 0.12), (("Entry", "entry", "set_by"),)), "the law sets what the section says"]
     proposed: Annotated[
         Literal["same", "low", "mid", "high"],
         Fact((0.1, 0.3, 0.35, 0.25), (("Entry", "proposal", "proposed"),)),
@@ -88,7 +88,7 @@ class Causes(Everyday, frozen=True):
         Fact((0.1, 0.25, 0.65), (("Mind", "requester", "knows"),)),
         "how much time there is before it shall hold, as the requester knows",
     ]
-    contractual: Annotated[
+    binding: Annotated[
         bool,
         Fact((0.5, 0.5), (("Entry", "entry", "class"),)),
         "the section is part of contracts, so it needs more notice and a second signature",
@@ -126,8 +126,8 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     world.furnish(review_form())
     topic, rungs = draw.pick(TOPICS), draw_rungs(draw)
     documents = add_documents(company, streams.at("documents"), topic, rungs, causes.governs)
-    owner, kind = elsewhere if causes.foreign else "People", "contractual" if causes.contractual else "ordinary"
-    ours = {"owner": owner, "class": kind, "set_by": "law" if causes.lawful else "company"}
+    owner, kind = elsewhere if causes.foreign else "People", "contractual" if causes.binding else "ordinary"
+    ours = {"owner": owner, "class": kind, "set_by": "law" if causes.law else "company"}
     papers = add_papers(company, draw, topic, rungs, ours, causes.proposed)
     readers = papers.section.details["readers_metric"]
     _readers(world, readers, consultation, causes)
@@ -231,7 +231,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     if causes.foreign:
         sets = ("escalated_to", roles["owner_head"])
         return ending("escalated", "beyond_authority", "head", ((section, "owner"),), sets=sets)
-    if causes.lawful:
+    if causes.law:
         return ending("cannot_be_done", "not_covered", "desk", ((section, "set_by"),), sets=back)
     if causes.proposed == "same":
         facts = ((section, "current"), (proposal, "proposed"))
@@ -245,14 +245,14 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     if causes.unread:
         facts, sets = ((readers, "value"), (roles["policy"], "minimum")), ("waiting_on", roles["steward"])
         return ending("on_hold", "below_minimum", "desk", facts, sets=sets, measured=True)
-    if causes.notice == "short" or (causes.notice == "fair" and causes.contractual):
-        term = "notice_days_contractual" if causes.contractual else "notice_days"
+    if causes.notice == "short" or (causes.notice == "fair" and causes.binding):
+        term = "notice_days_contractual" if causes.binding else "notice_days"
         facts = ((ANSWER + roles["requester"], "effective"), (roles["notice"], term))
         return ending("declined", "too_late", "desk", facts, sets=back, measured=True)
     signed, reviewed = f"{SIGNED_REQUEST}:{UPDATE_FORM}", f"{SIGNED_REQUEST}:{REVIEW_FORM}"
     facts = ((signed, "status"), (signed, "decided_by"), (document.id, limit))
     complete = partial(ending, "completed", "all_checks_passed", measured=True, rivals=rivals)
-    if causes.contractual:
+    if causes.binding:
         return complete("Legal Counsel and HR Lead", (*facts, (reviewed, "decided_by")), forms=(REVIEW_FORM, UPDATE_FORM))
     return complete("HR Lead", facts, forms=(UPDATE_FORM,))
 

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Generator
 from datetime import date
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from companyos.apps import ALL_TOOLS
 from companyos.apps.ticketdesk import CHANGED_MEANWHILE
+from companyos.apps.tool import PAGE_LENGTH
 from companyos.calls import NO_ANSWER, Call, Reply
 from companyos.errors import Stuck
 from companyos.families.family import Memory
@@ -233,15 +234,28 @@ _RENAMED = r"(\w+) calls the field (\w+) now (\w+);"
 
 def ask_person(ticket_id: str, person_id: str, name: str, text: str) -> Move[Shown]:
     """What somebody alone knows of a ticket: their comment that states it under this name, asked for if need be."""
-    asked = False
+    asked, known = False, 0
     while True:
-        for event in (yield from rows("ticketdesk.get_history", ticket_id=ticket_id)):
-            if event.get("author") == person_id and name in event:
-                return event
+        page, news = 1, 1
+        while news > 0:  # the newest come first, and what one knows need not be read again
+            shown = yield from read("ticketdesk.get_history", ticket_id=ticket_id, **({"page": page} if page > 1 else {}))
+            for event in shown["rows"]:
+                if event.get("author") == person_id and name in event:
+                    return cast("Shown", event)
+            page, news = page + 1, shown["total"] - known - page * PAGE_LENGTH
+        known = shown["total"]
         if not asked:
             yield from ask("ticketdesk.comment", ticket_id=ticket_id, text=text, to=person_id)
             asked = True
-        yield from read("ticketdesk.wait", hours=24)
+        yield from _mail_from(person_id)
+
+
+def _mail_from(person_id: str) -> Move[None]:
+    """Waits until somebody has written, or for a day in which nobody has."""
+    while True:
+        arrived = (yield from read("ticketdesk.wait", hours=24))["arrived"]
+        if not arrived or any(letter["sender"] == person_id for letter in arrived):
+            return
 
 
 def settle_requests(ticket_id: str, memory: Memory) -> Move[dict[str, str]]:
