@@ -1,5 +1,6 @@
 """Helpers: a company to test in, with sane defaults, and short ways to say what happens in it."""
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -10,6 +11,7 @@ from companyos.agents import play
 from companyos.apps import ALL_TOOLS, Approval, ApprovalType, Message, Metric, Person, Ticket
 from companyos.apps.people import CLOSES, OPENS
 from companyos.calls import Call, Reply
+from companyos.chaos import DIALS, Injector
 from companyos.env import CompanyEnv, make
 from companyos.families.case import Value
 from companyos.observe import Observation
@@ -141,6 +143,22 @@ def at_work(minute: int) -> bool:
 def letters(env: CompanyEnv, topic: str | None = None) -> list[Message]:
     """What has reached the inbox of the one who works the task, oldest first."""
     return [m for m in env.world.all(Message) if m.to == me(env) and (topic is None or m.topic == topic)]
+
+
+def strikes(world: World, calls: Iterable[Call], dose: float, injector: Injector | None = None) -> dict[int, bool]:
+    """Which of these calls an injector strikes at a dose, and whether they are carried out all the same.
+
+    Unless another is given, the one that leaves calls unanswered.
+    """
+    struck, found = injector or DIALS["flaky"], {}
+    for number, call in enumerate(calls):
+        tool = ALL_TOOLS.find(call)
+        if tool is None or tool.steady:
+            continue
+        fault = struck.intercept(dose, world, tool, call)
+        if fault is not None:
+            found[number] = fault.carried_out
+    return found
 
 
 def recomputed(world: World) -> str:

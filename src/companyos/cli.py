@@ -4,6 +4,7 @@ import argparse
 import os
 import shutil
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,10 +16,10 @@ import msgspec
 from companyos import __version__, demos
 from companyos.agents import AGENTS
 from companyos.apps import TOOLBOX
-from companyos.chaos import PRESETS
+from companyos.chaos import DIALS, PRESETS
 from companyos.env import CompanyEnv, make, task_named
 from companyos.episode import Transcript
-from companyos.errors import BadChoice, BadDose, BadTask, ReplayDiffers
+from companyos.errors import BadChoice, BadDose, BadPlugin, BadTask, ReplayDiffers
 from companyos.families import FAMILIES, family
 from companyos.proofs import check_all
 from companyos.replay import replay
@@ -58,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
         code: int = args.run(args)
         sys.stdout.flush()
         return code
-    except (Misuse, BadTask, BadDose, BadChoice) as mistake:
+    except (Misuse, BadTask, BadDose, BadChoice, BadPlugin) as mistake:
         print(f"companyos: {mistake}", file=sys.stderr)
         return 2
     except BrokenPipeError:
@@ -188,9 +189,13 @@ def _prove(args: Namespace) -> int:
     """Prove that every task can be done from what one is told, and that twins can be told apart in time."""
     from companyos.terminal import screen, show_proofs, with_bar
 
-    task_ids = list(_task_ids(args))
-    checked = list(with_bar(check_all(task_ids, args.workers, not args.no_twins), len(task_ids), "proving"))
+    task_ids, began = list(_task_ids(args)), time.monotonic()
+    # All doses of a seed go to one process: they share what is staged.
+    proofs = check_all(task_ids, args.workers, not args.no_twins, together=len(args.chaos))
+    checked = list(with_bar(proofs, len(task_ids), "proving"))
     show_proofs(checked, not args.no_twins, screen())
+    minutes, seconds = divmod(round(time.monotonic() - began), 60)
+    print(f"{minutes} min {seconds} s on {args.workers} process{'es' * (args.workers > 1)}", file=sys.stderr)
     return 1 if any(one.fault for one in checked) else 0
 
 
@@ -221,8 +226,8 @@ def _families(args: Namespace) -> list[str]:
 def _task_ids(args: Namespace) -> Iterator[str]:
     names = _families(args)
     for name in names:
-        for dose in args.chaos:
-            for seed in args.seeds:
+        for seed in args.seeds:
+            for dose in args.chaos:
                 yield str(task_named(name, seed, dose, args.split))
 
 
@@ -354,7 +359,10 @@ def _seeds(text: str) -> range:
 
 
 def _doses(text: str) -> list[float | str]:
-    return [_dose(part) for part in text.split(",")]
+    return [dose for part in text.split(",") for dose in (_EACH if part == "each" else (_dose(part),))]
+
+
+_EACH = tuple(f"only_{dial}" for dial in DIALS)
 
 
 def _dose(text: str) -> float | str:
@@ -386,7 +394,8 @@ def _option(*flags: str, **settings: Any) -> Argument:
 
 
 _TASK = _option("task", metavar="TASK", help="a task id, or a family (then its first seed)")
-_FAMILIES = _option("--families", "--family", default="all", help="names with commas between, or all")
+_FAMILIES = _option("--families", "--family", default="all", help="names with commas between, or all of the benchmark")
+_DOSES = "doses or presets, with commas between; each: every dial alone, at 1"
 _SPLIT = _option("--split", default="train", choices=SPLITS)
 _EPISODE = (
     _TASK,
@@ -410,7 +419,7 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
     _prove: (
         _FAMILIES,
         _option("--seeds", type=_seeds, default=range(100), metavar="A:B", help="from A up to, not including, B"),
-        _option("--chaos", type=_doses, default=[0.0, 0.25, 0.5, 0.75, 1.0], metavar="X,Y", help="doses"),
+        _option("--chaos", type=_doses, default=[0.0, 0.25, 0.5, 0.75, 1.0], metavar="X,Y", help=_DOSES),
         _SPLIT,
         _option("--workers", type=_count, default=2),
         _option("--no-twins", action="store_true", help="leave the twins out"),
@@ -427,7 +436,7 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         _option("--n", type=_count, default=100, help="how many episodes"),
         _option("--format", default="jsonl", choices=list(demos.FORMATS), help="transcripts, or messages and tools"),
         _FAMILIES,
-        _option("--chaos", type=_doses, default=[0.5], metavar="X,Y", help="doses"),
+        _option("--chaos", type=_doses, default=[0.5], metavar="X,Y", help=_DOSES),
         _SPLIT,
         _option("--held-out", action="store_true", help="for splits other than train: yes, it is meant"),
         _option("--mix", type=_mix, default=demos.MIX, metavar="KIND=N,KIND=N", help=f"shares of {', '.join(demos.KINDS)}"),
@@ -438,7 +447,7 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
     _tasks: (
         _FAMILIES,
         _option("--seeds", type=_seeds, default=range(10), metavar="A:B"),
-        _option("--chaos", type=_doses, default=[0.0], metavar="X,Y"),
+        _option("--chaos", type=_doses, default=[0.0], metavar="X,Y", help=_DOSES),
         _SPLIT,
     ),
     _serve: (

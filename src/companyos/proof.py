@@ -45,7 +45,8 @@ def solve(env: CompanyEnv, taste: Taste | None = None) -> CompanyEnv:
     except Stuck as stuck:
         raise Unsolvable(f"{env.task_id}: {stuck}; causes {env.setting.causes}") from stuck
     if not env.success:
-        raise Unsolvable(f"{env.task_id}: {env.verdict or 'gave up'}; causes {env.setting.causes}")
+        took = f"{env.step_count} of {env.max_steps} steps"
+        raise Unsolvable(f"{env.task_id}: {took}, {env.verdict or 'gave up'}; causes {env.setting.causes}")
     return env
 
 

@@ -19,7 +19,7 @@ from companyos.env import CompanyEnv, par
 from companyos.families.goals import Goal
 from companyos.lines import how_to_write, usage, write_line
 from companyos.observe import Observation
-from companyos.proofs import Checked, spread
+from companyos.proofs import Checked, blame, spread
 from companyos.regrade import CHANGED, NO_TRANSCRIPT, OTHER_VERSION, OTHER_WORLD, UNCHANGED, Regraded
 from companyos.task import TaskId
 from companyos.twins import Twin
@@ -168,10 +168,10 @@ def with_bar(things: Iterable[T], total: int, doing: str) -> Iterator[T]:
 
 def show_proofs(checked: list[Checked], with_twins: bool, console: Console) -> None:
     """What could not be proved and why, how many were, and how long the expert takes."""
-    failed = [one.fault for one in checked if one.fault]
+    failed = [one for one in checked if one.fault]
     proved = [one for one in checked if not one.fault]
-    for fault in failed[:_FAULTS]:
-        console.print(fault, style="red", markup=False, soft_wrap=True)
+    for one in failed[:_FAULTS]:
+        console.print(f"{one.fault}; {blame(one.task_id)}", style="red", markup=False, soft_wrap=True)
     if len(failed) > _FAULTS:
         console.print(f"and {len(failed) - _FAULTS} more", style="red")
     apart = f"; {sum(one.twins for one in proved)} twins with another ending told apart in time" if with_twins else ""

@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -21,8 +20,8 @@ from companyos.families import FAMILIES
 from companyos.families.case import Fact, Trouble
 from companyos.task import TaskId
 from companyos.twins import differences
-from companyos.world import Streams, World
-from tests.helpers import FAMILY, STEADY, played, role, step, task_id
+from companyos.world import Streams
+from tests.helpers import FAMILY, STEADY, played, role, step, strikes, task_id
 
 SPECS = FAMILIES[FAMILY].specs()
 TROUBLES = [cause for cause in SPECS if isinstance(cause.mark, Trouble)]
@@ -35,7 +34,7 @@ percents = st.fixed_dictionaries({dial: st.integers(0, 100) for dial in DIALS})
 def causes(seed: int, chaos: float) -> Any:
     """The hidden truths of a task, without furnishing it."""
     task = task_named(FAMILY, seed, chaos)
-    return FAMILIES[FAMILY].draw_causes(Streams(task.key), read_doses(task.doses), {})
+    return FAMILIES[FAMILY].draw_causes(Streams(task.key), read_doses(task.doses))
 
 
 def rank(cause: Any, drawn: Any) -> int:
@@ -188,19 +187,6 @@ def test_a_dial_touches_its_own_footprint_and_nothing_else(dial: str) -> None:
 
 
 # -- flaky calls -------------------------------------------------------------------------------------------------------
-
-
-def strikes(world: World, calls: Iterable[Call], dose: float) -> dict[int, bool]:
-    """Which of these calls go unanswered at a dose, and whether they are carried out all the same."""
-    flaky, found = Flaky(), {}
-    for number, call in enumerate(calls):
-        tool = TOOLBOX.find(call)
-        if tool is None or tool.steady:
-            continue
-        fault = flaky.intercept(dose, world, tool, call)
-        if fault is not None:
-            found[number] = fault.carried_out
-    return found
 
 
 def test_calls_that_go_unanswered_at_a_dose_do_so_at_a_higher_one_in_the_same_way() -> None:

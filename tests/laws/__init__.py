@@ -5,10 +5,10 @@ import subprocess
 from pathlib import Path
 
 from companyos.families import FAMILIES
+from companyos.laws import DOSES
 from companyos.world import Streams
 
 FULL = os.environ.get("LAWS") == "full"
-DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)
 NAMES = tuple(FAMILIES)
 LONGER = 5  # by how many times the samples of a long family are smaller
 
@@ -32,3 +32,6 @@ def _commit() -> str:
     root = Path(__file__).parent
     found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False)
     return found.stdout.strip()
+
+
+__all__ = ["DOSES", "FULL", "NAMES", "seeds", "size"]

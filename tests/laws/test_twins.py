@@ -4,32 +4,20 @@ from collections import Counter
 
 import pytest
 
+from companyos import laws
 from companyos.env import make
-from companyos.families import FAMILIES
-from companyos.families.case import Fact, Trouble
-from companyos.families.family import cause_specs
-from companyos.twins import differences, do, footprint, same_ending, siblings, twins
-from tests.laws import DOSES, NAMES, seeds
+from companyos.twins import twins
+from tests.laws import NAMES, seeds
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_twins_have_the_same_brief_and_first_observation_to_the_byte(name: str) -> None:
-    for seed in seeds(40, 300, fresh=5, name=name):
-        env = make(name, seed=seed, chaos=DOSES[seed % len(DOSES)])
-        first = env.reset()
-        for cause, value, other in siblings(env.task_id):
-            theirs = make(other).reset()
-            assert theirs == first, (env.task_id, cause.name, value)
-            assert theirs.text.encode() == first.text.encode()
+def test_twins_have_the_same_first_observation_to_the_byte(name: str) -> None:
+    laws.twins_look_alike(name, seeds(40, 300, fresh=5, name=name))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_worlds_of_twins_differ_inside_the_declared_footprint_only(name: str) -> None:
-    for seed in seeds(40, 300, fresh=5, name=name):
-        env = make(name, seed=seed, chaos=DOSES[seed % len(DOSES)])
-        for cause, value, other in siblings(env.task_id):
-            found = differences(env.setting.world, make(other).setting.world)
-            assert found <= footprint(env.task_id, cause), (env.task_id, cause.name, value)
+    laws.causes_keep_to_their_footprint(name, seeds(40, 300, fresh=5, name=name))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -47,36 +35,10 @@ def test_every_relevance_occurs_and_three_causes_change_the_ending_and_three_the
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_trouble_never_changes_the_ending_and_every_fact_can(name: str) -> None:
-    changed: set[str] = set()
-    facts = [c for c in cause_specs(FAMILIES[name].causes) if isinstance(c.mark, Fact)]
-    for seed in seeds(60, 300, name=name):
-        env = make(name, seed=seed, chaos=0.5)
-        for cause, _, other in siblings(env.task_id):
-            if not same_ending(env, make(other)):
-                assert isinstance(cause.mark, Fact), cause.name
-                changed.add(cause.name)
-    for seed in seeds(60, 300):  # where the sample was small
-        env = make(name, seed=seed, chaos=0.5)
-        for fact in facts:
-            others = [do(env.task_id, **{fact.name: value}) for value in fact.alternatives if fact.name not in changed]
-            if not all(same_ending(env, make(other)) for other in others):
-                changed.add(fact.name)
-    assert changed == {fact.name for fact in facts}
+def test_no_trouble_and_no_dose_changes_the_ending_and_every_fact_can(name: str) -> None:
+    laws.facts_decide(name, seeds(60, 300, name=name), more=range(60))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_family_has_four_facts_five_troubles_and_four_endings(name: str) -> None:
-    specs = cause_specs(FAMILIES[name].causes)
-    assert sum(isinstance(cause.mark, Fact) for cause in specs) >= 4
-    assert sum(isinstance(cause.mark, Trouble) for cause in specs) >= 5
-    shares = Counter(make(name, seed=seed).setting.ending.name for seed in range(400))
-    assert len(shares) >= 4
-    assert max(shares.values()) <= 0.4 * 400, shares
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_right_ending_of_a_seed_is_the_same_at_every_dose(name: str) -> None:
-    for seed in seeds(60, 1000, name=name):
-        endings = {make(name, seed=seed, chaos=dose).setting.ending.name for dose in DOSES}
-        assert len(endings) == 1, seed
+    laws.is_large_enough(name)

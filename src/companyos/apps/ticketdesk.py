@@ -260,7 +260,7 @@ def read_inbox(world: World, page: PageNumber = 1) -> dict[str, Any]:
 
 @app.tool(minutes=0, steady=True)
 def wait(
-    world: World, hours: Annotated[int, Meta(ge=1, le=72, description="how long at most; 8 unless said")] = 8
+    world: World, hours: Annotated[int, Meta(ge=1, le=72, description="how long at most, up to 72; 8 unless said")] = 8
 ) -> dict[str, Any]:
     """Let time pass until something is in your inbox that you have not seen, or the hours are over. Shows it."""
     me, inbox_key, seen = world.actor, inbox_counter(world.actor), world.counter(seen_counter(world.actor))

@@ -65,17 +65,33 @@ from companyos.world import DAY, Draw, Streams, World
 class Causes(Everyday, frozen=True):
     """What is true of this application and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
-    over: Annotated[bool, Fact((0.92, 0.08), (("Entry", "account", "engaged_until"),))]
-    idle: Annotated[bool, Fact((0.91, 0.09), (("Source", "idle", "value"), ("Metric", "idle", "value")))]
-    # The smallest role that covers what is needed.
-    need: Annotated[
-        Literal["clerk", "editor", "lead", "none"], Fact((0.3, 0.25, 0.3, 0.15), (("Mind", "requester", "knows"),))
+    duplicate: Annotated[
+        bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
     ]
-    # The role that the group grants: in nobody's way, or at odds with an editor's, or an editor's itself.
-    holds: Annotated[Literal["analyst", "controller", "editor"], Fact((0.4, 0.35, 0.25), (("Entry", "group", "grants"),))]
-    trained: Annotated[bool, Fact((0.3, 0.7), (("Entry", "account", "trained_until"),))]
-    own_people: Annotated[bool, Fact((0.6, 0.4), (("Person", "requester", "manager"),))]
+    over: Annotated[
+        bool, Fact((0.92, 0.08), (("Entry", "account", "engaged_until"),)), "the requester's engagement has ended"
+    ]
+    idle: Annotated[
+        bool, Fact((0.91, 0.09), (("Source", "idle", "value"), ("Metric", "idle", "value"))), "the account is hardly used"
+    ]
+    need: Annotated[
+        Literal["clerk", "editor", "lead", "none"],
+        Fact((0.3, 0.25, 0.3, 0.15), (("Mind", "requester", "knows"),)),
+        "the smallest role that covers what is needed, as the requester knows",
+    ]
+    holds: Annotated[
+        Literal["analyst", "controller", "editor"],
+        Fact((0.4, 0.35, 0.25), (("Entry", "group", "grants"),)),
+        "the role that the group grants: in nobody's way, at odds with an editor's, or an editor's itself",
+    ]
+    trained: Annotated[
+        bool, Fact((0.3, 0.7), (("Entry", "account", "trained_until"),)), "the training that some roles require still counts"
+    ]
+    own_people: Annotated[
+        bool,
+        Fact((0.6, 0.4), (("Person", "requester", "manager"),)),
+        "whoever owns the system is the requester's manager, so somebody else signs",
+    ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]

@@ -65,17 +65,32 @@ Level = Literal["low", "high"]
 class Causes(Everyday, frozen=True):
     """What is true of these lines and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
-    dissolved: Annotated[bool, Fact((0.88, 0.12), (("Entry", "giver", "status"),))]
-    mixed: Annotated[bool, Fact((0.89, 0.11), (("Entry", "receiver", "cost_type"),))]
-    books: Annotated[Literal["open", "paused", "closed"], Fact((0.77, 0.11, 0.12), (("Entry", "books", "status"),))]
-    # One high figure leaves enough to move, two do not.
-    spent: Annotated[Level, Fact((0.54, 0.46), (("Source", "spent", "value"), ("Metric", "spent", "value")))]
-    committed: Annotated[Level, Fact((0.54, 0.46), (("Source", "committed", "value"), ("Metric", "committed", "value")))]
-    # Between which limits the sum of the quarter lies.
+    duplicate: Annotated[
+        bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+    ]
+    dissolved: Annotated[bool, Fact((0.88, 0.12), (("Entry", "giver", "status"),)), "the giving line is dissolved"]
+    mixed: Annotated[
+        bool, Fact((0.89, 0.11), (("Entry", "receiver", "cost_type"),)), "the two lines are of different cost types"
+    ]
+    books: Annotated[
+        Literal["open", "paused", "closed"],
+        Fact((0.77, 0.11, 0.12), (("Entry", "books", "status"),)),
+        "whether the quarter's books are open",
+    ]
+    spent: Annotated[
+        Level,
+        Fact((0.54, 0.46), (("Source", "spent", "value"), ("Metric", "spent", "value"))),
+        "what the giving line has spent; one high figure leaves enough to move, two do not",
+    ]
+    committed: Annotated[
+        Level,
+        Fact((0.54, 0.46), (("Source", "committed", "value"), ("Metric", "committed", "value"))),
+        "what it is committed to; one high figure leaves enough to move, two do not",
+    ]
     past: Annotated[
         Literal["little", "some", "much", "most"],
         Fact((0.27, 0.29, 0.26, 0.18), tuple(("Entry", role, "amount") for role in PAST)),
+        "between which limits the sum of the quarter lies",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]

@@ -50,22 +50,41 @@ Refresh = Literal["quick", "slow", "fails", "fails_twice"]
 class Causes(Everyday, frozen=True):
     """What is true of these services and this morning, and cannot be seen from the brief."""
 
-    # How each service's rate lies to its limit: low is within, high above, double above twice.
     front: Annotated[
         Literal["low", "high", "double"],
         Fact((0.12, 0.58, 0.3), (("Source", "front_rate", "value"), ("Metric", "front_rate", "value"))),
+        "how the first service's errors lie to its limit: within, above, above twice",
     ]
     middle: Annotated[
         Literal["low", "high"],
         Fact((0.27, 0.73), (("Source", "middle_rate", "value"), ("Metric", "middle_rate", "value"))),
+        "the same of the service that the first depends on",
     ]
     deep: Annotated[
-        Literal["low", "high"], Fact((0.4, 0.6), (("Source", "deep_rate", "value"), ("Metric", "deep_rate", "value")))
+        Literal["low", "high"],
+        Fact((0.4, 0.6), (("Source", "deep_rate", "value"), ("Metric", "deep_rate", "value"))),
+        "the same of the service at the end of the walk",
     ]
-    known: Annotated[Place, Fact((0.43, 0.19, 0.19, 0.19), (("Ticket", "earlier", "reference"),))]
-    outside: Annotated[Place, Fact((0.46, 0.18, 0.18, 0.18), tuple(("Entry", place, "operated_by") for place in CHAIN))]
-    works: Annotated[Place, Fact((0.46, 0.18, 0.18, 0.18), tuple(("Entry", place, "status") for place in CHAIN))]
-    customers: Annotated[Literal["one", "many"], Fact((0.6, 0.4), (("Mind", "requester", "knows"),))]
+    known: Annotated[
+        Place,
+        Fact((0.43, 0.19, 0.19, 0.19), (("Ticket", "earlier", "reference"),)),
+        "which service, if any, has a live ticket for these errors already",
+    ]
+    outside: Annotated[
+        Place,
+        Fact((0.46, 0.18, 0.18, 0.18), tuple(("Entry", place, "operated_by") for place in CHAIN)),
+        "which service, if any, is run by somebody else",
+    ]
+    works: Annotated[
+        Place,
+        Fact((0.46, 0.18, 0.18, 0.18), tuple(("Entry", place, "status") for place in CHAIN)),
+        "which service, if any, is being worked on already",
+    ]
+    customers: Annotated[
+        Literal["one", "many"],
+        Fact((0.6, 0.4), (("Mind", "requester", "knows"),)),
+        "how many customers are hit, as the reporter knows",
+    ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
     assignee_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=assignee"))]

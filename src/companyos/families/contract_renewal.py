@@ -59,22 +59,46 @@ from companyos.world import DAY, Draw, Streams, World, stamp
 class Causes(Everyday, frozen=True):
     """What is true of this contract and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
-    frame: Annotated[Literal["holds", "ends"], Fact((0.89, 0.11), (("Entry", "framework", "ends"),))]
-    # How the day of renewal lies to the two notice periods: before both, between them, or within both.
-    gap: Annotated[Literal["wide", "between", "past"], Fact((0.3, 0.4, 0.3), (("Entry", "entry", "renews_on"),))]
-    amended: Annotated[bool, Fact((0.5, 0.5), (("Mind", "lawyer", "knows"),))]
-    used: Annotated[bool, Fact((0.25, 0.75), (("Source", "usage", "value"), ("Metric", "usage", "value")))]
-    # Whether what is committed reaches the dearer of the two amounts, or the cheaper only.
-    budget: Annotated[Literal["ample", "tight"], Fact((0.57, 0.43), (("Mind", "officer", "knows"),))]
-    annex: Annotated[Literal["valid", "ends"], Fact((0.8, 0.2), (("Entry", "entry", "data_annex_ends"),))]
-    # Whose limit lies between the two amounts: the Procurement Lead's or the CFO's.
+    duplicate: Annotated[
+        bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+    ]
+    frame: Annotated[
+        Literal["holds", "ends"],
+        Fact((0.89, 0.11), (("Entry", "framework", "ends"),)),
+        "whether the framework holds beyond the day of renewal",
+    ]
+    gap: Annotated[
+        Literal["wide", "between", "past"],
+        Fact((0.3, 0.4, 0.3), (("Entry", "entry", "renews_on"),)),
+        "how the day of renewal lies to the two notice periods: before both, between them, or within both",
+    ]
+    amended: Annotated[
+        bool,
+        Fact((0.5, 0.5), (("Mind", "lawyer", "knows"),)),
+        "the amendment was countersigned in time and binds, as Legal knows",
+    ]
+    used: Annotated[
+        bool,
+        Fact((0.25, 0.75), (("Source", "usage", "value"), ("Metric", "usage", "value"))),
+        "the contract is used enough to be wanted",
+    ]
+    budget: Annotated[
+        Literal["ample", "tight"],
+        Fact((0.57, 0.43), (("Mind", "officer", "knows"),)),
+        "whether what is committed reaches the dearer of the two amounts, or the cheaper only, as Finance knows",
+    ]
+    annex: Annotated[
+        Literal["valid", "ends"],
+        Fact((0.8, 0.2), (("Entry", "entry", "data_annex_ends"),)),
+        "whether the data annex reaches the day of renewal",
+    ]
     value: Annotated[
         Literal["low", "high"],
         Fact(
             (0.55, 0.45),
             (("Entry", "entry", "amount"), ("Entry", "amendment", "amount"), ("Mind", "officer", "knows")),
         ),
+        "whose limit lies between the two amounts: the Procurement Lead's or the CFO's",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]

@@ -68,18 +68,32 @@ _FIRST, _SECOND, _THIRD = (tuple(("Entry", place, field) for field in _DECISIVE)
 class Causes(Everyday, frozen=True):
     """What is true of this person's data and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.9, 0.1), (("Ticket", "earlier", "reference"),))]
-    foreign: Annotated[bool, Fact((0.88, 0.12), (("Entry", "agreement", "controller"),))]
+    duplicate: Annotated[
+        bool, Fact((0.9, 0.1), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+    ]
+    foreign: Annotated[
+        bool,
+        Fact((0.88, 0.12), (("Entry", "agreement", "controller"),)),
+        "the data are somebody else's, who merely lets us hold them",
+    ]
     identity: Annotated[
         Literal["proven", "doubt", "refuted"],
         Fact((0.74, 0.14, 0.12), (("Source", "identity", "value"), ("Metric", "identity", "value"))),
+        "how well the person's identity is proven",
     ]
-    # Whether each holding's own ground keeps it, hold or no hold.
-    first: Annotated[bool, Fact((0.58, 0.42), _FIRST)]
-    second: Annotated[bool, Fact((0.58, 0.42), _SECOND)]
-    third: Annotated[bool, Fact((0.58, 0.42), _THIRD)]
-    hold: Annotated[Literal["none", "part", "whole"], Fact((0.6, 0.25, 0.15), (("Mind", "counsel", "knows"),))]
-    copies: Annotated[Literal["none", "near", "lost"], Fact((0.42, 0.38, 0.2), (("Mind", "steward", "knows"),))]
+    first: Annotated[bool, Fact((0.58, 0.42), _FIRST), "the first holding stays by its own ground, hold or no hold"]
+    second: Annotated[bool, Fact((0.58, 0.42), _SECOND), "the second holding stays by its own ground"]
+    third: Annotated[bool, Fact((0.58, 0.42), _THIRD), "the third holding stays by its own ground"]
+    hold: Annotated[
+        Literal["none", "part", "whole"],
+        Fact((0.6, 0.25, 0.15), (("Mind", "counsel", "knows"),)),
+        "what Legal's hold covers: nothing, one category, or all",
+    ]
+    copies: Annotated[
+        Literal["none", "near", "lost"],
+        Fact((0.42, 0.38, 0.2), (("Mind", "steward", "knows"),)),
+        "where copies live, as the steward knows: nowhere, within reach, or out of it",
+    ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]

@@ -57,19 +57,34 @@ from companyos.world import DAY, Streams, World, stamp
 class Causes(Everyday, frozen=True):
     """What is true of this person and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
-    stays: Annotated[bool, Fact((0.89, 0.11), (("Entry", "last_notice", "status"),))]
+    duplicate: Annotated[
+        bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+    ]
+    stays: Annotated[bool, Fact((0.89, 0.11), (("Entry", "last_notice", "status"),)), "the last notice was withdrawn"]
     held: Annotated[
         Literal["none", "person", "project", "other"],
         Fact((0.31, 0.11, 0.38, 0.2), (("Mind", "counsel", "knows"),)),
+        "what is under legal hold, as Legal knows: nothing, this person, a project of theirs, or another's",
     ]
-    until: Annotated[Literal["early", "late"], Fact((0.55, 0.45), (("Entry", "past", "until"),))]
-    owed: Annotated[Literal["low", "mid", "high"], Fact((0.63, 0.25, 0.12), (("Mind", "accountant", "knows"),))]
+    until: Annotated[
+        Literal["early", "late"],
+        Fact((0.55, 0.45), (("Entry", "past", "until"),)),
+        "whether the leaver was on the held project late enough to count",
+    ]
+    owed: Annotated[
+        Literal["low", "mid", "high"],
+        Fact((0.63, 0.25, 0.12), (("Mind", "accountant", "knows"),)),
+        "what the leaver owes, as Payroll knows",
+    ]
     pay: Annotated[
-        Literal["low", "high"], Fact((0.5, 0.5), (("Source", "final_pay", "value"), ("Metric", "final_pay", "value")))
+        Literal["low", "high"],
+        Fact((0.5, 0.5), (("Source", "final_pay", "value"), ("Metric", "final_pay", "value"))),
+        "the final pay that has to cover it",
     ]
-    shared: Annotated[bool, Fact((0.5, 0.5), (("Mind", "administrator", "knows"),))]
-    heir: Annotated[bool, Fact((0.52, 0.48), (("Entry", "successor", "status"),))]
+    shared: Annotated[
+        bool, Fact((0.5, 0.5), (("Mind", "administrator", "knows"),)), "the leaver holds a shared account, as IT knows"
+    ]
+    heir: Annotated[bool, Fact((0.52, 0.48), (("Entry", "successor", "status"),)), "somebody may inherit it"]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
     cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]

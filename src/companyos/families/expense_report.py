@@ -44,20 +44,35 @@ class Causes(Everyday, frozen=True):
     """What is true of this report and this morning, and cannot be seen from the brief."""
 
     repeated: Annotated[
-        bool, Fact((0.87, 0.13), (("Entry", "earlier_receipt", "reference"), ("Ticket", "earlier", "status")))
+        bool,
+        Fact((0.87, 0.13), (("Entry", "earlier_receipt", "reference"), ("Ticket", "earlier", "status"))),
+        "a receipt stands on another live report, too",
     ]
-    conflict: Annotated[bool, Fact((0.9, 0.1), (("Entry", "conflicted", "payee"),))]
-    missing: Annotated[bool, Fact((0.9, 0.1), (("Entry", "undocumented", "document"),))]
-    old: Annotated[bool, Fact((0.9, 0.1), (("Entry", "oldest", "date"),))]
-    gap: Annotated[bool, Fact((0.9, 0.1), (("Entry", "other", "amount"),))]
-    hotel: Annotated[Literal["fair", "over"], Fact((0.9, 0.1), (("Entry", "hotel", "nights"),))]
-    meal: Annotated[Literal["fair", "over"], Fact((0.8, 0.2), (("Mind", "requester", "knows"),))]
+    conflict: Annotated[bool, Fact((0.9, 0.1), (("Entry", "conflicted", "payee"),)), "a receipt was paid to one of us"]
+    missing: Annotated[bool, Fact((0.9, 0.1), (("Entry", "undocumented", "document"),)), "a receipt has no document"]
+    old: Annotated[bool, Fact((0.9, 0.1), (("Entry", "oldest", "date"),)), "a receipt is older than is allowed"]
+    gap: Annotated[
+        bool, Fact((0.9, 0.1), (("Entry", "other", "amount"),)), "the receipts do not add up to the amount claimed"
+    ]
+    hotel: Annotated[
+        Literal["fair", "over"],
+        Fact((0.9, 0.1), (("Entry", "hotel", "nights"),)),
+        "the hotel, by its nights, is within its limit or above",
+    ]
+    meal: Annotated[
+        Literal["fair", "over"],
+        Fact((0.8, 0.2), (("Mind", "requester", "knows"),)),
+        "the meal, by its number of guests, is within its limit or above",
+    ]
     budget: Annotated[
         Literal["low", "some", "ample"],
         Fact((0.22, 0.3, 0.48), (("Source", "budget", "value"), ("Metric", "budget", "value"))),
+        "what is truly left: too little for either amount, for the larger, or enough",
     ]
     amount: Annotated[
-        Literal["small", "large"], Fact((0.5, 0.5), (("Ticket", "ticket", "amount"), ("Entry", "other", "amount")))
+        Literal["small", "large"],
+        Fact((0.5, 0.5), (("Ticket", "ticket", "amount"), ("Entry", "other", "amount"))),
+        "whose limit covers the report: the head's, or only the CFO's",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("earlier", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]

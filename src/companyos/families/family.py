@@ -1,7 +1,7 @@
 """Families: a kind of work, with its hidden causes, its staging, what is right in it, and an expert who can do it."""
 
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -90,7 +90,7 @@ class Memory(msgspec.Struct, frozen=True):
     signed: dict[str, str] | None = None  # where somebody has cleared the desk before: what they found signed, by form
 
 
-class Family(msgspec.Struct, frozen=True):
+class Family(msgspec.Struct, frozen=True, eq=False):
     """A kind of work, all its parts named. `max_steps` is frozen by dose: 1.75 times the 99th percentile of par there."""
 
     name: str
@@ -109,9 +109,13 @@ class Family(msgspec.Struct, frozen=True):
         highest = max(doses.values())
         return next(steps for dose, steps in sorted(self.max_steps.items()) if dose >= highest)
 
-    def draw_causes(self, streams: Streams, doses: Doses, do: Mapping[str, str]) -> Any:
-        """The hidden truths of one task: each by a draw of its own, unless `do` fixes it."""
-        return self.causes(**{c.name: _settle(c, streams, doses, do.get(c.name)) for c in self.specs(do)})
+    def draw_causes(self, streams: Streams, doses: Doses) -> Any:
+        """The hidden truths of one task as its seed has them, each by a draw of its own."""
+        return self.causes(**{cause.name: _drawn(cause, streams, doses) for cause in self.specs()})
+
+    def read_causes(self, do: Mapping[str, str]) -> dict[str, Level]:
+        """Causes by name that a task id overrides; `BadTask` lists the values that one can have."""
+        return {cause.name: _read_value(cause, do[cause.name]) for cause in self.specs(do) if cause.name in do}
 
     def specs(self, do: Mapping[str, str] | None = None) -> tuple[Cause, ...]:
         found = cause_specs(self.causes)
@@ -122,17 +126,14 @@ class Family(msgspec.Struct, frozen=True):
 
     def set_up(self, task: TaskId) -> Setting:
         """The first morning of a task: furnished, staged, disturbed, and what is right in it."""
-        doses = read_doses(task.doses)
-        streams = Streams(task.key)
-        causes = self.draw_causes(streams, doses, dict(task.do))
-        if task.do:
-            natural = self.draw_causes(streams, doses, {})
-            for cause, _ in task.do:
-                if getattr(causes, cause) == getattr(natural, cause):
-                    raise BadTask(f"{task}: {cause} is so without being overridden; a task has one id")
-        company = furnish(streams, task.split, self.actor, self.hire)
-        world, case = company.world, self.stage(company, streams, causes)
-        case = everyday.stage(world, case)
+        doses, natural = read_doses(task.doses), _natural(self, task.key, task.doses)
+        fixed = self.read_causes(dict(task.do))
+        for name, value in fixed.items():
+            if value == getattr(natural, name):
+                raise BadTask(f"{task}: {name} is so without being overridden; a task has one id")
+        causes = msgspec.structs.replace(natural, **fixed)
+        calm, case = _staged(self, task.key, task.split, self.without_troubles(causes))
+        world = calm.fork()
         self.disturb(world, case, causes)
         world.settle()
         ending = self.judge(world, case, causes)
@@ -145,8 +146,12 @@ class Family(msgspec.Struct, frozen=True):
         linked = {one.ticket_id: one for one in ending.linked}
         endings = {case.ticket_id: ending} | {ticket: one.ending for ticket, one in linked.items()}
         given = {ticket: CalledFor(one.allowed, one.signatures) for ticket, one in endings.items()}
-        budget, toolbox = self.budget(doses), offered(streams, doses)
+        budget, toolbox = self.budget(doses), offered(world.streams, doses)
         return Setting(world, case, causes, ending, budget, doses, watched, linked, given, potential, toolbox)
+
+    def without_troubles(self, causes: Any) -> Any:
+        """The same truths of the case on a day on which nothing goes wrong."""
+        return msgspec.structs.replace(causes, **{name: DIALS[t.dial].levels[0] for name, t in _troubles(self.causes)})
 
     def disturb(self, world: World, case: Case, causes: Any) -> None:
         """Lets every trouble strike where the family says, in the injectors' own order."""
@@ -154,6 +159,23 @@ class Family(msgspec.Struct, frozen=True):
             injector, level = DIALS[trouble.dial], getattr(causes, name)
             if level != injector.levels[0]:
                 injector.strike(world, target_of(trouble, case), level, world.streams.at(name, str(level)))
+
+
+@lru_cache(maxsize=64)
+def _natural(family: Family, key: str, doses: str) -> Any:
+    """What a seed and doses make true before anything is overridden: all twins of a task begin from it."""
+    return family.draw_causes(Streams(key), read_doses(doses))
+
+
+@lru_cache(maxsize=64)
+def _staged(family: Family, key: str, split: str, facts: Any) -> tuple[World, Case]:
+    """A case as its facts have it, before any trouble: one for all doses and for twins that differ in trouble alone."""
+    streams = Streams(key)
+    company = furnish(streams, split, family.actor, family.hire)
+    world = company.world
+    case = everyday.stage(world, family.stage(company, streams, facts))
+    world.settle()
+    return world, case
 
 
 def target_of(trouble: Trouble, case: Case) -> str:
@@ -174,11 +196,13 @@ def cause_specs(causes: type[msgspec.Struct]) -> tuple[Cause, ...]:
     """The causes that a `Causes` class declares, from its hints alone."""
     specs = []
     for name, hint in get_type_hints(causes, include_extras=True).items():
-        plain, mark = hint.__origin__, hint.__metadata__[0]
+        plain, (mark, *meaning) = hint.__origin__, hint.__metadata__
         alternatives = get_args(plain) if get_origin(plain) is Literal else (False, True)
         if isinstance(mark, Trouble) and alternatives != DIALS[mark.dial].levels:
             raise TypeError(f"{causes.__module__}: {name} must have the levels of dial {mark.dial}")
-        specs.append(Cause(name, alternatives, mark))
+        if isinstance(mark, Fact) and not meaning:
+            raise TypeError(f"{causes.__module__}: {name} must say what it means")
+        specs.append(Cause(name, alternatives, mark, *meaning))
     return tuple(specs)
 
 
@@ -190,12 +214,7 @@ def _troubles(causes: type[msgspec.Struct]) -> tuple[tuple[str, Trouble], ...]:
     return tuple(sorted(marks, key=lambda named: order.index(named[1].dial)))
 
 
-def _settle(cause: Cause, streams: Streams, doses: Doses, fixed: str | None) -> Level:
-    if fixed is not None:
-        for value in cause.alternatives:
-            if write_value(value) == fixed:
-                return value
-        raise BadTask(f"{cause.name} cannot be {fixed!r}; valid: {', '.join(map(write_value, cause.alternatives))}")
+def _drawn(cause: Cause, streams: Streams, doses: Doses) -> Level:
     draw = streams.at("cause", cause.name)
     if isinstance(cause.mark, Trouble):
         return DIALS[cause.mark.dial].level(draw, doses[cause.mark.dial] / 100)
@@ -205,6 +224,13 @@ def _settle(cause: Cause, streams: Streams, doses: Doses, fixed: str | None) -> 
         if luck < 0:
             return value
     return cause.alternatives[-1]
+
+
+def _read_value(cause: Cause, text: str) -> Level:
+    for value in cause.alternatives:
+        if write_value(value) == text:
+            return value
+    raise BadTask(f"{cause.name} cannot be {text!r}; valid: {', '.join(map(write_value, cause.alternatives))}")
 
 
 def write_value(value: Value | Level) -> str:

@@ -63,16 +63,36 @@ _DOCUMENT_DATES = tuple(("Policy", name, field) for name in SPECIAL for field in
 class Causes(Everyday, frozen=True):
     """What is true of this section and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.89, 0.11), (("Ticket", "earlier", "reference"),))]
-    foreign: Annotated[bool, Fact((0.89, 0.11), (("Entry", "entry", "owner"),))]
-    law: Annotated[bool, Fact((0.88, 0.12), (("Entry", "entry", "set_by"),))]
-    proposed: Annotated[
-        Literal["same", "low", "mid", "high"], Fact((0.1, 0.3, 0.35, 0.25), (("Entry", "proposal", "proposed"),))
+    duplicate: Annotated[
+        bool, Fact((0.89, 0.11), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
     ]
-    governs: Annotated[Literal["general", "board", "council"], Fact((0.2, 0.4, 0.4), _DOCUMENT_DATES)]
-    unread: Annotated[bool, Fact((0.8, 0.2), (("Source", "readers", "value"), ("Metric", "readers", "value")))]
-    notice: Annotated[Literal["short", "fair", "long"], Fact((0.1, 0.25, 0.65), (("Mind", "requester", "knows"),))]
-    binding: Annotated[bool, Fact((0.5, 0.5), (("Entry", "entry", "class"),))]
+    foreign: Annotated[bool, Fact((0.89, 0.11), (("Entry", "entry", "owner"),)), "another department owns the section"]
+    law: Annotated[bool, Fact((0.88, 0.12), (("Entry", "entry", "set_by"),)), "the law sets what the section says"]
+    proposed: Annotated[
+        Literal["same", "low", "mid", "high"],
+        Fact((0.1, 0.3, 0.35, 0.25), (("Entry", "proposal", "proposed"),)),
+        "the proposed number: what stands there already, or how it lies to the limits",
+    ]
+    governs: Annotated[
+        Literal["general", "board", "council"],
+        Fact((0.2, 0.4, 0.4), _DOCUMENT_DATES),
+        "which document's limit counts, by kind, status and date",
+    ]
+    unread: Annotated[
+        bool,
+        Fact((0.8, 0.2), (("Source", "readers", "value"), ("Metric", "readers", "value"))),
+        "too few people have read the draft",
+    ]
+    notice: Annotated[
+        Literal["short", "fair", "long"],
+        Fact((0.1, 0.25, 0.65), (("Mind", "requester", "knows"),)),
+        "how much time there is before it shall hold, as the requester knows",
+    ]
+    binding: Annotated[
+        bool,
+        Fact((0.5, 0.5), (("Entry", "entry", "class"),)),
+        "the section is part of contracts, so it needs more notice and a second signature",
+    ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]

@@ -64,9 +64,9 @@ def _measured(figure: str) -> tuple[tuple[str, str, str], ...]:
 class Causes(Everyday, frozen=True):
     """What is true of this night, and cannot be seen from the brief."""
 
-    client: Annotated[bool, Fact((0.89, 0.11), (("Entry", "service", "custody"),))]
-    # Where the alarm comes from: the service itself, or another ticket of the same alarm, an alarm upstream, the
-    # supplier's outage, or only the probe.
+    client: Annotated[
+        bool, Fact((0.89, 0.11), (("Entry", "service", "custody"),)), "the service was handed over to the client"
+    ]
     origin: Annotated[
         Literal["here", "again", "above", "outage", "probe"],
         Fact(
@@ -79,15 +79,28 @@ class Causes(Everyday, frozen=True):
                 *_measured("self_check"),
             ),
         ),
+        "where it comes from: the service, another ticket's alarm, one upstream, the supplier, or only the probe",
     ]
-    severe: Annotated[bool, Fact((0.3, 0.7), _measured("errors"))]
-    hit: Annotated[Literal["few", "some", "many"], Fact((0.18, 0.32, 0.5), _measured("customers"))]
-    long: Annotated[bool, Fact((0.25, 0.75), _measured("minutes"))]
-    late: Annotated[bool, Fact((0.4, 0.6), (("Entry", "entry", "acknowledged"),))]
-    recent: Annotated[bool, Fact((0.5, 0.5), (("Entry", "release", "deployed"),))]
-    runs: Annotated[bool, Fact((0.35, 0.65), (("Mind", "on_call", "knows"),))]
-    silent: Annotated[bool, Fact((0.67, 0.33), (("Mind", "communications", "knows"),))]
-    second: Annotated[bool, Fact((0.5, 0.5), (("Entry", "roster", "hand_over"),))]
+    severe: Annotated[bool, Fact((0.3, 0.7), _measured("errors")), "the error rate is above its threshold"]
+    hit: Annotated[
+        Literal["few", "some", "many"], Fact((0.18, 0.32, 0.5), _measured("customers")), "how many customers are hit"
+    ]
+    long: Annotated[bool, Fact((0.25, 0.75), _measured("minutes")), "it lasts longer than its threshold"]
+    late: Annotated[bool, Fact((0.4, 0.6), (("Entry", "entry", "acknowledged"),)), "nobody took it up in time"]
+    recent: Annotated[
+        bool, Fact((0.5, 0.5), (("Entry", "release", "deployed"),)), "a deployment came shortly before the onset"
+    ]
+    runs: Annotated[
+        bool,
+        Fact((0.35, 0.65), (("Mind", "on_call", "knows"),)),
+        "the deployed build is the one that runs, as the engineer on call knows",
+    ]
+    silent: Annotated[
+        bool, Fact((0.67, 0.33), (("Mind", "communications", "knows"),)), "Communications withholds its notice"
+    ]
+    second: Annotated[
+        bool, Fact((0.5, 0.5), (("Entry", "roster", "hand_over"),)), "the watch was handed over before it was detected"
+    ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]

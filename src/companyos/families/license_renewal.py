@@ -46,22 +46,43 @@ from companyos.world import DAY, Draw, Streams, World
 class Causes(Everyday, frozen=True):
     """What is true of this contract and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.87, 0.13), (("Ticket", "earlier", "reference"),))]
+    duplicate: Annotated[
+        bool, Fact((0.87, 0.13), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+    ]
     days: Annotated[
         Literal["early", "due", "late"],
         Fact((0.14, 0.73, 0.13), (("Source", "days", "value"), ("Metric", "days", "value"))),
+        "days to expiry: too early to renew, due, or notice missed",
     ]
     used: Annotated[
         Literal["few", "fits", "grown"],
         Fact((0.14, 0.36, 0.50), (("Source", "used", "value"), ("Metric", "used", "value"))),
+        "how many seats are used: hardly any, what was bought, or more",
     ]
-    personal: Annotated[bool, Fact((0.5, 0.5), (("Entry", "entry", "data_class"),))]
-    plain: Annotated[Literal["held", "over"], Fact((0.6, 0.4), (("Entry", PLAIN, "issued"),))]
-    large: Annotated[Literal["held", "over"], Fact((0.4, 0.6), (("Entry", LARGE, "issued"),))]
-    price: Annotated[Literal["low", "high"], Fact((0.5, 0.5), tuple(("Entry", offer, "amount") for offer in OFFERS))]
+    personal: Annotated[
+        bool,
+        Fact((0.5, 0.5), (("Entry", "entry", "data_class"),)),
+        "the product holds personal data, so an offer needs a data agreement",
+    ]
+    plain: Annotated[
+        Literal["held", "over"],
+        Fact((0.6, 0.4), (("Entry", PLAIN, "issued"),)),
+        "whether the plain offer still held when the ticket was opened",
+    ]
+    large: Annotated[
+        Literal["held", "over"],
+        Fact((0.4, 0.6), (("Entry", LARGE, "issued"),)),
+        "whether the large offer still held when the ticket was opened",
+    ]
+    price: Annotated[
+        Literal["low", "high"],
+        Fact((0.5, 0.5), tuple(("Entry", offer, "amount") for offer in OFFERS)),
+        "how dear the offers are; what is dear, only the CFO may sign",
+    ]
     budget: Annotated[
         Literal["ample", "tight"],
         Fact((0.68, 0.32), (("Source", "budget", "value"), ("Metric", "budget", "value"))),
+        "whether the department's budget reaches every offer's amount, or the cheap ones' only",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]

@@ -241,9 +241,8 @@ def get_signed(form: str, office: Shown, known: Shown, metric: str = "", also: t
 
 def _new_names(form: str, known: Shown) -> Move[Shown]:
     """What is known, under the names that a form calls it by now."""
-    [changelog] = [
-        row for row in (yield from rows("datahub.search_policies", query="changelog")) if "Changelog" in row["title"]
-    ]
+    listed = yield from rows("datahub.search_policies", query="changelog")  # of which the tool itself tells
+    changelog = next(row for row in listed if "Changelog" in row["title"])
     text = (yield from read("datahub.read_policy", policy_id=changelog["id"]))["text"]
     return {new: known[old] for new_form, old, new in re.findall(_RENAMED, text) if new_form == form}
 

@@ -66,24 +66,27 @@ class Causes(Everyday, frozen=True):
     What is true of the cases in its queue is drawn by their places in it, but for what is named here after one of them.
     """
 
-    vendor_conflict: Annotated[bool, named_by("vendor", "conflict", (0.88, 0.12))]
-    expense_conflict: Annotated[bool, named_by("expense", "conflict", (0.88, 0.12))]
-    refund_favour: Annotated[bool, named_by("refund", "favour", (0.7, 0.3))]
-    # For how many the CFO signs.
+    vendor_conflict: Annotated[
+        bool, named_by("vendor", "conflict", (0.88, 0.12)), "in the vendor's case the requester owns the firm"
+    ]
+    expense_conflict: Annotated[
+        bool, named_by("expense", "conflict", (0.88, 0.12)), "in the expense case a receipt was paid to one of us"
+    ]
+    refund_favour: Annotated[bool, named_by("refund", "favour", (0.7, 0.3)), "in the refund case goodwill is used up"]
     signatures: Annotated[
         Literal["one", "two"],
         Fact(
             (0.45, 0.55),
             (("Policy", "policy", "signatures"), ("Policy", "policy", "text"), ("Draft", "policy", "terms")),
         ),
+        "for how many the CFO signs",
     ]
-    # Whether more is unreconciled than may be.
     gaps: Annotated[
         Literal["few", "many"],
         Fact((0.65, 0.35), (("Source", "unreconciled", "value"), ("Metric", "unreconciled", "value"))),
+        "whether more is unreconciled than may be",
     ]
-    # Whether one item more is late than may be.
-    overdue: Annotated[bool, Fact((0.65, 0.35), (("Entry", "extra.item", "status"),))]
+    overdue: Annotated[bool, Fact((0.65, 0.35), (("Entry", "extra.item", "status"),)), "one item more is late than may be"]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
     gaps_stale: Annotated[bool, Trouble("stale", ("unreconciled",))]

@@ -21,7 +21,7 @@ from companyos.families import (
 )
 from companyos.families.backdrop import Backdrop
 from companyos.families.case import Case, Fact, Trouble, Value
-from companyos.families.family import Ending, Family, write_value
+from companyos.families.family import Ending, Family
 from companyos.families.goals import Cites, CitesNothingFalse, Ended
 from companyos.world import DAY, HOUR, Draw, Streams, World, stamp
 
@@ -104,15 +104,15 @@ def facts_of(streams: Streams, place: Place, causes: Struct) -> Any:
     """The causes of a case in the queue, drawn by its place: those that the close itself names as they are there."""
     own = _streams_of(streams, place)
     fair = _FAIR.get(place.slot, {})
-    do = {fact: write_value(value) for fact, value in fair.items() if own.at("fair", fact).chance(_HOW_OFTEN_FAIR)}
+    fixed = {fact: value for fact, value in fair.items() if own.at("fair", fact).chance(_HOW_OFTEN_FAIR)}
     named = [name for name in causes.__struct_fields__ if name.startswith(f"{place.slot}_")]
     inner = place.family.causes.__struct_fields__
-    do |= {
-        fact: write_value(getattr(causes, name))
+    fixed |= {
+        fact: getattr(causes, name)
         for name in named
         if (fact := name.removeprefix(f"{place.slot}_")) in inner and not isinstance(_mark(place.family, fact), Trouble)
     }
-    return place.family.draw_causes(own, doses_of(0.0), do)
+    return replace(place.family.draw_causes(own, doses_of(0.0)), **fixed)
 
 
 def named_by(slot: str, name: str, odds: tuple[float, ...] = ()) -> Fact | Trouble:

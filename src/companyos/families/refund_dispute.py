@@ -70,21 +70,30 @@ from companyos.world import DAY, Streams, World
 class Causes(Everyday, frozen=True):
     """What is true of this order and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
-    paid: Annotated[bool, Fact((0.9, 0.1), (("Entry", "refund", "status"),))]
+    duplicate: Annotated[
+        bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+    ]
+    paid: Annotated[bool, Fact((0.9, 0.1), (("Entry", "refund", "status"),)), "the refund has been paid already"]
     rate: Annotated[
         Literal["low", "high"],
         Fact((0.88, 0.12), (("Source", "refund_rate", "value"), ("Metric", "refund_rate", "value"))),
+        "how often this customer asks for refunds: too often is misuse",
     ]
-    sent: Annotated[bool, Fact((0.11, 0.89), (("Entry", "back", "status"),))]
-    terms: Annotated[Literal["old", "mid", "new"], Fact((0.34, 0.33, 0.33), (("Entry", "entry", "ordered"),))]
-    # How long the return took: slow is in full by two of the versions, later a goodwill by one, all else the same by all.
+    sent: Annotated[bool, Fact((0.11, 0.89), (("Entry", "back", "status"),)), "the goods truly came back"]
+    terms: Annotated[
+        Literal["old", "mid", "new"],
+        Fact((0.34, 0.33, 0.33), (("Entry", "entry", "ordered"),)),
+        "which version of the terms was in force on the day of the order",
+    ]
     took: Annotated[
         Literal["prompt", "slow", "late", "later", "gone"],
         Fact((0.25, 0.3, 0.15, 0.2, 0.1), (("Entry", "back", "date"),)),
+        "how long the return took: slow is in full by two versions, later a goodwill by one, all else the same by all",
     ]
-    favour: Annotated[bool, Fact((0.65, 0.35), (("Entry", "goodwill", "status"),))]
-    ours: Annotated[bool, Fact((0.23, 0.77), (("Entry", "payment", "channel"),))]
+    favour: Annotated[bool, Fact((0.65, 0.35), (("Entry", "goodwill", "status"),)), "the customer's goodwill is used up"]
+    ours: Annotated[
+        bool, Fact((0.23, 0.77), (("Entry", "payment", "channel"),)), "the payment came through a channel of ours"
+    ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
     cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]

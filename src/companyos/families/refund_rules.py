@@ -57,7 +57,7 @@ POLICIES = {
         The first that applies decides. 1: another ticket, not cancelled, has the same reference: duplicate, same_request;
         set duplicate_of. 2: the refund is paid: declined, already_done. 3: misuse: escalated, above_limit; escalated_to the
         Compliance Officer. 4: not returned: on_hold, missing_information. 5: beyond goodwill_days: declined, too_late.
-        6: goodwill used up: declined, not_covered. 7: channel not ours: cannot_be_done, beyond_authority;
+        6: goodwill is owed, but used up: declined, not_covered. 7: channel not ours: cannot_be_done, beyond_authority;
         escalated_to the Treasurer. 8: else get it signed: completed, all_checks_passed. At 2, 4, 5, 6: waiting_on the
         requester.""",
     "Refund dispute: whose word counts": """

@@ -43,15 +43,30 @@ FORM = "vendor_onboarding"
 class Causes(Everyday, frozen=True):
     """What is true of this vendor and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.86, 0.14), (("Ticket", "earlier", "reference"),))]
-    conflict: Annotated[bool, Fact((0.85, 0.15), (("Entry", "entry", "owner"),))]
-    insurance: Annotated[Literal["valid", "expired"], Fact((0.83, 0.17), (("Entry", "entry", "insurance_until"),))]
-    personal_data: Annotated[bool, Fact((0.5, 0.5), (("Entry", "entry", "data_class"),))]
+    duplicate: Annotated[
+        bool, Fact((0.86, 0.14), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+    ]
+    conflict: Annotated[bool, Fact((0.85, 0.15), (("Entry", "entry", "owner"),)), "the requester owns the firm"]
+    insurance: Annotated[
+        Literal["valid", "expired"],
+        Fact((0.83, 0.17), (("Entry", "entry", "insurance_until"),)),
+        "whether the firm's insurance still runs",
+    ]
+    personal_data: Annotated[
+        bool,
+        Fact((0.5, 0.5), (("Entry", "entry", "data_class"),)),
+        "the firm would handle personal data, so more is asked of its score",
+    ]
     score: Annotated[
         Literal["low", "middle", "high"],
         Fact((0.2, 0.3, 0.5), (("Source", "score", "value"), ("Metric", "score", "value"))),
+        "the true compliance score: below both minimums, between them, or above both",
     ]
-    amount: Annotated[Literal["small", "large", "huge"], Fact((0.4, 0.4, 0.2), (("Ticket", "ticket", "amount"),))]
+    amount: Annotated[
+        Literal["small", "large", "huge"],
+        Fact((0.4, 0.4, 0.2), (("Ticket", "ticket", "amount"),)),
+        "whose limit covers the sum: the head's, the CFO's, or nobody's",
+    ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
     cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
