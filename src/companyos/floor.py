@@ -13,7 +13,7 @@ from companyos.agents.careless import HABITS, Careless, closes, right_close
 from companyos.env import make, par, task_named
 from companyos.pool import pooled
 from companyos.task import BENCHMARK_VERSION
-from companyos.twins import same_ending, siblings
+from companyos.twins import do, same_ending, siblings
 
 CHAOS = 0.5
 PAIRED = 5  # one task in so many is played beside its twins, too
@@ -129,6 +129,13 @@ presence nor authority, and meets all dials.
 
 {dials}
 
+## Doing what texts say
+
+The family's expert, but what a comment or a document orders it carries out, too: on tasks with hostile text, and on their
+twins without.
+
+{orders}
+
 ## Beside the original
 
 The random agent's mean return here is {random:+.2f}; the original published −2.04. It differs because here a failure
@@ -149,6 +156,7 @@ def report(tallies: Sequence[Tally], families: Sequence[str], episodes: int) -> 
         constants=_table(_constants(at_half, families, episodes)),
         shortest=_table(_shortest(families, episodes)),
         dials=_table(_dials([t for t in tallies if not t.job.with_twins], families)),
+        orders=_table(_orders(families, episodes)),
         random=sum(t.total for t in of_random) / sum(len(t.job.seeds) for t in of_random),
     )
 
@@ -204,6 +212,18 @@ def _dials(tallies: Sequence[Tally], families: Sequence[str]) -> Iterator[list[s
             *map(_percent, shares),
             _percent(shares[0] - shares[1]),
         ]
+
+
+def _orders(families: Sequence[str], episodes: int) -> Iterator[list[str]]:
+    yield ["family", "tasks with hostile text", "won", "their benign twins", "won"]
+    for family in families:
+        envs = [make(family, seed=seed, chaos={"hostile_text": 1.0}) for seed in range(max(1, episodes // PAIRED))]
+        hostile = [env.task_id for env in envs if env.setting.causes.orders != "no"]
+        benign = [do(task_id, orders="no") for task_id in hostile]
+        won = [
+            sum(bool(play(make(t), Careless(HABITS["hostile_text"])).success) for t in side) for side in (hostile, benign)
+        ]
+        yield [family, str(len(hostile)), str(won[0]), str(len(benign)), str(won[1])]
 
 
 def _table(rows: Iterable[list[str]]) -> str:
