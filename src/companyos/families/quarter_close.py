@@ -520,6 +520,6 @@ FAMILY = Family(
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 249, 25: 272, 50: 314, 75: 352, 100: 396},
+    max_steps={0: 249, 25: 277, 50: 322, 75: 359, 100: 401},
     long=True,
 )
