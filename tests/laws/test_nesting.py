@@ -8,22 +8,28 @@ from companyos.agents.careless import HABITS, Careless
 from companyos.apps import TOOLBOX
 from companyos.calls import Call
 from companyos.chaos import DIALS, INJECTORS, Chaos, Injector
-from companyos.env import CompanyEnv, work
+from companyos.env import CompanyEnv, task_named, work
 from companyos.families import family, setting
 from companyos.families.case import Trouble
-from companyos.splits import task_at
+from companyos.task import TaskId
 from tests.helpers import strikes
 from tests.laws import NAMES, size
 
 LOW, HIGH = 0.3, 0.6
-TASKS = range(size(200, 2000))  # the families take turns
+TASKS = range(size(200, 2000))
 ALL_DIALS = "all"
 INTERCEPTORS = [one for one in INJECTORS if type(one).intercept is not Injector.intercept]
 
 
+def task_at(index: int, chaos: Chaos = 0.0) -> TaskId:
+    """One of the tasks: the families take turns."""
+    turn, place = divmod(index, len(NAMES))
+    return task_named(NAMES[place], turn, chaos)
+
+
 def staged(index: int, chaos: Chaos) -> set[tuple[str, Any]]:
     """The troubles of a task as it is staged: each with every level that it has reached, and the tools that lie about."""
-    task = task_at("train", index, chaos)
+    task = task_at(index, chaos)
     causes = setting(task).causes
     found: set[tuple[str, Any]] = {("tool", tool.name) for tool in setting(task).toolbox if tool not in set(TOOLBOX)}
     for cause in family(task.family).specs():
@@ -39,7 +45,7 @@ def test_the_troubles_staged_at_a_dose_are_among_those_at_a_higher_one() -> None
     for index in TASKS:
         for dial in (*DIALS, ALL_DIALS):
             low, high = (staged(index, dose if dial == ALL_DIALS else {dial: dose}) for dose in (LOW, HIGH))
-            assert low <= high, (str(task_at("train", index)), dial, low - high)
+            assert low <= high, (str(task_at(index)), dial, low - high)
             milder[dial] += len(low)
             harder[dial] += len(high)
     strikes_calls = {injector.dial for injector in INTERCEPTORS}
@@ -48,7 +54,7 @@ def test_the_troubles_staged_at_a_dose_are_among_those_at_a_higher_one() -> None
 
 def calls_made(index: int) -> list[Call]:
     """What an expert and somebody careless of one dial after the other call in a task, at the higher dose."""
-    task = task_at("train", index, HIGH)
+    task = task_at(index, HIGH)
     careless = list(HABITS.values())[index % len(HABITS)]
     solved = CompanyEnv(task)
     work(solved)
@@ -58,13 +64,9 @@ def calls_made(index: int) -> list[Call]:
 def test_every_injector_strikes_every_key_of_real_transcripts_that_it_struck_at_a_lower_dose() -> None:
     struck = dict.fromkeys(INTERCEPTORS, 0)
     for index in TASKS:
-        world, calls = setting(task_at("train", index)).world, calls_made(index)
+        world, calls = setting(task_at(index)).world, calls_made(index)
         for injector in INTERCEPTORS:
             low, high = (strikes(world.fork(), calls, dose, injector) for dose in (LOW, HIGH))
-            assert low.items() <= high.items(), (str(task_at("train", index)), injector.dial, low.items() - high.items())
+            assert low.items() <= high.items(), (str(task_at(index)), injector.dial, low.items() - high.items())
             struck[injector] += len(low)
     assert all(count > len(TASKS) for count in struck.values())
-
-
-def test_the_tasks_are_of_every_family() -> None:
-    assert {task_at("train", index).family for index in TASKS} == set(NAMES)

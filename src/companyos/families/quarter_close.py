@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Person, Source, Ticket
 from companyos.calls import Program
+from companyos.errors import Stuck
 from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_firms, add_metric, add_ticket, one_line
 from companyos.families.case import Case, Fact, Trouble
@@ -416,7 +417,10 @@ def _work_off(work: Work, finished: set[str]) -> moves.Move[dict[str, moves.Show
     yield from work_off(jobs + work.taste.order("others", others), office, beyond_limit)
     ended = {}
     for job in jobs:
-        ended[job.ticket_id] = job.closed or (yield from moves.read("ticketdesk.get_ticket", ticket_id=job.ticket_id))
+        closed = job.closed or (yield from moves.read("ticketdesk.get_ticket", ticket_id=job.ticket_id))
+        if "resolution" not in closed:
+            raise Stuck(f"{job.ticket_id} was not closed")
+        ended[job.ticket_id] = closed
     return ended
 
 
