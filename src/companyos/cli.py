@@ -20,7 +20,7 @@ from companyos.chaos import DIALS, PRESETS
 from companyos.env import CompanyEnv, make, task_named
 from companyos.episode import Transcript
 from companyos.errors import BadChoice, BadDose, BadPlugin, BadTask, ReplayDiffers
-from companyos.families import FAMILIES, family
+from companyos.families import ROUND, family
 from companyos.proofs import check_all
 from companyos.replay import replay
 from companyos.rewards import PROFILES
@@ -217,7 +217,7 @@ def _floor(args: Namespace) -> int:
 
 
 def _families(args: Namespace) -> list[str]:
-    names = list(FAMILIES) if args.families == "all" else args.families.split(",")
+    names = list(ROUND) if args.families == "all" else args.families.split(",")
     for name in names:
         family(name)
     return names
@@ -394,7 +394,9 @@ def _option(*flags: str, **settings: Any) -> Argument:
 
 
 _TASK = _option("task", metavar="TASK", help="a task id, or a family (then its first seed)")
-_FAMILIES = _option("--families", "--family", default="all", help="names with commas between, or all of the benchmark")
+_FAMILIES = _option(
+    "--families", "--family", default="all", help="names with commas between; all: those that take turns, not a long one"
+)
 _DOSES = "doses or presets, with commas between; each: every dial alone, at 1"
 _SPLIT = _option("--split", default="train", choices=SPLITS)
 _EPISODE = (
