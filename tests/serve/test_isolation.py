@@ -205,7 +205,7 @@ def test_a_look_shows_a_session_between_two_turns_and_never_within_one(tmp_path:
 # -- whose session it is -----------------------------------------------------------------------------------------------
 
 
-LOOKS = ("/render", "/inspect", "/state", "/tools/state")
+LOOKS = ("/render", "/inspect", "/manifest", "/state", "/tools/state")
 
 
 def tries(session_id: str) -> dict[str, tuple[str, str, dict[str, Any]]]:

@@ -10,7 +10,7 @@ In another terminal:
 
   url={url}
   id=$({curl} $url/reset -d '{{"task": "vendor_onboarding", "seed": 7, "chaos": 0.5}}' | grep -o 'session_id":"[^"]*' | cut -c14-)
-  {curl} $url/step?session_id=$id -d '{{"app": "ticketdesk", "method": "get_ticket", "params": {{"ticket_id": "T-7524"}}}}'
+  {curl} $url/step?session_id=$id -d '{{"app": "ticketdesk", "method": "list_tickets", "params": {{"desk": "vendor"}}}}'
   {curl} $url/step?session_id=$id -d '{{"app": "datahub", "method": "search_policies", "params": {{"query": "vendor"}}}}'
   {curl} $url/render?session_id=$id
 """  # noqa: E501 - five lines are five lines

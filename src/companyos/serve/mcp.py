@@ -118,7 +118,7 @@ class _Clerk(Middleware):
     async def brief(self, task: str = "", seed: str = "", chaos: str = "") -> str:
         """What is to be done. Given a task (a family, or a task id) it begins that; else it is about the one under way,
         and begins the first of all where there is none."""
-        given = {name: value for name, value in (("task", task), ("seed", seed), ("chaos", chaos)) if value}
+        given = {name: value for name, value in (("task", task), ("seed", seed), ("chaos", _dose(chaos))) if value != ""}
         try:
             try:
                 session = await (self._opened(given) if given else self._current())
@@ -215,3 +215,11 @@ def _aside(reply: StepReply | ResetReply, paid: bool = True) -> dict[str, Any]:
 
 def _said(*texts: str) -> list[TextContent]:
     return [TextContent(type="text", text=text) for text in texts]
+
+
+def _dose(text: str) -> float | str:
+    """A dose, where a text is one; else the name of a preset."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
