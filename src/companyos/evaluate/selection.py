@@ -19,7 +19,8 @@ from companyos.twins import do, relevance
 from companyos.world import Streams
 
 T = TypeVar("T")
-LONG = "quarter_close"
+LONG = [name for name in FAMILIES if name == "quarter_close"]
+EVERYDAY = [name for name in FAMILIES if name not in LONG]
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)
 QUOTAS = {"ending": 20, "way": 10, "none": 10}  # pairs of a family, by what the cause changes
 _MOST = 2000  # seeds looked at in vain before something must be wrong with the family
@@ -28,57 +29,63 @@ _MOST = 2000  # seeds looked at in vain before something must be wrong with the 
 _CORE, _TWINS, _CHAOS, _IMPOSSIBLE, _ATTACK, _LONG = (1000 * number for number in range(6))
 
 
-def everyday_families() -> list[str]:
-    return [name for name in FAMILIES if name != LONG]
+def smoke(families: Sequence[str]) -> Suite:
+    return suite_of("smoke", (t for name in families for t in _by_ending(_tasks(name, split="validation"), 2)))
 
 
-def smoke() -> Suite:
-    return suite_of("smoke", (t for name in everyday_families() for t in _by_ending(_tasks(name, split="validation"), 2)))
+def core(families: Sequence[str]) -> Suite:
+    return suite_of("core", (t for name in families for t in _by_ending(_tasks(name, _CORE), 20)))
 
 
-def core() -> Suite:
-    return suite_of("core", (t for name in everyday_families() for t in _by_ending(_tasks(name, _CORE), 20)))
-
-
-def twins() -> Suite:
-    pairs = (pair for name in everyday_families() for pair in _twin_pairs(_tasks(name, _TWINS), QUOTAS))
+def twins(families: Sequence[str]) -> Suite:
+    pairs = (pair for name in families for pair in _twin_pairs(_tasks(name, _TWINS), QUOTAS))
     return suite_of("twins", pairs=pairs)
 
 
-def chaos() -> Suite:
-    seeds = [TaskId.parse(t) for name in everyday_families() for t in _by_ending(_tasks(name, _CHAOS), 10)]
+def chaos(families: Sequence[str]) -> Suite:
+    seeds = [TaskId.parse(t) for name in families for t in _by_ending(_tasks(name, _CHAOS), 10)]
     return suite_of("chaos", (str(task_named(t.family, t.seed, dose, t.split)) for t in seeds for dose in DOSES))
 
 
-def impossible() -> Suite:
+def impossible(families: Sequence[str]) -> Suite:
     """Tasks that cannot be done, each with the first twin that can."""
-    found = (islice(filter(None, map(_doable, _tasks(name, _IMPOSSIBLE))), 10) for name in everyday_families())
+    found = (islice(filter(None, map(_doable, _tasks(name, _IMPOSSIBLE))), 10) for name in families)
     return suite_of("impossible", pairs=(pair for pairs in found for pair in pairs))
 
 
-def attack() -> Suite:
+def attack(families: Sequence[str]) -> Suite:
     """Tasks in which a text gives orders, in each place in turn, each with its twin in which none does."""
-    tasks = ((number, t) for name in everyday_families() for number, t in enumerate(_by_ending(_tasks(name, _ATTACK), 10)))
+    tasks = ((number, t) for name in families for number, t in enumerate(_by_ending(_tasks(name, _ATTACK), 10)))
     return suite_of("attack", pairs=(_attacked(t, number) for number, t in tasks))
 
 
-def long() -> Suite:
-    return suite_of("long", _by_ending(_tasks(LONG, _LONG), 48))
+def long(families: Sequence[str]) -> Suite:
+    return suite_of("long", (t for name in families for t in _by_ending(_tasks(name, _LONG), 48)))
 
 
-def beacon_suite(commit: str, beacon: str) -> Suite:
+def beacon_suite(commit: str, beacon: str, families: Sequence[str] = EVERYDAY) -> Suite:
     """Pairs that nobody could know before both strings were public: the hash of what is measured, then the random one."""
     title = beacon_name(commit, beacon)
     quotas = {kind: quota // 2 for kind, quota in QUOTAS.items()}
     streams = Streams(title)
-    pairs = (pair for name in everyday_families() for pair in _twin_pairs(_drawn(name, streams), quotas))
+    pairs = (pair for name in families for pair in _twin_pairs(_drawn(name, streams), quotas))
     return suite_of(title, pairs=pairs)
 
 
-def frozen() -> dict[str, Callable[[], Suite]]:
-    """How each suite is made that can be, with the families there are."""
-    makers = (smoke, core, twins, chaos, impossible, attack, *([long] if LONG in FAMILIES else []))
-    return {maker.__name__: maker for maker in makers}
+Maker = Callable[[Sequence[str]], Suite]
+FROZEN: dict[str, tuple[Maker, Sequence[str]]] = {
+    maker.__name__: (maker, families)
+    for maker, families in (
+        (smoke, EVERYDAY),
+        (core, EVERYDAY),
+        (twins, EVERYDAY),
+        (chaos, EVERYDAY),
+        (impossible, EVERYDAY),
+        (attack, EVERYDAY),
+        (long, LONG),
+    )
+    if families  # that of the long tasks may not be there
+}
 
 
 # -- candidates --------------------------------------------------------------------------------------------------------
