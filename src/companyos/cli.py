@@ -19,8 +19,8 @@ from companyos.chaos import PRESETS
 from companyos.env import CompanyEnv, make, task_named
 from companyos.episode import Transcript
 from companyos.errors import BadChoice, BadDose, BadTask, ReplayDiffers
-from companyos.evaluate.commands import COMMANDS as MEASURING
 from companyos.families import FAMILIES, family
+from companyos.measure import COMMANDS as MEASURING
 from companyos.options import Argument, Misuse, count, option
 from companyos.proofs import check_all
 from companyos.replay import replay

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from companyos.agents import AGENTS
 from companyos.calls import Call
 from companyos.episode import CANARY, Transcript
 from companyos.errors import BadChoice
@@ -236,7 +237,7 @@ def test_where_somebody_gave_up_time_passes(tmp_path: Path) -> None:
     assert played.footer.success is False
 
 
-@pytest.mark.parametrize("name", [*roster.AGENTS, "careless:stale", "variant:constant/3", "variant:blind_script/1"])
+@pytest.mark.parametrize("name", [*AGENTS, "careless:stale", "variant:constant/3", "variant:blind_script/1"])
 def test_everybody_in_the_zoo_can_be_measured(tmp_path: Path, name: str) -> None:
     run = small_run(tmp_path, name, trials=1, size=1)
     assert len(list(places(run))) == 1

@@ -1,4 +1,4 @@
-"""Commands: measuring agents from the command line."""
+"""Measure: suites, runs and submissions, from the command line."""
 
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
