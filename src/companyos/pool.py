@@ -3,8 +3,8 @@
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from multiprocessing import get_context, parent_process
-from multiprocessing.pool import Pool, ThreadPool
 from threading import Thread
 from typing import TypeVar
 
@@ -17,24 +17,32 @@ def pooled(function: Callable[[T], R], things: Sequence[T], workers: int, chunk:
     if workers == 1:
         yield from map(function, things)
         return
-    with _crew(workers) as pool:
+    # Spawned, so that it works alike everywhere and beside the threads that draw a progress bar.
+    with get_context("spawn").Pool(workers, _obey) as pool:
         yield from pool.imap(function, things, chunksize=chunk)
 
 
 def as_they_come(
     function: Callable[[T], R], things: Sequence[T], workers: int, chunk: int = 1, threads: bool = False
 ) -> Iterator[R]:
-    """The same, each as soon as it is there; on threads, for what only waits for somebody else."""
+    """The same, each as soon as it is there; on threads, for what only waits for somebody else.
+
+    A worker that is killed breaks it off loudly: `BrokenProcessPool`.
+    """
     if workers == 1:
         yield from map(function, things)
         return
-    with ThreadPool(workers) if threads else _crew(workers) as pool:
-        yield from pool.imap_unordered(function, things, chunksize=chunk)
+    crew = ThreadPoolExecutor(workers) if threads else ProcessPoolExecutor(workers, get_context("spawn"), _obey)
+    try:
+        chunks = [crew.submit(_each, function, things[n : n + chunk]) for n in range(0, len(things), chunk)]
+        for done in as_completed(chunks):
+            yield from done.result()
+    finally:
+        crew.shutdown(cancel_futures=True)
 
 
-def _crew(workers: int) -> Pool:
-    # Spawned, so that it works alike everywhere and beside the threads that draw a progress bar.
-    return get_context("spawn").Pool(workers, _obey)
+def _each(function: Callable[[T], R], things: Sequence[T]) -> list[R]:
+    return [function(thing) for thing in things]
 
 
 def _obey() -> None:

@@ -161,7 +161,7 @@ def test_a_finding_says_which_line_and_what_it_should_be(forged: Path) -> None:
 
 def test_a_number_is_named_with_its_way_and_what_it_is(forged: Path) -> None:
     results = (forged / "results.json").read_bytes()
-    (forged / "results.json").write_bytes(results.replace(b'"tasks": 4', b'"tasks": 5'))
+    (forged / "results.json").write_bytes(results.replace(b'"tasks": 4', b'"tasks": 5', 1))
     assert [finding.what for finding in check(forged).findings] == ["tasks says 5, and is 4"]
 
 
