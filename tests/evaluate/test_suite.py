@@ -115,6 +115,13 @@ def test_a_suite_survives_its_file_and_the_canary_stands_in_it() -> None:
         assert CANARY in text
 
 
+def test_the_canary_stands_in_sources_and_docs() -> None:
+    root = Path(__file__).parents[2]
+    bearing = {path.relative_to(root).as_posix() for path in root.glob("docs/*.md") if CANARY in path.read_text()}
+    assert {"docs/evaluate.md", "docs/leaderboard.md"} <= bearing
+    assert CANARY in (root / "src/companyos/episode.py").read_text()
+
+
 @given(at=st.integers(2, 25), swap=st.booleans())
 @STEADY
 def test_a_list_that_was_changed_after_it_was_frozen_is_found_out(at: int, swap: bool) -> None:
