@@ -33,9 +33,7 @@ def main() -> None:
             flush=True,
         )
     ratio = statistics.median(two / one for one, two in zip(*speeds.values(), strict=True))
-    print(
-        f"{args.episodes} episodes of {len(EVERYDAY)} families by {args.agent}, worked and judged: {ratio:.2f} times (median)"
-    )
+    print(f"{args.episodes} episodes of {len(EVERYDAY)} families by {args.agent}: {ratio:.2f} times (median)")
 
 
 def speed(agent: str, first: int, size: int, workers: int) -> float:
