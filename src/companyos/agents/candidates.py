@@ -103,4 +103,5 @@ _BY_NAME: dict[str, Any] = {
     "desk": lambda table: ["vendor", "finance", "engineering", "procurement", "people"],
     "prefix": lambda table: ["compliance", "budget", "error", "licence"],
     "code": lambda table: ["signed"],
+    "force": lambda table: [False, True],
 }
