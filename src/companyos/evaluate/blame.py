@@ -77,8 +77,9 @@ def _decisive(stages: Sequence[CompanyEnv]) -> tuple[str, int, int]:
     from the end, state by state; `lost()` spares the expert where nobody can win.
     """
     end = len(stages) - 1
-    last = next(number for number in range(end, -1, -1) if _can_be_won(stages[number].fresh_budget()))
-    in_time = next(number for number in range(min(last, end - 1), -1, -1) if _can_be_won(stages[number].fork()))
+    last = next((number for number in range(end, 0, -1) if _can_be_won(stages[number].fresh_budget())), 0)
+    # On the first morning it can be won: that is what `prove` shows of every task.
+    in_time = next((number for number in range(min(last, end - 1), 0, -1) if _can_be_won(stages[number].fork())), 0)
     if last == end:
         return TIME, in_time + 1, in_time + 1
     lost = stages[last + 1].lost()

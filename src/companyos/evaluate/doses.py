@@ -1,7 +1,7 @@
 """Dose-response: how success falls as trouble grows, over the same tasks at each dose."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -9,14 +9,14 @@ import msgspec
 
 from companyos.chaos import read_doses
 from companyos.evaluate.groups import grouped
-from companyos.evaluate.intervals import Estimate, Leaning, Row, leaning, share
+from companyos.evaluate.intervals import Estimate, Leaning, leaning, share
 from companyos.evaluate.outcome import Outcome
 from companyos.task import TaskId
 
 ALL = "all"  # dials together
 ENOUGH = 0.2  # success at dose 0 below which there is nothing to halve
 NEVER, UNKNOWN = "> {:g}", "–"
-_STEPS = 200  # in which the interval of an EC50 is looked for
+_STEPS = 100  # from one dose to the next, in which halving is looked for
 
 
 class Ec50(msgspec.Struct, frozen=True):
@@ -92,39 +92,36 @@ def ec50(doses: Sequence[float], lines: Sequence[Line]) -> Ec50:
 
     Its interval (Fieller's) are the doses at which what is left above that half cannot be told from nothing.
     """
-    start = leaning((line.cluster, line.wins[0.0], 1.0) for line in lines)
-    if start is None or start.value < ENOUGH:
+    if math.fsum(line.wins[0.0] for line in lines) / len(lines) < ENOUGH:
         return Ec50(UNKNOWN)
-    grid = [doses[-1] * step / _STEPS for step in range(_STEPS + 1)]
-    left = [_left_over(dose, doses, lines) for dose in grid]
-    value = _falls_to_nothing(grid, [one.value for one in left])
+    left = [_left_above_half(dose, lines) for dose in doses]
+    stretches = zip(pairwise(doses), pairwise(left), strict=True)
+    points = [point for ends, sides in stretches for point in _stretch(*ends, *sides)]
     never = NEVER.format(doses[-1])
+    value = next((dose for dose, above, _ in points if above <= 0), None)
     if value is None:
         return Ec50(never)
-    if len(start.pulls) < 2:
+    if len(left[0].pulls) < 2:
         return Ec50(f"{value:.2f}", round(value, 6))
-    margins = [one.quantile * math.sqrt(one.variance) for one in left]
-    low = next(dose for dose, one, margin in zip(grid, left, margins, strict=True) if one.value - margin <= 0)
-    high = next((dose for dose, one, margin in zip(grid, left, margins, strict=True) if one.value + margin < 0), None)
-    to = never if high is None else f"{high:.2f}"
-    text = f"{value:.2f} ({low:.2f}–{to})" if high is not None else f"{value:.2f} ({low:.2f} to {to})"
+    low = next(dose for dose, above, margin in points if above - margin <= 0)
+    high = next((dose for dose, above, margin in points if above + margin < 0), None)
+    text = f"{value:.2f} ({low:.2f} to {never})" if high is None else f"{value:.2f} ({low:.2f}–{high:.2f})"
     return Ec50(text, round(value, 6), round(low, 6), None if high is None else round(high, 6))
 
 
-def _left_over(dose: float, doses: Sequence[float], lines: Sequence[Line]) -> Leaning:
+def _left_above_half(dose: float, lines: Sequence[Line]) -> Leaning:
     """By how much success at a dose is above half of that at dose 0."""
-    below, above = next((low, high) for low, high in pairwise(doses) if dose <= high)
-    way = (dose - below) / (above - below)
-    rows: list[Row] = [
-        (line.cluster, (1 - way) * line.wins[below] + way * line.wins[above] - line.wins[0.0] / 2, 1.0) for line in lines
-    ]
-    found = leaning(rows)
+    found = leaning((line.cluster, line.wins[dose] - line.wins[0.0] / 2, 1.0) for line in lines)
     assert found is not None, "there are lines"
     return found
 
 
-def _falls_to_nothing(grid: Sequence[float], left: Sequence[float]) -> float | None:
-    for (low, before), (high, after) in pairwise(zip(grid, left, strict=True)):
-        if after <= 0:
-            return low + (high - low) * before / (before - after)
-    return None
+def _stretch(low: float, high: float, one: Leaning, other: Leaning) -> Iterator[tuple[float, float, float]]:
+    """The doses from one to the next, what is left above half at each, and by how much that may be wrong."""
+    sure = len(one.pulls) < 2  # then there is no interval to look for
+    t, spreads = (0.0, (0.0,) * 3) if sure else (one.quantile, (one.variance, one.covariance(other), other.variance))
+    for step in range(_STEPS + 1):
+        way = step / _STEPS
+        back = 1 - way
+        spread = back * back * spreads[0] + 2 * back * way * spreads[1] + way * way * spreads[2]
+        yield back * low + way * high, back * one.value + way * other.value, t * math.sqrt(max(0.0, spread))
