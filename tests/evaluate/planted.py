@@ -1,4 +1,4 @@
-"""Planted failures: episodes that are lost at a call which is known beforehand, by the rules of grading and not by any expert."""
+"""Planted failures: episodes lost at a call that is known beforehand, by the rules of grading and not by any expert."""
 
 from collections.abc import Iterator, Sequence
 from itertools import count

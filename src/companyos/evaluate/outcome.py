@@ -1,5 +1,7 @@
 """Outcomes: what one episode came to, worked out from its calls alone. No number that a file states is believed."""
 
+from functools import lru_cache
+
 import msgspec
 
 from companyos.apps import Approval, ApprovalType, Person, Ticket
@@ -51,7 +53,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def cluster(self) -> str:
         """What stands or falls together: all twins, doses, weathers and trials of one seed."""
-        return TaskId.parse(self.task_id).key
+        return _seed_of(self.task_id)
 
     @property
     def choice(self) -> tuple[str, str]:
@@ -65,6 +67,11 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def called_impossible(self) -> bool:
         return self.said.startswith(IMPOSSIBLE)
+
+
+@lru_cache(maxsize=65536)
+def _seed_of(task_id: str) -> str:
+    return TaskId.parse(task_id).key
 
 
 def judge(transcript: Transcript, trial: int = 0, tokens: int | None = None, cost: float | None = None) -> Outcome:
