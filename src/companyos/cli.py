@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO, TypeVar
 
 import msgspec
 
@@ -27,6 +27,11 @@ from companyos.replay import replay
 from companyos.rewards import PROFILES
 from companyos.task import SPLITS
 from companyos.twins import twins
+
+if TYPE_CHECKING:
+    from companyos.evaluate.outcome import Outcome
+
+T = TypeVar("T")
 
 NEXT = """
 What to try next:
@@ -237,6 +242,65 @@ def _regrade(args: Namespace) -> int:
     return 1 if any(file.outcome in (CHANGED, OTHER_WORLD) for file in files) else 0
 
 
+# -- evaluation --------------------------------------------------------------------------------------------------------
+
+
+def _compare(args: Namespace) -> int:
+    """Compare two runs (folders of transcripts) task by task: by how much the second differs from the first."""
+    from companyos.evaluate.compare import compare
+    from companyos.evaluate.tables import comparison_table
+    from companyos.terminal import screen
+
+    found = compare(_outcomes(args.first), _outcomes(args.second))
+    if found is None:
+        raise Misuse(f"{args.first} and {args.second} share the tasks of fewer than two seeds; there is nothing to compare")
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(found)).decode())
+    else:
+        screen().print(comparison_table(found))
+    return 0
+
+
+def _blame(args: Namespace) -> int:
+    """Find the call at which each episode was lost, and what its agent had not looked at."""
+    from companyos.evaluate.blame import blame, sheet
+    from companyos.evaluate.tables import blame_table, sheet_table
+    from companyos.terminal import screen, with_bar
+
+    paths = _transcripts(args.place)
+    found = [_judged(path, blame) for path in with_bar(paths, len(paths), "looking")]
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode({"sheet": sheet(found), "episodes": found})).decode())
+    else:
+        screen().print(blame_table(found) if len(found) == 1 else sheet_table(sheet(found)))
+    return 0
+
+
+def _outcomes(folder: Path) -> "list[Outcome]":
+    from companyos.evaluate.outcome import judge
+    from companyos.terminal import with_bar
+
+    paths = _transcripts(folder)
+    return [_judged(path, judge) for path in with_bar(paths, len(paths), "judging")]
+
+
+def _transcripts(place: Path) -> list[Path]:
+    """A file, or the episodes of a run, or all transcripts under a folder."""
+    episodes = place / "episodes"
+    found = sorted((episodes if episodes.is_dir() else place).rglob("*.jsonl")) if place.is_dir() else [place]
+    found = [path for path in found if ".usage." not in path.name]  # what lies beside a transcript
+    if not found:
+        raise Misuse(f"{place}: no *.jsonl in it")
+    return found
+
+
+def _judged(path: Path, judge: Callable[[Transcript], T]) -> T:
+    try:
+        return judge(_transcript(path))
+    except (ReplayDiffers, BadTask, BadDose) as difference:
+        raise Misuse(f"{path}: {difference}") from None
+
+
 # -- datasets ----------------------------------------------------------------------------------------------------------
 
 
@@ -372,6 +436,7 @@ def _mix(text: str) -> dict[str, float]:
 _TASK = option("task", metavar="TASK", help="a task id, or a family (then its first seed)")
 _FAMILIES = option("--families", "--family", default="all", help="names with commas between, or all")
 _SPLIT = option("--split", default="train", choices=SPLITS)
+_JSON = option("--json", action="store_true", help="as JSON")
 _EPISODE = (
     _TASK,
     option("--seed", type=int, help="with a family: which of its tasks"),
@@ -407,6 +472,8 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
     ),
     _replay: (option("files", nargs="+", type=Path, metavar="FILE"),),
     _regrade: (option("folder", type=Path, metavar="DIR"),),
+    _compare: (option("first", type=Path, metavar="A"), option("second", type=Path, metavar="B"), _JSON),
+    _blame: (option("place", type=Path, metavar="TRANSCRIPT_OR_DIR"), _JSON),
     _demos: (
         option("--n", type=count, default=100, help="how many episodes"),
         option("--format", default="jsonl", choices=list(demos.FORMATS), help="transcripts, or messages and tools"),

@@ -1,5 +1,7 @@
 """Replay: re-execute a transcript and check that every line follows from its task id and calls."""
 
+from collections.abc import Iterator
+
 import msgspec
 
 from companyos.env import CompanyEnv, make
@@ -18,11 +20,19 @@ def replay(transcript: Transcript | str) -> CompanyEnv:
 def play_again(recorded: Transcript) -> CompanyEnv:
     """Makes the calls of a transcript once more, whatever comes of them. Raises `ReplayDiffers` where it is over before."""
     env = make(recorded.header.task_id, reward=recorded.header.reward)
+    for _ in states(recorded, env):
+        pass
+    return env
+
+
+def states(recorded: Transcript, env: CompanyEnv) -> Iterator[CompanyEnv]:
+    """Makes the calls of a transcript in an episode of the same task, which is given before each call and after the last."""
     for number, turn in enumerate(recorded.turns, 2):
         if env.done:
             raise ReplayDiffers(f"line {number}: a turn after the episode was over")
+        yield env
         env.step(turn.action[0] if turn.action else turn.call)
-    return env
+    yield env
 
 
 def compare(recorded: Transcript, played: Transcript) -> None:

@@ -8,7 +8,8 @@ from companyos.env import make
 from companyos.families import FAMILIES
 from companyos.families.case import Fact, Trouble
 from companyos.families.family import cause_specs
-from companyos.twins import differences, footprint, same_ending, siblings, twins
+from companyos.proof import solve
+from companyos.twins import differences, footprint, opposites, same_ending, siblings, twins, weathers
 from tests.laws import DOSES, NAMES, seeds
 
 
@@ -73,3 +74,30 @@ def test_the_right_ending_of_a_seed_is_the_same_at_every_dose(name: str) -> None
     for seed in seeds(60, 1000):
         endings = {make(name, seed=seed, chaos=dose).setting.ending.name for dose in DOSES}
         assert len(endings) == 1, seed
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weathers_have_the_same_facts_ending_and_first_observation_and_other_troubles(name: str) -> None:
+    facts = [c.name for c in cause_specs(FAMILIES[name].causes) if isinstance(c.mark, Fact)]
+    redrawn = 0
+    for seed in seeds(5, 60):
+        env = make(name, seed=seed, chaos=0.5)
+        for other in weathers(env.task_id, 3)[1:]:
+            theirs = make(other)
+            assert theirs.task_id == other
+            assert theirs.reset() == env.reset()
+            assert same_ending(env, theirs)
+            ours, causes = env.setting.causes, theirs.setting.causes
+            assert all(getattr(ours, fact) == getattr(causes, fact) for fact in facts)
+            redrawn += ours != causes
+            solve(theirs)
+    assert redrawn
+
+
+def test_the_weathers_of_a_twin_keep_its_facts_and_draw_an_overridden_trouble_anew() -> None:
+    env = make("vendor_onboarding", seed=7, chaos=0.5)
+    twin = next(other for cause, other in opposites(env.task_id) if cause == "conflict")
+    for other in weathers(twin, 3)[1:]:
+        assert make(other).setting.causes.conflict != env.setting.causes.conflict
+    struck = next(other for cause, _, other in siblings(twin) if cause.name == "score_stale")
+    assert weathers(struck, 3)[1:] == weathers(twin, 3)[1:]

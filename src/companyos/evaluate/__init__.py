@@ -1,1 +1,1 @@
-"""Evaluate: how good an agent is, in numbers that anyone can recompute from a file of calls."""
+"""Evaluation: what agents are worth, where they break, and how sure one can be of either."""

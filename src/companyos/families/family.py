@@ -87,9 +87,10 @@ class Family(msgspec.Struct, frozen=True):
         highest = max(doses.values())
         return next(steps for dose, steps in sorted(self.max_steps.items()) if dose >= highest)
 
-    def draw_causes(self, streams: Streams, doses: Doses, do: Mapping[str, str]) -> Any:
+    def draw_causes(self, facts: Streams, weather: Streams, doses: Doses, do: Mapping[str, str]) -> Any:
         """The hidden truths of one task: each by a draw of its own, unless `do` fixes it."""
-        return self.causes(**{c.name: _settle(c, streams, doses, do.get(c.name)) for c in self.specs(do)})
+        streams = {Fact: facts, Trouble: weather}
+        return self.causes(**{c.name: _settle(c, streams[type(c.mark)], doses, do.get(c.name)) for c in self.specs(do)})
 
     def specs(self, do: Mapping[str, str] | None = None) -> tuple[Cause, ...]:
         found = cause_specs(self.causes)
@@ -102,17 +103,19 @@ class Family(msgspec.Struct, frozen=True):
         """The first morning of a task: furnished, staged, disturbed, and what is right in it."""
         doses = read_doses(task.doses)
         streams = Streams(task.key)
-        causes = self.draw_causes(streams, doses, dict(task.do))
+        weather = Streams(task.weather_key) if task.weather else streams
+        causes = self.draw_causes(streams, weather, doses, dict(task.do))
         if task.do:
-            natural = self.draw_causes(streams, doses, {})
+            natural = self.draw_causes(streams, weather, doses, {})
             for cause, _ in task.do:
                 if getattr(causes, cause) == getattr(natural, cause):
                     raise BadTask(f"{task}: {cause} is so without being overridden; a task has one id")
         world, case = self.stage(streams, task.split, causes)
         case = everyday.stage(world, case)
-        self.disturb(world, case, causes)
+        self.disturb(world, case, causes, weather)
         world.settle()
         ending = self.judge(world, case, causes)
+        world.streams = weather  # what is drawn from here on is trouble
         unmet = [(i, m.worth, m.goal) for i, m in enumerate(ending.milestones) if not m.goal.holds(world)]
         watched: dict[type[Record] | None, tuple[Watched, ...]] = {
             kind: tuple(one for one in unmet if kind in one[2].tables or (one[2].reads and kind is None))
@@ -121,12 +124,12 @@ class Family(msgspec.Struct, frozen=True):
         potential = sum(worth for _, worth, _ in unmet)
         return Setting(world, case, causes, ending, self.budget(doses), doses, watched, potential)
 
-    def disturb(self, world: World, case: Case, causes: Any) -> None:
+    def disturb(self, world: World, case: Case, causes: Any, weather: Streams) -> None:
         """Lets every trouble strike where the family says, in the injectors' own order."""
         for name, trouble in _troubles(self.causes):
             injector, level = DIALS[trouble.dial], getattr(causes, name)
             if level != injector.levels[0]:
-                injector.strike(world, target_of(trouble, case), level, world.streams.at(name, str(level)))
+                injector.strike(world, target_of(trouble, case), level, weather.at(name, str(level)))
 
 
 def target_of(trouble: Trouble, case: Case) -> str:
