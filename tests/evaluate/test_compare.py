@@ -46,9 +46,9 @@ def test_being_paired_tells_more_than_two_runs_apart() -> None:
 
 
 def test_two_runs_of_one_agent_stay_within_the_noise_floor() -> None:
-    draw, within, runs = Random(2), 0, 200
+    draw, within, runs = Random(2), 0, 100
     for _ in range(runs):
-        ease = [draw.betavariate(0.5, 0.5) for _ in range(60)]
+        ease = [draw.betavariate(0.5, 0.5) for _ in range(40)]
         ours, theirs = (
             [outcome(seed, draw.random() < e, trial=trial) for seed, e in enumerate(ease) for trial in range(4)]
             for _ in "ab"
