@@ -24,7 +24,7 @@ causes = st.lists(st.sampled_from(sorted(CAUSES)), max_size=2, unique=True)
 @given(st.sampled_from(SPLITS), st.integers(0, 10**12 - 1), doses, causes, st.data())
 def test_a_task_id_parses_back_to_itself(split: str, seed: int, dose: str, names: list[str], data: st.DataObject) -> None:
     values = {name: write_value(data.draw(st.sampled_from(CAUSES[name].alternatives))) for name in names}
-    task = TaskId(FAMILY, split, seed, dose, tuple(sorted(values.items())))
+    task = TaskId(FAMILY, split, seed, dose, tuple(sorted(values.items())), weather=data.draw(st.integers(0, 999)))
     if len(str(task)) <= MAX_LENGTH:
         assert TaskId.parse(str(task)) == task
         assert str(TaskId.parse(str(task))) == str(task)
@@ -36,6 +36,9 @@ def test_a_task_id_parses_back_to_itself(split: str, seed: int, dose: str, names
 @example(f"{FAMILY}-v{BENCHMARK_VERSION}-train-1\N{ARABIC-INDIC DIGIT THREE}-50")
 @example(f"{FAMILY}-v{BENCHMARK_VERSION}-train-13-5\N{ARABIC-INDIC DIGIT THREE}")
 @example(f"{FAMILY}-v{BENCHMARK_VERSION}-train-013-50")
+@example(f"{FAMILY}-v{BENCHMARK_VERSION}-train-13-50-w3")
+@example(f"{FAMILY}-v{BENCHMARK_VERSION}-train-13-50-w0")
+@example(f"{FAMILY}-v{BENCHMARK_VERSION}-train-13-50-w03")
 def test_a_task_has_one_id_and_no_other_text_names_it(text: str) -> None:
     try:
         task = TaskId.parse(text)

@@ -1,4 +1,4 @@
-"""Command line: play, watch, prove, replay, datasets, the server, and lists of what there is."""
+"""Command line: play, watch, prove, replay, measure, datasets, the server, and lists of what there is."""
 
 import argparse
 import os
@@ -9,7 +9,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO, TypeVar
 
 import msgspec
 
@@ -21,11 +21,18 @@ from companyos.env import CompanyEnv, make, task_named
 from companyos.episode import Transcript
 from companyos.errors import BadChoice, BadDose, BadPlugin, BadTask, ReplayDiffers
 from companyos.families import ROUND, family
+from companyos.measure import COMMANDS as MEASURING
+from companyos.options import Argument, Misuse, count, option
 from companyos.proofs import check_all
 from companyos.replay import replay
 from companyos.rewards import PROFILES
 from companyos.task import SPLITS
 from companyos.twins import twins
+
+if TYPE_CHECKING:
+    from companyos.evaluate.outcome import Outcome
+
+T = TypeVar("T")
 
 NEXT = """
 What to try next:
@@ -39,10 +46,6 @@ What to try next:
       every task can be done from what one is told
   {companyos} bench
       how fast it runs here"""
-
-
-class Misuse(ValueError):
-    """A command line that cannot be carried out, in one line."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -76,7 +79,7 @@ def parser() -> Parser:
     whole.add_argument("--version", action="version", version=f"companyos {__version__}")
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
     for run, arguments in COMMANDS.items():
-        name = run.__name__.removeprefix("_")
+        name = run.__name__.removeprefix("_").replace("_", "-")
         command = commands.add_parser(name, help=run.__doc__, description=run.__doc__, allow_abbrev=False)
         command.set_defaults(run=run)
         for flags, settings in arguments:
@@ -244,6 +247,65 @@ def _regrade(args: Namespace) -> int:
     return 1 if any(file.outcome in (CHANGED, OTHER_WORLD) for file in files) else 0
 
 
+# -- evaluation --------------------------------------------------------------------------------------------------------
+
+
+def _compare(args: Namespace) -> int:
+    """Compare two runs (folders of transcripts) task by task: by how much the second differs from the first."""
+    from companyos.evaluate.compare import compare
+    from companyos.evaluate.tables import comparison_table
+    from companyos.terminal import screen
+
+    found = compare(_outcomes(args.first), _outcomes(args.second))
+    if found is None:
+        raise Misuse(f"{args.first} and {args.second} share the tasks of fewer than two seeds; there is nothing to compare")
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(found)).decode())
+    else:
+        screen().print(comparison_table(found))
+    return 0
+
+
+def _blame(args: Namespace) -> int:
+    """Find the call at which each episode was lost, and what its agent had not looked at."""
+    from companyos.evaluate.blame import blame, sheet
+    from companyos.evaluate.tables import blame_table, sheet_table
+    from companyos.terminal import screen, with_bar
+
+    paths = _transcripts(args.place)
+    found = [_judged(path, blame) for path in with_bar(paths, len(paths), "looking")]
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode({"sheet": sheet(found), "episodes": found})).decode())
+    else:
+        screen().print(blame_table(found) if len(found) == 1 else sheet_table(sheet(found)))
+    return 0
+
+
+def _outcomes(folder: Path) -> "list[Outcome]":
+    from companyos.evaluate.outcome import judge
+    from companyos.terminal import with_bar
+
+    paths = _transcripts(folder)
+    return [_judged(path, judge) for path in with_bar(paths, len(paths), "judging")]
+
+
+def _transcripts(place: Path) -> list[Path]:
+    """A file, or the episodes of a run, or all transcripts under a folder."""
+    from companyos.evaluate.episode_file import transcripts
+
+    found = transcripts(place) if place.is_dir() else [place]
+    if not found:
+        raise Misuse(f"{place}: no *.jsonl in it")
+    return found
+
+
+def _judged(path: Path, judge: Callable[[Transcript], T]) -> T:
+    try:
+        return judge(_transcript(path))
+    except (ReplayDiffers, BadTask, BadDose) as difference:
+        raise Misuse(f"{path}: {difference}") from None
+
+
 # -- datasets ----------------------------------------------------------------------------------------------------------
 
 
@@ -372,12 +434,6 @@ def _dose(text: str) -> float | str:
         raise argparse.ArgumentTypeError(f"{text!r} is no dose from 0 to 1, nor one of {', '.join(PRESETS)}") from None
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 up")
-    return int(text)
-
-
 def _mix(text: str) -> dict[str, float]:
     shares = [part.partition("=") for part in text.split(",")]
     try:
@@ -386,93 +442,90 @@ def _mix(text: str) -> dict[str, float]:
         raise argparse.ArgumentTypeError(f"{text!r} is no mix; one looks like expert=6,recovered=3,failed=1") from None
 
 
-Argument = tuple[tuple[str, ...], dict[str, Any]]  # flags, and how argparse is to take them
-
-
-def _option(*flags: str, **settings: Any) -> Argument:
-    return flags, settings
-
-
-_TASK = _option("task", metavar="TASK", help="a task id, or a family (then its first seed)")
-_FAMILIES = _option(
+_TASK = option("task", metavar="TASK", help="a task id, or a family (then its first seed)")
+_FAMILIES = option(
     "--families", "--family", default="all", help="names with commas between; all: those that take turns, not a long one"
 )
 _DOSES = "doses or presets, with commas between; each: every dial alone, at 1"
-_SPLIT = _option("--split", default="train", choices=SPLITS)
+_SPLIT = option("--split", default="train", choices=SPLITS)
+_JSON = option("--json", action="store_true", help="as JSON")
 _EPISODE = (
     _TASK,
-    _option("--seed", type=int, help="with a family: which of its tasks"),
-    _option("--chaos", type=_dose, help="with a family: the dose of trouble, 0 to 1, or a preset like monday, only_stale"),
-    _option("--split", choices=SPLITS, help="with a family"),
-    _option("--reward", choices=list(PROFILES), help="how the return is counted (default: seed)"),
+    option("--seed", type=int, help="with a family: which of its tasks"),
+    option("--chaos", type=_dose, help="with a family: the dose of trouble, 0 to 1, or a preset like monday, only_stale"),
+    option("--split", choices=SPLITS, help="with a family"),
+    option("--reward", choices=list(PROFILES), help="how the return is counted (default: seed)"),
 )
 COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
     _play: (
         *_EPISODE,
-        _option("--save", type=Path, metavar="FILE", help="keep the transcript here; an unfinished one is resumed"),
+        option("--save", type=Path, metavar="FILE", help="keep the transcript here; an unfinished one is resumed"),
     ),
     _watch: (
         *_EPISODE,
-        _option("--agent", default="expert", help=f"one of {', '.join(AGENTS)}"),
-        _option("--agent-seed", type=int, default=0, help="the agent's own seed"),
-        _option("--delay", type=float, default=0.0, help="seconds between steps"),
-        _option("--save", type=Path, metavar="FILE", help="keep the transcript here"),
+        option("--agent", default="expert", help=f"one of {', '.join(AGENTS)}"),
+        option("--agent-seed", type=int, default=0, help="the agent's own seed"),
+        option("--delay", type=float, default=0.0, help="seconds between steps"),
+        option("--save", type=Path, metavar="FILE", help="keep the transcript here"),
     ),
     _prove: (
         _FAMILIES,
-        _option("--seeds", type=_seeds, default=range(100), metavar="A:B", help="from A up to, not including, B"),
-        _option("--chaos", type=_doses, default=[0.0, 0.25, 0.5, 0.75, 1.0], metavar="X,Y", help=_DOSES),
+        option("--seeds", type=_seeds, default=range(100), metavar="A:B", help="from A up to, not including, B"),
+        option("--chaos", type=_doses, default=[0.0, 0.25, 0.5, 0.75, 1.0], metavar="X,Y", help=_DOSES),
         _SPLIT,
-        _option("--workers", type=_count, default=2),
-        _option("--no-twins", action="store_true", help="leave the twins out"),
+        option("--workers", type=count, default=2),
+        option("--no-twins", action="store_true", help="leave the twins out"),
     ),
     _floor: (
         _FAMILIES,
-        _option("--episodes", type=_count, default=500, help="a family and policy"),
-        _option("--workers", type=_count, default=2),
-        _option("--out", type=Path, default=Path("docs/floor.md"), metavar="FILE"),
+        option("--episodes", type=count, default=500, help="a family and policy"),
+        option("--workers", type=count, default=2),
+        option("--out", type=Path, default=Path("docs/floor.md"), metavar="FILE"),
     ),
-    _replay: (_option("files", nargs="+", type=Path, metavar="FILE"),),
-    _regrade: (_option("folder", type=Path, metavar="DIR"),),
+    _replay: (option("files", nargs="+", type=Path, metavar="FILE"),),
+    _regrade: (option("folder", type=Path, metavar="DIR"),),
+    _compare: (option("first", type=Path, metavar="A"), option("second", type=Path, metavar="B"), _JSON),
+    _blame: (option("place", type=Path, metavar="TRANSCRIPT_OR_DIR"), _JSON),
     _demos: (
-        _option("--n", type=_count, default=100, help="how many episodes"),
-        _option("--format", default="jsonl", choices=list(demos.FORMATS), help="transcripts, or messages and tools"),
+        option("--n", type=count, default=100, help="how many episodes"),
+        option("--format", default="jsonl", choices=list(demos.FORMATS), help="transcripts, or messages and tools"),
         _FAMILIES,
-        _option("--chaos", type=_doses, default=[0.5], metavar="X,Y", help=_DOSES),
+        option("--chaos", type=_doses, default=[0.5], metavar="X,Y", help=_DOSES),
         _SPLIT,
-        _option("--held-out", action="store_true", help="for splits other than train: yes, it is meant"),
-        _option("--mix", type=_mix, default=demos.MIX, metavar="KIND=N,KIND=N", help=f"shares of {', '.join(demos.KINDS)}"),
-        _option("--seed", type=int, default=0, help="another one gives other episodes"),
-        _option("--reward", default="seed", choices=list(PROFILES), help="how the return is counted"),
-        _option("--out", type=Path, metavar="FILE", help="where to write them; else they are printed"),
+        option("--held-out", action="store_true", help="for splits other than train: yes, it is meant"),
+        option("--mix", type=_mix, default=demos.MIX, metavar="KIND=N,KIND=N", help=f"shares of {', '.join(demos.KINDS)}"),
+        option("--seed", type=int, default=0, help="another one gives other episodes"),
+        option("--reward", default="seed", choices=list(PROFILES), help="how the return is counted"),
+        option("--out", type=Path, metavar="FILE", help="where to write them; else they are printed"),
     ),
     _tasks: (
         _FAMILIES,
-        _option("--seeds", type=_seeds, default=range(10), metavar="A:B"),
-        _option("--chaos", type=_doses, default=[0.0], metavar="X,Y", help=_DOSES),
+        option("--seeds", type=_seeds, default=range(10), metavar="A:B"),
+        option("--chaos", type=_doses, default=[0.0], metavar="X,Y", help=_DOSES),
         _SPLIT,
     ),
     _serve: (
-        _option("--host", help="whom to listen to (default: 127.0.0.1, this machine only)"),
-        _option("--port", help="(default: 8000)"),
-        _option(
+        option("--host", help="whom to listen to (default: 127.0.0.1, this machine only)"),
+        option("--port", help="(default: 8000)"),
+        option(
             "--ledger",
             metavar="PLACE",
             help="keeps the sessions: a file (default: companyos.ledger), postgresql://... or none (memory only)",
         ),
-        _option("--fsync", action="store_const", const="true", help="survive a power cut, too"),
-        _option("--workers", metavar="N", help="processes that share the ledger (default: 1)"),
-        _option("--log-format", choices=("text", "json")),
+        option("--fsync", action="store_const", const="true", help="survive a power cut, too"),
+        option("--workers", metavar="N", help="processes that share the ledger (default: 1)"),
+        option("--log-format", choices=("text", "json")),
     ),
     _mcp: (
-        _option("--ledger", metavar="FILE", help="keeps the episodes (default: none, in memory only)"),
-        _option("--session", metavar="NAME", help="with a ledger: goes on where the last one of this name ended"),
+        option("--ledger", metavar="FILE", help="keeps the episodes (default: none, in memory only)"),
+        option("--session", metavar="NAME", help="with a ledger: goes on where the last one of this name ended"),
     ),
     _tools: (
-        _option("task", metavar="TASK", nargs="?", help="a task id: the tools that its episode offers"),
-        _option("--json", action="store_true", help="as OpenAI functions"),
+        option("task", metavar="TASK", nargs="?", help="a task id: the tools that its episode offers"),
+        option("--json", action="store_true", help="as OpenAI functions"),
     ),
     _twins: (_TASK,),
-    _bench: (_option("--rounds", type=_count, default=7),),
+    **MEASURING,
+    _bench: (option("--rounds", type=count, default=7),),
     _demo: (),
 }

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 
 import msgspec
 
@@ -13,7 +12,7 @@ from companyos.agents.careless import HABITS, Careless, closes, right_close
 from companyos.env import make, par, task_named
 from companyos.pool import pooled
 from companyos.task import BENCHMARK_VERSION
-from companyos.twins import do, same_ending, siblings
+from companyos.twins import do, opposites
 
 CHAOS = 0.5
 PAIRED = 5  # one task in so many is played beside its twins, too
@@ -63,15 +62,8 @@ def tally(job: Job) -> Tally:
             others = opposites(env.task_id)
             pairs += len(others)
             if env.success:
-                both += sum(bool(play(make(other), job.agent(seed)).success) for other in others)
+                both += sum(bool(play(make(other), job.agent(seed)).success) for _, other in others)
     return Tally(job, wins, total, pairs, both)
-
-
-@lru_cache(maxsize=4096)
-def opposites(task_id: str) -> tuple[str, ...]:
-    """The twins of a task that have another right ending."""
-    env = make(task_id)
-    return tuple(other for _, _, other in siblings(task_id) if not same_ending(env, make(other)))
 
 
 def jobs(families: Sequence[str], episodes: int) -> list[Job]:

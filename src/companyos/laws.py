@@ -15,7 +15,7 @@ from companyos.families.case import Cause, Fact, Trouble
 from companyos.families.family import write_value
 from companyos.proof import first_difference, first_irreversible, prove
 from companyos.proofs import blame
-from companyos.twins import differences, footprint, same_ending, siblings
+from companyos.twins import differences, footprint, same_ending, siblings, weathers
 
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)
 MOST = 0.4  # of a family's tasks may have one ending
@@ -24,11 +24,7 @@ MOST = 0.4  # of a family's tasks may have one ending
 def solvable(name: str, seeds: Iterable[int], chaos: Chaos = 0.0, split: str = "train") -> None:
     """The expert does every task, from what it was told and within the budget."""
     for seed in seeds:
-        task_id = str(task_named(name, seed, chaos, split))
-        try:
-            prove(task_id)
-        except Unsolvable as fault:
-            raise LawBroken(f"{fault}; {blame(task_id)}") from fault
+        _proved(str(task_named(name, seed, chaos, split)))
 
 
 def briefs_tell_nothing(name: str, seeds: Iterable[int]) -> None:
@@ -100,6 +96,26 @@ def facts_decide(name: str, seeds: Iterable[int], more: Iterable[int] = ()) -> N
         raise LawBroken(f"{name}: in none of these seeds does it change the ending if one changes {sorted(idle)}")
 
 
+def weathers_differ_in_trouble(name: str, seeds: Iterable[int]) -> None:
+    """In another weather facts, ending and first observation stay, some trouble is another, and the expert does it, too."""
+    facts = [cause.name for cause in family(name).specs() if isinstance(cause.mark, Fact)]
+    same = True
+    for seed in seeds:
+        ours = make(name, seed=seed, chaos=0.5)
+        for other in weathers(ours.task_id, 3)[1:]:
+            theirs = make(other)
+            causes, others = ours.setting.causes, theirs.setting.causes
+            changed = [fact for fact in facts if getattr(causes, fact) != getattr(others, fact)]
+            if changed or not same_ending(ours, theirs):
+                raise LawBroken(f"{other}: the weather changes the facts {changed} or the ending")
+            if theirs.reset() != ours.reset():
+                raise LawBroken(f"{other}: the weather is told by the first observation")
+            same = same and causes == others
+            _proved(other)
+    if same:
+        raise LawBroken(f"{name}: in none of these seeds does another weather change a trouble")
+
+
 def is_large_enough(name: str) -> None:
     """Four facts, five troubles and four endings, of which none is right too often."""
     specs = family(name).specs()
@@ -111,6 +127,13 @@ def is_large_enough(name: str) -> None:
     [(ending, most)] = shares.most_common(1)
     if len(shares) < 4 or most > MOST * shares.total():
         raise LawBroken(f"{name}: {len(shares)} endings, of which {ending} is right in {most / shares.total():.0%}")
+
+
+def _proved(task_id: str) -> None:
+    try:
+        prove(task_id)
+    except Unsolvable as fault:
+        raise LawBroken(f"{fault}; {blame(task_id)}") from fault
 
 
 def _endings(env: CompanyEnv) -> dict[str, tuple[str, str]]:

@@ -1,8 +1,11 @@
-"""Pool: one function over many things, on several processes, in order."""
+"""Pool: one function over many things, on several processes."""
 
+import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import get_context
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from multiprocessing import get_context, parent_process
+from threading import Thread
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -15,10 +18,41 @@ def pooled(function: Callable[[T], R], things: Sequence[T], workers: int, chunk:
         yield from map(function, things)
         return
     # Spawned, so that it works alike everywhere and beside the threads that draw a progress bar.
-    with get_context("spawn").Pool(workers, _leave_interrupts) as pool:
+    with get_context("spawn").Pool(workers, _obey) as pool:
         yield from pool.imap(function, things, chunksize=chunk)
 
 
-def _leave_interrupts() -> None:
-    # Ctrl-C is for whoever started the pool, who ends it.
+def as_they_come(
+    function: Callable[[T], R], things: Sequence[T], workers: int, chunk: int = 1, threads: bool = False
+) -> Iterator[R]:
+    """The same, each as soon as it is there; on threads, for what only waits for somebody else.
+
+    A worker that is killed breaks it off loudly: `BrokenProcessPool`.
+    """
+    if workers == 1:
+        yield from map(function, things)
+        return
+    crew = ThreadPoolExecutor(workers) if threads else ProcessPoolExecutor(workers, get_context("spawn"), _obey)
+    try:
+        chunks = [crew.submit(_each, function, things[n : n + chunk]) for n in range(0, len(things), chunk)]
+        for done in as_completed(chunks):
+            yield from done.result()
+    finally:
+        crew.shutdown(cancel_futures=True)
+
+
+def _each(function: Callable[[T], R], things: Sequence[T]) -> list[R]:
+    return [function(thing) for thing in things]
+
+
+def _obey() -> None:
+    # Ctrl-C is for whoever started the pool, who ends it; and nobody goes on working for one who was killed.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -1,5 +1,7 @@
 """Replay: re-execute a transcript and check that every line follows from its task id and calls."""
 
+from collections.abc import Iterator
+
 import msgspec
 
 from companyos.env import CompanyEnv, make
@@ -19,11 +21,19 @@ def play_again(recorded: Transcript) -> CompanyEnv:
     """Makes the calls of a transcript once more, whatever comes of them. Raises `ReplayDiffers` where it is over before."""
     header = recorded.header
     env = make(header.task_id, reward=header.reward, actors=header.actors or ())
+    for _ in states(recorded, env):
+        pass
+    return env
+
+
+def states(recorded: Transcript, env: CompanyEnv) -> Iterator[CompanyEnv]:
+    """Makes the calls of a transcript in an episode of the same task, which is given before each call and after the last."""
     for number, turn in enumerate(recorded.turns, 2):
         if env.done:
             raise ReplayDiffers(f"line {number}: a turn after the episode was over")
+        yield env
         env.step(turn.action[0] if turn.action else turn.call, turn.actor)
-    return env
+    yield env
 
 
 def compare(recorded: Transcript, played: Transcript) -> None:

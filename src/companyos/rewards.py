@@ -88,14 +88,16 @@ def seed(turn: Happened) -> dict[str, float]:
 
 def score(turn: Happened) -> dict[str, float]:
     """Nothing until the end, then one number in [0, 1]: sum, last and episode score are the same."""
-    verdict = turn.verdict
-    if verdict is None:
+    if turn.verdict is None:
         return {}
+    return parts_of_score(turn.verdict, turn.step, turn.par, turn.potential / turn.whole_potential)
+
+
+def parts_of_score(verdict: Verdict, steps: int, par: Callable[[], int], progress: float) -> dict[str, float]:
+    """What an ended episode scores; `progress` is the share of the milestones that stand."""
     if verdict.success:
-        return {"success": 0.9, "efficiency": 0.1 * min(1.0, turn.par() / turn.step)}
-    if verdict.damage:
-        return {}
-    return {"progress": 0.4 * turn.potential / turn.whole_potential}
+        return {"success": 0.9, "efficiency": 0.1 * min(1.0, par() / steps)}
+    return {} if verdict.damage else {"progress": 0.4 * progress}
 
 
 def sparse(turn: Happened) -> dict[str, float]:

@@ -153,14 +153,27 @@ def _meaning(tool: Tool, name: str) -> Iterator[str]:
 # -- work that takes a while -------------------------------------------------------------------------------------------
 
 
-def with_bar(things: Iterable[T], total: int, doing: str) -> Iterator[T]:
-    """The same, with a bar that says how far it is and how long it will take, while a person looks."""
+def with_bar(things: Iterable[T], total: int, doing: str, note: Callable[[T], str] | None = None) -> Iterator[T]:
+    """The same, with a bar that says how far it is and how long it will take, while a person looks.
+
+    `note` says what there is to say after each of them, for those who cannot wait.
+    """
     console = Console(stderr=True)
     columns = (doing, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn())
     # What is printed meanwhile is output, perhaps for a file: it must not be drawn above the bar.
-    bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, disable=not console.is_terminal)
+    bar = Progress(
+        *columns,
+        "{task.description}",
+        console=console,
+        transient=True,
+        redirect_stdout=False,
+        disable=not console.is_terminal,
+    )
     with bar:
-        yield from bar.track(things, total=total)
+        line = bar.add_task("", total=total)
+        for thing in things:
+            bar.update(line, advance=1, description=note(thing) if note else "")
+            yield thing
 
 
 # -- proofs ------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Twins: the same morning with one truth changed."""
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -8,7 +9,7 @@ from companyos.apps import Entry
 from companyos.env import CompanyEnv, work
 from companyos.errors import BadTask
 from companyos.families import family, setting
-from companyos.families.case import Cause, Value
+from companyos.families.case import Cause, Fact, Trouble, Value
 from companyos.families.family import footprint_of, write_value
 from companyos.task import MAX_LENGTH, TaskId
 from companyos.world import World, view
@@ -37,16 +38,37 @@ def do(task_id: str, **causes: Value) -> str:
     return str(changed)
 
 
-def siblings(task_id: str) -> list[tuple[Cause, str, str]]:
-    """Every other value of every cause: the cause, the value, the task that has it."""
+def weathers(task_id: str, count: int) -> list[str]:
+    """The task under this many weathers, its own first: the same facts, and what goes wrong drawn anew.
+
+    At dose 0 nothing goes wrong in any weather.
+    """
+    task = TaskId.parse(task_id)
+    facts = {cause.name for cause in family(task.family).specs() if isinstance(cause.mark, Fact)}
+    kept = tuple((name, value) for name, value in task.do if name in facts)  # an overridden trouble is drawn anew, too
+    others = range(task.weather + 1, task.weather + count)
+    return [task_id, *(str(msgspec.structs.replace(task, weather=number, do=kept)) for number in others)]
+
+
+def siblings(task_id: str, marked: type[Fact | Trouble] | None = None) -> list[tuple[Cause, str, str]]:
+    """Every other value of every cause, or of those marked so: the cause, the value, the task that has it."""
     task = TaskId.parse(task_id)
     causes = setting(task).causes
     return [
         (cause, write_value(value), do(task_id, **{cause.name: value}))
         for cause in family(task.family).specs()
+        if marked is None or isinstance(cause.mark, marked)
         for value in cause.alternatives
         if value != getattr(causes, cause.name)
     ]
+
+
+@lru_cache(maxsize=4096)
+def opposites(task_id: str) -> tuple[tuple[str, str], ...]:
+    """The tasks that differ from one in a single fact and have another right ending, each after the name of that fact."""
+    ours = CompanyEnv(TaskId.parse(task_id))
+    others = siblings(task_id, Fact)  # no trouble changes what is right
+    return tuple((c.name, other) for c, _, other in others if not same_ending(ours, CompanyEnv(TaskId.parse(other))))
 
 
 def twins(task_id: str) -> list[Twin]:

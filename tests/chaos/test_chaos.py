@@ -34,7 +34,8 @@ percents = st.fixed_dictionaries({dial: st.integers(0, 100) for dial in DIALS})
 def causes(seed: int, chaos: float) -> Any:
     """The hidden truths of a task, without furnishing it."""
     task = task_named(FAMILY, seed, chaos)
-    return FAMILIES[FAMILY].draw_causes(Streams(task.key), read_doses(task.doses))
+    streams = Streams(task.key)
+    return FAMILIES[FAMILY].draw_causes(streams, streams, read_doses(task.doses))
 
 
 def rank(cause: Any, drawn: Any) -> int:

@@ -12,7 +12,8 @@ from companyos.agents.careless import HABITS, closes, right_close
 from companyos.chaos import DIALS
 from companyos.env import make, par, task_named
 from companyos.families import FAMILIES
-from companyos.floor import CHAOS, SHORT, Job, Tally, opposites, tally, wilson
+from companyos.floor import CHAOS, SHORT, Job, Tally, tally, wilson
+from companyos.twins import opposites
 from tests.laws import FULL, NAMES, share, size
 
 EPISODES = size(60, 500)
@@ -81,7 +82,7 @@ def test_having_everything_signed_tells_nobody_how_it_ends(name: str) -> None:
         policy = Job("ask_around", name, (seed,), variant)
         env = play(make(name, seed=seed, chaos=CHAOS), policy.agent(seed))
         won += bool(env.success)
-        for other in (make(task) for task in (opposites(env.task_id) if env.success else ())):
+        for other in (make(task) for _, task in (opposites(env.task_id) if env.success else ())):
             if other.setting.ending.name != env.setting.ending.name:
                 assert not play(other, policy.agent(seed)).success, other.task_id
     print(f"{name} ask_around: won {won} of {episodes}")

@@ -6,7 +6,7 @@ import pytest
 
 from companyos import laws
 from companyos.env import make
-from companyos.twins import twins
+from companyos.twins import opposites, siblings, twins, weathers
 from tests.laws import NAMES, seeds
 
 
@@ -42,3 +42,17 @@ def test_no_trouble_and_no_dose_changes_the_ending_and_every_fact_can(name: str)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_family_has_four_facts_five_troubles_and_four_endings(name: str) -> None:
     laws.is_large_enough(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weathers_have_the_same_facts_ending_and_first_observation_and_other_troubles(name: str) -> None:
+    laws.weathers_differ_in_trouble(name, seeds(5, 60, fresh=2, name=name))
+
+
+def test_the_weathers_of_a_twin_keep_its_facts_and_draw_an_overridden_trouble_anew() -> None:
+    env = make("vendor_onboarding", seed=7, chaos=0.5)
+    twin = next(other for cause, other in opposites(env.task_id) if cause == "conflict")
+    for other in weathers(twin, 3)[1:]:
+        assert make(other).setting.causes.conflict != env.setting.causes.conflict
+    struck = next(other for cause, _, other in siblings(twin) if cause.name == "score_stale")
+    assert weathers(struck, 3)[1:] == weathers(twin, 3)[1:]

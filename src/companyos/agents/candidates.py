@@ -151,4 +151,5 @@ _BY_NAME: dict[str, Any] = {
     "desk": lambda table: _DESKS,
     "prefix": lambda table: _FIGURES,
     "code": lambda table: ["signed"],
+    "force": lambda table: [False, True],
 }

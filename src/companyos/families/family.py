@@ -109,9 +109,10 @@ class Family(msgspec.Struct, frozen=True, eq=False):
         highest = max(doses.values())
         return next(steps for dose, steps in sorted(self.max_steps.items()) if dose >= highest)
 
-    def draw_causes(self, streams: Streams, doses: Doses) -> Any:
-        """The hidden truths of one task as its seed has them, each by a draw of its own."""
-        return self.causes(**{cause.name: _drawn(cause, streams, doses) for cause in self.specs()})
+    def draw_causes(self, facts: Streams, weather: Streams, doses: Doses) -> Any:
+        """The hidden truths of one task as its seed and its weather have them, each by a draw of its own."""
+        streams = {Fact: facts, Trouble: weather}
+        return self.causes(**{cause.name: _drawn(cause, streams[type(cause.mark)], doses) for cause in self.specs()})
 
     def read_causes(self, do: Mapping[str, str]) -> dict[str, Level]:
         """Causes by name that a task id overrides; `BadTask` lists the values that one can have."""
@@ -126,17 +127,19 @@ class Family(msgspec.Struct, frozen=True, eq=False):
 
     def set_up(self, task: TaskId) -> Setting:
         """The first morning of a task: furnished, staged, disturbed, and what is right in it."""
-        doses, natural = read_doses(task.doses), _natural(self, task.key, task.doses)
+        doses, natural = read_doses(task.doses), _natural(self, task.key, task.weather_key, task.doses)
         fixed = self.read_causes(dict(task.do))
         for name, value in fixed.items():
             if value == getattr(natural, name):
                 raise BadTask(f"{task}: {name} is so without being overridden; a task has one id")
         causes = msgspec.structs.replace(natural, **fixed)
         calm, case = _staged(self, task.key, task.split, self.without_troubles(causes))
-        world = calm.fork()
-        self.disturb(world, case, causes)
+        world, weather = calm.fork(), Streams(task.weather_key)
+        self.disturb(world, case, causes, weather)
         world.settle()
         ending = self.judge(world, case, causes)
+        budget, toolbox = self.budget(doses), offered(world.streams, doses)  # seen at once: the same in every weather
+        world.streams = weather  # what is drawn from here on is trouble
         unmet = [(i, m.worth, m.goal) for i, m in enumerate(ending.milestones) if not m.goal.holds(world)]
         watched: dict[type[Record] | None, tuple[Watched, ...]] = {
             kind: tuple(one for one in unmet if kind in one[2].tables or (one[2].reads and kind is None))
@@ -146,30 +149,29 @@ class Family(msgspec.Struct, frozen=True, eq=False):
         linked = {one.ticket_id: one for one in ending.linked}
         endings = {case.ticket_id: ending} | {ticket: one.ending for ticket, one in linked.items()}
         given = {ticket: CalledFor(one.allowed, one.signatures) for ticket, one in endings.items()}
-        budget, toolbox = self.budget(doses), offered(world.streams, doses)
         return Setting(world, case, causes, ending, budget, doses, watched, linked, given, potential, toolbox)
 
     def without_troubles(self, causes: Any) -> Any:
         """The same truths of the case on a day on which nothing goes wrong."""
         return msgspec.structs.replace(causes, **{name: DIALS[t.dial].levels[0] for name, t in _troubles(self.causes)})
 
-    def disturb(self, world: World, case: Case, causes: Any) -> None:
+    def disturb(self, world: World, case: Case, causes: Any, weather: Streams) -> None:
         """Lets every trouble strike where the family says, in the injectors' own order."""
         for name, trouble in _troubles(self.causes):
             injector, level = DIALS[trouble.dial], getattr(causes, name)
             if level != injector.levels[0]:
-                injector.strike(world, target_of(trouble, case), level, world.streams.at(name, str(level)))
+                injector.strike(world, target_of(trouble, case), level, weather.at(name, str(level)))
 
 
 @lru_cache(maxsize=64)
-def _natural(family: Family, key: str, doses: str) -> Any:
-    """What a seed and doses make true before anything is overridden: all twins of a task begin from it."""
-    return family.draw_causes(Streams(key), read_doses(doses))
+def _natural(family: Family, key: str, weather_key: str, doses: str) -> Any:
+    """What seed, weather and doses make true before anything is overridden: all twins of a task begin from it."""
+    return family.draw_causes(Streams(key), Streams(weather_key), read_doses(doses))
 
 
 @lru_cache(maxsize=64)
 def _staged(family: Family, key: str, split: str, facts: Any) -> tuple[World, Case]:
-    """A case as its facts have it, before any trouble: one for all doses and for twins that differ in trouble alone."""
+    """A case as its facts have it, before any trouble: one for all doses, weathers and twins that differ in trouble."""
     streams = Streams(key)
     company = furnish(streams, split, family.actor, family.hire)
     world = company.world

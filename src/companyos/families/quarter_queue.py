@@ -112,7 +112,7 @@ def facts_of(streams: Streams, place: Place, causes: Struct) -> Any:
         for name in named
         if (fact := name.removeprefix(f"{place.slot}_")) in inner and not isinstance(_mark(place.family, fact), Trouble)
     }
-    return replace(place.family.draw_causes(own, doses_of(0.0)), **fixed)
+    return replace(place.family.draw_causes(own, own, doses_of(0.0)), **fixed)
 
 
 def named_by(slot: str, name: str, odds: tuple[float, ...] = ()) -> Fact | Trouble:

@@ -1,0 +1,1 @@
+"""Evaluation: what agents are worth, where they break, and how sure one can be of either."""

@@ -1,0 +1,120 @@
+"""Measure: suites, runs and submissions, from the command line."""
+
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from companyos.options import Argument, Misuse, count, option
+
+
+def _eval(args: Namespace) -> int:
+    """Have an agent work a suite. Whatever ends it, the same command goes on where it stood."""
+    from companyos.evaluate.run import BadRun, Done, evaluate, on_processes
+    from companyos.terminal import with_bar
+
+    workers = on_processes(args.workers)
+    if args.ray is not None:
+        try:
+            from companyos.evaluate.cluster import on_ray
+        except ModuleNotFoundError as missing:
+            raise Misuse(f'a cluster needs {missing.name}: pip install "companyos[ray]"') from None
+        workers = on_ray(args.ray)
+    played = won = 0
+
+    def so_far(one: Done) -> str:
+        nonlocal played, won
+        played, won = played + 1, won + one.outcome.success
+        return f"success {won / played:.1%}"
+
+    def watch(episodes: Iterator[Done], total: int) -> Iterable[Done]:
+        return with_bar(episodes, total, "working", so_far)
+
+    try:
+        results = evaluate(args.agent, args.suite, args.trials, args.out, workers, options=(), watch=watch)
+    except BadRun as mistake:
+        raise Misuse(str(mistake)) from None
+    except OSError as error:
+        raise Misuse(f"cannot write to {args.out}: {error.strerror}") from None
+    print(f"{args.agent} on {results['suite']}: {played} episodes, {won} of them a success ({won / played:.1%})")
+    print(f"Written to {args.out}; `companyos submit-check {args.out}` recomputes it.")
+    return 0
+
+
+def _submit_check(args: Namespace) -> int:
+    """Check a run that somebody hands in: every call is made again, every number computed anew."""
+    from companyos.evaluate.run import BadRun
+    from companyos.evaluate.submission import WHAT_IT_PROVES, check
+    from companyos.terminal import with_bar
+
+    try:
+        checked = check(args.folder, args.workers, lambda seen, total: with_bar(seen, total, "checking"))
+    except BadRun as mistake:
+        raise Misuse(str(mistake)) from None
+    for finding in checked.findings:
+        print(finding)
+    verdict = f"{len(checked.findings)} findings" if checked.findings else "every number follows from the calls"
+    print(f"{checked.plan.agent} on {checked.plan.suite}: {checked.episodes} episodes, {verdict}")
+    if checked.repeated:
+        print(
+            f"{checked.repeated} trials repeat another one of their task, to the byte: as a program's do that draws no lots."
+        )
+    print(WHAT_IT_PROVES)
+    return 1 if checked.findings else 0
+
+
+def _suite(args: Namespace) -> int:
+    """List the suites, print one, draw one by a beacon, or hash what is to be measured by one."""
+    from companyos.evaluate.selection import beacon_suite
+    from companyos.evaluate.suite import BEACON, SUITES, frozen_names, suite
+
+    if args.name is None:
+        for name in frozen_names():
+            one = suite(name)
+            size = f"{len(one.tasks):>4} tasks  {len(one.pairs):>4} pairs"
+            print(f"{name:<11} v{one.version}  {size}  {one.hash}  {SUITES[name]}")
+    elif args.name == "commit":
+        print(_hash_of(args.files))
+    elif args.name == BEACON:
+        if args.commit is None or args.beacon is None:
+            raise Misuse(
+                "a beacon's suite takes --commit, the hash of what is measured, and --beacon, a random string of later"
+            )
+        print(beacon_suite(args.commit, args.beacon).to_text(), end="")
+    else:
+        print(suite(args.name).to_text(), end="")
+    return 0
+
+
+def _hash_of(files: list[Path]) -> str:
+    from companyos.evaluate.submission import hash_of
+
+    if not files:
+        raise Misuse("a commit takes the files and folders of what is to be measured")
+    try:
+        return hash_of(files)
+    except OSError as error:
+        raise Misuse(f"cannot read {error.filename}: {error.strerror}") from None
+
+
+COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
+    _eval: (
+        option("--agent", required=True, metavar="NAME", help="who works; a wrong name lists those there are"),
+        option("--suite", default="core", metavar="NAME", help="what they work: a suite's name, or a file of task ids"),
+        option("--trials", type=count, default=1, help="how often each task is worked"),
+        option("--workers", type=count, default=2, help="processes"),
+        option("--ray", metavar="ADDRESS", help="work on a Ray cluster instead: its address, or auto"),
+        option(
+            "--out", type=Path, required=True, metavar="DIR", help="where transcripts and results go; a run begun is resumed"
+        ),
+    ),
+    _submit_check: (
+        option("folder", type=Path, metavar="DIR", help="the folder that eval wrote"),
+        option("--workers", type=count, default=2, help="processes"),
+    ),
+    _suite: (
+        option("name", nargs="?", metavar="NAME", help="a suite; or beacon; or commit, with files"),
+        option("files", nargs="*", type=Path, metavar="FILE", help="with commit: all that makes the agent what it is"),
+        option("--commit", metavar="HASH", help="with beacon: the hash of what is measured, made public first"),
+        option("--beacon", metavar="STRING", help="with beacon: a public random string that nobody could know then"),
+    ),
+}

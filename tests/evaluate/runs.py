@@ -1,0 +1,42 @@
+"""Runs to test with: a few tasks of several families, worked by somebody who draws lots."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from companyos.evaluate.run import evaluate, on_processes
+from companyos.evaluate.suite import suite
+
+AGENT = "jittered"
+TRIALS = 2
+
+
+def few_tasks(size: int = 4) -> tuple[str, ...]:
+    """Tasks of several families."""
+    return suite("smoke").tasks[:: 24 // size]
+
+
+def own_suite(folder: Path, size: int = 4) -> str:
+    """A suite of one's own, as a person would name it on the command line."""
+    path = folder / "few.txt"
+    path.write_text("\n".join(few_tasks(size)))
+    return str(path)
+
+
+def small_run(folder: Path, agent: str = AGENT, trials: int = TRIALS, size: int = 4) -> Path:
+    """A finished run of a few tasks."""
+    run = folder / "run"
+    evaluate(agent, own_suite(folder, size), trials, run, on_processes(1))
+    return run
+
+
+def begin(suite_name: str, run: Path, workers: int = 2) -> subprocess.Popen[bytes]:
+    """A run that works by itself, in a group of processes of its own."""
+    words = ["eval", "--agent", AGENT, "--suite", suite_name, "--trials", TRIALS, "--workers", workers, "--out", run]
+    return subprocess.Popen(
+        [sys.executable, "-m", "companyos", *map(str, words)],
+        stdout=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        start_new_session=True,
+    )

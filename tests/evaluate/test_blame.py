@@ -1,0 +1,96 @@
+"""Blame: what was not seen, and what many episodes add up to. Where single ones are lost: `tests/laws/test_blame.py`."""
+
+from collections.abc import Callable
+
+from companyos.apps import TOOLBOX
+from companyos.calls import Call
+from companyos.env import CompanyEnv, make
+from companyos.evaluate.blame import ACT, NOTHING, TIME, Blame, blame, sheet
+from tests.evaluate.helpers import transcript
+from tests.helpers import role, staged, task_id
+
+
+def way(env: CompanyEnv) -> list[Call]:
+    return [turn.call for turn in transcript(env.task_id, "expert").turns]
+
+
+def worked(env: CompanyEnv, keep: Callable[[Call], bool], *more: Call) -> Blame:
+    """What is to be said of who makes only these of the expert's calls, and then some."""
+    for call in [*filter(keep, way(env)), *more]:
+        env.step(call)
+    return blame(env.transcript())
+
+
+def closing(env: CompanyEnv, resolution: str, reason: str) -> Call:
+    said = {"ticket_id": role(env, "ticket"), "resolution": resolution, "reason": reason, "evidence": []}
+    return Call("ticketdesk", "resolve_ticket", said)
+
+
+def ends(call: Call) -> bool:
+    return TOOLBOX.tools[call.app, call.method].ends
+
+
+def test_who_reads_nothing_and_succeeds_was_lucky() -> None:
+    def acts(call: Call) -> bool:
+        return TOOLBOX.tools[call.app, call.method].writes or call.method == "wait"
+
+    found = worked(staged(), acts)
+    assert (found.success, found.kind, found.step) == (True, NOTHING, 0)
+    assert found.luck
+    assert {"duplicate", "conflict", "insurance"} <= set(found.blind)
+
+
+def test_the_expert_is_never_lucky() -> None:
+    for seed in range(6):
+        found = blame(transcript(task_id(seed, "50"), "expert"))
+        assert (found.success, found.luck, found.blind, found.misjudged) == (True, False, (), ())
+
+
+def test_who_saw_the_fact_and_closed_as_if_it_were_otherwise_misjudged_it() -> None:
+    env = staged(insurance="expired")
+    found = worked(env, lambda call: not ends(call), closing(env, "completed", "all_checks_passed"))
+    assert (found.kind, found.step, found.tool) == (ACT, env.step_count, "ticketdesk.resolve_ticket")
+    assert found.misjudged == ("insurance",)
+    assert "insurance" not in found.blind
+    assert "Ended" in found.missed
+
+
+def test_who_closed_at_once_was_blind_to_it() -> None:
+    env = staged(insurance="expired")
+    found = worked(env, lambda call: False, closing(env, "completed", "all_checks_passed"))
+    assert (found.kind, found.step, found.late) == (ACT, 1, 1)
+    assert "insurance" in found.blind
+    assert found.misjudged == ()
+
+
+def test_an_act_that_came_when_it_was_too_late_anyway_is_said_to_have() -> None:
+    env = staged()
+    idle = [Call("ticketdesk", "my_changes", {})] * (env.max_steps - 1)
+    found = worked(env, lambda call: False, *idle, closing(env, "declined", "unused"))
+    assert (found.kind, found.step) == (ACT, env.max_steps)
+    assert 0 < found.late < found.step
+
+
+def test_an_episode_that_is_not_over_is_blamed_on_nothing() -> None:
+    env = staged()
+    found = worked(env, lambda call: not ends(call))
+    assert (found.success, found.kind, found.step, found.missed) == (False, NOTHING, 0, ())
+
+
+def test_an_action_that_was_no_call_is_replayed_as_it_was_sent() -> None:
+    env = make(task_id())
+    while not env.done:
+        env.step(["no call"])
+    found = blame(env.transcript())
+    assert found.kind == TIME
+    assert found.tool == "."
+
+
+def test_a_sheet_adds_up() -> None:
+    found = [blame(transcript(task_id(seed, "50"), agent)) for seed in range(3) for agent in ("expert", "null", "random")]
+    total = sheet(found)
+    assert (total.episodes, total.successes, total.luck) == (9, 3, 0)
+    assert sum(total.kinds.values()) == sum(total.tools.values()) == sum(total.apps.values()) == 6
+    assert total.kinds[TIME] >= 3
+    assert all(0 <= failed <= struck <= 9 for failed, struck in total.dials.values())
+    assert list(total.tools.values()) == sorted(total.tools.values(), reverse=True)

@@ -1,0 +1,71 @@
+"""The commands `compare` and `blame`, at the terminal."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from companyos.cli import main
+from companyos.env import task_named
+from companyos.evaluate.episode_file import Episode, Usage, keep
+from tests.evaluate.helpers import transcript
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Two runs, as `eval` leaves them: of one who knows and of one who waits."""
+    for agent in ("expert", "null"):
+        for seed in range(3):
+            task = str(task_named("license_renewal", seed, 0.5, "test"))
+            keep(tmp_path / agent, Episode(task, 0), transcript(task, agent).to_jsonl(), [Usage(tokens_in=1)])
+        (tmp_path / agent / "outcomes.jsonl").write_text("{}\n")
+    return tmp_path
+
+
+def test_compare_says_by_how_much_and_how_sure(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(runs / "null"), str(runs / "expert")]) == 0
+    shown = capsys.readouterr().out
+    assert "+100.0" in shown
+    assert "3 tasks that both played." in shown
+    assert main(["compare", str(runs / "null"), str(runs / "expert"), "--json"]) == 0
+    assert msgspec.json.decode(capsys.readouterr().out)["success"]["value"] == 1
+
+
+def test_blame_adds_up_a_folder_and_tells_of_a_single_episode(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["blame", str(runs / "null")]) == 0
+    shown = capsys.readouterr().out
+    assert "3 episodes: 0 succeeded; 3 failed." in shown
+    assert "for lack of time" in shown
+    single = next((runs / "null").rglob("*.0.jsonl"))
+    assert main(["blame", str(single)]) == 0
+    assert "Lost at step" in capsys.readouterr().out
+    assert main(["blame", str(runs / "expert"), "--json"]) == 0
+    found = msgspec.json.decode(capsys.readouterr().out)
+    assert (found["sheet"]["successes"], len(found["episodes"])) == (3, 3)
+
+
+def test_what_is_no_run_is_refused_in_one_line(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nothing, empty, broken = runs / "nothing", runs / "empty", runs / "broken.jsonl"
+    empty.mkdir()
+    broken.write_text("{}\n{}\n")
+    alone = next((runs / "null").rglob("*.0.jsonl"))
+    for arguments in (
+        ["blame", str(nothing)],
+        ["blame", str(empty)],
+        ["blame", str(broken)],
+        ["compare", str(runs / "null"), str(empty)],
+        ["compare", str(alone), str(alone)],
+    ):
+        assert main(arguments) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.startswith("companyos: ")
+        assert said.err.count("\n") == 1
+
+
+def test_a_file_with_calls_after_the_end_is_refused(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = next((runs / "expert").rglob("*.0.jsonl"))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:-1], lines[-2], lines[-1]]) + "\n")
+    assert main(["blame", str(path)]) == 2
+    assert "a turn after the episode was over" in capsys.readouterr().err

@@ -1,0 +1,66 @@
+"""Comparison: paired by task, and honest about what can be told."""
+
+from random import Random
+
+import pytest
+
+from companyos.evaluate.compare import compare, resolvable
+from tests.evaluate.helpers import outcome
+
+
+def test_only_tasks_that_both_played_are_compared() -> None:
+    ours = [outcome(seed, seed % 2 == 0) for seed in range(10)]
+    theirs = [outcome(seed) for seed in range(2, 14)]
+    found = compare(ours, theirs)
+    assert found is not None
+    assert (found.tasks, found.unpaired) == (8, 6)
+    assert found.success.value == 0.5
+    assert found.total.value == 10
+    assert found.families["vendor_onboarding"] == found.success
+
+
+def test_runs_without_tasks_in_common_are_not_compared() -> None:
+    assert compare([outcome(0), outcome(1)], [outcome(2), outcome(3)]) is None
+    assert compare([outcome(0)], [outcome(0)]) is None
+
+
+def test_a_difference_that_is_none_needs_no_number_of_tasks() -> None:
+    same = [outcome(seed, seed % 2 == 0) for seed in range(40)]
+    found = compare(same, same)
+    assert found is not None
+    assert (found.success.value, found.needed) == (0, None)
+    assert found.noise_floor is None
+
+
+def test_being_paired_tells_more_than_two_runs_apart() -> None:
+    ours = [outcome(seed, seed < 50) for seed in range(100)]
+    near = [outcome(seed, seed < 58) for seed in range(100)]  # wins all that the first one wins
+    far = [outcome(seed, seed >= 42) for seed in range(100)]  # as good, on other tasks
+    paired, apart = compare(ours, near), compare(ours, far)
+    assert paired is not None
+    assert apart is not None
+    assert paired.success.value == apart.success.value == pytest.approx(0.08)
+    assert (paired.success.low or 0) > 0 > (apart.success.low or 0)
+    assert paired.resolves < apart.resolves
+    assert (paired.needed or 0) < 100 < (apart.needed or 0)
+
+
+def test_two_runs_of_one_agent_stay_within_the_noise_floor() -> None:
+    draw, within, runs = Random(2), 0, 400
+    for _ in range(runs):
+        ease = [draw.betavariate(0.5, 0.5) for _ in range(30)]
+        ours, theirs = (
+            [outcome(seed, draw.random() < e, trial=trial) for seed, e in enumerate(ease) for trial in range(4)]
+            for _ in "ab"
+        )
+        found = compare(ours, theirs)
+        assert found is not None
+        assert found.noise_floor is not None
+        within += abs(found.success.value) <= found.noise_floor
+    assert abs(within / runs - 0.95) <= 3 * (0.95 * 0.05 / runs) ** 0.5  # by more it would be off by itself
+
+
+def test_what_240_tasks_resolve_is_what_the_docs_say() -> None:
+    assert 0.08 <= resolvable(240, 0.5, 0.6) <= resolvable(240, 0.5, 0.3) <= 0.11
+    assert resolvable(240, 0.5, 0.3, trials=4, steady=0.5) < resolvable(240, 0.5, 0.3)
+    assert resolvable(960, 0.5, 0.3) == pytest.approx(resolvable(240, 0.5, 0.3) / 2)

@@ -1,0 +1,97 @@
+"""Leaderboard: checked submissions only, with the numbers that the check computed."""
+
+import tarfile
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from companyos.episode import CANARY
+from companyos.evaluate.run import evaluate, on_processes
+from tests.laws import FULL
+from tools import leaderboard
+from tools.leaderboard import OURS, PAGE, THEIRS, main
+
+CARD = {"agent": "jittered", "suite": "smoke", "trained": "other families"}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("board") / "run"
+    evaluate("jittered", "smoke", 1, folder, on_processes(1))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaderboard, "WORKERS", 1)
+
+
+def submit(folder: Path, run: Path | None = None, **card: object) -> Path:
+    """Hands in a run, or nothing but a card."""
+    place = folder / "submissions" / "somebody"
+    place.mkdir(parents=True)
+    (place / "card.json").write_bytes(msgspec.json.encode(CARD | card))
+    if run is not None:
+        with tarfile.open(place / "run.tar.xz", "w:xz") as packed:
+            packed.add(run, ".")
+    return folder / "submissions"
+
+
+def board(folder: Path, submissions: Path) -> tuple[int, list[list[str]]]:
+    """The exit code and the rows of the page."""
+    page = folder / "page.md"
+    code = main(submissions, page)
+    rows = [line.strip("| \n").split(" | ") for line in page.read_text().splitlines() if line.startswith("| `")]
+    return code, rows
+
+
+def test_a_run_that_was_handed_in_is_self_reported_and_one_of_our_zoos_is_run_here(tmp_path: Path, run: Path) -> None:
+    rows = {}
+    for who, archive in ((THEIRS, run), (OURS, None)):
+        (tmp_path / who).mkdir()
+        code, found = board(tmp_path / who, submit(tmp_path / who, archive))
+        assert code == 0
+        rows[who] = found[0]
+    assert [rows[who][7] for who in (THEIRS, OURS)] == [THEIRS, OURS]
+    assert rows[THEIRS][:7] + rows[THEIRS][8:] == rows[OURS][:7] + rows[OURS][8:]
+    assert rows[OURS][8] == "other families"
+
+
+def test_what_was_forged_is_left_out_and_named(tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = run / "results.json"
+    honest = results.read_bytes()
+    results.write_bytes(honest.replace(b'"agent": "jittered"', b'"agent": "gpt"'))
+    submissions = submit(tmp_path, run)
+    results.write_bytes(honest)
+    assert board(tmp_path, submissions) == (1, [])
+    assert "somebody: left out: 1 findings, such as results.json: edited number: agent says 'gpt'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "card",
+    [{"agent": "gpt"}, {"suite": "gardening"}, {"trained": "maybe"}, {"stars": 5}, {"trials": 2}, {"agent": "expert"}],
+)
+def test_a_card_that_does_not_fit_the_run_is_left_out(tmp_path: Path, run: Path, card: dict[str, object]) -> None:
+    assert board(tmp_path, submit(tmp_path, run, **card)) == (1, [])
+
+
+def test_an_archive_that_is_none_or_reaches_out_of_its_folder_is_left_out(tmp_path: Path, run: Path) -> None:
+    submissions = submit(tmp_path, run)
+    archive = submissions / "somebody" / "run.tar.xz"
+    archive.write_bytes(archive.read_bytes()[:1000])
+    assert board(tmp_path, submissions) == (1, [])
+    with tarfile.open(archive, "w:xz") as packed:
+        packed.add(run / "run.json", "../outside.json")
+    assert board(tmp_path, submissions) == (1, [])
+    assert not list(tmp_path.rglob("outside.json"))
+
+
+def test_the_page_is_of_these_submissions_and_bears_the_canary(tmp_path: Path) -> None:
+    text = PAGE.read_text()
+    listed = {line.split("`")[1] for line in text.splitlines() if line.startswith("| `")}
+    assert listed == {path.parent.name for path in (leaderboard.ROOT / "submissions").glob("*/card.json")}
+    assert CANARY in text
+    if FULL:
+        main(page=tmp_path / "page.md")
+        assert (tmp_path / "page.md").read_text() == text, "run `python -m tools.leaderboard`"

@@ -1,0 +1,130 @@
+"""Outcomes follow from the calls, whatever a file says beside them."""
+
+import msgspec
+import pytest
+
+from companyos.apps import TOOLBOX
+from companyos.calls import Call
+from companyos.chaos import PRESETS
+from companyos.env import make, par, task_named, work
+from companyos.episode import Footer
+from companyos.errors import BadTask, ReplayDiffers
+from companyos.evaluate.blame import blame
+from companyos.evaluate.outcome import DESK, judge, owner
+from companyos.families import FAMILIES
+from companyos.together import chairs
+from companyos.twins import do, twins
+from tests.evaluate.helpers import played, transcript
+from tests.helpers import staged
+
+EVERY_FAMILY = pytest.mark.parametrize("family", FAMILIES)
+
+
+@EVERY_FAMILY
+def test_the_experts_episode_is_right_in_everything(family: str) -> None:
+    for seed in range(6):
+        task = task_named(family, seed, 0.5, "test")
+        found = played(str(task), "expert")
+        assert found.success
+        assert found.said == found.right
+        assert found.steps == found.par == par(task)
+        assert found.score == 1
+        assert (found.damage, found.invalid) == ((), 0)
+        assert found.recovered == found.faults
+        assert ("flaky" in found.struck) == bool(found.faults)
+        assert 0 < found.routed <= found.steps - found.waits
+
+
+def test_a_forged_file_does_not_change_what_the_calls_came_to() -> None:
+    honest = transcript(str(task_named("expense_report", 1, 0.5)), "null")
+    turns = tuple(msgspec.structs.replace(turn, reward=9.0) for turn in honest.turns)
+    forged = msgspec.structs.replace(honest, turns=turns, footer=Footer(True, True, 99.0))
+    assert judge(forged) == judge(honest)
+    assert not judge(forged).success
+
+
+def test_calls_after_the_end_are_no_episode() -> None:
+    won = transcript(str(task_named("expense_report", 1, 0.5)), "expert")
+    with pytest.raises(ReplayDiffers):
+        judge(msgspec.structs.replace(won, turns=(*won.turns, won.turns[-1])))
+
+
+def test_who_was_helped_from_a_colleagues_chair_is_not_measured() -> None:
+    task_id = str(task_named("expense_report", 1, 0.5))
+    env = make(task_id, actors=chairs(task_id).values())
+    for measured in (judge, blame):
+        with pytest.raises(BadTask, match="one is measured alone"):
+            measured(env.transcript())
+
+
+def test_tools_that_lie_about_are_trouble_that_struck() -> None:
+    for seed in range(3):
+        env = make("vendor_onboarding", seed=seed, chaos=PRESETS["only_tool_clutter"])
+        assert judge(env.transcript()).struck == ("tool_clutter",)
+    assert judge(make("vendor_onboarding", seed=0).transcript()).struck == ()
+
+
+def test_the_return_and_score_are_those_of_their_reward_profiles() -> None:
+    for agent in ("expert", "naive", "random"):
+        for seed in range(4):
+            task_id = str(task_named("license_renewal", seed, 0.5))
+            found = played(task_id, agent)
+            for reward, value in (("seed", found.total), ("score", found.score)):
+                env = make(task_id, reward=reward)
+                for turn in transcript(task_id, agent).turns:
+                    env.step(turn.action[0] if turn.action else turn.call)
+                assert sum(turn.reward for turn in env.turns) == pytest.approx(value)
+
+
+def test_calls_that_are_none_are_told_from_those_that_are_refused() -> None:
+    env = make("vendor_onboarding", seed=7)
+    env.step(Call("ticketdesk", "get_ticket", {"ticket_id": "T-1"}))
+    env.step(Call("ticketdesk", "get_ticket", {}))
+    env.step(Call("ticketdesk", "no_such_tool", {}))
+    env.step("no call at all")
+    found = judge(env.transcript())
+    assert (found.refused, found.invalid) == (1, 3)
+    assert (found.success, found.said, found.decider) == (False, "", DESK)
+
+
+def test_who_tries_again_has_got_past_a_fault_and_who_does_not_has_not() -> None:
+    env = make("vendor_onboarding", seed=7, chaos=PRESETS["only_flaky"])
+    call = Call("ticketdesk", "get_ticket", {"ticket_id": env.setting.case.ticket_id})
+    found = judge(env.transcript())
+    while not found.faults:
+        env.step(call)
+        found = judge(env.transcript())
+    assert found.recovered == 0
+    while not found.recovered:
+        env.step(call)
+        found = judge(env.transcript())
+    assert found.faults == found.recovered == 1
+
+
+@EVERY_FAMILY
+def test_every_milestone_belongs_to_an_app(family: str) -> None:
+    for seed in range(40):
+        for milestone in make(family, seed=seed).setting.ending.milestones:
+            assert owner(milestone.goal) in TOOLBOX.apps
+
+
+def test_waiting_goes_nowhere() -> None:
+    found = played(str(task_named("vendor_onboarding", 7, 0.5)), "null")
+    assert (found.routed, found.waits) == (0, found.steps)
+
+
+@EVERY_FAMILY
+def test_the_expert_decides_otherwise_exactly_where_the_ending_is_another(family: str) -> None:
+    task_id = str(task_named(family, 0, 0.5))
+    ours = played(task_id, "expert").choice
+    for twin in twins(task_id):
+        theirs = played(twin.task_id, "expert")
+        assert (theirs.choice != ours) == (twin.relevance == "ending"), (twin, ours)
+
+
+def test_an_office_that_signs_through_its_deputy_is_the_same_office() -> None:
+    calm = staged()
+    work(calm)
+    away = make(do(calm.task_id, head_away=True))
+    work(away)
+    assert judge(calm.transcript()).decider == judge(away.transcript()).decider != DESK

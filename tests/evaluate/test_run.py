@@ -1,0 +1,304 @@
+"""Runs: what comes out depends on the agent and the suite alone, whatever happened on the way."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from companyos.agents import AGENTS
+from companyos.calls import Call
+from companyos.episode import CANARY, Transcript
+from companyos.errors import BadChoice
+from companyos.evaluate import roster
+from companyos.evaluate.episode_file import Episode, Usage, keep, kept, places, usage_of
+from companyos.evaluate.run import RESULTS, RUN, BadRun, evaluate, on_processes, plan_of
+from companyos.evaluate.suite import suite
+from companyos.observe import Observation
+from companyos.replay import replay
+from companyos.task import BENCHMARK_VERSION
+from tests.evaluate.runs import AGENT, TRIALS, begin, few_tasks, own_suite, small_run
+from tests.laws import FULL
+from tests.shell import run as command
+
+KILLS = 10 if FULL else 3
+
+
+def results(run: Path) -> bytes:
+    return (run / RESULTS).read_bytes()
+
+
+# -- what is written ---------------------------------------------------------------------------------------------------
+
+
+def test_every_episode_is_a_transcript_that_replays(tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    expected = {Episode(task_id, trial).place for task_id in few_tasks() for trial in range(TRIALS)}
+    assert set(places(run)) == expected
+    for place in expected:
+        assert replay((run / place).read_text()).done
+
+
+def test_results_say_of_whom_and_what_they_are_and_nothing_of_when_and_where(tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    found = msgspec.json.decode(results(run))
+    mine = suite(own_suite(tmp_path))
+    assert (found["agent"], found["suite"], found["hash"], found["version"]) == (AGENT, "few", mine.hash, BENCHMARK_VERSION)
+    assert found["canary"] == CANARY
+    circumstances = msgspec.json.decode((run / RUN).read_bytes())
+    assert {"begun", "python", "machine", "companyos"} <= circumstances.keys()
+    assert not {"begun", "python", "machine", "companyos"} & found.keys()
+
+
+def test_the_manifest_is_one_that_sha256sum_checks(tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "manifest.txt"], cwd=run, check=True)
+
+
+def test_trials_of_somebody_who_draws_lots_differ_and_the_experts_do_not(tmp_path: Path) -> None:
+    for agent, alike in (("jittered", False), ("expert", True)):
+        (tmp_path / agent).mkdir()
+        run = small_run(tmp_path / agent, agent)
+        texts = [[kept(run, Episode(task_id, trial)) for trial in range(2)] for task_id in few_tasks()]
+        assert all((first == second) == alike for first, second in texts)
+
+
+# -- whatever happens on the way ---------------------------------------------------------------------------------------
+
+
+def test_one_worker_two_and_another_order_give_the_same_bytes(tmp_path: Path) -> None:
+    one = small_run(tmp_path, size=8)
+    two = tmp_path / "two"
+    evaluate(AGENT, own_suite(tmp_path, 8), TRIALS, two, on_processes(2))
+    assert results(one) == results(two)
+
+
+def test_a_run_that_is_killed_again_and_again_ends_like_one_that_was_not(tmp_path: Path) -> None:
+    whole, broken = small_run(tmp_path, size=12), tmp_path / "broken"
+    name = own_suite(tmp_path, 12)
+    total = 12 * TRIALS
+    for kill in range(KILLS):
+        there = len(list(places(broken)))
+        runner = begin(name, broken)
+        # Somewhere between before the first episode of this attempt and the last of all.
+        while len(list(places(broken))) < there + kill * (total - there) // (2 * KILLS):
+            assert runner.poll() is None, "it was to be killed before its end"
+            time.sleep(0.002)
+        runner.kill()
+        runner.wait()
+        _outlive(runner.pid)
+    assert not (broken / RESULTS).exists()
+    assert begin(name, broken).wait() == 0
+    assert results(broken) == results(whole)
+    assert (broken / "outcomes.jsonl").read_bytes() == (whole / "outcomes.jsonl").read_bytes()
+    assert not list(broken.rglob("*.part"))
+
+
+def _outlive(group: int) -> None:
+    """Waits until nobody of a group of processes is left: workers do not go on for a runner that was killed."""
+    for _ in range(3000):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.01)
+    os.killpg(group, signal.SIGKILL)
+    raise AssertionError("workers outlived the runner")
+
+
+def test_what_lies_there_is_not_worked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = small_run(tmp_path)
+    before = results(run)
+    monkeypatch.setattr("companyos.evaluate.run.work_on", None)
+    evaluate(AGENT, own_suite(tmp_path), TRIALS, run, on_processes(1))
+    assert results(run) == before
+
+
+@pytest.mark.parametrize("left", [b"", b"{", b"\xff\xff", b"another"])
+def test_what_a_power_cut_left_is_worked_again(tmp_path: Path, left: bytes) -> None:
+    run = small_run(tmp_path)
+    before = results(run)
+    first, second = (run / Episode(task_id, 0).place for task_id in few_tasks()[:2])
+    first.write_bytes(second.read_bytes() if left == b"another" else left)
+    evaluate(AGENT, own_suite(tmp_path), TRIALS, run, on_processes(1))
+    assert results(run) == before
+
+
+def test_trials_can_be_added_and_not_taken_away(tmp_path: Path) -> None:
+    run = small_run(tmp_path, trials=1)
+    evaluate(AGENT, own_suite(tmp_path), 2, run, on_processes(1))
+    assert results(run) == results(small_run(_folder(tmp_path / "other")))
+    with pytest.raises(BadRun, match="2 trials"):
+        evaluate(AGENT, own_suite(tmp_path), 1, run, on_processes(1))
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+@pytest.mark.parametrize(("agent", "size"), [("expert", 4), (AGENT, 8)])
+def test_a_folder_holds_one_run(tmp_path: Path, agent: str, size: int) -> None:
+    run = small_run(tmp_path)
+    with pytest.raises(BadRun, match="another folder"):
+        evaluate(agent, own_suite(tmp_path, size), TRIALS, run, on_processes(1))
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("Dear Ada")
+    with pytest.raises(BadRun, match="neither empty"):
+        evaluate("null", "smoke", 1, tmp_path, on_processes(1))
+    with pytest.raises(BadRun, match="not the folder of a run"):
+        plan_of(tmp_path)
+
+
+# -- who works ---------------------------------------------------------------------------------------------------------
+
+
+class Curious:
+    """Notes what it is shown, and what each of its turns cost."""
+
+    waits = True
+    shown: list[Observation] = []
+
+    def __init__(self) -> None:
+        self.usage: list[Usage] = []
+
+    def agent(self, task_id: str, trial: int) -> "Curious":
+        return Curious()
+
+    def lacks(self, tasks: Any, trials: int) -> str:
+        return ""
+
+    def act(self, obs: Observation) -> Call:
+        Curious.shown.append(obs)
+        self.usage.append(Usage(tokens_in=100, tokens_out=10, cost=0.001))
+        return Call("ticketdesk", "no_such_tool", {})
+
+
+@pytest.fixture
+def curious(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setitem(roster.OPENERS, "curious", lambda rest, options: Curious())
+    Curious.shown.clear()
+    return "curious:cat"
+
+
+def test_no_agent_is_shown_a_reward(tmp_path: Path, curious: str) -> None:
+    run = small_run(tmp_path, curious, trials=1)
+    transcripts = [Transcript.from_jsonl((run / place).read_text()) for place in places(run) if ".usage" not in place]
+    assert any(turn.reward for transcript in transcripts for turn in transcript.turns)
+    assert {(obs.reward, obs.progress) for obs in Curious.shown} == {(0.0, None)}
+
+
+def test_tokens_and_costs_lie_beside_the_transcript_and_go_into_the_outcome(tmp_path: Path, curious: str) -> None:
+    run = small_run(tmp_path, curious, trials=1)
+    episode = Episode(few_tasks()[0], 0)
+    turns = Transcript.from_jsonl(kept(run, episode) or "").turns
+    assert usage_of(run, episode) == (Usage(100, 10, 0.001),) * len(turns)
+    outcomes = [msgspec.json.decode(line) for line in (run / "outcomes.jsonl").read_bytes().splitlines()]
+    assert [one["tokens"] for one in outcomes if one["task_id"] == episode.task_id] == [110 * len(turns)]
+
+
+def test_agents_that_wait_for_somebody_else_work_on_threads(tmp_path: Path, curious: str) -> None:
+    one = small_run(tmp_path, curious, trials=1)
+    several = tmp_path / "several"
+    evaluate(curious, own_suite(tmp_path), 1, several, on_processes(8))  # in other processes nobody knows this agent
+    assert results(one) == results(several)
+
+
+def test_a_persons_saved_episodes_are_evaluated_like_any_agents(tmp_path: Path) -> None:
+    ours = small_run(tmp_path)
+    again = tmp_path / "again"
+    evaluate(f"saved:{ours / 'episodes'}", own_suite(tmp_path), TRIALS, again, on_processes(1))
+    assert (again / "manifest.txt").read_bytes() == (ours / "manifest.txt").read_bytes()
+
+
+def test_what_somebody_saved_of_another_task_does_not_do(tmp_path: Path) -> None:
+    ours = small_run(tmp_path)
+    with pytest.raises(BadRun, match="too few episodes of 20 of the 24 tasks"):
+        evaluate(f"saved:{ours}", "smoke", 1, tmp_path / "again", on_processes(1))
+
+
+def test_where_somebody_gave_up_time_passes(tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    task_id = few_tasks()[0]
+    whole = Transcript.from_jsonl(kept(small_run(tmp_path), Episode(task_id, 0)) or "")
+    keep(saved, Episode(task_id, 0), msgspec.structs.replace(whole, turns=whole.turns[:3]).to_jsonl())
+    mine = tmp_path / "mine.txt"
+    mine.write_text(task_id)
+    evaluate(f"saved:{saved}", str(mine), 1, tmp_path / "again", on_processes(1))
+    played = Transcript.from_jsonl(kept(tmp_path / "again", Episode(task_id, 0)) or "")
+    assert [turn.call for turn in played.turns[:3]] == [turn.call for turn in whole.turns[:3]]
+    assert {turn.call.method for turn in played.turns[3:]} == {"wait"}
+    assert played.footer.success is False
+
+
+@pytest.mark.parametrize("name", [*AGENTS, "careless:stale", "variant:constant/3", "variant:blind_script/1"])
+def test_everybody_in_the_zoo_can_be_measured(tmp_path: Path, name: str) -> None:
+    run = small_run(tmp_path, name, trials=1, size=1)
+    assert len(list(places(run))) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["nobody", "", "saved:", "careless:moon", "variant:expert/1", "variant:constant", "saved:/no/such"]
+)
+def test_an_unknown_agent_lists_those_there_are(name: str) -> None:
+    with pytest.raises(BadChoice, match="valid: ") as refused:
+        roster.contestant(name)
+    assert "\n" not in str(refused.value)
+
+
+# -- on the command line -----------------------------------------------------------------------------------------------
+
+
+def test_eval_says_what_came_out_and_where_it_lies(tmp_path: Path) -> None:
+    code, out, err = command(
+        "eval", "--agent", "expert", "--suite", own_suite(tmp_path), "--workers", 1, "--out", tmp_path / "run"
+    )
+    assert (code, err) == (0, "")
+    assert out.startswith("expert on few: 4 episodes, 4 of them a success (100.0%)\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--agent nobody --suite smoke", "unknown agent 'nobody'; valid: expert, jittered, null"),
+        ("--agent null --suite garden", "unknown suite 'garden'; valid: smoke, core"),
+        ("--agent null --suite smoke --trials 0", "no number from 1 up"),
+    ],
+)
+def test_what_cannot_be_run_is_one_line_and_leaves_nothing_behind(tmp_path: Path, words: str, said: str) -> None:
+    code, out, err = command("eval", *words.split(), "--out", tmp_path / "run")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_suite_lists_them_and_prints_one(tmp_path: Path) -> None:
+    _, out, _ = command("suite")
+    assert [line.split()[0] for line in out.splitlines()] == ["smoke", "core", "twins", "chaos", "impossible", "attack"]
+    assert command("suite", "smoke") == (0, suite("smoke").to_text(), "")
+
+
+def test_a_commit_is_the_hash_of_every_file_and_its_name(tmp_path: Path) -> None:
+    agent = _folder(tmp_path / "agent")
+    (agent / "weights").write_bytes(b"0" * 1000)
+    hashes = [command("suite", "commit", agent)[1]]
+    (agent / "weights").write_bytes(b"1" * 1000)
+    hashes.append(command("suite", "commit", agent)[1])
+    (agent / "weights").rename(agent / "other")
+    hashes.append(command("suite", "commit", agent)[1])
+    assert len(set(hashes)) == 3
+    assert all(len(one.strip()) == 64 for one in hashes)
+
+
+@pytest.mark.parametrize(
+    "words", ["suite beacon", "suite commit", "suite commit /no/such", "suite beacon --commit x --beacon y"]
+)
+def test_a_beacon_without_its_strings_is_refused(words: str) -> None:
+    code, out, err = command(*words.split())
+    assert (code, out, err.count("\n")) == (2, "", 1)

@@ -1,0 +1,37 @@
+"""Pool: each thing once, in order or as it comes; a worker that dies is noticed."""
+
+import os
+import signal
+from concurrent.futures.process import BrokenProcessPool
+
+import pytest
+
+from companyos.pool import as_they_come, pooled
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def fall(number: int) -> int:
+    if number == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+@pytest.mark.parametrize(("workers", "threads"), [(1, False), (2, False), (3, True)])
+def test_each_thing_is_done_once(workers: int, threads: bool) -> None:
+    squares = [number * number for number in range(23)]
+    assert sorted(as_they_come(square, range(23), workers, 4, threads)) == squares
+    assert list(pooled(square, range(23), workers, 4)) == squares
+
+
+def test_a_worker_that_is_killed_breaks_it_off_loudly() -> None:
+    with pytest.raises(BrokenProcessPool):
+        list(as_they_come(fall, range(10), 2))
+
+
+def test_whoever_has_seen_enough_need_not_wait_for_the_rest() -> None:
+    things = as_they_come(square, range(1000), 2, 1, threads=True)
+    assert next(things) < 1_000_000
+    things.close()  # type: ignore[attr-defined]
