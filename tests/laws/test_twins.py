@@ -51,8 +51,9 @@ def test_weathers_have_the_same_facts_ending_and_first_observation_and_other_tro
 
 def test_the_weathers_of_a_twin_keep_its_facts_and_draw_an_overridden_trouble_anew() -> None:
     env = make("vendor_onboarding", seed=7, chaos=0.5)
-    twin = next(other for cause, other in opposites(env.task_id) if cause == "conflict")
+    fact, twin = opposites(env.task_id)[0]
     for other in weathers(twin, 3)[1:]:
-        assert make(other).setting.causes.conflict != env.setting.causes.conflict
+        assert getattr(make(other).setting.causes, fact) == getattr(make(twin).setting.causes, fact)
+        assert getattr(make(other).setting.causes, fact) != getattr(env.setting.causes, fact)
     struck = next(other for cause, _, other in siblings(twin) if cause.name == "score_stale")
     assert weathers(struck, 3)[1:] == weathers(twin, 3)[1:]
