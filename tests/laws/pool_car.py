@@ -5,18 +5,20 @@ A whole family in one file, as small as the laws allow: the walk-through of CONT
 what is asked for, a day against a day and a figure against a sum, and one thing nobody knows but the requester.
 """
 
+from functools import partial
 from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Mind, Person, Ticket
 from companyos.calls import Program
-from companyos.families import moves
+from companyos.families import endings, moves
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_metric, add_person, add_policy, add_ticket
 from companyos.families.case import Case, Fact, Trouble
+from companyos.families.endings import Facts
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
-from companyos.families.goals import ANSWER, Cites, CitesNothingFalse, Ended, Fresh, Goal, Milestone, TicketHas, TicketIs
+from companyos.families.goals import ANSWER
 from companyos.world import DAY, Draw, Streams, World, stamp
 
 # -- causes ------------------------------------------------------------------------------------------------------------
@@ -138,41 +140,26 @@ def _trip(company: Backdrop, draw: Draw, km: int, licence: str) -> Entry:
 # -- what is right -----------------------------------------------------------------------------------------------------
 
 
-Facts = tuple[tuple[str, str], ...]
-
-
 def judge(world: World, case: Case, causes: Causes) -> Ending:
     """The right ending, from the causes alone, in the order that the policy gives."""
+    ending = partial(endings.ending, world, case)
     earlier, trip, car, range_left, requester = (
         case.roles[name] for name in ("earlier", "entry", "car", "range", "requester")
     )
     if causes.duplicate:
         facts: Facts = ((earlier, "reference"), (earlier, "status"))
-        return _ending(case, "duplicate", "same_request", facts, TicketIs(case.ticket_id, "duplicate_of", earlier))
+        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", earlier))
     if causes.licence == "ends":
         facts = ((trip, "licence_until"), (trip, "back_on"))
-        return _ending(case, "on_hold", "document_expired", facts, TicketIs(case.ticket_id, "waiting_on", requester))
+        return ending("on_hold", "document_expired", "desk", facts, sets=("waiting_on", requester))
     if causes.reach == "short":
         facts = ((range_left, "value"), (trip, "km"), (case.roles["policy"], "reserve"))
-        return _ending(case, "declined", "below_minimum", facts, Fresh(range_left))
+        return ending("declined", "below_minimum", "desk", facts, measured=(range_left,))
     if causes.abroad and causes.insured == "home":
         facts = ((ANSWER + requester, "destination"), (car, "insured"))
-        return _ending(case, "cannot_be_done", "not_covered", facts, Fresh(range_left))
-    return _ending(case, "completed", "all_checks_passed", ((range_left, "value"), (car, "insured")), Fresh(range_left))
-
-
-def _ending(case: Case, resolution: str, reason: str, facts: Facts, own: Goal) -> Ending:
-    ticket_id = case.ticket_id
-    verified = TicketIs(ticket_id, "verified", case.roles["entry"])
-    told = CitesNothingFalse(ticket_id, len(facts) + 4)
-    goals = (Ended(ticket_id, resolution, reason), Cites(ticket_id, facts), told, verified, own)
-    milestones = (
-        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
-        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
-        Milestone("verified", 2.0, verified),
-    )
-    allowed = (("blocked_by", None),)
-    return Ending(f"{resolution}/{reason}", resolution, reason, "desk", goals, milestones, allowed)
+        return ending("cannot_be_done", "not_covered", "desk", facts, measured=(range_left,))
+    facts = ((range_left, "value"), (car, "insured"))
+    return ending("completed", "all_checks_passed", "desk", facts, measured=(range_left,))
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
-from companyos.families import moves
+from companyos.families import endings, moves
 from companyos.families.access_roles import (
     PERMISSIONS,
     SHAPES,
@@ -37,25 +37,13 @@ from companyos.families.access_rules import (
 )
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
+from companyos.families.endings import Facts
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     ANSWER,
     SIGNED_REQUEST,
-    Cites,
-    CitesNoOther,
-    CitesNothingFalse,
-    Ended,
-    Fresh,
-    Goal,
-    MeasuredSince,
-    Milestone,
-    ReadFresh,
-    Requested,
     Signature,
-    SignedFor,
-    TicketHas,
-    TicketIs,
 )
 from companyos.world import DAY, Draw, Streams, World
 
@@ -188,7 +176,7 @@ def _runs_until(world: World, ticket: Ticket, what: str, runs: bool) -> int:
 def judge(world: World, case: Case, causes: Causes) -> Ending:
     """The right ending, from the causes alone, in the order that the policy gives."""
     roles = case.roles
-    ending = partial(_ending, world, case)
+    ending = partial(endings.ending, world, case)
     account, back, need = roles["account"], ("waiting_on", roles["requester"]), (ANSWER + roles["requester"], "need")
     granted = (roles["group"], "grants")
     if causes.duplicate:
@@ -196,7 +184,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", roles["earlier"]))
     if causes.over:
         return ending("declined", "too_late", "desk", ((account, "engaged_until"),), sets=back)
-    ending = partial(ending, measured=True)
+    ending = partial(ending, measured=(roles["idle"],))
     if causes.idle:
         facts = ((roles["idle"], "value"), (roles["policy"], "most_idle"))
         return ending("declined", "unused", "desk", facts, sets=back)
@@ -207,68 +195,29 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     if causes.holds == "controller" and causes.need != "clerk":
         written = "editor" if world.get(Entry, roles["editor"]).details["excludes"] == roles["auditor"] else "auditor"
         facts, sets = ((roles[written], "excludes"), granted), ("escalated_to", roles["risk"])
-        return ending("escalated", "conflict_of_interest", "Risk Officer", facts, sets=sets, role=written)
+        return ending(
+            "escalated",
+            "conflict_of_interest",
+            "Risk Officer",
+            facts,
+            sets=sets,
+            rivals=_of_others(roles, written, "excludes"),
+        )
     right = roles[causes.need]
     if not causes.trained and world.get(Entry, right).details["training"] == "required":
         facts = ((account, "trained_until"), (right, "training"))
-        return ending("on_hold", "document_expired", "desk", facts, sets=("waiting_on", roles["hr_lead"]), role=causes.need)
+        rivals, sets = _of_others(roles, causes.need, "training"), ("waiting_on", roles["hr_lead"])
+        return ending("on_hold", "document_expired", "desk", facts, sets=sets, rivals=rivals)
     facts = (need, (right, "permissions"), (SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
     form, decider = (REVIEW_FORM, "Risk Officer") if causes.own_people else (OWNER_FORM, "owner")
-    return ending("completed", "all_checks_passed", decider, facts, role=causes.need, form=form)
+    says = (("role", right), ("need", world.get(Mind, roles["requester"]).knows[case.ticket_id]["need"]))
+    rivals = _of_others(roles, causes.need, "permissions")
+    return ending("completed", "all_checks_passed", decider, facts, rivals=rivals, signed=(Signature(form, says),))
 
 
-Facts = tuple[tuple[str, str], ...]
-
-
-def _ending(
-    world: World,
-    case: Case,
-    resolution: str,
-    reason: str,
-    decider: str,
-    facts: Facts,
-    sets: tuple[str, str] | None = None,
-    measured: bool = False,
-    role: str = "",
-    form: str = "",
-) -> Ending:
-    """`role` is the one, by shape, that the evidence speaks of, and of no other; `form` is what is to be signed for it."""
-    ticket_id, roles = case.ticket_id, case.roles
-    verified = TicketIs(ticket_id, "verified", roles["entry"])
-    goals: list[Goal] = [
-        Ended(ticket_id, resolution, reason),
-        Cites(ticket_id, facts),
-        CitesNothingFalse(ticket_id, len(facts) + 4),
-        verified,
-    ]
-    milestones = [
-        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
-        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
-        Milestone("verified", 1.5, verified),
-    ]
-    if sets:
-        outcome = TicketIs(ticket_id, *sets)
-        goals.append(outcome)
-        milestones.append(Milestone("outcome recorded", 1.0, outcome))
-    if measured:
-        idle = roles["idle"]
-        since = world.now - world.get(Metric, idle).max_age_days * DAY
-        goals.append(Fresh(idle))
-        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(idle, since)))
-        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, idle, since)))
-    if role:
-        (field,) = (field for record, field in facts if record == roles[role])
-        goals.append(CitesNoOther(ticket_id, tuple((roles[other], field) for other in SHAPES if other != role)))
-    signatures: tuple[Signature, ...] = ()
-    if form:
-        stated = world.get(Mind, roles["requester"]).knows[ticket_id]["need"]
-        says = (("role", roles[role]), ("need", stated))
-        signatures = (Signature(form, says),)
-        goals.append(SignedFor(ticket_id, form, says))
-        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, form, says=says)))
-        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, form, signed=True, says=says)))
-    name, allowed = f"{resolution}/{reason}", (("blocked_by", None),)
-    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
+def _of_others(roles: dict[str, str], shape: str, field: str) -> Facts:
+    """This field of every role but the one, by its shape, that the evidence speaks of."""
+    return tuple((roles[other], field) for other in SHAPES if other != shape)
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------

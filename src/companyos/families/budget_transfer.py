@@ -9,9 +9,9 @@ names the one before; where it begins follows from the sum, and a signature too 
 from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
-from companyos.apps import Metric, Person
+from companyos.apps import Person
 from companyos.calls import Program
-from companyos.families import moves
+from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line
 from companyos.families.budget_lines import (
     NOISE,
@@ -35,26 +35,14 @@ from companyos.families.budget_rules import (
     transfer_forms,
 )
 from companyos.families.case import Case, Fact, Trouble
+from companyos.families.endings import Facts
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     SIGNED_REQUEST,
-    Cites,
-    CitesNoOther,
-    CitesNothingFalse,
-    Ended,
-    Fresh,
-    Goal,
-    MeasuredSince,
-    Milestone,
-    ReadFresh,
-    Requested,
     Signature,
-    SignedFor,
-    TicketHas,
-    TicketIs,
 )
-from companyos.world import DAY, Streams, World
+from companyos.world import Streams, World
 
 Refresh = Literal["quick", "slow", "fails", "fails_twice"]
 Level = Literal["low", "high"]
@@ -165,7 +153,6 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
 
 # -- what is right -----------------------------------------------------------------------------------------------------
 
-Facts = tuple[tuple[str, str], ...]
 _FIGURES = ("spent", "committed")
 _BOOKS = ("books", "books_before", "their_books", "their_books_before")
 _CLEARED_BY = {"little": OWNERS, "some": "Finance Controller", "much": "CFO"}
@@ -174,9 +161,9 @@ _CLEARED_BY = {"little": OWNERS, "some": "Finance Controller", "much": "CFO"}
 def judge(world: World, case: Case, causes: Causes) -> Ending:
     """The right ending, from the causes alone, in the order that the policy gives."""
     roles = case.roles
-    ending = partial(_ending, world, case)
+    ending = partial(endings.ending, world, case, cost_center=True)
     giver, receiver, earlier, books = roles["giver"], roles["receiver"], roles["earlier"], roles["books"]
-    back = ("waiting_on", roles["requester"])
+    back, figures = ("waiting_on", roles["requester"]), (roles["committed"], roles["spent"])
     if causes.duplicate:
         facts: Facts = ((earlier, "reference"), (earlier, "status"))
         return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", earlier))
@@ -193,69 +180,19 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         return ending("on_hold", "not_due", "desk", ((books, "status"),), sets=sets, rivals=other_books)
     if causes.spent == causes.committed == "high":
         facts = ((giver, "budget"), (giver, "earmarked"), *((roles[figure], "value") for figure in _FIGURES))
-        return ending("declined", "no_budget", "desk", facts, sets=back, measured=True)
+        return ending("declined", "no_budget", "desk", facts, sets=back, measured=figures)
     if causes.past == "most":
         facts = ((roles["policy"], "limit_cfo"), *((roles[role], "amount") for role in PAST))
         rivals = tuple((roles[role], "amount") for role in (*NOISE, "past_other"))
         sets = ("escalated_to", roles["ceo"])
-        return ending("escalated", "above_limit", "CEO", facts, sets=sets, measured=True, rivals=rivals)
+        return ending("escalated", "above_limit", "CEO", facts, sets=sets, measured=figures, rivals=rivals)
     cleared_by = _CLEARED_BY[causes.past]
     chain = [Signature(GIVING, (("cleared_by", cleared_by),)), Signature(TAKING)]
     if cleared_by in CLEARANCES:
         chain.insert(0, Signature(CLEARANCES[cleared_by]))
     *before, last = (f"{SIGNED_REQUEST}:{signature.form}" for signature in chain)
     facts = ((last, "status"), (last, "decided_by"), *((request, "decided_by") for request in before))
-    return ending("completed", "all_checks_passed", cleared_by, facts, measured=True, chain=tuple(chain))
-
-
-def _ending(
-    world: World,
-    case: Case,
-    resolution: str,
-    reason: str,
-    decider: str,
-    facts: Facts,
-    sets: tuple[str, str] | None = None,
-    measured: bool = False,
-    chain: tuple[Signature, ...] = (),
-    rivals: Facts = (),
-) -> Ending:
-    """`chain` is to be signed, in this order; the last is the one that is linked. `rivals` are what did not count."""
-    ticket_id, roles = case.ticket_id, case.roles
-    verified = TicketIs(ticket_id, "verified", roles["entry"])
-    goals: list[Goal] = [
-        Ended(ticket_id, resolution, reason),
-        Cites(ticket_id, facts),
-        CitesNothingFalse(ticket_id, len(facts) + 4),
-        verified,
-    ]
-    if rivals:
-        goals.append(CitesNoOther(ticket_id, rivals))
-    milestones = [
-        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
-        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
-        Milestone("verified", 1.5, verified),
-    ]
-    if sets:
-        outcome = TicketIs(ticket_id, *sets)
-        goals.append(outcome)
-        milestones.append(Milestone("outcome recorded", 1.0, outcome))
-    if measured:
-        committed = roles["committed"]  # beside the other figure it is worth all: the sum of an ending is bounded
-        since = world.now - world.get(Metric, committed).max_age_days * DAY
-        goals.append(Fresh(committed, (roles["spent"],)))
-        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(committed, since)))
-        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, committed, since)))
-    if chain:
-        # No signature without the one before it: whoever signs asks for that, so only the last needs a goal of its own.
-        first, last = chain[0], chain[-1]
-        goals.append(SignedFor(ticket_id, last.form, last.says))
-        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, first.form, says=first.says)))
-        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, last.form, signed=True, says=last.says)))
-    cost_center = world.get(Person, roles["requester"]).cost_center
-    allowed = (("blocked_by", None), ("cost_center", cost_center))
-    name = f"{resolution}/{reason}"
-    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, chain)
+    return ending("completed", "all_checks_passed", cleared_by, facts, measured=figures, signed=tuple(chain))
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------

@@ -12,31 +12,22 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Metric, Person, Source, Ticket
+from companyos.apps import Entry, Person, Source, Ticket
 from companyos.calls import Program
-from companyos.families import moves
+from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.bug_rules import BRIEFS, FORM, LIMITS, add_bug_policies, escalation_form
 from companyos.families.bug_services import CHAIN, IN_HOUSE, MAINTENANCE, Condition, add_services
 from companyos.families.case import Case, Fact, Trouble
+from companyos.families.endings import Facts
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     ANSWER,
     SIGNED_REQUEST,
-    Cites,
-    CitesNothingFalse,
-    Ended,
-    Fresh,
-    Goal,
     HandedTo,
-    MeasuredSince,
     Milestone,
-    ReadFresh,
-    Requested,
     Signature,
-    SignedFor,
-    TicketHas,
     TicketIs,
 )
 from companyos.world import DAY, Draw, Streams, World
@@ -235,9 +226,6 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     return ending("escalated", "above_limit", "CTO", facts, handed_over=True, signed=True)
 
 
-Facts = tuple[tuple[str, str], ...]
-
-
 def _ending(
     world: World,
     case: Case,
@@ -250,43 +238,19 @@ def _ending(
     handed_over: bool = False,
     signed: bool = False,
 ) -> Ending:
+    """As in every family, but the rate always counts, and the ticket is somebody's in the end."""
     ticket_id, roles = case.ticket_id, case.roles
     rate, on_call = roles[f"{place}_rate"], roles[f"{place}_on_call"]
-    since = world.now - world.get(Metric, rate).max_age_days * DAY
-    verified = TicketIs(ticket_id, "verified", roles["entry"])
+    says = (("service", roles[place]), ("error_rate", world.get(Source, rate).value))
+    requests = (Signature(FORM, says),) if signed else ()
+    shared = endings.ending(world, case, resolution, reason, decider, facts, sets, measured=(rate,), signed=requests)
     assigned = HandedTo(ticket_id, on_call) if handed_over else TicketIs(ticket_id, "assignee", roles["support_lead"])
-    goals: list[Goal] = [
-        Ended(ticket_id, resolution, reason),
-        Cites(ticket_id, facts),
-        CitesNothingFalse(ticket_id, len(facts) + 4),
-        verified,
-        assigned,
-        Fresh(rate),
-    ]
-    milestones = [
-        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
-        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
-        Milestone("verified", 1.5, verified),
-        Milestone("data refreshed", 1.0, MeasuredSince(rate, since)),
-        Milestone("fresh data read", 0.5, ReadFresh(case.actor, rate, since)),
-    ]
-    if sets:
-        outcome = TicketIs(ticket_id, *sets)
-        goals.append(outcome)
-        milestones.append(Milestone("outcome recorded", 1.0, outcome))
-    if signed:
-        says = (("service", roles[place]), ("error_rate", world.get(Source, rate).value))
-        goals.append(SignedFor(ticket_id, FORM, says))
-        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, FORM, says=says)))
-        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, FORM, signed=True, says=says)))
-    elif handed_over:  # beside a signature it is worth nothing more: the sum of an ending is bounded
-        milestones.append(Milestone("outcome recorded", 1.0, assigned))
-    allowed: tuple[tuple[str, str | None], ...] = (("blocked_by", None),)
+    milestones, allowed = shared.milestones, shared.allowed
     if handed_over:
         allowed += (("assignee", on_call), ("assignee", roles["stand_in"]))
-    name = f"{resolution}/{reason}"
-    signatures = (Signature(FORM, says),) if signed else ()
-    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
+    if handed_over and not signed:  # beside a signature it is worth nothing more: the sum of an ending is bounded
+        milestones += (Milestone("outcome recorded", endings.Worth().outcome, assigned),)
+    return replace(shared, goals=(*shared.goals, assigned), milestones=milestones, allowed=allowed)
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------

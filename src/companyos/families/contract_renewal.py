@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
-from companyos.families import moves
+from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.contract_papers import Deal, add_papers, add_tickets, countersigned, draw_dates, draw_deal
@@ -31,27 +31,15 @@ from companyos.families.contract_rules import (
     notice_form,
     renewal_form,
 )
+from companyos.families.endings import Facts
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     ANSWER,
     SIGNED_REQUEST,
-    Cites,
-    CitesNoOther,
-    CitesNothingFalse,
-    Ended,
-    Fresh,
-    Goal,
-    MeasuredSince,
-    Milestone,
-    ReadFresh,
-    Requested,
     Signature,
-    SignedFor,
-    TicketHas,
-    TicketIs,
 )
-from companyos.world import DAY, Draw, Streams, World, stamp
+from companyos.world import Draw, Streams, World, stamp
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 
@@ -199,7 +187,7 @@ def _papers(company: Backdrop, draw: Draw, deal: Deal, roles: dict[str, str], ca
 def judge(world: World, case: Case, causes: Causes) -> Ending:
     """The right ending, from the causes and the papers, in the order that the policy gives."""
     roles, contract = case.roles, world.get(Entry, case.roles["entry"])
-    ending = partial(_ending, world, case)
+    ending = partial(endings.ending, world, case, cost_center=True)
     renews = (contract.id, "renews_on")
     if causes.duplicate:
         facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
@@ -209,7 +197,9 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         return ending("cannot_be_done", "not_covered", "desk", ((roles["framework"], "ends"), renews), sets=back)
     terms = world.get(Entry, roles["amendment"]) if causes.amended else contract
     amount = int(terms.details["amount"])
-    ending = partial(ending, measured=True, terms=terms)
+    others = [roles[name] for name in ("entry", "amendment", "draft") if roles[name] != terms.id]
+    rivals = tuple((other, field) for other in others for field in ("amount", "notice_days"))
+    ending = partial(ending, measured=(roles["usage"],), rivals=rivals)
     legal, finance = ((ANSWER + roles[role], STATEMENTS[name]) for role, name in (("lawyer", LAWYER), ("officer", OFFICER)))
     funded = int(world.get(Mind, roles["officer"]).knows[case.ticket_id][STATEMENTS[OFFICER]]) >= amount
     if not (causes.used and funded):
@@ -220,10 +210,10 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
             return ending("escalated", "too_late", "head", facts, sets=("escalated_to", roles["head"]))
         if not causes.used:
             facts = ((roles["usage"], "value"), (roles["policy"], "minimum_usage"), (SIGNED_REQUEST, "status"))
-            return ending("declined", "unused", "Legal Counsel", facts, form=NOTICE_FORM)
+            return ending("declined", "unused", "Legal Counsel", facts, signed=(_request(NOTICE_FORM, terms),))
     facts = ((terms.id, "amount"), finance, (SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
     if not funded:
-        return ending("declined", "no_budget", "Legal Counsel", facts, form=NOTICE_FORM)
+        return ending("declined", "no_budget", "Legal Counsel", facts, signed=(_request(NOTICE_FORM, terms),))
     if causes.annex == "ends":
         sets = ("waiting_on", roles["compliance"])
         return ending("on_hold", "document_expired", "desk", ((contract.id, "data_annex_ends"), renews), sets=sets)
@@ -231,63 +221,13 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         beyond: Facts = ((terms.id, "amount"), (roles["cfo"], "limit"))
         return ending("escalated", "beyond_authority", "CEO", beyond, sets=("escalated_to", roles["ceo"]))
     decider = "CFO" if amount > (world.get(Person, roles["lead"]).limit or 0) else "Procurement Lead"
-    return ending("completed", "all_checks_passed", decider, facts, form=RENEWAL_FORM)
+    return ending("completed", "all_checks_passed", decider, facts, signed=(_request(RENEWAL_FORM, terms),))
 
 
-Facts = tuple[tuple[str, str], ...]
-
-
-def _ending(
-    world: World,
-    case: Case,
-    resolution: str,
-    reason: str,
-    decider: str,
-    facts: Facts,
-    sets: tuple[str, str] | None = None,
-    measured: bool = False,
-    terms: Entry | None = None,
-    form: str = "",
-) -> Ending:
-    """`terms` is the paper whose terms hold, `form` what is to be signed, naming it."""
-    ticket_id, roles = case.ticket_id, case.roles
-    verified = TicketIs(ticket_id, "verified", roles["entry"])
-    goals: list[Goal] = [
-        Ended(ticket_id, resolution, reason),
-        Cites(ticket_id, facts),
-        CitesNothingFalse(ticket_id, len(facts) + 4),
-        verified,
-    ]
-    milestones = [
-        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
-        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
-        Milestone("verified", 1.5, verified),
-    ]
-    if sets:
-        outcome = TicketIs(ticket_id, *sets)
-        goals.append(outcome)
-        milestones.append(Milestone("outcome recorded", 1.0, outcome))
-    if measured:
-        usage = roles["usage"]
-        since = world.now - world.get(Metric, usage).max_age_days * DAY
-        goals.append(Fresh(usage))
-        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(usage, since)))
-        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, usage, since)))
-    signatures: tuple[Signature, ...] = ()
-    if terms:
-        others = [roles[name] for name in ("entry", "amendment", "draft") if roles[name] != terms.id]
-        goals.append(CitesNoOther(ticket_id, tuple((o, field) for o in others for field in ("amount", "notice_days"))))
-    if terms and form:
-        field = "amount" if form == RENEWAL_FORM else "notice_days"
-        says = (("terms", terms.id), (field, terms.details[field]))
-        signatures = (Signature(form, says),)
-        goals.append(SignedFor(ticket_id, form, says))
-        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, form, says=says)))
-        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, form, signed=True, says=says)))
-    cost_center = world.get(Person, roles["requester"]).cost_center
-    allowed = (("blocked_by", None), ("cost_center", cost_center))
-    name = f"{resolution}/{reason}"
-    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
+def _request(form: str, terms: Entry) -> Signature:
+    """What is to be signed, naming the paper whose terms hold."""
+    field = "amount" if form == RENEWAL_FORM else "notice_days"
+    return Signature(form, (("terms", terms.id), (field, terms.details[field])))
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------

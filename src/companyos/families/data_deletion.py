@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
-from companyos.families import moves
+from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.deletion_holdings import (
@@ -37,27 +37,15 @@ from companyos.families.deletion_rules import (
     deletion_form,
     hire,
 )
+from companyos.families.endings import Facts
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     ANSWER,
     SIGNED_REQUEST,
-    Cites,
-    CitesNoOther,
-    CitesNothingFalse,
-    Ended,
-    Fresh,
-    Goal,
-    MeasuredSince,
-    Milestone,
-    ReadFresh,
-    Requested,
     Signature,
-    SignedFor,
-    TicketHas,
-    TicketIs,
 )
-from companyos.world import DAY, Draw, Streams, World
+from companyos.world import Draw, Streams, World
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 
@@ -185,13 +173,11 @@ def _category(world: World, holding_id: str) -> str:
 
 # -- what is right -----------------------------------------------------------------------------------------------------
 
-Facts = tuple[tuple[str, str], ...]
-
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
     """The right ending, from the causes alone, in the order that the policy gives."""
     roles = case.roles
-    ending = partial(_ending, world, case)
+    ending = partial(endings.ending, world, case)
     identity, proof, earlier, agreement = roles["identity"], roles["policy"], roles["earlier"], roles["agreement"]
     hold = (ANSWER + roles["counsel"], "hold")
     copies, reachable = ((ANSWER + roles["steward"], name) for name in ("copies", "reachable"))
@@ -204,24 +190,28 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         return ending("cannot_be_done", "not_covered", "desk", facts, sets=back)
     if causes.identity == "doubt":
         facts = ((identity, "value"), (proof, "proven_from"))
-        return ending("on_hold", "missing_information", "desk", facts, sets=back, measured=True)
+        return ending("on_hold", "missing_information", "desk", facts, sets=back, measured=(identity,))
     if causes.identity == "refuted":
-        return ending("declined", "below_minimum", "desk", ((identity, "value"), (proof, "doubt_from")), measured=True)
+        return ending(
+            "declined", "below_minimum", "desk", ((identity, "value"), (proof, "doubt_from")), measured=(identity,)
+        )
     if causes.hold == "whole":
         sets = ("waiting_on", roles["counsel"])
-        return ending("declined", "contradicts_policy", LEGAL, (hold,), sets=sets, measured=True)
+        return ending("declined", "contradicts_policy", LEGAL, (hold,), sets=sets, measured=(identity,))
     stays = {place: keeper for place in PLACES if (keeper := _keeper(world, case, causes, place))}
     keepers = tuple(dict.fromkeys(stays.values()))
     rivals = tuple((roles[p], field) for p in PLACES for field in _DECISIVE if (roles[p], field) not in keepers)
     if len(stays) == len(PLACES):
-        return ending("declined", "not_due", "desk", keepers, measured=True, rivals=rivals)
+        return ending("declined", "not_due", "desk", keepers, measured=(identity,), rivals=rivals)
     if causes.copies == "lost":
         sets = ("escalated_to", roles["regulator"])
-        return ending("escalated", "beyond_authority", "Compliance Officer", (copies, reachable), sets=sets, measured=True)
+        return ending(
+            "escalated", "beyond_authority", "Compliance Officer", (copies, reachable), sets=sets, measured=(identity,)
+        )
     signed: Facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
     says = tuple((_category(world, roles[place]), "keep" if place in stays else "delete") for place in PLACES)
     says += (("copies", world.get(Mind, roles["steward"]).knows[case.ticket_id]["copies"]),)
-    complete = partial(ending, "completed", decider=OFFICER, measured=True, says=says)
+    complete = partial(ending, "completed", decider=OFFICER, measured=(identity,), signed=(Signature(FORM, says),))
     if stays:
         return complete("not_due", facts=(*signed, *keepers), rivals=rivals)
     return complete("all_checks_passed", facts=(*signed, hold, copies))
@@ -234,52 +224,6 @@ def _keeper(world: World, case: Case, causes: Causes, place: str) -> tuple[str, 
         return holding.id, "last_entry" if holding.details["ground"] == "law" else "status"
     hold = world.get(Mind, counsel).knows[case.ticket_id]["hold"]
     return (ANSWER + counsel, "hold") if hold == holding.details["category"] else None
-
-
-def _ending(
-    world: World,
-    case: Case,
-    resolution: str,
-    reason: str,
-    decider: str,
-    facts: Facts,
-    sets: tuple[str, str] | None = None,
-    measured: bool = False,
-    says: tuple[tuple[str, str], ...] = (),
-    rivals: Facts = (),
-) -> Ending:
-    """`says` is what a request has to say where one is to be signed; `rivals` are what keeps nothing."""
-    ticket_id, identity = case.ticket_id, case.roles["identity"]
-    verified = TicketIs(ticket_id, "verified", case.roles["entry"])
-    goals: list[Goal] = [
-        Ended(ticket_id, resolution, reason),
-        Cites(ticket_id, facts),
-        CitesNothingFalse(ticket_id, len(facts) + 4),
-        verified,
-    ]
-    if rivals:
-        goals.append(CitesNoOther(ticket_id, rivals))
-    milestones = [
-        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
-        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
-        Milestone("verified", 1.5, verified),
-    ]
-    if sets:
-        outcome = TicketIs(ticket_id, *sets)
-        goals.append(outcome)
-        milestones.append(Milestone("outcome recorded", 1.0, outcome))
-    if measured:
-        since = world.now - world.get(Metric, identity).max_age_days * DAY
-        goals.append(Fresh(identity))
-        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(identity, since)))
-        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, identity, since)))
-    if says:
-        goals.append(SignedFor(ticket_id, FORM, says))
-        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, FORM, says=says)))
-        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, FORM, signed=True, says=says)))
-    name, allowed = f"{resolution}/{reason}", (("blocked_by", None),)
-    signatures = (Signature(FORM, says),) if says else ()
-    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------

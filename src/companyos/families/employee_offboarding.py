@@ -14,28 +14,16 @@ from msgspec.structs import replace
 
 from companyos.apps import Metric, Person, Source
 from companyos.calls import Program
-from companyos.families import moves
+from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
+from companyos.families.endings import Facts
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     ANSWER,
     SIGNED_REQUEST,
-    Cites,
-    CitesNoOther,
-    CitesNothingFalse,
-    Ended,
-    Fresh,
-    Goal,
-    MeasuredSince,
-    Milestone,
-    ReadFresh,
-    Requested,
     Signature,
-    SignedFor,
-    TicketHas,
-    TicketIs,
 )
 from companyos.families.offboarding_files import OPEN, Files, add_files, add_tickets, change
 from companyos.families.offboarding_rules import (
@@ -180,7 +168,7 @@ def _money(world: World, roles: dict[str, str], terms: dict[str, int], causes: C
 def judge(world: World, case: Case, causes: Causes) -> Ending:
     """The right ending, from the causes alone, in the order that the policy gives."""
     roles = case.roles
-    ending = partial(_ending, world, case)
+    ending = partial(endings.ending, world, case, cost_center=True)
     if causes.duplicate:
         facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
         return ending("duplicate", "same_request", "desk", facts, ("duplicate_of", roles["earlier"]))
@@ -193,10 +181,10 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         facts = (held, (roles["past"], "until")) if on_project else (held,)
         rivals: Facts = ((roles["present"], "until"),) if on_project else ()
         sets = ("waiting_on", roles["counsel"])
-        return ending("on_hold", "contradicts_policy", "CTO", facts, sets, rivals=rivals, signed=SUSPENSION)
+        return ending("on_hold", "contradicts_policy", "CTO", facts, sets, rivals=rivals, signed=(Signature(SUSPENSION),))
     if causes.owed == "high" or (causes.owed == "mid" and causes.pay == "low"):
         facts, sets = (owed, (roles["final_pay"], "value")), ("escalated_to", roles["controller"])
-        return ending("escalated", "above_limit", "Finance Controller", facts, sets, measured=True)
+        return ending("escalated", "above_limit", "Finance Controller", facts, sets, measured=(roles["final_pay"],))
     if causes.shared and not causes.heir:
         others = tuple((roles[name], "status") for name in ("successor", "gone"))
         facts, sets = (shared, (roles["account"], "holders"), *others), ("escalated_to", roles["compliance"])
@@ -205,59 +193,12 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         facts, sets = (shared, (roles["successor"], "status")), ("waiting_on", roles["heir"])
         return ending("on_hold", "not_due", "desk", facts, sets)
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), held, shared)
-    return ending("completed", "all_checks_passed", "CTO", facts, measured=True, signed=CLOSURE)
+    return ending(
+        "completed", "all_checks_passed", "CTO", facts, measured=(roles["final_pay"],), signed=(Signature(CLOSURE),)
+    )
 
 
 _WHO_STATES = ("counsel", "accountant", "administrator")  # as roles of the case
-Facts = tuple[tuple[str, str], ...]
-
-
-def _ending(
-    world: World,
-    case: Case,
-    resolution: str,
-    reason: str,
-    decider: str,
-    facts: Facts,
-    sets: tuple[str, str] | None = None,
-    measured: bool = False,
-    rivals: Facts = (),
-    signed: str = "",
-) -> Ending:
-    """`rivals` are papers that did not count; `signed` is the form to be signed, if there is one."""
-    ticket_id, final_pay = case.ticket_id, case.roles["final_pay"]
-    verified = TicketIs(ticket_id, "verified", case.roles["entry"])
-    goals: list[Goal] = [
-        Ended(ticket_id, resolution, reason),
-        Cites(ticket_id, facts),
-        CitesNothingFalse(ticket_id, len(facts) + 4),
-        verified,
-    ]
-    if rivals:
-        goals.append(CitesNoOther(ticket_id, rivals))
-    milestones = [
-        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
-        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
-        Milestone("verified", 1.5, verified),
-    ]
-    if sets:
-        outcome = TicketIs(ticket_id, *sets)
-        goals.append(outcome)
-        milestones.append(Milestone("outcome recorded", 1.0, outcome))
-    if measured:
-        since = world.now - world.get(Metric, final_pay).max_age_days * DAY
-        goals.append(Fresh(final_pay))
-        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(final_pay, since)))
-        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, final_pay, since)))
-    if signed:
-        goals.append(SignedFor(ticket_id, signed))
-        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, signed)))
-        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, signed, signed=True)))
-    cost_center = world.get(Person, case.roles["requester"]).cost_center
-    allowed = (("blocked_by", None), ("cost_center", cost_center))
-    signatures = (Signature(signed),) if signed else ()
-    name = f"{resolution}/{reason}"
-    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------

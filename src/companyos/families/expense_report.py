@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
-from companyos.families import moves
+from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
+from companyos.families.endings import Facts
 from companyos.families.everyday import Everyday
 from companyos.families.expense_filing import WIDEST_GAP, Bill, add_reports, add_tickets, days_before, draw_bill
 from companyos.families.expense_rules import APPROVAL_TYPE, BRIEFS, FORM, add_expense_policies
@@ -21,21 +22,9 @@ from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     ANSWER,
     SIGNED_REQUEST,
-    Cites,
-    CitesNothingFalse,
-    Ended,
-    Fresh,
-    Goal,
-    MeasuredSince,
-    Milestone,
-    ReadFresh,
-    Requested,
     Signature,
-    SignedFor,
-    TicketHas,
-    TicketIs,
 )
-from companyos.world import DAY, Streams, World
+from companyos.world import Streams, World
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 
@@ -173,7 +162,7 @@ def _change(world: World, entry_id: str, **details: str) -> None:
 def judge(world: World, case: Case, causes: Causes) -> Ending:
     """The right ending, from the causes alone, in the order that the policy gives."""
     roles = case.roles
-    ending = partial(_ending, world, case)
+    ending = partial(endings.ending, world, case, cost_center=True)
     ticket, policy, budget, answer = roles["ticket"], roles["policy"], roles["budget"], ANSWER + roles["requester"]
     back = ("waiting_on", roles["requester"])
     if causes.repeated:
@@ -196,57 +185,13 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         facts = ((roles["meal"], "amount"), (answer, "guests"), (policy, "meal_rate"))
         return ending("declined", "above_limit", "desk", facts, sets=back)
     if causes.budget == "low" or (causes.budget == "some" and causes.amount == "large"):
-        return ending("cannot_be_done", "no_budget", "desk", ((ticket, "amount"), (budget, "value")), measured=True)
+        return ending("cannot_be_done", "no_budget", "desk", ((ticket, "amount"), (budget, "value")), measured=(budget,))
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (budget, "value"), (answer, "guests"))
     decider = "head" if causes.amount == "small" else "CFO"
-    return ending("completed", "all_checks_passed", decider, facts, measured=True, signed=True)
-
-
-Facts = tuple[tuple[str, str], ...]
-
-
-def _ending(
-    world: World,
-    case: Case,
-    resolution: str,
-    reason: str,
-    decider: str,
-    facts: Facts,
-    sets: tuple[str, str] | None = None,
-    measured: bool = False,
-    signed: bool = False,
-) -> Ending:
-    ticket_id, budget, requester = case.ticket_id, case.roles["budget"], case.roles["requester"]
-    since = world.now - world.get(Metric, budget).max_age_days * DAY
-    verified = TicketIs(ticket_id, "verified", case.roles["entry"])
-    goals: list[Goal] = [
-        Ended(ticket_id, resolution, reason),
-        Cites(ticket_id, facts),
-        CitesNothingFalse(ticket_id, len(facts) + 4),
-        verified,
-    ]
-    milestones = [
-        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
-        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
-        Milestone("verified", 1.5, verified),
-    ]
-    if sets:
-        outcome = TicketIs(ticket_id, *sets)
-        goals.append(outcome)
-        milestones.append(Milestone("outcome recorded", 1.0, outcome))
-    if measured:
-        goals.append(Fresh(budget))
-        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(budget, since)))
-        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, budget, since)))
-    if signed:
-        says = tuple(world.get(Mind, requester).knows[ticket_id].items())
-        goals.append(SignedFor(ticket_id, FORM, says))
-        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, FORM, says=says)))
-        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, FORM, signed=True, says=says)))
-    allowed = (("blocked_by", None), ("cost_center", world.get(Person, requester).cost_center))
-    name = f"{resolution}/{reason}"
-    signatures = (Signature(FORM),) if signed else ()
-    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
+    says = tuple(world.get(Mind, roles["requester"]).knows[ticket].items())
+    signed = (Signature(FORM, says),)
+    complete = ending("completed", "all_checks_passed", decider, facts, measured=(budget,), signed=signed)
+    return replace(complete, signatures=(Signature(FORM),))  # one that says something else is of no use, but no damage
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------

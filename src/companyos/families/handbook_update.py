@@ -12,28 +12,16 @@ from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Policy, Source, Ticket
 from companyos.calls import Program
-from companyos.families import moves
+from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
+from companyos.families.endings import Facts
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     ANSWER,
     SIGNED_REQUEST,
-    Cites,
-    CitesNoOther,
-    CitesNothingFalse,
-    Ended,
-    Fresh,
-    Goal,
-    MeasuredSince,
-    Milestone,
-    ReadFresh,
-    Requested,
     Signature,
-    SignedFor,
-    TicketHas,
-    TicketIs,
 )
 from companyos.families.handbook_papers import (
     SPECIAL,
@@ -220,7 +208,7 @@ def _tickets(company: Backdrop, draw: Draw, papers: Papers, requester: Person, c
 def judge(world: World, case: Case, causes: Causes) -> Ending:
     """The right ending, from the causes alone, in the order that the policy gives."""
     roles = case.roles
-    ending = partial(_ending, world, case)
+    ending = partial(endings.ending, world, case)
     section, proposal, readers = roles["entry"], roles["proposal"], roles["readers"]
     back = ("waiting_on", roles["requester"])
     if causes.duplicate:
@@ -242,71 +230,24 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         return ending("declined", "contradicts_policy", "desk", facts, sets=back, rivals=rivals)
     if causes.unread:
         facts, sets = ((readers, "value"), (roles["policy"], "minimum")), ("waiting_on", roles["steward"])
-        return ending("on_hold", "below_minimum", "desk", facts, sets=sets, measured=True)
+        return ending("on_hold", "below_minimum", "desk", facts, sets=sets, measured=(readers,))
     if causes.notice == "short" or (causes.notice == "fair" and causes.binding):
         term = "notice_days_contractual" if causes.binding else "notice_days"
         facts = ((ANSWER + roles["requester"], "effective"), (roles["notice"], term))
-        return ending("declined", "too_late", "desk", facts, sets=back, measured=True)
+        return ending("declined", "too_late", "desk", facts, sets=back, measured=(readers,))
     signed, reviewed = f"{SIGNED_REQUEST}:{UPDATE_FORM}", f"{SIGNED_REQUEST}:{REVIEW_FORM}"
     facts = ((signed, "status"), (signed, "decided_by"), (document.id, limit))
-    complete = partial(ending, "completed", "all_checks_passed", measured=True, rivals=rivals)
+    stated = ("proposed", world.get(Entry, proposal).details["proposed"])
+    effective = ("effective", world.get(Mind, roles["requester"]).knows[case.ticket_id]["effective"])
+    forms: tuple[Signature, ...] = (Signature(UPDATE_FORM, (stated, effective)),)
+    decider = "HR Lead"
     if causes.binding:
-        return complete("Legal Counsel and HR Lead", (*facts, (reviewed, "decided_by")), forms=(REVIEW_FORM, UPDATE_FORM))
-    return complete("HR Lead", facts, forms=(UPDATE_FORM,))
-
-
-Facts = tuple[tuple[str, str], ...]
-
-
-def _ending(
-    world: World,
-    case: Case,
-    resolution: str,
-    reason: str,
-    decider: str,
-    facts: Facts,
-    sets: tuple[str, str] | None = None,
-    measured: bool = False,
-    forms: tuple[str, ...] = (),
-    rivals: Facts = (),
-) -> Ending:
-    """`forms` are to be signed, in this order; the last is the one that is linked. `rivals` are what did not govern."""
-    ticket_id, roles = case.ticket_id, case.roles
-    readers = roles["readers"]
-    since = world.now - world.get(Metric, readers).max_age_days * DAY
-    verified = TicketIs(ticket_id, "verified", roles["entry"])
-    goals: list[Goal] = [
-        Ended(ticket_id, resolution, reason),
-        Cites(ticket_id, facts),
-        CitesNothingFalse(ticket_id, len(facts) + 4),
-        verified,
-    ]
-    if rivals:
-        goals.append(CitesNoOther(ticket_id, rivals))
-    milestones = [
-        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
-        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
-        Milestone("verified", 1.5, verified),
-    ]
-    if sets:
-        outcome = TicketIs(ticket_id, *sets)
-        goals.append(outcome)
-        milestones.append(Milestone("outcome recorded", 1.0, outcome))
-    if measured:
-        goals.append(Fresh(readers))
-        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(readers, since)))
-        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, readers, since)))
-    if forms:
-        proposed = ("proposed", world.get(Entry, roles["proposal"]).details["proposed"])
-        effective = ("effective", world.get(Mind, roles["requester"]).knows[ticket_id]["effective"])
-        says = {REVIEW_FORM: (proposed,), UPDATE_FORM: (proposed, effective)}
-        first, last = forms[0], forms[-1]
-        # No review, no update: whoever signs the second form asks for the first, so it needs no goal of its own.
-        goals.append(SignedFor(ticket_id, last, says[last]))
-        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, first, says=says[first])))
-        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, last, signed=True, says=says[last])))
-    name, allowed = f"{resolution}/{reason}", (("blocked_by", None),)
-    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, tuple(map(Signature, forms)))
+        facts += ((reviewed, "decided_by"),)
+        forms = (Signature(REVIEW_FORM, (stated,)), *forms)
+        decider = "Legal Counsel and HR Lead"
+    complete = ending("completed", "all_checks_passed", decider, facts, measured=(readers,), rivals=rivals, signed=forms)
+    # One that says something else is of no use, but no damage.
+    return replace(complete, signatures=tuple(Signature(one.form) for one in forms))
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------

@@ -11,28 +11,17 @@ from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Metric, Mind, Person, Ticket
+from companyos.apps import Entry, Mind, Person, Ticket
+from companyos.families import endings
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
+from companyos.families.endings import Facts
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family
 from companyos.families.goals import (
     ANSWER,
     SIGNED_REQUEST,
-    Cites,
-    CitesNoOther,
-    CitesNothingFalse,
-    Ended,
-    Fresh,
-    Goal,
-    MeasuredSince,
-    Milestone,
-    ReadFresh,
-    Requested,
     Signature,
-    SignedFor,
-    TicketHas,
-    TicketIs,
 )
 from companyos.families.incident_expert import expert
 from companyos.families.incident_records import Moments, Night, add_records, draw_moments
@@ -238,17 +227,14 @@ def _tickets(
 # -- what is right -----------------------------------------------------------------------------------------------------
 
 
-Facts = tuple[tuple[str, str], ...]
-
-
 def judge(world: World, case: Case, causes: Causes) -> Ending:
     """The right ending, from the causes alone, in the order that the policy gives."""
     roles = case.roles
-    ending = partial(_ending, world, case)
+    ending = partial(endings.ending, world, case)
     if causes.client:
         facts: Facts = ((roles["service"], "custody"),)
         return ending("cannot_be_done", "not_covered", "client", facts, sets=("escalated_to", roles["care"]))
-    checked = partial(ending, measured=("self_check",))
+    checked = partial(ending, measured=(roles["self_check"],))
     if causes.origin == "probe":
         facts = ((roles["self_check"], "value"), (roles["probes"], "self_check"))
         return checked("declined", "not_reproducible", "desk", facts)
@@ -261,84 +247,35 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         facts, sets = ((roles["supplier"], "outage_since"), (roles["entry"], "onset")), ("escalated_to", roles["manager"])
         rivals = ((roles["other_supplier"], "outage_since"),)
         return checked("escalated", "beyond_authority", "supplier", facts, sets=sets, rivals=rivals)
-    weighed = partial(ending, measured=("customers", "errors", "minutes", "self_check"))
+    weighed = partial(ending, measured=tuple(roles[name] for name in ("customers", "errors", "minutes", "self_check")))
     figures = tuple((roles[figure], "value") for figure in FIGURES)
     signed = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
     commander = f"{SECOND if causes.second else FIRST} Commander"
     if causes.recent and causes.runs:
         facts = ((roles["release"], "deployed"), (ANSWER + roles["on_call"], "build"), *signed)
         rivals = tuple((roles[role], "deployed") for role in ("previous", "other_release"))
-        says = _request(world, roles, causes, ROLL_BACK)
-        return weighed("completed", "all_checks_passed", commander, facts, rivals=rivals, says=says)
+        request = _request(world, roles, causes, ROLL_BACK)
+        return weighed("completed", "all_checks_passed", commander, facts, rivals=rivals, signed=(request,))
     if _severity(causes) == "sev_3":
         return weighed("on_hold", "not_due", "desk", figures, sets=("waiting_on", roles["on_call"]))
     if _notice_due(causes) and causes.silent:
         facts, sets = (*figures, (ANSWER + roles["communications"], "wording")), ("waiting_on", roles["communications"])
         return weighed("on_hold", "missing_information", "Communications Lead", facts, sets=sets)
     facts = (*signed, (roles["errors"], "value"), (roles["customers"], "value"))
-    return weighed("escalated", "above_limit", commander, facts, says=_request(world, roles, causes, DECLARE))
+    return weighed("escalated", "above_limit", commander, facts, signed=(_request(world, roles, causes, DECLARE),))
 
 
-Says = tuple[tuple[str, str | None], ...]
-
-
-def _request(world: World, roles: dict[str, str], causes: Causes, act: str) -> Says:
-    """What must stand in the request; where it says nothing, nothing."""
+def _request(world: World, roles: dict[str, str], causes: Causes, act: str) -> Signature:
+    """The request, and what must stand in it; where that is nothing, nothing."""
     notice = act == DECLARE and _notice_due(causes)
-    return (
+    says = (
         ("act", act),
         ("severity", _severity(causes)),
         ("watch", SECOND if causes.second else FIRST),
         ("deployment", roles["release"] if act == ROLL_BACK else None),
         ("wording", world.get(Mind, roles["communications"]).knows[roles["ticket"]]["wording"] if notice else None),
     )
-
-
-def _ending(
-    world: World,
-    case: Case,
-    resolution: str,
-    reason: str,
-    decider: str,
-    facts: Facts,
-    sets: tuple[str, str] | None = None,
-    measured: tuple[str, ...] = (),
-    rivals: Facts = (),
-    says: Says = (),
-) -> Ending:
-    """`measured` are the figures that must be fresh, the most telling first; `says` is what is to be signed, if anything."""
-    ticket_id, roles = case.ticket_id, case.roles
-    verified = TicketIs(ticket_id, "verified", roles["entry"])
-    goals: list[Goal] = [
-        Ended(ticket_id, resolution, reason),
-        Cites(ticket_id, facts),
-        CitesNothingFalse(ticket_id, len(facts) + 4),
-        verified,
-    ]
-    milestones = [
-        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
-        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
-        Milestone("verified", 1.5, verified),
-    ]
-    if rivals:
-        goals.append(CitesNoOther(ticket_id, rivals))
-    if sets:
-        outcome = TicketIs(ticket_id, *sets)
-        goals.append(outcome)
-        milestones.append(Milestone("outcome recorded", 1.0, outcome))
-    if measured:
-        metric, *beside = (roles[figure] for figure in measured)
-        since = world.now - world.get(Metric, metric).max_age_days * DAY
-        goals.append(Fresh(metric, tuple(beside)))
-        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(metric, since)))
-        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, metric, since)))
-    if says:
-        goals.append(SignedFor(ticket_id, FORM, says))
-        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, FORM, says=says)))
-        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, FORM, signed=True, says=says)))
-    name, signatures = f"{resolution}/{reason}", (Signature(FORM, says),) if says else ()
-    allowed = (("blocked_by", None),)
-    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
+    return Signature(FORM, says)
 
 
 FAMILY = Family(

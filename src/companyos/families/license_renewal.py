@@ -13,28 +13,16 @@ from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Person, Source, Ticket
 from companyos.calls import Program
+from companyos.families import endings, moves
 from companyos.families import license_offers as offers
-from companyos.families import moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_person, add_ticket, one_line
 from companyos.families.case import Case, Fact, Trouble
+from companyos.families.endings import Facts
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     SIGNED_REQUEST,
-    Cites,
-    CitesNoOther,
-    CitesNothingFalse,
-    Ended,
-    Fresh,
-    Goal,
-    MeasuredSince,
-    Milestone,
-    ReadFresh,
-    Requested,
     Signature,
-    SignedFor,
-    TicketHas,
-    TicketIs,
 )
 from companyos.families.license_offers import AGREED, BULK, LARGE, OFFERS, PLAIN, Deal
 from companyos.families.license_rules import BRIEFS, FORM, LIMITS, add_license_policies, renewal_form
@@ -231,30 +219,31 @@ def _tickets(company: Backdrop, draw: Draw, deal: Deal, requester: Person, limit
 def judge(world: World, case: Case, causes: Causes) -> Ending:
     """The right ending, from the causes alone, in the order that the policy gives."""
     roles = case.roles
-    ending = partial(_ending, world, case)
+    ending = partial(endings.ending, world, case, cost_center=True)
     earlier, entry, policy, days, used = (roles[role] for role in ("earlier", "entry", "policy", "days", "used"))
     if causes.duplicate:
         facts: Facts = ((earlier, "reference"), (earlier, "status"))
         return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", earlier))
     if causes.days == "early":
-        return ending("declined", "not_due", "desk", ((days, "value"), (policy, "window_days")), measured=days)
+        return ending("declined", "not_due", "desk", ((days, "value"), (policy, "window_days")), measured=(days,))
     if causes.days == "late":
         facts, sets = ((days, "value"), (entry, "notice_days")), ("escalated_to", roles["lead"])
-        return ending("escalated", "too_late", "Procurement Lead", facts, sets=sets, measured=days)
+        return ending("escalated", "too_late", "Procurement Lead", facts, sets=sets, measured=(days,))
     if causes.used == "few":
         facts = ((used, "value"), (entry, "seats"), (policy, "minimum_share"))
-        return ending("declined", "unused", "desk", facts, measured=used)
+        return ending("declined", "unused", "desk", facts, measured=(used,))
     right = _right_offer(causes)
     if right is None:
-        return ending("cannot_be_done", "not_covered", "desk", ((used, "value"), (policy, "headroom")), measured=used)
+        return ending("cannot_be_done", "not_covered", "desk", ((used, "value"), (policy, "headroom")), measured=(used,))
     offer = world.get(Entry, roles[right])
     if causes.budget == "tight" and not (causes.price == "low" and right in (PLAIN, AGREED)):
         facts = ((roles["budget"], "value"), (offer.id, "amount"))
         rivals = tuple((roles[name], "amount") for name in OFFERS if name != right)
-        return ending("cannot_be_done", "no_budget", "desk", facts, measured=roles["budget"], rivals=rivals)
+        return ending("cannot_be_done", "no_budget", "desk", facts, measured=(roles["budget"],), rivals=rivals)
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (used, "value"))
+    says = (("offer", offer.id), ("seats", offer.details["seats"]), ("amount", offer.details["amount"]))
     decider = "Procurement Lead" if causes.price == "low" or right == PLAIN else "CFO"
-    return ending("completed", "all_checks_passed", decider, facts, measured=used, signed=offer)
+    return ending("completed", "all_checks_passed", decider, facts, measured=(used,), signed=(Signature(FORM, says),))
 
 
 def _right_offer(causes: Causes) -> str | None:
@@ -263,58 +252,6 @@ def _right_offer(causes: Causes) -> str | None:
     if causes.large == "held":
         return LARGE
     return None if causes.personal else BULK
-
-
-Facts = tuple[tuple[str, str], ...]
-
-
-def _ending(
-    world: World,
-    case: Case,
-    resolution: str,
-    reason: str,
-    decider: str,
-    facts: Facts,
-    sets: tuple[str, str] | None = None,
-    measured: str = "",
-    signed: Entry | None = None,
-    rivals: Facts = (),
-) -> Ending:
-    """`measured` is the figure that decides, `signed` the offer that is to be signed for, `rivals` are the wrong ones."""
-    ticket_id = case.ticket_id
-    verified = TicketIs(ticket_id, "verified", case.roles["entry"])
-    goals: list[Goal] = [
-        Ended(ticket_id, resolution, reason),
-        Cites(ticket_id, facts),
-        CitesNothingFalse(ticket_id, len(facts) + 4),
-        verified,
-    ]
-    if rivals:
-        goals.append(CitesNoOther(ticket_id, rivals))
-    milestones = [
-        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
-        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
-        Milestone("verified", 1.5, verified),
-    ]
-    if sets:
-        outcome = TicketIs(ticket_id, *sets)
-        goals.append(outcome)
-        milestones.append(Milestone("outcome recorded", 1.0, outcome))
-    if measured:
-        since = world.now - world.get(Metric, measured).max_age_days * DAY
-        goals.append(Fresh(measured))
-        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(measured, since)))
-        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, measured, since)))
-    if signed:
-        says = (("offer", signed.id), ("seats", signed.details["seats"]), ("amount", signed.details["amount"]))
-        goals.append(SignedFor(ticket_id, FORM, says))
-        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, FORM, says=says)))
-        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, FORM, signed=True, says=says)))
-    cost_center = world.get(Person, case.roles["requester"]).cost_center
-    allowed = (("blocked_by", None), ("cost_center", cost_center))
-    name = f"{resolution}/{reason}"
-    signatures = (Signature(FORM, says),) if signed else ()
-    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------

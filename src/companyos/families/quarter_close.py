@@ -14,32 +14,20 @@ from msgspec.structs import replace
 from companyos.apps import Entry, Metric, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.errors import Stuck
-from companyos.families import moves
+from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_firms, add_metric, add_ticket, one_line
 from companyos.families.case import Case, Fact, Trouble
+from companyos.families.endings import Facts
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Linked, Memory, Taste
 from companyos.families.goals import (
     SIGNED_REQUEST,
-    Cites,
-    CitesNothingFalse,
-    Ended,
-    Fresh,
-    Goal,
-    MeasuredSince,
-    Milestone,
-    ReadFresh,
-    Requested,
     Signature,
-    SignedFor,
-    TicketHas,
-    TicketIs,
 )
 from companyos.families.quarter_desk import Job, Office, work_off
 from companyos.families.quarter_queue import (
     BY_PHRASE,
     LATE,
-    Facts,
     Place,
     add_case,
     case_at,
@@ -224,9 +212,15 @@ class Queued(Struct, frozen=True):
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
     """The right ending, from the causes and the endings of the queue, in the order that the policy gives."""
-    roles, policy, figure = case.roles, case.roles["policy"], case.roles["unreconciled"]
     queue = _judge_queue(world, case, causes)
-    ending = partial(_ending, world, case, queue)
+    linked = tuple(Linked(q.place.slot, q.ticket_id, q.ending, _WORTH_OF[q.place.standing == "in_time"]) for q in queue)
+    return replace(_judge_close(world, case, causes, queue), linked=linked)
+
+
+def _judge_close(world: World, case: Case, causes: Causes, queue: list[Queued]) -> Ending:
+    """How the close itself ends, given how the tickets of its queue do."""
+    roles, policy, figure = case.roles, case.roles["policy"], case.roles["unreconciled"]
+    ending = partial(endings.ending, world, case, worth=_WORTH)
     back = ("waiting_on", roles["requester"])
     for item in queue:
         if item.ending.resolution == "escalated":
@@ -238,13 +232,21 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
             return ending("cannot_be_done", "above_limit", "desk", facts)
     if causes.gaps == "many":
         facts = ((figure, "value"), (policy, "tolerance"))
-        return ending("declined", "not_covered", "desk", facts, sets=back, measured=True)
+        return ending("declined", "not_covered", "desk", facts, sets=back, measured=(figure,))
     if causes.overdue:
         last_late = [item.item_id for item in queue if item.place.standing == "too_late"][-1]
         facts = ((last_late, "status"), (policy, "most_late"))
-        return ending("on_hold", "too_late", "desk", facts, sets=back, measured=True)
+        return ending("on_hold", "too_late", "desk", facts, sets=back, measured=(figure,))
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (figure, "value"))
-    return ending("completed", "all_checks_passed", "CFO", facts, measured=True, signed=True)
+    return ending("completed", "all_checks_passed", "CFO", facts, measured=(figure,), signed=(Signature(FORM),))
+
+
+# The queue is most of the work, so the close's own milestones are worth less than elsewhere; a ticket that is worked is
+# worth four that are put off.
+_WORTH = endings.Worth(
+    priority=0.25, unblocked=0.25, verified=0.5, outcome=0.5, refreshed=0.25, read=0.25, requested=0.5, approved=0.75
+)
+_WORTH_OF = {True: 1.2, False: 0.3}
 
 
 def _judge_queue(world: World, case: Case, causes: Causes) -> list[Queued]:
@@ -264,63 +266,6 @@ def _judge_queue(world: World, case: Case, causes: Causes) -> list[Queued]:
                     ending = put_off(inner.ticket_id, "above_limit", facts, ending.allowed)
         queue.append(Queued(place, inner.ticket_id, item, ending))
     return queue
-
-
-def _ending(
-    world: World,
-    case: Case,
-    queue: list[Queued],
-    resolution: str,
-    reason: str,
-    decider: str,
-    facts: Facts,
-    sets: tuple[str, str] | None = None,
-    measured: bool = False,
-    signed: bool = False,
-) -> Ending:
-    ticket_id, figure = case.ticket_id, case.roles["unreconciled"]
-    since = world.now - world.get(Metric, figure).max_age_days * DAY
-    verified = TicketIs(ticket_id, "verified", case.roles["entry"])
-    goals: list[Goal] = [
-        Ended(ticket_id, resolution, reason),
-        Cites(ticket_id, facts),
-        CitesNothingFalse(ticket_id, len(facts) + 4),
-        verified,
-    ]
-    milestones = [
-        Milestone("priority set", 0.25, TicketHas(ticket_id, "priority")),
-        Milestone("unblocked", 0.25, TicketIs(ticket_id, "blocked_by", None)),
-        Milestone("verified", 0.5, verified),
-    ]
-    if sets:
-        outcome = TicketIs(ticket_id, *sets)
-        goals.append(outcome)
-        milestones.append(Milestone("outcome recorded", 0.5, outcome))
-    if measured:
-        goals.append(Fresh(figure))
-        milestones.append(Milestone("data refreshed", 0.25, MeasuredSince(figure, since)))
-        milestones.append(Milestone("fresh data read", 0.25, ReadFresh(case.actor, figure, since)))
-    if signed:
-        goals.append(SignedFor(ticket_id, FORM))
-        milestones.append(Milestone("valid request", 0.5, Requested(ticket_id, FORM)))
-        milestones.append(Milestone("approved", 0.75, Requested(ticket_id, FORM, signed=True)))
-    signatures = (Signature(FORM),) if signed else ()
-    # One that is worked is worth four that are put off.
-    worth = {True: 1.2, False: 0.3}
-    linked = tuple(
-        Linked(item.place.slot, item.ticket_id, item.ending, worth[item.place.standing == "in_time"]) for item in queue
-    )
-    return Ending(
-        f"{resolution}/{reason}",
-        resolution,
-        reason,
-        decider,
-        tuple(goals),
-        tuple(milestones),
-        (("blocked_by", None),),
-        signatures,
-        linked,
-    )
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------

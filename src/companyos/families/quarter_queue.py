@@ -21,6 +21,7 @@ from companyos.families import (
 )
 from companyos.families.backdrop import Backdrop
 from companyos.families.case import Case, Fact, Trouble, Value
+from companyos.families.endings import Facts
 from companyos.families.family import Ending, Family
 from companyos.families.goals import Cites, CitesNothingFalse, Ended
 from companyos.world import DAY, HOUR, Draw, Streams, World, stamp
@@ -41,7 +42,6 @@ OTHERS = tuple(
     )
 )
 EXTRA = "extra"
-Facts = tuple[tuple[str, str], ...]
 Allowed = tuple[tuple[str, str | None], ...]
 LATE = 3  # so many are too late in every close
 BY_PHRASE = {family.phrase: family for family in (*CORE.values(), *OTHERS)}

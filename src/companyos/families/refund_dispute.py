@@ -13,27 +13,15 @@ from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Person, Policy, Source
 from companyos.calls import Program, Reply
-from companyos.families import moves
+from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line
 from companyos.families.case import Case, Fact, Trouble
+from companyos.families.endings import Facts
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     SIGNED_REQUEST,
-    Cites,
-    CitesNoOther,
-    CitesNothingFalse,
-    Ended,
-    Fresh,
-    Goal,
-    MeasuredSince,
-    Milestone,
-    ReadFresh,
-    Requested,
     Signature,
-    SignedFor,
-    TicketHas,
-    TicketIs,
 )
 from companyos.families.refund_records import (
     OUR_CHANNELS,
@@ -188,7 +176,7 @@ def _rate(world: World, name: str, limits: dict[str, int], causes: Causes) -> No
 def judge(world: World, case: Case, causes: Causes) -> Ending:
     """The right ending, from the causes alone, in the order that the policy gives."""
     roles = case.roles
-    ending = partial(_ending, world, case)
+    ending = partial(endings.ending, world, case, cost_center=True)
     earlier, rate = roles["earlier"], roles["refund_rate"]
     to_requester = ("waiting_on", roles["requester"])
     if causes.duplicate:
@@ -198,7 +186,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         return ending("declined", "already_done", "desk", ((roles["refund"], "status"),), to_requester)
     if causes.rate == "high":
         facts, sets = ((rate, "value"), (roles["policy"], "limit")), ("escalated_to", roles["compliance"])
-        return ending("escalated", "above_limit", "Compliance Officer", facts, sets, measured=True)
+        return ending("escalated", "above_limit", "Compliance Officer", facts, sets, measured=(rate,))
     if not causes.sent:
         return ending("on_hold", "missing_information", "desk", ((roles["back"], "status"),), to_requester)
     return _judge_return(world, case, causes)
@@ -207,7 +195,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 def _judge_return(world: World, case: Case, causes: Causes) -> Ending:
     """What is owed for goods that went back, by the terms of the day of the order, and whether we can pay it."""
     roles, version = case.roles, case.roles[causes.terms]
-    ending = partial(_ending, world, case)
+    ending = partial(endings.ending, world, case, cost_center=True)
     to_requester = ("waiting_on", roles["requester"])
     form = _form_owed(causes, {name: world.get(Policy, roles[name]).terms for name in VERSIONS})
     term = LIMITS[form or GOODWILL]
@@ -228,7 +216,9 @@ def _judge_return(world: World, case: Case, causes: Causes) -> Ending:
     amount = world.get(Entry, roles["payment"]).details[AMOUNTS[form]]
     signature = Signature(form, (("terms", version), ("amount", amount)))
     office = OFFICES[form]
-    return ending("completed", "all_checks_passed", office, facts, measured=True, rivals=rivals, signed=signature)
+    return ending(
+        "completed", "all_checks_passed", office, facts, measured=(roles["refund_rate"],), rivals=rivals, signed=(signature,)
+    )
 
 
 def _form_owed(causes: Causes, terms: dict[str, dict[str, int]]) -> str | None:
@@ -239,58 +229,6 @@ def _form_owed(causes: Causes, terms: dict[str, dict[str, int]]) -> str | None:
     if causes.took in ("slow", "late") or (causes.took == "later" and rank["goodwill_days"] == 2):
         return GOODWILL
     return None
-
-
-Facts = tuple[tuple[str, str], ...]
-
-
-def _ending(
-    world: World,
-    case: Case,
-    resolution: str,
-    reason: str,
-    decider: str,
-    facts: Facts,
-    sets: tuple[str, str] | None = None,
-    measured: bool = False,
-    rivals: Facts = (),
-    signed: Signature | None = None,
-) -> Ending:
-    """`rivals` are what did not count though it stands beside what did; `signed` is what is to be signed, if anything."""
-    ticket_id, rate = case.ticket_id, case.roles["refund_rate"]
-    verified = TicketIs(ticket_id, "verified", case.roles["entry"])
-    goals: list[Goal] = [
-        Ended(ticket_id, resolution, reason),
-        Cites(ticket_id, facts),
-        CitesNothingFalse(ticket_id, len(facts) + 4),
-        verified,
-    ]
-    if rivals:
-        goals.append(CitesNoOther(ticket_id, rivals))
-    milestones = [
-        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
-        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
-        Milestone("verified", 1.5, verified),
-    ]
-    if sets:
-        outcome = TicketIs(ticket_id, *sets)
-        goals.append(outcome)
-        milestones.append(Milestone("outcome recorded", 1.0, outcome))
-    if measured:
-        since = world.now - world.get(Metric, rate).max_age_days * DAY
-        goals.append(Fresh(rate))
-        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(rate, since)))
-        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, rate, since)))
-    if signed:
-        form, says = signed.form, signed.says
-        goals.append(SignedFor(ticket_id, form, says))
-        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, form, says=says)))
-        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, form, signed=True, says=says)))
-    cost_center = world.get(Person, case.roles["requester"]).cost_center
-    allowed = (("blocked_by", None), ("cost_center", cost_center))
-    signatures = (signed,) if signed else ()
-    name = f"{resolution}/{reason}"
-    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------

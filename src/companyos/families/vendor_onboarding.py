@@ -11,26 +11,15 @@ from msgspec.structs import replace
 
 from companyos.apps import ApprovalType, Entry, Metric, Person, Source, Ticket
 from companyos.calls import Program
-from companyos.families import moves
+from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, one_line, vendor_entry
 from companyos.families.case import Case, Fact, Trouble
+from companyos.families.endings import Facts
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import (
     SIGNED_REQUEST,
-    Cites,
-    CitesNothingFalse,
-    Ended,
-    Fresh,
-    Goal,
-    MeasuredSince,
-    Milestone,
-    ReadFresh,
-    Requested,
     Signature,
-    SignedFor,
-    TicketHas,
-    TicketIs,
 )
 from companyos.families.vendor_rules import BRIEFS, add_vendor_policies
 from companyos.world import DAY, Draw, Streams, World, stamp
@@ -224,7 +213,7 @@ def _form(policy_id: str) -> ApprovalType:
 def judge(world: World, case: Case, causes: Causes) -> Ending:
     """The right ending, from the causes alone, in the order that the policy gives."""
     roles = case.roles
-    ending = partial(_ending, world, case)
+    ending = partial(endings.ending, world, case, cost_center=True)
     earlier, entry, score = roles["earlier"], roles["entry"], roles["score"]
     if causes.duplicate:
         facts: Facts = ((earlier, "reference"), (earlier, "status"))
@@ -238,60 +227,13 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     if causes.score == "low" or (causes.score == "middle" and causes.personal_data):
         minimum = "minimum_personal" if causes.personal_data else "minimum"
         facts = ((score, "value"), (roles["policy"], minimum))
-        return ending("declined", "below_minimum", "desk", facts, measured=True)
+        return ending("declined", "below_minimum", "desk", facts, measured=(score,))
     if causes.amount == "huge":
         facts = ((roles["ticket"], "amount"), (roles["cfo"], "limit"))
-        return ending("cannot_be_done", "beyond_authority", "board", facts, measured=True)
+        return ending("cannot_be_done", "beyond_authority", "board", facts, measured=(score,))
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (score, "value"))
     decider = "head" if causes.amount == "small" else "CFO"
-    return ending("completed", "all_checks_passed", decider, facts, measured=True, signed=True)
-
-
-Facts = tuple[tuple[str, str], ...]
-
-
-def _ending(
-    world: World,
-    case: Case,
-    resolution: str,
-    reason: str,
-    decider: str,
-    facts: Facts,
-    sets: tuple[str, str] | None = None,
-    measured: bool = False,
-    signed: bool = False,
-) -> Ending:
-    ticket_id, entry, score = case.ticket_id, case.roles["entry"], case.roles["score"]
-    since = world.now - world.get(Metric, score).max_age_days * DAY
-    verified = TicketIs(ticket_id, "verified", entry)
-    goals: list[Goal] = [
-        Ended(ticket_id, resolution, reason),
-        Cites(ticket_id, facts),
-        CitesNothingFalse(ticket_id, len(facts) + 4),
-        verified,
-    ]
-    milestones = [
-        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
-        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
-        Milestone("verified", 1.5, verified),
-    ]
-    if sets:
-        outcome = TicketIs(ticket_id, *sets)
-        goals.append(outcome)
-        milestones.append(Milestone("outcome recorded", 1.0, outcome))
-    if measured:
-        goals.append(Fresh(score))
-        milestones.append(Milestone("data refreshed", 1.0, MeasuredSince(score, since)))
-        milestones.append(Milestone("fresh data read", 0.5, ReadFresh(case.actor, score, since)))
-    if signed:
-        goals.append(SignedFor(ticket_id, FORM))
-        milestones.append(Milestone("valid request", 2.0, Requested(ticket_id, FORM)))
-        milestones.append(Milestone("approved", 3.0, Requested(ticket_id, FORM, signed=True)))
-    cost_center = world.get(Person, case.roles["requester"]).cost_center
-    allowed = (("blocked_by", None), ("cost_center", cost_center))
-    name = f"{resolution}/{reason}"
-    signatures = (Signature(FORM),) if signed else ()
-    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signatures)
+    return ending("completed", "all_checks_passed", decider, facts, measured=(score,), signed=(Signature(FORM),))
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
