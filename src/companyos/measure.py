@@ -52,7 +52,7 @@ _OF_MODELS = ("base_url", "api_key_env", "text", "temperature", "max_tokens", "c
 
 def _model_options(args: Namespace) -> tuple[tuple[str, str], ...]:
     """What a language model's opener is told. Whoever is none has no use for it."""
-    given = {name: value for name in _OF_MODELS if (value := getattr(args, name)) not in (None, False)}
+    given = {name: value for name in _OF_MODELS if (value := getattr(args, name)) is not None}
     if not args.agent.startswith(_MODEL):
         if given:
             flag = "--" + next(iter(given)).replace("_", "-")
@@ -151,7 +151,9 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         option("--workers", type=count, default=2, help="processes"),
         option("--base-url", metavar="URL", help="of openai:MODEL: where the endpoint is, such as http://127.0.0.1:8080/v1"),
         option("--api-key-env", metavar="NAME", help="of openai:MODEL: the variable that holds its key"),
-        option("--text", action="store_true", help="of openai:MODEL: ask for lines of text, not for tool calls"),
+        option(
+            "--text", action="store_true", default=None, help="of openai:MODEL: ask for lines of text, not for tool calls"
+        ),
         option("--temperature", type=_amount, metavar="X", help="of openai:MODEL: as the endpoint takes it"),
         option("--max-tokens", type=count, metavar="N", help="of openai:MODEL: of one answer (default: 2048)"),
         option(

@@ -63,22 +63,21 @@ class Conversation:
 
     def messages(self, room: float) -> list[Message]:
         """All of it in so many characters, or nearly so."""
-        taken = self._size()
-        if taken > room:
-            for shown in (SHORT, BARE, GONE):
-                for turn in self._turns[:-1]:
-                    if taken > room * _SLACK and turn.shown < shown:
-                        before = _size(self._written(turn))
-                        turn.shown = shown
-                        taken += _size(self._written(turn)) - before
+        taken = _size(self._opening) + sum(_size(self._written(turn)) for turn in self._turns)
+        aim = room * _SLACK if taken > room else room
+        for shown in (SHORT, BARE, GONE):
+            if shown == GONE and taken <= room:
+                break  # calls go for want of room only
+            for turn in self._turns[:-1]:
+                if taken > aim and turn.shown < shown:
+                    before = _size(self._written(turn))
+                    turn.shown = shown
+                    taken += _size(self._written(turn)) - before
         written = [*self._opening, *(message for turn in self._turns for message in self._written(turn))]
         if taken > room and self._turns:
             newest = written[-1]
             newest["content"] = newest["content"][: max(_LEAST, int(len(newest["content"]) - taken + room))]
         return written
-
-    def _size(self) -> int:
-        return _size(self._opening) + sum(_size(self._written(turn)) for turn in self._turns)
 
     def _written(self, turn: _Turn) -> list[Message]:
         if turn.shown == GONE:

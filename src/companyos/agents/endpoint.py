@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from threading import Thread
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import msgspec
@@ -62,25 +61,33 @@ class Endpoint:
     only so does a time-out hold for a whole request, be it that the server sends a byte a minute."""
 
     def __init__(self, base_url: str, key: str = "", timeout: float = 120.0) -> None:
-        place = urlsplit(base_url)
-        # Who and where stands in the run's files, where no secret may.
-        if place.scheme not in ("http", "https") or not place.hostname or place.username or place.query:
-            raise BadChoice("base URL", base_url, ["http://HOST:PORT/v1", "https://HOST/v1"])
-        self.url = base_url.rstrip("/") + "/chat/completions"
+        if not (key.isascii() and key.isprintable()):
+            raise BadChoice("key", "…", ["one of letters, digits and signs"])
+        self.url = f"{_checked(base_url)}/chat/completions"
         self._key = key
         self._timeout = timeout
         self._down = False
-        headers = {"content-type": "application/json", **({"authorization": f"Bearer {key}"} if key else {})}
+        headers = {"content-type": "application/json", "accept-encoding": "identity"}  # a zipped answer has no known length
+        if key:
+            headers["authorization"] = f"Bearer {key}"
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._client = httpx.AsyncClient(headers=headers, timeout=None, limits=limits)
         self._loop = asyncio.new_event_loop()
-        Thread(target=self._loop.run_forever, name="endpoint", daemon=True).start()
+        self._thread = Thread(target=self._loop.run_forever, name="endpoint", daemon=True)
+        self._thread.start()
 
     def ask(self, request: Mapping[str, Any], tries: int = TRIES) -> Answer:
         """One request and what came back. `NoAnswer` once it has been tried often enough."""
         body = msgspec.json.encode(request)
         # Whoever did not answer a moment ago is not given another round of tries for every step of every episode.
         return asyncio.run_coroutine_threadsafe(self._ask(body, 1 if self._down else tries), self._loop).result()
+
+    def close(self) -> None:
+        """Hangs up. Nobody needs to whose process ends anyway."""
+        asyncio.run_coroutine_threadsafe(self._client.aclose(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
     async def _ask(self, body: bytes, tries: int) -> Answer:
         for failures in range(tries):
@@ -106,7 +113,7 @@ class Endpoint:
     async def _once(self, body: bytes) -> bytes:
         async with self._client.stream("POST", self.url, content=body) as answer:
             read = bytearray()
-            async for piece in answer.aiter_bytes():
+            async for piece in answer.aiter_raw():
                 read += piece
                 if len(read) > MOST_BYTES:
                     break  # hangs up on who does not stop talking
@@ -118,6 +125,18 @@ class Endpoint:
 
     def _without_key(self, text: str) -> str:
         return text.replace(self._key, "…") if self._key else text
+
+
+def _checked(base_url: str) -> str:
+    try:
+        place = httpx.URL(base_url)
+        good = place.scheme in ("http", "https") and bool(place.host) and (place.port or 1) < 2**16
+    except (httpx.InvalidURL, UnicodeError):
+        good = False
+    # Where a model is stands in the run's files, and no secret may stand there.
+    if not good or place.userinfo or place.query or place.fragment:
+        raise BadChoice("base URL", base_url, ["http://HOST:PORT/v1", "https://HOST/v1"])
+    return base_url.rstrip("/")
 
 
 def pause_after(failures: int, asked: float | None) -> float:
@@ -133,6 +152,6 @@ def asked_to_wait(headers: Mapping[str, str]) -> float | None:
         return float(text[:9])
     try:
         due = parsedate_to_datetime(text)
+        return max(0.0, (due.replace(tzinfo=due.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    return max(0.0, (due.replace(tzinfo=due.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
