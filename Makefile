@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SERVE := .venv-serve
 SERVE_BIN := $(SERVE)/bin
 
-.PHONY: bench-serve run demo test laws bench container-check space clean
+.PHONY: bench-serve run demo test laws pages bench container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -24,6 +24,10 @@ test: $(VENV)/.ready $(SERVE)/.ready $(SERVE)/.packages
 # The laws at the size that the docs quote: some minutes.
 laws: $(VENV)/.ready
 	@LAWS=full $(BIN)/pytest tests/laws -rP
+
+# docs/families/, from the families as they are.
+pages: $(VENV)/.ready
+	@$(BIN)/python -m tools.families
 
 bench: $(VENV)/.ready
 	@$(BIN)/companyos bench

@@ -22,19 +22,28 @@ SYSTEM = prompt("tools")
 Message = dict[str, Any]
 
 
-def messages(transcript: Transcript) -> list[Message]:
-    """The whole episode in OpenAI's form: what is said to an agent and what it calls, and nothing beside that."""
-    return list(_messages(transcript))
+def messages(transcript: Transcript, actor: str = "") -> list[Message]:
+    """The whole episode in OpenAI's form: what is said to an agent and what it calls, and nothing beside that.
+
+    Where chairs were handed over, of whoever is named; else of the one who works the task.
+    """
+    return list(_messages(transcript, actor))
 
 
-def _messages(transcript: Transcript) -> Iterator[Message]:
-    env = make(transcript.header.task_id)  # played again, so that every text passes the gate through which agents see
+def _messages(transcript: Transcript, actor: str) -> Iterator[Message]:
+    header = transcript.header
+    # Played again, so that every text passes the gate through which agents see.
+    env = make(header.task_id, actors=header.actors or ())
     yield {"role": "system", "content": SYSTEM}
-    yield {"role": "user", "content": env.reset().text}
+    yield {"role": "user", "content": env.look(actor).text}
     for number, turn in enumerate(transcript.turns, 1):
-        call, name = turn.call, f"{turn.call.app}_{turn.call.method}"
+        call = turn.call
+        obs = env.step(call, turn.actor)
+        if turn.actor != actor:
+            continue
+        name = f"{call.app}_{call.method}"
         yield asking([tool_call(number, name, msgspec.json.encode(call.params).decode())])
-        yield answering(number, name, env.step(call).text)
+        yield answering(number, name, obs.text)
 
 
 def asking(tool_calls: list[Message], content: str = "") -> Message:

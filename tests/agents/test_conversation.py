@@ -12,6 +12,7 @@ from companyos.agents import make as make_agent
 from companyos.agents import play
 from companyos.agents.conversation import Conversation, size_of
 from companyos.agents.replies import Said, by_line, by_tools, read_reply
+from companyos.apps import TOOLBOX
 from companyos.calls import Call
 from companyos.chat import Message, messages, prompt
 from companyos.env import CompanyEnv, make
@@ -30,7 +31,7 @@ def said(form: str, *calls: Call, thought: str = "") -> Said:
 
 
 def from_body(form: str, content: str, *calls: Any) -> Said:
-    return (by_tools if form == "tools" else by_line)(read_reply(completion(content, *calls).body))
+    return (by_tools if form == "tools" else by_line)(read_reply(completion(content, *calls).body), TOOLBOX)
 
 
 def conversation(form: str, env: CompanyEnv, room: float = PLENTY, at_once: int = 1) -> tuple[Conversation, list[Message]]:

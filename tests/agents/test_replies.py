@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from companyos.agents import make as make_agent
 from companyos.agents import play
 from companyos.agents.replies import MOST_CALLS, NOTHING, Asked, NotAReply, Reply, Said, by_line, by_tools, read_reply
+from companyos.apps import TOOLBOX
 from companyos.calls import BAD_ACTION, BAD_ARGUMENTS, UNKNOWN_TOOL, Call
 from companyos.env import make
 from companyos.families import FAMILIES
@@ -27,11 +28,11 @@ def heard(asked: Asked) -> str:
 
 
 def from_tools(*calls: Any, content: str = "") -> Said:
-    return by_tools(read_reply(completion(content, *calls).body))
+    return by_tools(read_reply(completion(content, *calls).body), TOOLBOX)
 
 
 def from_text(text: str) -> Said:
-    return by_line(Reply(text))
+    return by_line(Reply(text), TOOLBOX)
 
 
 # -- calls that are right ----------------------------------------------------------------------------------------------
@@ -196,7 +197,7 @@ def test_counts_that_make_no_sense_count_nothing(usage: Any) -> None:
 def test_a_text_may_come_in_parts() -> None:
     parts = [{"type": "text", "text": "get_ticket "}, {"type": "image"}, 7, {"type": "text", "text": "T-1"}]
     body = json.dumps({"choices": [{"message": {"content": parts}}]}).encode()
-    assert by_line(read_reply(body)).asked[0].action == READ
+    assert by_line(read_reply(body), TOOLBOX).asked[0].action == READ
 
 
 JSON = st.recursive(
@@ -225,7 +226,7 @@ def test_whatever_an_endpoint_sends_is_a_step_or_no_reply(body: bytes) -> None:
         reply = read_reply(body)
     except NotAReply:
         return
-    for said in (by_tools(reply), by_line(reply)):
+    for said in (by_tools(reply, TOOLBOX), by_line(reply, TOOLBOX)):
         env = make(task_id())
         for asked in said.asked:
             assert env.step(asked.action).step == len(env.turns)

@@ -136,7 +136,7 @@ def test_with_tools_a_request_has_all_of_them_and_what_was_asked_for(tmp_path: P
         worked(tmp_path, server, 1, temperature=0.25, max_tokens=99)
     greeting, *requests = server.requests
     for request in requests:
-        assert request["tools"] == msgspec.to_builtins(TOOLBOX.schemas)
+        assert request["tools"] == msgspec.to_builtins(make(few_tasks(1)[0]).toolbox.schemas)
         assert (request["model"], request["temperature"], request["max_tokens"]) == ("fake/model-1", 0.25, 99)
         assert request["messages"][0] == {"role": "system", "content": prompt("tools")}
     assert greeting.keys() == requests[0].keys()

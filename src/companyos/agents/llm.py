@@ -17,7 +17,7 @@ from companyos.agents.agent import Usage
 from companyos.agents.conversation import Conversation, size_of
 from companyos.agents.endpoint import TRIES, Endpoint, NoAnswer
 from companyos.agents.replies import NOTHING, Asked, NotAReply, Reply, by_line, by_tools, read_reply
-from companyos.apps import TOOLBOX, Tool
+from companyos.apps import ALL_TOOLS, Tool, Toolbox, toolbox_of
 from companyos.chat import Message, prompt
 from companyos.errors import BadChoice
 from companyos.lines import argument_help, usage
@@ -106,9 +106,10 @@ class Model:
     def _greet(self) -> Manner:
         manner = Manner("text" if self.settings.form == "text" else "tools")
         while True:
-            messages = [{"role": "system", "content": self.system(manner.form)}, {"role": "user", "content": _GREETING}]
+            messages = [{"role": "system", "content": self.system(manner.form, ALL_TOOLS)}]
+            messages.append({"role": "user", "content": _GREETING})
             try:
-                reply, _ = self._ask(messages, manner, _GREETING_TRIES, _GREETING_TOKENS)
+                reply, _ = self._ask(messages, ALL_TOOLS, manner, _GREETING_TRIES, _GREETING_TOKENS)
             except NoAnswer as silence:
                 if manner.limit == "max_tokens" and silence.speaks_of("max_completion_tokens"):
                     manner = msgspec.structs.replace(manner, limit="max_completion_tokens")
@@ -117,35 +118,37 @@ class Model:
                 else:
                     raise
                 continue
-            size = self.fixed_size(manner.form) + size_of(messages)
+            size = self.fixed_size(manner.form, ALL_TOOLS) + size_of(messages)
             tokens = reply.tokens_in or int(size / _CHARACTERS)
             return msgspec.structs.replace(manner, tokens=tokens, characters=size / tokens)
 
-    def ask(self, messages: list[Message]) -> tuple[Reply, int]:
+    def ask(self, messages: list[Message], toolbox: Toolbox) -> tuple[Reply, int]:
         """What the model says to this, and how many requests came to nothing before."""
-        return self._ask(messages, self.manner, TRIES, self.settings.max_tokens)
+        return self._ask(messages, toolbox, self.manner, TRIES, self.settings.max_tokens)
 
-    def _ask(self, messages: list[Message], manner: Manner, tries: int, most_tokens: int) -> tuple[Reply, int]:
+    def _ask(
+        self, messages: list[Message], toolbox: Toolbox, manner: Manner, tries: int, most_tokens: int
+    ) -> tuple[Reply, int]:
         request: dict[str, Any] = {"model": self.name, "messages": messages}
         request[manner.limit] = min(most_tokens, self.settings.max_tokens)
         if manner.form == "tools":
-            request["tools"] = TOOLBOX.schemas
+            request["tools"] = toolbox.schemas
         if self.settings.temperature is not None:
             request["temperature"] = self.settings.temperature
         answer = self._endpoint.ask(request, tries)
         return read_reply(answer.body), answer.failures
 
-    def system(self, form: str) -> str:
+    def system(self, form: str, toolbox: Toolbox) -> str:
         """The prompt; where tools are not sent apart they stand in it, at length if there is room for that."""
         if form == "tools":
             return prompt(form)
-        at_length = "\n\n".join(map(_tool_at_length, TOOLBOX))
+        at_length = "\n\n".join(map(_tool_at_length, toolbox))
         brief = len(at_length) / _CHARACTERS > self.settings.context / 3
-        return prompt(form).format(tools="\n".join(map(_tool_in_brief, TOOLBOX)) if brief else at_length)
+        return prompt(form).format(tools="\n".join(map(_tool_in_brief, toolbox)) if brief else at_length)
 
-    def fixed_size(self, form: str) -> int:
+    def fixed_size(self, form: str, toolbox: Toolbox) -> int:
         """The characters of each request that are no message."""
-        return size_of(TOOLBOX.schemas) if form == "tools" else 0
+        return size_of(toolbox.schemas) if form == "tools" else 0
 
 
 def _tool_at_length(tool: Tool) -> str:
@@ -172,6 +175,7 @@ class LanguageModel:
         self.usage: list[Usage] = []
         self._model = model
         self._talk: Conversation | None = None
+        self._toolbox = ALL_TOOLS  # until it is known which are offered
         self._queue: deque[Asked] = deque()  # the calls of its last message that are still to be made
         self._characters = model.manner.characters
 
@@ -179,7 +183,8 @@ class LanguageModel:
         """The next call of the model's last message; after the last of them it is asked again."""
         form = self._model.manner.form
         if self._talk is None:
-            self._talk = Conversation(form, self._model.system(form), obs.text)
+            self._toolbox = toolbox_of(obs.scene.offered)
+            self._talk = Conversation(form, self._model.system(form, self._toolbox), obs.text)
         else:
             self._talk.hear(obs)
         spent = Usage(form=form)
@@ -193,7 +198,7 @@ class LanguageModel:
         said = NOTHING
         try:
             reply, failures = self._answer(talk)
-            said = by_tools(reply) if spent.form == "tools" else by_line(reply)
+            said = (by_tools if spent.form == "tools" else by_line)(reply, self._toolbox)
             cost = self._model.settings.cost(reply)
             spent = Usage(reply.tokens_in, reply.tokens_out, cost, failures, form=spent.form)
         except NoAnswer as silence:
@@ -206,12 +211,12 @@ class LanguageModel:
 
     def _answer(self, talk: Conversation) -> tuple[Reply, int]:
         """The model's answer, to less where the endpoint says that it was too much."""
-        settings, fixed = self._model.settings, self._model.fixed_size(self._model.manner.form)
+        settings, fixed = self._model.settings, self._model.fixed_size(self._model.manner.form, self._toolbox)
         for _ in range(_SHORTENINGS):
             room = (settings.context - settings.max_tokens) * self._characters * _SAFELY - fixed
             messages = talk.messages(room)
             try:
-                reply, failures = self._model.ask(messages)
+                reply, failures = self._model.ask(messages, self._toolbox)
             except NoAnswer as silence:
                 if not silence.too_long:
                     raise

@@ -5,12 +5,11 @@ from typing import Any
 
 import msgspec
 
-from companyos.apps import TOOLBOX
+from companyos.apps import Toolbox
 from companyos.calls import Call
 from companyos.lines import find_tool, parse_line
 
 MOST_CALLS = 16  # of one message are made; whoever plans further ahead has not seen a reply for long
-_TOOLS = {tool.schema["function"]["name"]: tool for tool in TOOLBOX}
 _MOST_TOKENS = 2**31
 _KEPT = 500  # characters of what was no call, for the transcript
 _LONGEST = 4000  # characters of arguments that are repeated to whoever wrote them
@@ -106,21 +105,22 @@ def _count(usage: dict[str, Any], name: str) -> int:
 # -- tool calls --------------------------------------------------------------------------------------------------------
 
 
-def by_tools(reply: Reply) -> Said:
-    """The tool calls of a message, one after the other."""
+def by_tools(reply: Reply, toolbox: Toolbox) -> Said:
+    """The tool calls of a message, one after the other; `toolbox` holds the tools that were offered."""
     if not reply.tool_calls:
         wrong = "that was no tool call; the work is done by calling the tools"
         return Said(reply.content, (Asked(reply.content[:_KEPT], wrong=wrong),))
-    return Said(reply.content, tuple(_tool_call(one) for one in reply.tool_calls[:MOST_CALLS]))
+    return Said(reply.content, tuple(_tool_call(one, toolbox) for one in reply.tool_calls[:MOST_CALLS]))
 
 
-def _tool_call(raw: Any) -> Asked:
+def _tool_call(raw: Any, toolbox: Toolbox) -> Asked:
     try:
         function = msgspec.convert(raw, _ToolCall).function
     except msgspec.ValidationError as error:
         return Asked("<broken tool call>", "unknown", "{}", f"a broken tool call: {error}")
     name, arguments = function.name, function.arguments
-    tool = _TOOLS.get(name) or find_tool(name)
+    # Names of apps have no underscore; some models put the point back, or leave the app out.
+    tool = find_tool(name.replace("_", ".", 1), toolbox) or find_tool(name, toolbox)
     app, _, method = name[:100].partition("_")
     where = (tool.app, tool.method) if tool else (app, method)
     shown = _ODD.sub("_", name)[:64] or "unknown"
@@ -146,17 +146,17 @@ def _as_written(params: dict[str, Any]) -> str:
 # -- lines -------------------------------------------------------------------------------------------------------------
 
 
-def by_line(reply: Reply) -> Said:
+def by_line(reply: Reply, toolbox: Toolbox) -> Said:
     """The first line of a text that is a call. What comes after it is left out: its author had not seen the reply."""
     lines = [bare for line in _THOUGHTS.sub("", reply.content).splitlines() if (bare := _bare(line))][:_MOST_LINES]
     slips = []
     for number, line in enumerate(lines):
-        if _names_a_tool(line):
-            call = parse_line(line) if len(line) <= _LONGEST else f"a call has at most {_LONGEST} characters"
+        if _names_a_tool(line, toolbox):
+            call = parse_line(line, toolbox) if len(line) <= _LONGEST else f"a call has at most {_LONGEST} characters"
             if isinstance(call, Call):
                 return Said("\n".join(lines[:number]), (Asked(call, arguments=line),))
             slips.append((line, call))
-    line, wrong = slips[0] if slips else _no_call(lines[0] if lines else "")
+    line, wrong = slips[0] if slips else _no_call(lines[0] if lines else "", toolbox)
     return Said("", (Asked(line[:_KEPT], arguments=line[:_KEPT], wrong=wrong[:_KEPT]),))
 
 
@@ -165,11 +165,11 @@ def _bare(line: str) -> str:
     return line.lstrip(" \t>*-•`").rstrip(" \t`")
 
 
-def _names_a_tool(line: str) -> bool:
-    return line.startswith("{") or find_tool(line.split(maxsplit=1)[0]) is not None
+def _names_a_tool(line: str, toolbox: Toolbox) -> bool:
+    return line.startswith("{") or find_tool(line.split(maxsplit=1)[0], toolbox) is not None
 
 
-def _no_call(line: str) -> tuple[str, str]:
-    slip = parse_line(line[:_KEPT])
+def _no_call(line: str, toolbox: Toolbox) -> tuple[str, str]:
+    slip = parse_line(line[:_KEPT], toolbox)
     assert isinstance(slip, str), "a line that names no tool is no call"
     return line, slip
