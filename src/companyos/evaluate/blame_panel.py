@@ -19,7 +19,7 @@ def blames(report: Report) -> Section:
     """What breaks each agent."""
     about = (
         "The decisive call is the one after the last state from which the expert, taking over, still wins. Blind: all that "
-        "it had been shown was the same, byte for byte, as on a twin that must end otherwise. Luck: a success that was blind."
+        "it was shown was the same, byte for byte, as on a twin that must end otherwise. Luck: a success that was blind."
     )
     panels = [_blame(number, one) for number, one in enumerate(report.shown)]
     return section("blame", "Blame", about, _sights(report), *panels)

@@ -1,7 +1,7 @@
 """Figures: curves and intervals as SVG, drawn by matplotlib (extra `report`), the same bytes every time.
 
-Colours are names that the page's style gives values to, so that a figure is light or dark as the page is. No figure holds
-a text of somebody else's: who is who stands beside it, in HTML.
+Colours are names that the page's style gives values to, so that a figure is light or dark as the page is. Who is who
+stands beside a figure, in HTML.
 """
 
 import re
@@ -22,6 +22,7 @@ _INK, _FAINT, _GRID = "#010101", "#010102", "#010103"
 _NAMES = {_INK: "ink", _FAINT: "faint", _GRID: "grid"}
 _SERIES = "#0102"
 _WIDE = 4.5  # inches: as many as a small screen has, so that letters keep their size there
+_LONGEST = 24  # signs of a row's name
 _MARKERS = "osD^vPX*"
 _DASHES: Sequence[Any] = (
     "-",
@@ -102,7 +103,7 @@ def intervals(
                 color=_colour(run),
                 ecolor=_colour(run),
             )
-        axes.set_yticks(range(len(rows)), [row.replace("_", " ") for row in rows])
+        axes.set_yticks(range(len(rows)), [_label(row) for row in rows])
         axes.tick_params(axis="y", labelcolor=_INK)
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
@@ -142,6 +143,12 @@ def _curve(axes: Any, run: int, curve: Curve, marked: bool) -> None:
 def _shares(axis: Any, set_limits: Any) -> None:
     set_limits(-0.03, 1.03)
     axis.set_ticks([0, 0.25, 0.5, 0.75, 1], labels=["0 %", "25 %", "50 %", "75 %", "100 %"])
+
+
+def _label(name: str) -> str:
+    """A name, cut where it would leave no room for what it names."""
+    words = name.replace("_", " ")
+    return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
 
 
 def _colour(run: int) -> str:
