@@ -9,7 +9,7 @@ SERVE_BIN := $(SERVE)/bin
 WEB := .venv-web
 WEB_BIN := $(WEB)/bin
 
-.PHONY: bench-serve run demo test test-web laws bench container-check space clean
+.PHONY: bench-serve run demo test test-web laws pages bench container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -31,6 +31,10 @@ test-web: $(WEB)/.ready $(WEB)/.packages
 # The laws at the size that the docs quote: some minutes.
 laws: $(VENV)/.ready
 	@LAWS=full $(BIN)/pytest tests/laws -rP
+
+# docs/families/, from the families as they are.
+pages: $(VENV)/.ready
+	@$(BIN)/python -m tools.families
 
 bench: $(VENV)/.ready
 	@$(BIN)/companyos bench

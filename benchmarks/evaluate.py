@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from companyos.evaluate.run import evaluate, on_processes
-from companyos.evaluate.selection import EVERYDAY
+from companyos.families import ROUND
 from companyos.splits import task_at
 
 WORKERS = (1, 2)
@@ -33,7 +33,7 @@ def main() -> None:
             flush=True,
         )
     ratio = statistics.median(two / one for one, two in zip(*speeds.values(), strict=True))
-    print(f"{args.episodes} episodes of {len(EVERYDAY)} families by {args.agent}: {ratio:.2f} times (median)")
+    print(f"{args.episodes} episodes of {len(ROUND)} families by {args.agent}: {ratio:.2f} times (median)")
 
 
 def speed(agent: str, first: int, size: int, workers: int) -> float:

@@ -1,5 +1,6 @@
 """Helpers: a company to test in, with sane defaults, and short ways to say what happens in it."""
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -7,9 +8,10 @@ from hypothesis import HealthCheck, settings
 
 from companyos.agents import make as make_agent
 from companyos.agents import play
-from companyos.apps import TOOLBOX, Approval, ApprovalType, Message, Metric, Person, Ticket
+from companyos.apps import ALL_TOOLS, Approval, ApprovalType, Message, Metric, Person, Ticket
 from companyos.apps.people import CLOSES, OPENS
 from companyos.calls import Call, Reply
+from companyos.chaos import DIALS, Injector
 from companyos.env import CompanyEnv, make
 from companyos.families.case import Value
 from companyos.observe import Observation
@@ -71,7 +73,7 @@ def ticket(env: CompanyEnv) -> Ticket:
 def say(env: CompanyEnv, tool: str, actor: str | None = None, **params: Any) -> Reply:
     """One call straight through the toolbox, as the one who works the task or as somebody else; the clock stands still."""
     app, method = tool.split(".")
-    return TOOLBOX.call(env.world, actor or me(env), Call(app, method, params))
+    return ALL_TOOLS.call(env.world, actor or me(env), Call(app, method, params))
 
 
 def step(env: CompanyEnv, tool: str, **params: Any) -> Observation:
@@ -110,7 +112,7 @@ def asked(env: CompanyEnv, approver: str = "head", **changes: Any) -> str:
     return str(reply.data["id"])
 
 
-def answered(env: CompanyEnv, approval_id: str, days: int = 90) -> Approval:
+def answered(env: CompanyEnv, approval_id: str, days: int = 150) -> Approval:
     """The request once it is decided."""
     for _ in range(days):
         request = env.world.get(Approval, approval_id)
@@ -141,6 +143,22 @@ def at_work(minute: int) -> bool:
 def letters(env: CompanyEnv, topic: str | None = None) -> list[Message]:
     """What has reached the inbox of the one who works the task, oldest first."""
     return [m for m in env.world.all(Message) if m.to == me(env) and (topic is None or m.topic == topic)]
+
+
+def strikes(world: World, calls: Iterable[Call], dose: float, injector: Injector | None = None) -> dict[int, bool]:
+    """Which of these calls an injector strikes at a dose, and whether they are carried out all the same.
+
+    Unless another is given, the one that leaves calls unanswered.
+    """
+    struck, found = injector or DIALS["flaky"], {}
+    for number, call in enumerate(calls):
+        tool = ALL_TOOLS.find(call)
+        if tool is None or tool.steady:
+            continue
+        fault = struck.intercept(dose, world, tool, call)
+        if fault is not None:
+            found[number] = fault.carried_out
+    return found
 
 
 def recomputed(world: World) -> str:

@@ -10,7 +10,8 @@ import pytest
 
 import companyos
 from companyos import bench, cli, demos, proofs
-from companyos.env import make
+from companyos.chaos import DIALS
+from companyos.env import make, task_named
 from companyos.errors import Unsolvable
 from companyos.lines import write_line
 from companyos.proof import Proof
@@ -161,7 +162,26 @@ def test_every_task_is_proved_and_its_twins_are_told_apart() -> None:
 
 def test_two_processes_find_what_one_finds() -> None:
     same = ("prove", "--seeds", "0:5", "--chaos", "0,1", "--no-twins")
-    assert run(*same, "--workers", 2) == run(*same, "--workers", 1)
+    assert run(*same, "--workers", 2)[:2] == run(*same, "--workers", 1)[:2]
+
+
+def test_each_dial_alone_is_one_word() -> None:
+    _, out, _ = run("tasks", "--family", FAMILY, "--seeds", "3", "--chaos", "0.5,each")
+    assert out.split() == [str(task_named(FAMILY, 3, chaos)) for chaos in ("quarter_end", *(f"only_{d}" for d in DIALS))]
+
+
+def test_a_failure_names_the_cause_that_stands_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    def helpless(task_id: str) -> Proof:
+        if make(task_id).setting.causes.insurance == "expired":
+            raise Unsolvable(f"{task_id}: gave up")
+        return companyos.prove(task_id)
+
+    monkeypatch.setattr(proofs, "prove", helpless)
+    seed = next(seed for seed in range(100) if make(FAMILY, seed=seed).setting.causes.insurance == "expired")
+    code, out, err = run("prove", "--family", FAMILY, "--seeds", seed, "--chaos", "0", "--workers", 1, "--no-twins")
+    assert code == 1
+    assert f"{task_id(seed)}: gave up; the cause: insurance=expired\n" in out
+    assert err.endswith(" s on 1 process\n")
 
 
 def test_what_cannot_be_proved_is_listed_and_exit_code_is_1(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,6 +318,14 @@ def test_tools_are_a_table_or_the_schemas() -> None:
     assert "update_ticket ticket_id field value " in out
     _, out, _ = run("tools", "--json")
     assert msgspec.json.decode(out) == companyos.tools()
+
+
+def test_tools_of_a_task_are_those_that_its_episode_offers() -> None:
+    env = make(FAMILY, seed=3, chaos={"tool_clutter": 1.0})
+    _, out, _ = run("tools", env.task_id, "--json")
+    assert msgspec.json.decode(out) == env.reset().tools != companyos.tools()
+    _, out, _ = run("tools", env.task_id)
+    assert "legacy_lookup entry_id" in out
 
 
 def test_twins_shows_every_twin() -> None:

@@ -115,11 +115,11 @@ def offers(line: str, env: CompanyEnv) -> list[str]:
     told = Told(env.setting.case.brief)
     for turn in env.turns:
         told.hear(turn.reply)
-    return [whole for _, whole in completions(line, told)]
+    return [whole for _, whole in completions(line, told, env.toolbox)]
 
 
 def test_completion_offers_tools_choices_ids_facts_and_form_fields() -> None:
-    env = play(staged("50"), make_agent("expert", 0))
+    env = play(staged("s50"), make_agent("expert", 0))
     ticket = env.setting.case.ticket_id
     assert offers("get_t", env) == ["get_ticket"]
     assert offers("qu", env) == ["query_metric", "quit"]
@@ -132,6 +132,16 @@ def test_completion_offers_tools_choices_ids_facts_and_form_fields() -> None:
     assert offers("get_approver comp", env) == ['"Compliance Officer"']
     assert offers(f'comment {ticket} "', env) == []
     assert offers("no_such_tool ", env) == []
+
+
+def test_completion_and_help_offer_the_tools_of_the_episode_and_no_other() -> None:
+    plain, cluttered = make(FAMILY), make(FAMILY, chaos={"tool_clutter": 1.0})
+    extra = next(tool for tool in cluttered.toolbox if tool.name not in plain.toolbox.names)
+    for env, there in ((plain, False), (cluttered, True)):
+        assert (extra.method in offers(extra.method, env)) == there
+        _, out, _ = run("play", env.task_id, lines=["help", f"help {extra.method}", extra.method])
+        assert (f"there is no tool '{extra.method}'" in out) == (not there)
+        assert (extra.description.split(".")[0] in out) == there
 
 
 def test_completion_offers_no_id_that_was_not_told() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from companyos.apps import TOOLBOX
+from companyos.apps import ALL_TOOLS
 from companyos.calls import Call
 from companyos.lines import parse_line, unfinished, write_line
 from tests.helpers import STEADY, played
@@ -22,7 +22,7 @@ VALUES = SCALARS | FACTS | FORMS | st.lists(SCALARS, max_size=2) | st.dictionari
 @st.composite
 def calls(draw: st.DrawFn) -> Call:
     """Any tool with any arguments, sensible or not."""
-    tool = draw(st.sampled_from(list(TOOLBOX)))
+    tool = draw(st.sampled_from(list(ALL_TOOLS)))
     return Call(tool.app, tool.method, {name: draw(VALUES) for name in tool.hints if draw(st.booleans())})
 
 
@@ -50,14 +50,14 @@ def test_any_call_is_one_line_and_is_read_back_as_it_was_written(call: Call) -> 
 
 
 @STEADY
-@given(st.sampled_from([tool.method for tool in TOOLBOX]), st.text("ab1 T-@.=,:\"'\\{}[]\n\ud800") | st.text())
+@given(st.sampled_from([tool.method for tool in ALL_TOOLS]), st.text("ab1 T-@.=,:\"'\\{}[]\n\ud800") | st.text())
 def test_no_text_is_too_odd_to_be_read(method: str, rest: str) -> None:
     assert isinstance(parse_line(f"{method} {rest}"), Call | str)
     unfinished(f"{method} {rest}")
 
 
 def test_a_method_names_one_tool_so_its_app_may_be_left_out() -> None:
-    assert len({tool.method for tool in TOOLBOX}) == len(list(TOOLBOX))
+    assert len({tool.method for tool in ALL_TOOLS}) == len(list(ALL_TOOLS))
     assert parse_line("get_ticket T-1") == parse_line("ticketdesk.get_ticket T-1")
 
 

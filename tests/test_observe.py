@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from companyos.agents import make as make_agent
-from companyos.apps import KINDS, TOOLBOX, Policy
+from companyos.apps import ALL_TOOLS, KINDS, TOOLBOX, Policy
 from companyos.apps.colleagues import OBJECTIONS
 from companyos.env import CompanyEnv, make
 from companyos.families import FAMILIES
@@ -154,7 +154,7 @@ def private_words(env: CompanyEnv) -> set[str]:
     )
     inside |= set(env.setting.case.roles) | {type(goal).__name__ for goal in env.setting.ending.goals}
     inside |= {name for kind in KINDS if kind.hidden for name in kind.__struct_fields__}
-    public = words(msgspec.json.encode(TOOLBOX.schemas).decode()) | words(env.setting.case.brief)
+    public = words(msgspec.json.encode(env.toolbox.schemas).decode()) | words(env.setting.case.brief)
     public |= {name for kind in KINDS if not kind.hidden for name in kind.__struct_fields__}
     for policy in env.world.all(Policy):
         public |= words(policy.title) | words(policy.text)
@@ -197,7 +197,7 @@ def test_no_observation_tells_a_cause_a_mind_a_milestone_the_ending_or_the_task_
 
 def test_no_tool_tells_a_cause_a_mind_or_a_task_id() -> None:
     env = staged("100")
-    seen = msgspec.json.encode(TOOLBOX.schemas).decode()
+    seen = msgspec.json.encode(ALL_TOOLS.schemas).decode()
     assert not words(seen) & {"cfo_away", "score_stale", "Mind", "Source", "milestone", "reward", "damage"}
     assert env.task_id not in seen
 

@@ -4,7 +4,7 @@ import pytest
 
 from companyos.env import make
 from companyos.errors import BadTask
-from companyos.families import FAMILIES
+from companyos.families import ROUND
 from companyos.splits import SIZES, size_of, task_at
 from companyos.task import SPLITS
 
@@ -20,12 +20,12 @@ def test_the_same_seed_is_another_morning_in_another_split() -> None:
 
 
 def test_any_stretch_holds_all_families_alike() -> None:
-    stretch = [task_at("test", index).family for index in range(15, 15 + 2 * len(FAMILIES))]
-    assert {stretch.count(name) for name in FAMILIES} == {2}
+    stretch = [task_at("test", index).family for index in range(15, 15 + 2 * len(ROUND))]
+    assert {stretch.count(name) for name in ROUND} == {2}
 
 
 def test_the_dose_can_be_chosen() -> None:
-    second = len(FAMILIES) + 1  # a round of all families, then one more
+    second = len(ROUND) + 1  # a round of all families, then one more
     assert str(task_at("validation", second)).endswith("-validation-1-50")
     assert str(task_at("validation", second, 1.0)).endswith("-validation-1-100")
 

@@ -8,10 +8,11 @@ from companyos.calls import Call
 from companyos.env import CompanyEnv, make
 from companyos.episode import Transcript
 from companyos.errors import ReplayDiffers, Unsolvable
-from companyos.families import FAMILIES
+from companyos.families import installed
 from companyos.proof import Proof, prove
 from companyos.replay import replay
 from companyos.task import BENCHMARK_VERSION
+from companyos.together import chairs, cooperate, play_round
 from companyos.twins import Twin, do, twins
 
 __version__ = "0.1.0.dev0"
@@ -19,7 +20,7 @@ __version__ = "0.1.0.dev0"
 
 def families() -> list[str]:
     """The kinds of work there are."""
-    return list(FAMILIES)
+    return list(installed())
 
 
 def tools() -> list[dict[str, Any]]:
@@ -37,10 +38,13 @@ __all__ = [
     "Twin",
     "Unsolvable",
     "agents",
+    "chairs",
+    "cooperate",
     "demos",
     "do",
     "families",
     "make",
+    "play_round",
     "prove",
     "replay",
     "tools",

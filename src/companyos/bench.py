@@ -26,7 +26,7 @@ from rich.table import Table
 from companyos import agents
 from companyos.calls import Call
 from companyos.env import CompanyEnv, make
-from companyos.families import FAMILIES, setting
+from companyos.families import ROUND, setting
 
 CHAOS = 0.5
 LIVE_STEPS = 15  # how far an episode has come whose memory is counted
@@ -127,8 +127,8 @@ def _record(agent: str, seed: int) -> Script:
 
 def _episode(seed: int) -> CompanyEnv:
     """A task of each family in turn."""
-    turn, number = divmod(seed, len(FAMILIES))
-    return make(list(FAMILIES)[number], seed=turn, chaos=CHAOS, reward="seed")
+    turn, number = divmod(seed, len(ROUND))
+    return make(ROUND[number], seed=turn, chaos=CHAOS, reward="seed")
 
 
 def _play_again(script: Script, text: bool = False, anew: bool = False) -> float:

@@ -33,6 +33,7 @@ UNKNOWN_TOOL = "unknown_tool"
 BAD_ARGUMENTS = "bad_arguments"
 NO_ANSWER = "no_answer"  # a fault of the company: the caller cannot tell whether it was carried out
 EPISODE_OVER = "episode_over"
+NO_STEPS_LEFT = "no_steps_left"  # to somebody in another chair; the episode goes on
 
 Program = Generator[Call, Reply, None]  # yield a call, receive its reply: the shape of experts and colleagues alike
 

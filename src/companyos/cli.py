@@ -4,6 +4,7 @@ import argparse
 import os
 import shutil
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,10 +16,10 @@ import msgspec
 from companyos import __version__, demos
 from companyos.agents import AGENTS
 from companyos.apps import TOOLBOX
-from companyos.chaos import PRESETS
+from companyos.chaos import DIALS, PRESETS
 from companyos.env import CompanyEnv, make, task_named
 from companyos.episode import Transcript
-from companyos.errors import BadChoice, BadDose, BadTask, ReplayDiffers
+from companyos.errors import BadChoice, BadDose, BadPlugin, BadTask, ReplayDiffers
 from companyos.families import FAMILIES, family
 from companyos.measure import COMMANDS as MEASURING
 from companyos.options import Argument, Misuse, count, option
@@ -61,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
         code: int = args.run(args)
         sys.stdout.flush()
         return code
-    except (Misuse, BadTask, BadDose, BadChoice) as mistake:
+    except (Misuse, BadTask, BadDose, BadChoice, BadPlugin) as mistake:
         print(f"companyos: {mistake}", file=sys.stderr)
         return 2
     except BrokenPipeError:
@@ -191,9 +192,13 @@ def _prove(args: Namespace) -> int:
     """Prove that every task can be done from what one is told, and that twins can be told apart in time."""
     from companyos.terminal import screen, show_proofs, with_bar
 
-    task_ids = list(_task_ids(args))
-    checked = list(with_bar(check_all(task_ids, args.workers, not args.no_twins), len(task_ids), "proving"))
+    task_ids, began = list(_task_ids(args)), time.monotonic()
+    # All doses of a seed go to one process: they share what is staged.
+    proofs = check_all(task_ids, args.workers, not args.no_twins, together=len(args.chaos))
+    checked = list(with_bar(proofs, len(task_ids), "proving"))
     show_proofs(checked, not args.no_twins, screen())
+    minutes, seconds = divmod(round(time.monotonic() - began), 60)
+    print(f"{minutes} min {seconds} s on {args.workers} process{'es' * (args.workers > 1)}", file=sys.stderr)
     return 1 if any(one.fault for one in checked) else 0
 
 
@@ -224,8 +229,8 @@ def _families(args: Namespace) -> list[str]:
 def _task_ids(args: Namespace) -> Iterator[str]:
     names = _families(args)
     for name in names:
-        for dose in args.chaos:
-            for seed in args.seeds:
+        for seed in args.seeds:
+            for dose in args.chaos:
                 yield str(task_named(name, seed, dose, args.split))
 
 
@@ -286,9 +291,9 @@ def _outcomes(folder: Path) -> "list[Outcome]":
 
 def _transcripts(place: Path) -> list[Path]:
     """A file, or the episodes of a run, or all transcripts under a folder."""
-    episodes = place / "episodes"
-    found = sorted((episodes if episodes.is_dir() else place).rglob("*.jsonl")) if place.is_dir() else [place]
-    found = [path for path in found if ".usage." not in path.name]  # what lies beside a transcript
+    from companyos.evaluate.episode_file import transcripts
+
+    found = transcripts(place) if place.is_dir() else [place]
     if not found:
         raise Misuse(f"{place}: no *.jsonl in it")
     return found
@@ -375,13 +380,14 @@ def _tasks(args: Namespace) -> int:
 
 
 def _tools(args: Namespace) -> int:
-    """List the tools, as a table or as OpenAI functions."""
+    """List the tools, of every episode or of one, as a table or as OpenAI functions."""
     from companyos.terminal import screen, tool_table
 
+    toolbox = TOOLBOX if args.task is None else make(args.task).toolbox
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(TOOLBOX.schemas)).decode())
+        print(msgspec.json.format(msgspec.json.encode(toolbox.schemas)).decode())
     else:
-        screen().print(tool_table())
+        screen().print(tool_table(toolbox))
     return 0
 
 
@@ -415,7 +421,10 @@ def _seeds(text: str) -> range:
 
 
 def _doses(text: str) -> list[float | str]:
-    return [_dose(part) for part in text.split(",")]
+    return [dose for part in text.split(",") for dose in (_EACH if part == "each" else (_dose(part),))]
+
+
+_EACH = tuple(f"only_{dial}" for dial in DIALS)
 
 
 def _dose(text: str) -> float | str:
@@ -434,7 +443,8 @@ def _mix(text: str) -> dict[str, float]:
 
 
 _TASK = option("task", metavar="TASK", help="a task id, or a family (then its first seed)")
-_FAMILIES = option("--families", "--family", default="all", help="names with commas between, or all")
+_FAMILIES = option("--families", "--family", default="all", help="names with commas between, or all of the benchmark")
+_DOSES = "doses or presets, with commas between; each: every dial alone, at 1"
 _SPLIT = option("--split", default="train", choices=SPLITS)
 _JSON = option("--json", action="store_true", help="as JSON")
 _EPISODE = (
@@ -459,7 +469,7 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
     _prove: (
         _FAMILIES,
         option("--seeds", type=_seeds, default=range(100), metavar="A:B", help="from A up to, not including, B"),
-        option("--chaos", type=_doses, default=[0.0, 0.25, 0.5, 0.75, 1.0], metavar="X,Y", help="doses"),
+        option("--chaos", type=_doses, default=[0.0, 0.25, 0.5, 0.75, 1.0], metavar="X,Y", help=_DOSES),
         _SPLIT,
         option("--workers", type=count, default=2),
         option("--no-twins", action="store_true", help="leave the twins out"),
@@ -478,7 +488,7 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         option("--n", type=count, default=100, help="how many episodes"),
         option("--format", default="jsonl", choices=list(demos.FORMATS), help="transcripts, or messages and tools"),
         _FAMILIES,
-        option("--chaos", type=_doses, default=[0.5], metavar="X,Y", help="doses"),
+        option("--chaos", type=_doses, default=[0.5], metavar="X,Y", help=_DOSES),
         _SPLIT,
         option("--held-out", action="store_true", help="for splits other than train: yes, it is meant"),
         option("--mix", type=_mix, default=demos.MIX, metavar="KIND=N,KIND=N", help=f"shares of {', '.join(demos.KINDS)}"),
@@ -489,7 +499,7 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
     _tasks: (
         _FAMILIES,
         option("--seeds", type=_seeds, default=range(10), metavar="A:B"),
-        option("--chaos", type=_doses, default=[0.0], metavar="X,Y"),
+        option("--chaos", type=_doses, default=[0.0], metavar="X,Y", help=_DOSES),
         _SPLIT,
     ),
     _serve: (
@@ -508,7 +518,10 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         option("--ledger", metavar="FILE", help="keeps the episodes (default: none, in memory only)"),
         option("--session", metavar="NAME", help="with a ledger: goes on where the last one of this name ended"),
     ),
-    _tools: (option("--json", action="store_true", help="as OpenAI functions"),),
+    _tools: (
+        option("task", metavar="TASK", nargs="?", help="a task id: the tools that its episode offers"),
+        option("--json", action="store_true", help="as OpenAI functions"),
+    ),
     _twins: (_TASK,),
     **MEASURING,
     _bench: (option("--rounds", type=count, default=7),),

@@ -45,6 +45,7 @@ class Company:
         self._root = place.path
         self._line = (HTTPSConnection if secure else HTTPConnection)(place.hostname, place.port, timeout=timeout)
         self._last: Observation | None = None
+        self._offered: tuple[str, ...] = ()  # the episode's tools
         self.session_id = ""
         self.task_id = ""  # for the trainer, never for agents
         self.success: bool | None = None  # known once it is done
@@ -59,6 +60,7 @@ class Company:
         self._forget()
         begun = self._ask("/reset", choices if task is None else {"task": task, **choices})
         self.session_id, self.task_id, self.success = begun["session_id"], begun["task_id"], None
+        self._offered = tuple(begun["tools"])
         return self._take(begun)
 
     def step(self, action: Action) -> Observation:
@@ -76,6 +78,7 @@ class Company:
         for session_id in self._ask("/fork", {"session_id": self.session_id, "count": count})["session_ids"]:
             twin = Company(self._url, self._token, self._timeout, self._retry)
             twin.session_id, twin.task_id, twin.success, twin._last = session_id, self.task_id, self.success, self._last
+            twin._offered = self._offered
             made.append(twin)
         return made
 
@@ -110,7 +113,7 @@ class Company:
         seen = reply["observation"]
         progress = tuple(seen["progress"]) if "progress" in seen else None
         said = Reply(seen["code"] == OK, seen["code"], seen["last_result"], seen["message"])
-        scene = Scene(seen["task"], seen["max_steps"])
+        scene = Scene(seen["task"], seen["max_steps"], self._offered)
         self._last = Observation(scene, seen["now"], seen["step"], said, reply["reward"], reply["done"], progress)
         self.success = reply.get("success", self.success)
         return self._last

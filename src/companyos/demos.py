@@ -10,17 +10,17 @@ from typing import Any
 import msgspec
 
 from companyos.agents.slips import FAILURES, slip
-from companyos.apps import TOOLBOX
+from companyos.apps import Toolbox
 from companyos.chaos import Chaos
 from companyos.chat import Message, messages
 from companyos.env import CompanyEnv, task_named, work
 from companyos.episode import Transcript
 from companyos.errors import BadChoice, BadTask, Unsolvable
-from companyos.families import FAMILIES
+from companyos.families import ROUND, setting
 from companyos.families.goals import Damage
 from companyos.proof import solve
 from companyos.rewards import profile
-from companyos.task import MAX_SEED
+from companyos.task import MAX_SEED, TaskId
 from companyos.world import Streams
 
 MIX: Mapping[str, float] = {"expert": 60, "recovered": 25, "failed": 15}
@@ -79,7 +79,7 @@ def episodes(
     """
     if split != "train" and not held_out:
         raise BadTask(f"{split} is held out, and who learns from it cannot be tested on it; ask with held_out (--held-out)")
-    names = dict.fromkeys(FAMILIES if families is None else families)
+    names = dict.fromkeys(ROUND if families is None else families)
     places = list(product(names, dict.fromkeys(chaos)))
     for name, dose in places:
         task_named(name, 0, dose, split)
@@ -89,7 +89,7 @@ def episodes(
 
 def as_chat(demo: Demo) -> Chat:
     label: dict[str, Any] = {name: getattr(demo, name) for name in Label.__struct_fields__}
-    return Chat(messages=messages(demo.transcript), tools=_tools(), **label)
+    return Chat(messages=messages(demo.transcript), tools=_tools(setting(TaskId.parse(demo.task_id)).toolbox), **label)
 
 
 def _episodes(
@@ -181,8 +181,8 @@ def _shares(mix: Mapping[str, float]) -> dict[str, float]:
 
 
 @cache
-def _tools() -> str:
-    return msgspec.json.encode(TOOLBOX.schemas).decode()
+def _tools(toolbox: Toolbox) -> str:
+    return msgspec.json.encode(toolbox.schemas).decode()
 
 
 FORMATS: dict[str, Callable[[Demo], Label]] = {"jsonl": lambda demo: demo, "chat": as_chat}

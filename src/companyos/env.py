@@ -1,19 +1,20 @@
 """Environment: one episode of one task. Reset, step, fork, and whether it can still be won."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any, cast
 
 import msgspec
 
-from companyos.apps import TOOLBOX, Approval, Ticket, Tool
+from companyos.apps import Approval, Ticket, Tool, Toolbox
 from companyos.apps.colleagues import WHIMS
-from companyos.calls import BAD_ACTION, EPISODE_OVER, NO_ANSWER, OK, UNKNOWN_TOOL, Call, Reply, as_json, parse
+from companyos.calls import BAD_ACTION, EPISODE_OVER, NO_ANSWER, NO_STEPS_LEFT, OK, UNKNOWN_TOOL, Call, Reply, as_json, parse
 from companyos.chaos import INJECTORS, Chaos, Injector, doses_of, write_doses
 from companyos.episode import Footer, Header, Transcript, Turn
-from companyos.errors import BadTask
+from companyos.errors import BadChoice, BadTask
 from companyos.families import Memory, Setting, Taste, family, setting
-from companyos.families.family import Watched
+from companyos.families.chairs import hand_over
+from companyos.families.family import Linked, Watched
 from companyos.families.goals import Damage, damage
 from companyos.observe import Observation, Scene
 from companyos.rewards import Happened, Offences, Verdict, profile
@@ -24,6 +25,7 @@ _HELLO = Reply(True, OK)
 _SILENCE = Reply(False, NO_ANSWER)
 _NO_CALL = Call("", "", {})  # stands in a turn whose action was none
 OVER = Reply(False, EPISODE_OVER, None, "the episode is over; reset starts another")
+OUT_OF_STEPS = Reply(False, NO_STEPS_LEFT, None, "you have no steps left; the episode goes on without you")
 _INTERCEPTORS = tuple(i for i in INJECTORS if type(i).intercept is not Injector.intercept)
 
 
@@ -32,6 +34,7 @@ class CompanyEnv:
 
     __slots__ = (
         "_actor",
+        "_chairs",
         "_faults",
         "_fines",
         "_offences",
@@ -44,9 +47,12 @@ class CompanyEnv:
         "_rejections",
         "_resolved",
         "_setting",
+        "_settled",
         "_standing",
         "_step",
+        "_taken",
         "_task",
+        "_toolbox",
         "reward",
         "scene",
         "turns",
@@ -54,14 +60,16 @@ class CompanyEnv:
         "world",
     )  # fmt: skip
 
-    def __init__(self, task: TaskId, reward: str = "seed", progress: bool = False) -> None:
+    def __init__(self, task: TaskId, reward: str = "seed", progress: bool = False, actors: Iterable[str] = ()) -> None:
         self._profile = profile(reward)
         self.reward = reward
         self._progress = progress
         self._task = task
         self._setting: Setting = setting(task)
         self._actor = self._setting.case.actor
-        self.scene = Scene(self._setting.case.brief, self._setting.max_steps)
+        self._toolbox = self._setting.toolbox
+        self.scene = Scene(self._setting.case.brief, self._setting.max_steps, self._toolbox.names)
+        self._chairs = hand_over(self._setting, actors)
         doses = self._setting.doses
         self._faults = tuple(partial(i.intercept, doses[i.dial] / 100) for i in _INTERCEPTORS if doses[i.dial])
         self.reset()
@@ -76,34 +84,49 @@ class CompanyEnv:
     def reset(self) -> Observation:
         """Starts the task anew: the same morning, down to the last byte."""
         self.world: World = self._setting.world.fork()
+        if self._chairs:
+            self.world.seats = frozenset(self.actors)
+        self._taken = dict.fromkeys(self._chairs, 0)  # steps, of those in other chairs
         self.turns: list[Turn] = []
         self.verdict: Verdict | None = None
         self._step = 0
         self._offences = Offences()
         self._resolved = False
+        self._settled: dict[str, bool] = {}  # the linked tickets that are closed, and whether rightly
         self._standing = [False] * len(self._setting.ending.milestones)
         self._potential = self._paid = 0.0  # of the milestones that stand; of those that rewards have heard of
         self._read = 0  # how far into the journal we have looked
         self._rejections = 0  # to be charged
         return self._look_around(_HELLO)
 
-    def step(self, action: Call | Mapping[str, Any] | object) -> Observation:
-        """Carries out one call: chaos, toolbox, clock and agenda, milestones, reward, journal of turns, observation."""
+    def step(self, action: Call | Mapping[str, Any] | object, actor: str = "") -> Observation:
+        """Carries out one call: chaos, toolbox, clock and agenda, milestones, reward, journal of turns, observation.
+
+        `actor` is who calls, where that is not the one who works the task: somebody whose chair was handed over.
+        """
+        if actor:
+            actor = self._seat(actor)
         if self.verdict is not None:
-            return self._look_around(OVER)
-        world, call = self.world, parse(action)
+            return self._look_around(OVER, actor)
+        if actor and self._taken[actor] >= self.scene.max_steps:
+            return self._look_around(OUT_OF_STEPS, actor)
+        world, call, caller = self.world, parse(action), actor or self._actor
         stirred = world.stirred
         sent: tuple[Any, ...] = ()
         if isinstance(call, Reply):
             reply, call, sent, minutes = call, _NO_CALL, (as_json(action),), 1
-        elif (tool := TOOLBOX.tools.get((call.app, call.method))) is None:
-            reply, minutes = TOOLBOX.call(world, self._actor, call), 1
+        elif (tool := self._toolbox.tools.get((call.app, call.method))) is None:
+            reply, minutes = self._toolbox.call(world, caller, call), 1
         else:
-            fault = None if tool.steady else self._strike(tool, call)
-            reply = TOOLBOX.use(world, self._actor, tool, call) if fault is None else fault
+            fault = None if tool.steady else self._strike(caller, tool, call)
+            reply = self._toolbox.use(world, caller, tool, call) if fault is None else fault
             minutes = tool.minutes
         world.advance(minutes)
-        self._step = step = self._step + 1
+        if actor:
+            self._taken[actor] += 1
+        else:
+            self._step += 1
+        step = self._step
         moved = world.stirred != stirred and self._look_at_changes(world.stirred - stirred)
         over = self._resolved or step >= self.scene.max_steps
         if over:
@@ -115,7 +138,9 @@ class CompanyEnv:
             known, reward = self._quiet.get(reply.code) or self._fine(reply)
             parts = known.copy()
         now = clock_text(world.now)
-        self.turns.append(Turn(call, reply, now, reward, parts, world.digest(), sent))
+        self.turns.append(Turn(call, reply, now, reward, parts, world.digest(), sent, actor))
+        if actor:
+            return Observation(self._chairs[actor], now, self._taken[actor], reply, reward, over)
         return Observation(self.scene, now, step, reply, reward, over, self._checklist() if self._progress else None)
 
     def fork(self) -> "CompanyEnv":
@@ -127,7 +152,10 @@ class CompanyEnv:
         twin._task = self._task
         twin._setting = self._setting
         twin._actor = self._actor
+        twin._toolbox = self._toolbox
         twin.scene = self.scene
+        twin._chairs = self._chairs
+        twin._taken = self._taken.copy()
         twin._faults = self._faults
         twin._quiet = self._quiet
         twin._fines = self._fines
@@ -137,6 +165,7 @@ class CompanyEnv:
         twin._step = self._step
         twin._offences = self._offences
         twin._resolved = self._resolved
+        twin._settled = self._settled.copy()
         twin._standing = self._standing.copy()
         twin._potential = self._potential
         twin._paid = self._paid
@@ -154,6 +183,26 @@ class CompanyEnv:
     def setting(self) -> Setting:
         """The first morning with its causes and its right ending: for proofs and inspection, never for agents."""
         return self._setting
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools that this episode offers."""
+        return self._toolbox
+
+    @property
+    def actors(self) -> tuple[str, ...]:
+        """Everybody who is played from outside: the one who works the task, then those whose chairs were handed over."""
+        return (self._actor, *self._chairs)
+
+    def look(self, actor: str = "") -> Observation:
+        """What somebody has before them, at no cost: the last reply to them, or their brief."""
+        seat = self._seat(actor)
+        return self._look_around(next((turn.reply for turn in reversed(self.turns) if turn.actor == seat), _HELLO), seat)
+
+    def steps_left(self, actor: str = "") -> int:
+        """How many calls somebody can still make. In other chairs one has as many as the one who works the task."""
+        seat = self._seat(actor)
+        return self.max_steps - (self._taken[seat] if seat else self._step)
 
     @property
     def step_count(self) -> int:
@@ -186,6 +235,8 @@ class CompanyEnv:
         ticket = self.world.get(Ticket, self._setting.case.ticket_id)
         if ticket.resolution is not None:
             return None if self.success else "irreversible"
+        if not all(self._settled.values()):
+            return "irreversible"
         if any(not harm.can_be_put_back for harm in self._damage()):
             return "damage"
         return None
@@ -194,35 +245,37 @@ class CompanyEnv:
         """128 bits for the state of the company."""
         return self.world.digest()
 
-    def memory(self) -> Memory:
+    def memory(self, actor: str = "") -> Memory:
         """What whoever takes over would find: the brief, the clock, the calls and replies so far."""
-        turns = tuple((turn.call, turn.reply) for turn in self.turns)
-        return Memory(self._setting.case.brief, clock_text(self.world.now), turns)
+        seat = self._seat(actor)
+        turns = tuple((turn.call, turn.reply) for turn in self.turns if turn.actor == seat)
+        return Memory(self._scene_of(seat).task, clock_text(self.world.now), turns)
 
     def fresh_budget(self) -> "CompanyEnv":
         """A fork with all its steps ahead again, and not over unless the ticket is resolved."""
         twin = self.fork()
         twin._step = 0
+        twin._taken = dict.fromkeys(self._chairs, 0)
         if twin.world.get(Ticket, twin._setting.case.ticket_id).resolution is None:
             twin.verdict = None
         return twin
 
     def transcript(self) -> Transcript:
         """What happened so far, ready to be written, replayed and judged again."""
-        header = Header(self.task_id, self.reward, self._setting.case.brief)
+        header = Header(self.task_id, self.reward, self._setting.case.brief, actors=tuple(self._chairs) or msgspec.UNSET)
         verdict = msgspec.json.decode(msgspec.json.encode(self.verdict)) if self.verdict is not None else {}
         total = sum((turn.reward for turn in self.turns), 0.0)
         return Transcript(header, tuple(self.turns), Footer(self.done, self.success, total, verdict))
 
     # -- how a step goes -------------------------------------------------------------------------------------------
 
-    def _strike(self, tool: Tool, call: Call) -> Reply | None:
+    def _strike(self, caller: str, tool: Tool, call: Call) -> Reply | None:
         """What the agent hears if chaos strikes this call, which may have been carried out all the same."""
         for intercept in self._faults:
             fault = intercept(self.world, tool, call)
             if fault is not None:
                 if fault.carried_out:
-                    TOOLBOX.use(self.world, self._actor, tool, call)
+                    self._toolbox.use(self.world, caller, tool, call)
                 return fault.reply
         return None
 
@@ -231,7 +284,7 @@ class CompanyEnv:
 
         Says whether rewards have to hear of any.
         """
-        world, case, watched = self.world, self._setting.case, self._setting.watched
+        world, case, watched, linked = self.world, self._setting.case, self._setting.watched, self._setting.linked
         written = world.journal[self._read :]
         due: tuple[Watched, ...] = watched[None] if stirred > len(written) else ()  # then something was read, too
         for change in written:
@@ -239,6 +292,8 @@ class CompanyEnv:
             due += watched[type(after)]
             if after.id == case.ticket_id:
                 self._resolved = cast("Ticket", after).resolution is not None
+            elif after.id in linked and cast("Ticket", after).resolution is not None:
+                self._settle(linked[after.id])
             elif type(after) is Approval and after.status == "rejected" and after.requester == case.actor:
                 self._rejections += after.code not in WHIMS
         self._read = len(world.journal)
@@ -249,14 +304,20 @@ class CompanyEnv:
                 standing[i] = not standing[i]
         return self._rejections > 0 or self._potential != self._paid
 
+    def _settle(self, ticket: Linked) -> None:
+        """A linked ticket is closed, for good: so is whether that was right."""
+        self._settled[ticket.ticket_id] = right = ticket.closed_rightly(self.world)
+        self._potential += ticket.worth * right
+
     def _judge(self) -> Verdict:
-        goals = {name: goal.holds(self.world) for name, goal in self._setting.ending.named_goals.items()}
+        ending = self._setting.ending
+        goals = {name: goal.holds(self.world) for name, goal in ending.named_goals.items()}
+        goals |= {f"Linked:{one.name}": self._settled.get(one.ticket_id, False) for one in ending.linked}
         harm = tuple(self._damage())
         return Verdict(all(goals.values()) and not harm, goals, harm)
 
     def _damage(self) -> list[Damage]:
-        case, ending = self._setting.case, self._setting.ending
-        return damage(self.world, case.actor, case.ticket_id, ending.allowed, ending.signatures)
+        return damage(self.world, self._setting.case.actor, self._setting.given)
 
     def _happened(self, reply: Reply) -> Happened:
         """What the turn comes to for the rewards, with what went before it; then counts its own."""
@@ -288,13 +349,29 @@ class CompanyEnv:
     def _par(self) -> int:
         return par(self._task)
 
-    def _look_around(self, reply: Reply) -> Observation:
+    def _look_around(self, reply: Reply, actor: str = "") -> Observation:
         """What is to be seen where no step was taken."""
+        scene, now = self._scene_of(actor), clock_text(self.world.now)
+        if actor:
+            return Observation(scene, now, self._taken[actor], reply, 0.0, self.done)
         progress = self._checklist() if self._progress else None
-        return Observation(self.scene, clock_text(self.world.now), self._step, reply, 0.0, self.done, progress)
+        return Observation(scene, now, self._step, reply, 0.0, self.done, progress)
+
+    def _scene_of(self, actor: str) -> Scene:
+        return self._chairs[actor] if actor else self.scene
+
+    def _seat(self, actor: str) -> str:
+        """Somebody's handle as turns have it: empty for the one who works the task."""
+        if actor in self._chairs:
+            return actor
+        if actor not in ("", self._actor):
+            raise BadChoice("actor", actor, self.actors)
+        return ""
 
     def _checklist(self) -> tuple[str, ...]:
-        return tuple(m.name for m, s in zip(self._setting.ending.milestones, self._standing, strict=True) if s)
+        ending = self._setting.ending
+        reached = [m.name for m, s in zip(ending.milestones, self._standing, strict=True) if s]
+        return (*reached, *(f"{one.ticket_id} closed" for one in ending.linked if self._settled.get(one.ticket_id)))
 
 
 def make(
@@ -304,13 +381,17 @@ def make(
     reward: str = "seed",
     split: str = "train",
     progress: bool = False,
+    actors: Iterable[str] = (),
 ) -> CompanyEnv:
-    """An environment, by family and seed or by task id. `ValueError` lists what is valid."""
+    """An environment, by family and seed or by task id. `ValueError` lists what is valid.
+
+    `actors` are the colleagues whose chairs are played from outside as well, by handle or office; `chairs(task)` lists them.
+    """
     if not isinstance(task, str):
         raise BadTask(f"a task is named by its id or its family; got {task!r}")
     if "-" in task:
-        return CompanyEnv(TaskId.parse(task), reward, progress)
-    return CompanyEnv(task_named(task, seed, chaos, split), reward, progress)
+        return CompanyEnv(TaskId.parse(task), reward, progress, actors)
+    return CompanyEnv(task_named(task, seed, chaos, split), reward, progress, actors)
 
 
 def task_named(name: str, seed: int = 0, chaos: Chaos = 0.0, split: str = "train") -> TaskId:

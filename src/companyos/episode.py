@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from companyos.calls import Call, Reply
 from companyos.task import BENCHMARK_VERSION
@@ -13,7 +14,10 @@ CANARY = "companyos-canary-8f1d2c70-do-not-train-on-held-out-splits"
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """A call and its consequences. `action` holds, in a list of one, what was sent where that was no call at all."""
+    """A call and its consequences. `action` holds, in a list of one, what was sent where that was no call at all.
+
+    `actor` is who called, where that was not the one who works the task.
+    """
 
     call: Call
     reply: Reply
@@ -22,6 +26,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     parts: dict[str, float]
     digest: str
     action: tuple[Any, ...] = ()
+    actor: str = ""
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,6 +37,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     brief: str
     version: int = BENCHMARK_VERSION
     canary: str = CANARY
+    actors: tuple[str, ...] | UnsetType = UNSET  # whose chairs were handed over, beside the one who works the task
 
 
 class Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -3,10 +3,10 @@
 Three kinds, and no fourth:
 
 * `Refused` is a rule of the company. The toolbox turns it into a reply with a stable code; the episode goes on.
-* `ValueError` (here `BadTask`, `BadDose`, `BadChoice`) is a mistake of the person who calls our Python: one line that
-  lists what is valid.
-* `Stuck` is an expert that cannot go on; `Unsolvable` and `ReplayDiffers` are verdicts of `prove` and `replay`: the
-  episode, or the file, is not what it claims.
+* `ValueError` (here `BadTask`, `BadDose`, `BadChoice`, `BadPlugin`) is a mistake of the person who calls our Python: one
+  line that lists what is valid.
+* `Stuck` is an expert that cannot go on; `Unsolvable`, `LawBroken` and `ReplayDiffers` are verdicts of `prove`, of the laws
+  and of `replay`: the episode, the family or the file is not what it claims.
 
 Anything else is a bug of ours. Nobody catches it; it stops the run loudly.
 """
@@ -38,12 +38,20 @@ class BadChoice(ValueError):
         super().__init__(f"unknown {what} {given!r}; valid: {', '.join(valid)}")
 
 
+class BadPlugin(ValueError):
+    """What another distribution brings is nothing that we can use."""
+
+
 class Stuck(Exception):
     """An expert met what its way of working has no answer to. Where the task can still be won: a defect of the family."""
 
 
 class Unsolvable(Exception):
     """The expert could not do the task from what it was told. A defect of the family, never of the agent."""
+
+
+class LawBroken(Exception):
+    """A family does not keep a law that all keep. The message names the task, so family and seed, and the cause."""
 
 
 class ReplayDiffers(Exception):

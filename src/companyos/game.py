@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from companyos.agents.candidates import Candidates
-from companyos.apps import TOOLBOX
+from companyos.apps import Toolbox
 from companyos.apps.tool import PROSE
 from companyos.calls import OK, Call
 from companyos.env import CompanyEnv
@@ -74,7 +74,7 @@ class Game:
             for kind, ids in self.told.ids.items():
                 self.console.print(f"{kind.__name__}: {', '.join(ids)}", markup=False)
         elif line:
-            said = parse_line(line)
+            said = parse_line(line, self.env.toolbox)
             if isinstance(said, Call):
                 self._step(said)
             else:
@@ -98,13 +98,13 @@ class Game:
         self.console.print(text, soft_wrap=not self.console.is_terminal)
 
     def _help(self, name: str) -> None:
-        tool = find_tool(name)
+        tool = find_tool(name, self.env.toolbox)
         if tool is not None:
             show_tool(tool, self.console)
         elif name:
             self.console.print(f"there is no tool {name!r}; help lists them", style="yellow", markup=False)
         else:
-            show_tools(self.console)
+            show_tools(self.env.toolbox, self.console)
             self.console.print("here, at no cost", style="bold")
             self.console.print(grid((f"  {name}", meaning) for name, meaning in COMMANDS.items()))
             self.console.print(SYNTAX, style="dim", markup=False)
@@ -138,11 +138,11 @@ class Game:
         from prompt_toolkit.document import Document
         from prompt_toolkit.history import InMemoryHistory
 
-        told = self.told
+        told, toolbox = self.told, self.env.toolbox
 
         class FromTold(Completer):
             def get_completions(self, document: Document, event: CompleteEvent) -> Iterator[Completion]:
-                for begun, whole in completions(document.text_before_cursor, told):
+                for begun, whole in completions(document.text_before_cursor, told, toolbox):
                     yield Completion(whole, start_position=-len(begun))
 
         history = InMemoryHistory([write_line(turn.call) for turn in self.env.turns])
@@ -151,12 +151,12 @@ class Game:
             yield session.prompt()
 
 
-def completions(text: str, told: Told) -> Iterator[tuple[str, str]]:
+def completions(text: str, told: Told, toolbox: Toolbox) -> Iterator[tuple[str, str]]:
     """The word that a line breaks off in, with each whole word it could become."""
-    slot = unfinished(text)
+    slot = unfinished(text, toolbox)
     if slot is None:
         command, space, begun = text.lstrip().partition(" ")
-        names = [tool.method for tool in TOOLBOX]
+        names = [tool.method for tool in toolbox]
         if not space:
             yield from ((command, name) for name in [*names, *COMMANDS] if name.startswith(command))
         elif command == "help":

@@ -16,15 +16,15 @@ import re
 import types
 from collections.abc import Iterator
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from companyos.apps import TOOLBOX, Tool
+from companyos.apps import ALL_TOOLS, Tool, Toolbox
 from companyos.apps.ticketdesk import Citation
 from companyos.calls import Call, Reply, parse
 
-_TOOLS = {tool.method: tool for tool in TOOLBOX} | {tool.name: tool for tool in TOOLBOX}
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _KEY = re.compile(r"([A-Za-z_]\w*)=")
 _WORD = re.compile(rf'(?:[^\s"]|{_STRING})*')
@@ -38,18 +38,18 @@ class _Slip(Exception):
     """Why a line is no call."""
 
 
-def parse_line(text: str) -> Call | str:
+def parse_line(text: str, toolbox: Toolbox = ALL_TOOLS) -> Call | str:
     """The call that a line says, or what is wrong with the line."""
     text = text.strip()
     try:
-        return _read_action(text) if text.startswith("{") else _read_call(text)
+        return _read_action(text) if text.startswith("{") else _read_call(text, _named(toolbox))
     except _Slip as slip:
         return str(slip)
 
 
 def write_line(call: Call) -> str:
     """The line that says this call: compact where that is possible, else the action in JSON."""
-    tool = TOOLBOX.find(call)
+    tool = ALL_TOOLS.find(call)
     if tool is not None and call.params.keys() <= tool.hints.keys():
         line = " ".join([tool.method, *_write_params(tool, call.params)])
         said = parse_line(line)
@@ -74,7 +74,10 @@ def usage(tool: Tool) -> str:
 def how_to_write(hint: Any) -> str:
     """How a line writes an argument that is more than a word."""
     if is_evidence(hint):
-        return "T-1:status=open,P-3:minimum=70,C-4:guests=5,score.acme:value=71 or a JSON list of {record, field, value}"
+        return (
+            "T-1:status=open,P-3:minimum=70,C-4:guests=5,score.acme:value=71 with no quotes around it, or, where a value "
+            "has spaces or commas, a JSON list of {record, field, value}"
+        )
     return (
         "name=value for each field, or a JSON object, with no quotes around it"
         if get_origin(_plain_hint(hint)) is dict
@@ -82,15 +85,20 @@ def how_to_write(hint: Any) -> str:
     )
 
 
-def find_tool(name: str) -> Tool | None:
+def find_tool(name: str, toolbox: Toolbox = ALL_TOOLS) -> Tool | None:
     """A tool by its method, with or without its app."""
-    return _TOOLS.get(name)
+    return _named(toolbox).get(name)
 
 
-def unfinished(text: str) -> tuple[Tool, str, str] | None:
+@lru_cache(maxsize=64)
+def _named(toolbox: Toolbox) -> dict[str, Tool]:
+    return {tool.method: tool for tool in toolbox} | {tool.name: tool for tool in toolbox}
+
+
+def unfinished(text: str, toolbox: Toolbox = ALL_TOOLS) -> tuple[Tool, str, str] | None:
     """The tool, the argument and the beginning of its value in which a line breaks off; None where it is at no argument."""
     name, space, rest = text.lstrip().partition(" ")
-    tool = _TOOLS.get(name)
+    tool = find_tool(name, toolbox)
     if tool is None or not space:
         return None
     for closing in ("", '"', "'"):
@@ -115,13 +123,13 @@ def _read_action(text: str) -> Call:
     return call
 
 
-def _read_call(text: str) -> Call:
+def _read_call(text: str, tools: dict[str, Tool]) -> Call:
     if not text:
         raise _Slip("an empty line is no call")
     name, *rest = text.split(maxsplit=1)
-    tool = _TOOLS.get(name)
+    tool = tools.get(name)
     if tool is None:
-        close = get_close_matches(name, _TOOLS, n=1)
+        close = get_close_matches(name, tools, n=1)
         raise _Slip(f"there is no tool {name!r}" + (f"; did you mean {close[0]}?" if close else ""))
     params: dict[str, Any] = {}
     fields: dict[str, Any] = {}

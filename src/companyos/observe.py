@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from companyos.apps import TOOLBOX
+from companyos.apps import TOOLBOX, toolbox_of
 from companyos.calls import OK, Reply
 
 
@@ -15,6 +15,7 @@ class Scene(msgspec.Struct, frozen=True, gc=False):
 
     task: str
     max_steps: int
+    offered: tuple[str, ...] = TOOLBOX.names  # the tools that there are to work with
 
 
 class Observation(msgspec.Struct, frozen=True, gc=False):
@@ -53,7 +54,7 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def tools(self) -> list[dict[str, Any]]:
-        return TOOLBOX.schemas
+        return toolbox_of(self.scene.offered).schemas
 
     @property
     def steps_remaining(self) -> int:

@@ -7,17 +7,16 @@ from typing import Any
 
 import msgspec
 
-from companyos.apps import TOOLBOX, Tool
+from companyos.apps import ALL_TOOLS, Tool
 from companyos.apps.tool import PROSE
 from companyos.calls import Call
 from companyos.env import CompanyEnv, work
 from companyos.episode import Turn
 from companyos.errors import Stuck, Unsolvable
 from companyos.families import Taste
+from companyos.families.moves import ticket_acted_on
 from companyos.task import TaskId
 from companyos.told import Told
-
-IRREVERSIBLE = frozenset({"resolve_ticket", "submit_approval", "escalate"})
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -46,7 +45,8 @@ def solve(env: CompanyEnv, taste: Taste | None = None) -> CompanyEnv:
     except Stuck as stuck:
         raise Unsolvable(f"{env.task_id}: {stuck}; causes {env.setting.causes}") from stuck
     if not env.success:
-        raise Unsolvable(f"{env.task_id}: {env.verdict or 'gave up'}; causes {env.setting.causes}")
+        took = f"{env.step_count} of {env.max_steps} steps"
+        raise Unsolvable(f"{env.task_id}: {took}, {env.verdict or 'gave up'}; causes {env.setting.causes}")
     return env
 
 
@@ -58,16 +58,17 @@ def first_difference(ours: list[Turn], theirs: list[Turn]) -> int:
     return min(len(ours), len(theirs))
 
 
-def first_irreversible(turns: list[Turn]) -> int:
-    return next((n for n, turn in enumerate(turns) if turn.call.method in IRREVERSIBLE), len(turns))
+def first_irreversible(turns: list[Turn], ticket_id: str) -> int:
+    """The first turn that closes this ticket or has it signed for."""
+    return next((n for n, turn in enumerate(turns) if ticket_acted_on(turn.call) == ticket_id), len(turns))
 
 
 def untold(env: CompanyEnv) -> tuple[Call, Any] | None:
     """The first call of an episode that used an id, number or choice which nothing had told, and that value."""
     told = Told(env.setting.case.brief)
     texts = [env.setting.case.brief]
-    for turn in env.turns:
-        tool = TOOLBOX.find(turn.call)
+    for turn in (turn for turn in env.turns if not turn.actor):
+        tool = env.toolbox.find(turn.call)
         if tool is not None:
             for value in _guesses(turn.call, tool, told, texts):
                 return turn.call, value
@@ -100,7 +101,7 @@ def _stood_in(value: str, texts: list[str]) -> bool:
 @cache
 def _schema_of(app: str, method: str) -> tuple[frozenset[str], frozenset[str]]:
     """The words that a tool's schema offers, and its arguments that are whole numbers within bounds."""
-    function = TOOLBOX.tools[app, method].schema["function"]
+    function = ALL_TOOLS.tools[app, method].schema["function"]
     words = {part for text in _strings(function) for part in [text, *re.findall(r"[\w@.-]+", text)]}
     properties = function["parameters"].get("properties", {})
     return frozenset(words), frozenset(name for name, schema in properties.items() if "maximum" in schema)

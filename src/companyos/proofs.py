@@ -9,6 +9,8 @@ import msgspec
 
 from companyos.env import CompanyEnv
 from companyos.errors import Unsolvable
+from companyos.families import setting
+from companyos.families.family import write_value
 from companyos.pool import pooled
 from companyos.proof import first_difference, first_irreversible, prove, solve
 from companyos.task import TaskId
@@ -36,9 +38,9 @@ class Spread(msgspec.Struct, frozen=True):
     mean: float
 
 
-def check_all(task_ids: Sequence[str], workers: int, with_twins: bool) -> Iterator[Checked]:
-    """Proves every task, in order, on this many processes."""
-    return pooled(partial(check, with_twins=with_twins), task_ids, workers, chunk=4)
+def check_all(task_ids: Sequence[str], workers: int, with_twins: bool, together: int = 4) -> Iterator[Checked]:
+    """Proves every task, in order, on this many processes, each of which takes so many that stand together at a time."""
+    return pooled(partial(check, with_twins=with_twins), task_ids, workers, chunk=together)
 
 
 def check(task_id: str, with_twins: bool) -> Checked:
@@ -54,6 +56,15 @@ def check(task_id: str, with_twins: bool) -> Checked:
     return Checked(task_id, proof.par, proof.outcome, told_apart)
 
 
+def blame(task_id: str) -> str:
+    """What of its causes keeps a task from being proved: each that stands in the way alone, as it is in this task."""
+    causes = setting(TaskId.parse(task_id)).causes
+    guilty = {cause.name: None for cause, _, other in siblings(task_id) if not check(other, with_twins=False).fault}
+    if not guilty:
+        return "and so it is whichever one cause is changed"
+    return "the cause: " + ", ".join(f"{name}={write_value(getattr(causes, name))}" for name in guilty)
+
+
 def spread(numbers: Sequence[int]) -> Spread:
     ordered = sorted(numbers)
     median, p90, p99 = (ordered[math.ceil(share * len(ordered)) - 1] for share in (0.5, 0.9, 0.99))
@@ -63,7 +74,7 @@ def spread(numbers: Sequence[int]) -> Spread:
 def _tell_twins_apart(task_id: str) -> int:
     """Counts the twins with another ending; `Unsolvable` where the expert would commit itself before it can know."""
     ours = solve(CompanyEnv(TaskId.parse(task_id), "sparse"))
-    committed = first_irreversible(ours.turns)
+    committed = first_irreversible(ours.turns, ours.setting.case.ticket_id)
     count = 0
     for _, _, other in siblings(task_id):
         theirs = CompanyEnv(TaskId.parse(other), "sparse")

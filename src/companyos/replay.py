@@ -19,7 +19,8 @@ def replay(transcript: Transcript | str) -> CompanyEnv:
 
 def play_again(recorded: Transcript) -> CompanyEnv:
     """Makes the calls of a transcript once more, whatever comes of them. Raises `ReplayDiffers` where it is over before."""
-    env = make(recorded.header.task_id, reward=recorded.header.reward)
+    header = recorded.header
+    env = make(header.task_id, reward=header.reward, actors=header.actors or ())
     for _ in states(recorded, env):
         pass
     return env
@@ -31,7 +32,7 @@ def states(recorded: Transcript, env: CompanyEnv) -> Iterator[CompanyEnv]:
         if env.done:
             raise ReplayDiffers(f"line {number}: a turn after the episode was over")
         yield env
-        env.step(turn.action[0] if turn.action else turn.call)
+        env.step(turn.action[0] if turn.action else turn.call, turn.actor)
     yield env
 
 

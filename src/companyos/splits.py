@@ -3,7 +3,7 @@
 from companyos.chaos import Chaos
 from companyos.env import task_named
 from companyos.errors import BadTask
-from companyos.families import FAMILIES
+from companyos.families import ROUND
 from companyos.task import SPLITS, TaskId
 
 SIZES = dict(zip(SPLITS, (10_000, 500, 1_000), strict=True))
@@ -21,6 +21,6 @@ def task_at(split: str, index: int, chaos: Chaos = CHAOS) -> TaskId:
     """A task by its number: the families take turns, so that any stretch of a split holds them all alike."""
     if not 0 <= index < size_of(split):
         raise BadTask(f"split {split!r} has {size_of(split)} tasks, from 0; got {index}")
-    names = list(FAMILIES)
+    turn, number = divmod(index, len(ROUND))
     # The split is part of what randomness is keyed by: equal seeds in two splits have nothing to do with each other.
-    return task_named(names[index % len(names)], index // len(names), chaos, split)
+    return task_named(ROUND[number], turn, chaos, split)

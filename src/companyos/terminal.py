@@ -14,12 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from companyos import agents
-from companyos.apps import TOOLBOX, Tool
+from companyos.apps import Tool, Toolbox
 from companyos.env import CompanyEnv, par
 from companyos.families.goals import Goal
 from companyos.lines import how_to_write, usage, write_line
 from companyos.observe import Observation
-from companyos.proofs import Checked, spread
+from companyos.proofs import Checked, blame, spread
 from companyos.regrade import CHANGED, NO_TRANSCRIPT, OTHER_VERSION, OTHER_WORLD, UNCHANGED, Regraded
 from companyos.task import TaskId
 from companyos.twins import Twin
@@ -114,19 +114,19 @@ def _asked_for(goal: Goal) -> str:
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 
-def tool_table() -> Table:
+def tool_table(toolbox: Toolbox) -> Table:
     """Every tool with its arguments and what it does."""
     return grid(
         (Text(tool.method, "cyan").append(usage(tool).removeprefix(tool.method), "default"), tool.description.split("\n")[0])
-        for tool in TOOLBOX
+        for tool in toolbox
     )
 
 
-def show_tools(console: Console) -> None:
+def show_tools(toolbox: Toolbox, console: Console) -> None:
     """Every tool on one line, by app."""
-    for app in TOOLBOX.apps:
+    for app in toolbox.apps:
         console.print(app, style="bold")
-        for tool in TOOLBOX:
+        for tool in toolbox:
             if tool.app == app:
                 line = Text("  ").append(usage(tool), "cyan").append(f"  {tool.description}".split("\n")[0], "dim")
                 console.print(line, no_wrap=True, overflow="ellipsis")
@@ -181,10 +181,10 @@ def with_bar(things: Iterable[T], total: int, doing: str, note: Callable[[T], st
 
 def show_proofs(checked: list[Checked], with_twins: bool, console: Console) -> None:
     """What could not be proved and why, how many were, and how long the expert takes."""
-    failed = [one.fault for one in checked if one.fault]
+    failed = [one for one in checked if one.fault]
     proved = [one for one in checked if not one.fault]
-    for fault in failed[:_FAULTS]:
-        console.print(fault, style="red", markup=False, soft_wrap=True)
+    for one in failed[:_FAULTS]:
+        console.print(f"{one.fault}; {blame(one.task_id)}", style="red", markup=False, soft_wrap=True)
     if len(failed) > _FAULTS:
         console.print(f"and {len(failed) - _FAULTS} more", style="red")
     apart = f"; {sum(one.twins for one in proved)} twins with another ending told apart in time" if with_twins else ""

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from companyos.apps import Approval, ApprovalType, Comment, Entry, Metric, Mind, Person, Policy, colleagues
 from companyos.apps.colleagues import OBJECTIONS, WHIMS
+from companyos.apps.datahub import age_days
 from companyos.env import CompanyEnv, make
 from companyos.world import DAY, HOUR
 from tests.helpers import (
@@ -235,10 +236,12 @@ def test_a_measurement_counts_to_the_last_day_of_its_limit(extra_days: int, verd
     assert decision(env) == verdict
 
 
-def test_a_metric_that_went_stale_while_the_request_lay_there_is_stale() -> None:
+def test_a_metric_that_went_stale_while_the_request_lay_there_is_not_held_against_it() -> None:
     env = staged(head_away=True)
     verify(env)
-    assert decision(env, "head") == ("rejected", "stale")
+    metric = env.world.furnish(replace(env.world.get(Metric, role(env, "score")), max_age_days=0, measured_at=env.world.now))
+    assert decision(env, "head") == APPROVED
+    assert age_days(metric, env.world.now) > 0
 
 
 def test_the_score_is_held_against_the_policy_in_force() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from companyos.cli import main
 from companyos.env import task_named
+from companyos.evaluate.episode_file import Episode, Usage, keep
 from tests.evaluate.helpers import transcript
 
 
@@ -14,12 +15,9 @@ from tests.evaluate.helpers import transcript
 def runs(tmp_path: Path) -> Path:
     """Two runs, as `eval` leaves them: of one who knows and of one who waits."""
     for agent in ("expert", "null"):
-        folder = tmp_path / agent / "episodes" / "license_renewal"
-        folder.mkdir(parents=True)
         for seed in range(3):
             task = str(task_named("license_renewal", seed, 0.5, "test"))
-            (folder / f"{task}.0.jsonl").write_text(transcript(task, agent).to_jsonl())
-            (folder / f"{task}.0.usage.jsonl").write_text("{}\n")
+            keep(tmp_path / agent, Episode(task, 0), transcript(task, agent).to_jsonl(), [Usage(tokens_in=1)])
         (tmp_path / agent / "outcomes.jsonl").write_text("{}\n")
     return tmp_path
 

@@ -61,14 +61,14 @@ def pair(seed: int, relevance: str, one: Outcome, other: Outcome) -> tuple[Pair,
 
 
 def test_pairs_are_passed_on_both_sides_or_not_at_all_and_sensitivity_is_a_difference_of_rates() -> None:
-    kept, moved = {"said": "completed/all_checks_passed"}, {"said": "escalated/conflict_of_interest"}
+    kept, moved = "completed/all_checks_passed", "escalated/conflict_of_interest"
     made = [
-        pair(0, "ending", outcome(0, **kept), outcome(0, **moved)),
-        pair(1, "ending", outcome(1, **kept), outcome(1, False, **kept)),
-        pair(2, "none", outcome(2, **kept), outcome(2, **kept)),
-        pair(3, "way", outcome(3, **kept), outcome(3, **kept)),
-        pair(4, "way", outcome(4, **kept), outcome(4, False, **moved)),
-        pair(5, "none", outcome(5, **kept), outcome(5, **kept)),
+        pair(0, "ending", outcome(0, said=kept), outcome(0, said=moved)),
+        pair(1, "ending", outcome(1, said=kept), outcome(1, False, said=kept)),
+        pair(2, "none", outcome(2, said=kept), outcome(2, said=kept)),
+        pair(3, "way", outcome(3, said=kept), outcome(3, said=kept)),
+        pair(4, "way", outcome(4, said=kept), outcome(4, False, said=moved)),
+        pair(5, "none", outcome(5, said=kept), outcome(5, said=kept)),
     ]
     suite = Suite(pairs=tuple(one for one, _ in made))
     found = numbers([one for _, both in made for one in both], suite)

@@ -8,9 +8,11 @@ from companyos.calls import Call
 from companyos.chaos import PRESETS
 from companyos.env import make, par, task_named, work
 from companyos.episode import Footer
-from companyos.errors import ReplayDiffers
+from companyos.errors import BadTask, ReplayDiffers
+from companyos.evaluate.blame import blame
 from companyos.evaluate.outcome import DESK, judge, owner
 from companyos.families import FAMILIES
+from companyos.together import chairs
 from companyos.twins import do, twins
 from tests.evaluate.helpers import played, transcript
 from tests.helpers import staged
@@ -45,6 +47,21 @@ def test_calls_after_the_end_are_no_episode() -> None:
     won = transcript(str(task_named("expense_report", 1, 0.5)), "expert")
     with pytest.raises(ReplayDiffers):
         judge(msgspec.structs.replace(won, turns=(*won.turns, won.turns[-1])))
+
+
+def test_who_was_helped_from_a_colleagues_chair_is_not_measured() -> None:
+    task_id = str(task_named("expense_report", 1, 0.5))
+    env = make(task_id, actors=chairs(task_id).values())
+    for measured in (judge, blame):
+        with pytest.raises(BadTask, match="one is measured alone"):
+            measured(env.transcript())
+
+
+def test_tools_that_lie_about_are_trouble_that_struck() -> None:
+    for seed in range(3):
+        env = make("vendor_onboarding", seed=seed, chaos=PRESETS["only_tool_clutter"])
+        assert judge(env.transcript()).struck == ("tool_clutter",)
+    assert judge(make("vendor_onboarding", seed=0).transcript()).struck == ()
 
 
 def test_the_return_and_score_are_those_of_their_reward_profiles() -> None:

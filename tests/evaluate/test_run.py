@@ -17,7 +17,7 @@ from companyos.errors import BadChoice
 from companyos.evaluate import roster
 from companyos.evaluate.episode_file import Episode, Usage, keep, kept, places, usage_of
 from companyos.evaluate.run import RESULTS, RUN, BadRun, evaluate, on_processes, plan_of
-from companyos.evaluate.suite import suite
+from companyos.evaluate.suite import SUITES, suite
 from companyos.observe import Observation
 from companyos.replay import replay
 from companyos.task import BENCHMARK_VERSION
@@ -280,7 +280,7 @@ def test_what_cannot_be_run_is_one_line_and_leaves_nothing_behind(tmp_path: Path
 
 def test_suite_lists_them_and_prints_one(tmp_path: Path) -> None:
     _, out, _ = command("suite")
-    assert [line.split()[0] for line in out.splitlines()] == ["smoke", "core", "twins", "chaos", "impossible", "attack"]
+    assert [line.split()[0] for line in out.splitlines()] == list(SUITES)
     assert command("suite", "smoke") == (0, suite("smoke").to_text(), "")
 
 

@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from companyos.episode import Transcript
 from companyos.evaluate.episode_file import Episode, places
 from companyos.evaluate.run import BadRun, evaluate, on_processes
 from companyos.evaluate.submission import WHAT_IT_PROVES, check
+from companyos.together import chairs
 from tests.evaluate.runs import TRIALS, few_tasks, own_suite, small_run
 from tests.shell import run as command
 
@@ -188,6 +190,13 @@ def test_an_episode_that_was_broken_off_is_found(forged: Path) -> None:
     footer = msgspec.json.encode({"done": False, "success": None, "total": 0.0, "verdict": {}})
     path.write_bytes(b"".join(lines[:3]) + footer + b"\n")
     assert "unfinished episode" in [finding.kind for finding in check(forged).findings]
+
+
+def test_whoever_sat_in_a_colleagues_chair_as_well_is_found(forged: Path) -> None:
+    path = sorted(forged.rglob("episodes/*/*.jsonl"))[0]
+    handle = next(iter(chairs(Transcript.from_jsonl(path.read_bytes()).header.task_id).values()))
+    place = _rewrite(path, forged, lambda lines: lines[0].update(actors=[handle]))
+    assert (place, "more than one") in [(finding.where, finding.kind) for finding in check(forged).findings]
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"{}\n{}\n", b"[]"])

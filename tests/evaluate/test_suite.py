@@ -15,15 +15,14 @@ from companyos.episode import CANARY
 from companyos.errors import BadChoice, BadTask
 from companyos.evaluate import selection
 from companyos.evaluate.suite import Pair, Suite, beacon_name, frozen_names, read_suite, suite, suite_of
-from companyos.families import setting
+from companyos.families import FAMILIES, ROUND, setting
 from companyos.task import BENCHMARK_VERSION, TaskId
 from companyos.twins import relevance, siblings
 from tests.helpers import FAMILY, STEADY
 from tests.laws import FULL
 
 WRITE = "run `python -m tools.suites`"
-EVERYDAY = selection.EVERYDAY
-FEW = [*EVERYDAY[:1], *selection.LONG] if not FULL else [*EVERYDAY, *selection.LONG]  # all of them take a minute
+FEW = [ROUND[0], *selection.LONG] if not FULL else list(FAMILIES)  # all of them take minutes
 
 
 def families_of(tasks: tuple[str, ...]) -> Counter[str]:
@@ -48,7 +47,11 @@ def test_the_frozen_suites_are_all_that_can_be_made_with_the_families_there_are(
     ("name", "each"), [("smoke", 2), ("core", 20), ("twins", 80), ("chaos", 50), ("impossible", 20), ("attack", 20)]
 )
 def test_every_family_has_its_share(name: str, each: int) -> None:
-    assert families_of(suite(name).tasks) == dict.fromkeys(EVERYDAY, each)
+    assert families_of(suite(name).tasks) == dict.fromkeys(ROUND, each)
+
+
+def test_long_is_48_tasks_of_the_long_family() -> None:
+    assert families_of(suite("long").tasks) == {"quarter_close": 48}
 
 
 def test_no_suite_touches_the_train_split_and_only_smoke_is_for_looking_at() -> None:
@@ -62,7 +65,7 @@ def test_no_seed_stands_in_two_suites() -> None:
 
 
 def test_core_holds_every_ending_of_a_family_about_equally_often() -> None:
-    for name in EVERYDAY:
+    for name in ROUND:
         endings = Counter(setting(TaskId.parse(t)).ending.name for t in suite("core").tasks if t.startswith(f"{name}-"))
         assert len(endings) >= 5, name
         assert max(endings.values()) <= 6, (name, endings)
@@ -151,7 +154,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_suite_lists_those_there_are() -> None:
-    with pytest.raises(BadChoice, match="smoke, core, twins, chaos, impossible, attack"):
+    with pytest.raises(BadChoice, match="smoke, core, twins, chaos, impossible, attack, long"):
         suite("gardening")
 
 

@@ -55,7 +55,7 @@ def stated_need(env: CompanyEnv) -> str:
     """What the requester answers when asked."""
     assert say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="What for?", to=role(env, "requester")).ok
     env.world.advance(5 * DAY)
-    return next(c.facts["need"] for c in env.world.all(Comment) if c.author == role(env, "requester"))
+    return next(c.facts["need"] for c in env.world.all(Comment) if "need" in c.facts)
 
 
 def ready(**causes: Value) -> CompanyEnv:

@@ -58,7 +58,7 @@ def amount(env: CompanyEnv, name: str) -> int:
 
 
 def limits(env: CompanyEnv) -> dict[str, int]:
-    return env.world.get(Policy, role(env, "limits")).terms
+    return env.world.get(Policy, role(env, "policy")).terms
 
 
 def submit(env: CompanyEnv, form: str, approver: str, **changes: Any) -> str:

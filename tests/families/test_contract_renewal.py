@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from companyos.apps import Approval, Comment, Entry, Metric, Mind, Person, Policy, Ticket
 from companyos.calls import Call
@@ -83,7 +84,8 @@ def decision(
     data["terms"] = named or role(env, terms)
     if form == RENEWAL_FORM:
         data["amount"] = paper(env, terms)["amount"]
-        data["usage"] = env.world.get(Metric, role(env, "usage")).value
+        usage = env.world.furnish(replace(env.world.get(Metric, role(env, "usage")), measured_at=env.world.now))
+        data["usage"] = usage.value
         data["cost_center"] = env.world.get(Person, case.requester).cost_center
     else:
         data["notice_days"] = paper(env, terms)["notice_days"]

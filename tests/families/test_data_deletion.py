@@ -134,7 +134,7 @@ def test_the_first_check_that_applies_decides(causes: dict[str, Value], expected
 def test_identity_is_proven_doubtful_or_refuted_by_the_terms_of_the_policy_in_force() -> None:
     for level, proven, doubtful in (("proven", True, True), ("doubt", False, True), ("refuted", False, False)):
         env = staged(identity=level)
-        terms = env.world.get(Policy, role(env, "proof")).terms
+        terms = env.world.get(Policy, role(env, "policy")).terms
         value = env.world.get(Metric, role(env, "identity")).value
         assert (value >= terms["proven_from"], value >= terms["doubt_from"]) == (proven, doubtful)
 

@@ -20,12 +20,12 @@ FAMILY = "handbook_update"
 CALM: dict[str, Value] = {
     "duplicate": False,
     "foreign": False,
-    "lawful": False,
+    "law": False,
     "proposed": "low",
     "governs": "board",
     "unread": False,
     "notice": "long",
-    "contractual": False,
+    "binding": False,
 }
 SEEDS = range(60)
 APPROVED = ("approved", "signed")
@@ -60,7 +60,7 @@ def ready(**causes: Value) -> CompanyEnv:
 def ask_requester(env: CompanyEnv) -> str:
     assert say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="From when?", to=role(env, "requester")).ok
     env.world.advance(5 * DAY)
-    return next(c.facts["effective"] for c in env.world.all(Comment) if c.author == role(env, "requester"))
+    return next(c.facts["effective"] for c in env.world.all(Comment) if "effective" in c.facts)
 
 
 def proposed(env: CompanyEnv) -> str:
@@ -118,9 +118,9 @@ def missed(env: CompanyEnv, call: Call, **params: Any) -> list[str]:
     ("causes", "expected"),
     [
         ({}, "completed/all_checks_passed"),
-        ({"contractual": True}, "completed/all_checks_passed"),
+        ({"binding": True}, "completed/all_checks_passed"),
         ({"notice": "fair"}, "completed/all_checks_passed"),
-        ({"notice": "fair", "contractual": True}, "declined/too_late"),
+        ({"notice": "fair", "binding": True}, "declined/too_late"),
         ({"notice": "short"}, "declined/too_late"),
         ({"unread": True, "notice": "short"}, "on_hold/below_minimum"),
         ({"proposed": "same", "unread": True}, "declined/already_done"),
@@ -136,7 +136,7 @@ def test_the_first_check_that_applies_decides(causes: dict[str, Value], expected
 
 
 def test_a_contractual_section_is_decided_by_two_offices() -> None:
-    deciders = {staged(contractual=contractual).setting.ending.decider for contractual in (False, True)}
+    deciders = {staged(binding=contractual).setting.ending.decider for contractual in (False, True)}
     assert deciders == {"HR Lead", "Legal Counsel and HR Lead"}
 
 
@@ -192,7 +192,7 @@ def test_a_change_is_declined_exactly_where_the_governing_document_forbids_it() 
         env = make(FAMILY, seed=seed)
         causes, document = env.setting.causes, _governing(env)
         assert document.id == role(env, causes.governs)
-        if causes.duplicate or causes.foreign or causes.proposed == "same":
+        if causes.duplicate or causes.foreign or causes.law or causes.proposed == "same":
             continue
         topic = env.world.get(Entry, role(env, "entry")).details["topic"]
         forbidden = _forbidden(document, topic, int(proposed(env)))
@@ -279,7 +279,7 @@ def test_the_date_stands_nowhere_until_the_requester_is_asked() -> None:
 @pytest.mark.parametrize("contractual", [False, True])
 @pytest.mark.parametrize("notice", ["short", "fair", "long"])
 def test_the_date_lies_on_its_side_of_the_limits(notice: str, contractual: bool) -> None:
-    env = staged(notice=notice, contractual=contractual)
+    env = staged(notice=notice, binding=contractual)
     terms = env.world.get(Policy, role(env, "notice")).terms
     opened = say(env, "ticketdesk.get_ticket", ticket_id=ticket(env).id).data["opened"][:10]
     days = (date.fromisoformat(ask_requester(env)) - date.fromisoformat(opened)).days
@@ -312,25 +312,25 @@ def test_the_requesters_answer_is_found_behind_many_others() -> None:
 
 
 def test_a_contractual_section_is_not_signed_without_a_review() -> None:
-    env = ready(contractual=True)
+    env = ready(binding=True)
     assert decision(env, FAMILY, "lead") == ("rejected", "not_reviewed")
 
 
 def test_a_review_that_is_still_pending_is_none() -> None:
-    env = ready(contractual=True, counsel_away=True)
+    env = ready(binding=True, counsel_away=True)
     pending = submit(env, "legal_review", "counsel")
     assert decision(env, FAMILY, "lead", legal_review=pending) == ("rejected", "not_reviewed")
     assert env.world.get(Approval, pending).status == "pending"
 
 
 def test_a_rejected_review_is_none_either() -> None:
-    env = ready(contractual=True)
+    env = ready(binding=True)
     wrong = submit(env, "legal_review", "counsel", proposed="77")
     assert (answered(env, wrong).code, decision(env, FAMILY, "lead", legal_review=wrong)[1]) == ("mismatch", "not_reviewed")
 
 
 def test_with_the_review_the_hr_lead_signs() -> None:
-    env = ready(contractual=True)
+    env = ready(binding=True)
     assert decision(env, FAMILY, "lead", legal_review=reviewed(env)) == APPROVED
 
 
@@ -340,14 +340,14 @@ def test_legal_reviews_no_ordinary_section() -> None:
 
 
 def test_neither_office_signs_for_the_other() -> None:
-    env = ready(contractual=True)
+    env = ready(binding=True)
     assert decision(env, "legal_review", "lead") == ("rejected", "not_mine")
     review = reviewed(env)
     assert decision(env, FAMILY, "counsel", legal_review=review) == ("rejected", "not_mine")
 
 
 def test_legal_reviews_only_tickets_about_the_handbook() -> None:
-    env = ready(contractual=True)
+    env = ready(binding=True)
     assert decision(env, "legal_review", "counsel", ticket_id=role(env, "blocker")) == ("rejected", "wrong_ticket")
 
 
@@ -361,12 +361,12 @@ def test_legal_reviews_only_tickets_about_the_handbook() -> None:
     ],
 )
 def test_whoever_stands_in_signs(causes: dict[str, Value], counsel: str, lead: str) -> None:
-    env = ready(contractual=True, **causes)
+    env = ready(binding=True, **causes)
     assert decision(env, FAMILY, lead, legal_review=reviewed(env, counsel)) == APPROVED
 
 
 def test_a_superiors_wish_is_met_on_both_forms() -> None:
-    env = staged(contractual=True, objection="superior", lead_away=True, counsel_away=True, counsel_deputy_away=True)
+    env = staged(binding=True, objection="superior", lead_away=True, counsel_away=True, counsel_deputy_away=True)
     work(env)
     assert env.success
     signed = [a for a in env.world.all(Approval) if a.status == "approved"]
@@ -375,14 +375,14 @@ def test_a_superiors_wish_is_met_on_both_forms() -> None:
 
 
 def test_the_review_linked_in_place_of_the_update_does_not_do() -> None:
-    rest, last = worked(staged(contractual=True))
+    rest, last = worked(staged(binding=True))
     review = next(a for a in rest.world.all(Approval) if a.type == "legal_review")
     assert set_field(rest, "approval", review.id).ok
     assert missed(rest, last) == ["SignedFor"]
 
 
 def test_a_review_that_was_got_where_none_was_needed_cannot_be_put_back() -> None:
-    env = ready(contractual=True, notice="short")
+    env = ready(binding=True, notice="short")
     reviewed(env)
     assert env.lost() == "damage"
 

@@ -5,24 +5,33 @@ import subprocess
 from pathlib import Path
 
 from companyos.families import FAMILIES
+from companyos.laws import DOSES
 from companyos.world import Streams
 
 FULL = os.environ.get("LAWS") == "full"
-DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)
 NAMES = tuple(FAMILIES)
+LONGER = 5  # by how many times the samples of a long family are smaller
 
 
-def size(sample: int, full: int) -> int:
-    return full if FULL else sample
+def size(sample: int, full: int, name: str = "") -> int:
+    """How many to look at; of a long family fewer, since each of its tasks is as long as several."""
+    return share(full if FULL else sample, name)
 
 
-def seeds(sample: int, full: int, fresh: int = 0) -> list[int]:
+def seeds(sample: int, full: int, fresh: int = 0, name: str = "") -> list[int]:
     """Fixed seeds, and a few that change with every commit, so that the laws do not grow used to the fixed ones."""
     draw = Streams(f"laws/{_commit()}").at("seeds")
-    return [*range(size(sample, full)), *(draw.between(10**6, 10**9) for _ in range(fresh))]
+    return [*range(size(sample, full, name)), *(draw.between(10**6, 10**9) for _ in range(share(fresh, name)))]
+
+
+def share(count: int, name: str) -> int:
+    return -(-count // LONGER) if name and FAMILIES[name].long else count
 
 
 def _commit() -> str:
     root = Path(__file__).parent
     found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False)
     return found.stdout.strip()
+
+
+__all__ = ["DOSES", "FULL", "NAMES", "seeds", "size"]

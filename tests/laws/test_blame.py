@@ -9,11 +9,13 @@ from companyos.evaluate.blame import blame
 from tests.evaluate.planted import planted
 from tests.laws import DOSES, NAMES, seeds, size
 
+SIZES = {"act": (6, 25), "slip": (2, 9), "time": (2, 9)}
 
-@pytest.mark.parametrize(("sort", "sample", "full"), [("act", 6, 25), ("slip", 2, 9), ("time", 2, 9)])
+
+@pytest.mark.parametrize("sort", SIZES)
 @pytest.mark.parametrize("name", NAMES)
-def test_planted_failures_are_blamed_on_the_call_that_was_planted(name: str, sort: str, sample: int, full: int) -> None:
-    failures = planted(name, sort, size(sample, full))
+def test_planted_failures_are_blamed_on_the_call_that_was_planted(name: str, sort: str) -> None:
+    failures = planted(name, sort, size(*SIZES[sort], name))
     wrong = []
     for failure in failures:
         found = blame(failure.transcript)
@@ -26,7 +28,7 @@ def test_planted_failures_are_blamed_on_the_call_that_was_planted(name: str, sor
 @pytest.mark.parametrize("agent", ["jittered", "naive", "constant"])
 @pytest.mark.parametrize("name", NAMES)
 def test_from_wherever_a_success_passed_the_expert_would_have_won_too(name: str, agent: str) -> None:
-    for seed in seeds(3, 30):
+    for seed in seeds(3, 30, name=name):
         env = make(name, seed=seed, chaos=DOSES[seed % len(DOSES)], reward="sparse")
         won = play(env.fork(), make_agent(agent, seed))
         for turn in won.turns[:-1] if won.success else ():

@@ -27,10 +27,11 @@ def _requests(env: CompanyEnv) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_request_is_decided_and_none_crashes_whoever_decides(name: str) -> None:
-    decided = set()
+    decided, signs = set(), False
     for seed in seeds(3, 20):
         env = make(name, seed=seed)
-        actor = env.setting.case.actor
+        actor, kind = env.setting.case.actor, env.world.get(Ticket, env.setting.case.ticket_id).kind
+        signs |= any((form.about or form.id) == kind for form in env.world.all(ApprovalType))
         for request in _requests(env):
             own = env.world.get(ApprovalType, str(request["approval_type"])).offices
             for office in dict.fromkeys(("CFO", "CTO", "HR Lead", "Procurement Lead", *own)):
@@ -43,7 +44,7 @@ def test_every_request_is_decided_and_none_crashes_whoever_decides(name: str) ->
                 world.advance(10 * DAY)
                 decided |= {(a.status, a.code) for a in world.all(Approval)}
     assert all(status in ("approved", "rejected") for status, _ in decided)
-    assert len(decided) > 3
+    assert len(decided) > (3 if signs else 2)  # without a form of its own, only the other desks' have anything to decide
 
 
 @pytest.mark.parametrize("name", NAMES)

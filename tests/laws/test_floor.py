@@ -14,7 +14,7 @@ from companyos.env import make, par, task_named
 from companyos.families import FAMILIES
 from companyos.floor import CHAOS, SHORT, Job, Tally, tally, wilson
 from companyos.twins import opposites
-from tests.laws import FULL, NAMES, size
+from tests.laws import FULL, NAMES, share, size
 
 EPISODES = size(60, 500)
 
@@ -24,7 +24,7 @@ def reached(policy: str, name: str, variant: int | None = None) -> Tally:
     # A script or a fixed ending is played in all its variants: the sample is of them together, unless the law runs whole.
     variants = ADVERSARIES[policy].variants
     shared = variants(name) if variants and not FULL else 1
-    return tally(Job(policy, name, tuple(range(max(6, EPISODES // shared))), variant, with_twins=True))
+    return tally(Job(policy, name, tuple(range(max(6, share(EPISODES, name) // shared))), variant, with_twins=True))
 
 
 def variants(policy: str, name: str) -> list[int | None]:
@@ -77,15 +77,16 @@ def test_refusing_everything_wins_no_more_often_than_that_is_right(name: str) ->
 def test_having_everything_signed_tells_nobody_how_it_ends(name: str) -> None:
     """It is shown who signs, so of pairs that differ in nothing else it may pass both; of others it passes none."""
     won = 0
-    for seed, variant in product(range(EPISODES), variants("ask_around", name)):
+    episodes = share(EPISODES, name)
+    for seed, variant in product(range(episodes), variants("ask_around", name)):
         policy = Job("ask_around", name, (seed,), variant)
         env = play(make(name, seed=seed, chaos=CHAOS), policy.agent(seed))
         won += bool(env.success)
         for other in (make(task) for _, task in (opposites(env.task_id) if env.success else ())):
             if other.setting.ending.name != env.setting.ending.name:
                 assert not play(other, policy.agent(seed)).success, other.task_id
-    print(f"{name} ask_around: won {won} of {EPISODES}")
-    assert won <= 0.3 * EPISODES
+    print(f"{name} ask_around: won {won} of {episodes}")
+    assert won <= 0.3 * episodes
 
 
 @pytest.mark.parametrize("policy", [a.name for a in ADVERSARIES.values() if a.group not in ("naive", "asking")])
@@ -99,13 +100,13 @@ def test_no_such_policy_passes_both_of_an_ending_pair(name: str, policy: str) ->
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_ending_is_near(name: str) -> None:
-    short = sum(par(task_named(name, seed, CHAOS)) < SHORT for seed in range(EPISODES))
-    assert short <= 0.2 * EPISODES
+    episodes = share(EPISODES, name)
+    assert sum(par(task_named(name, seed, CHAOS)) < SHORT for seed in range(episodes)) <= 0.2 * episodes
 
 
 def test_a_naive_expert_loses_at_least_20_points_to_chaos() -> None:
     calm, struck = (
-        sum(tally(Job("naive", name, tuple(range(size(30, 200))), chaos=dose)).share for name in NAMES) / len(NAMES)
+        sum(tally(Job("naive", name, tuple(range(size(30, 200, name))), chaos=dose)).share for name in NAMES) / len(NAMES)
         for dose in (0.0, 1.0)
     )
     print(f"naive: {calm:.3f} at dose 0, {struck:.3f} at dose 1")
@@ -114,9 +115,10 @@ def test_a_naive_expert_loses_at_least_20_points_to_chaos() -> None:
 
 @pytest.mark.parametrize("dial", DIALS)
 def test_every_dial_alone_costs_whoever_does_not_mind_it(dial: str) -> None:
-    seeds = tuple(range(size(30, 200)))
+    seeds = {name: tuple(range(size(30, 200, name))) for name in NAMES}
     calm, struck = (
-        sum(tally(Job(dial, name, seeds, chaos=chaos)).share for name in NAMES) / len(NAMES) for chaos in (0.0, {dial: 1.0})
+        sum(tally(Job(dial, name, seeds[name], chaos=chaos)).share for name in NAMES) / len(NAMES)
+        for chaos in (0.0, {dial: 1.0})
     )
     print(f"{dial}: {calm:.3f} without it, {struck:.3f} with it")
     assert calm - struck >= 0.05

@@ -7,7 +7,7 @@ from companyos.calls import Call
 from companyos.env import CompanyEnv, make, work
 from companyos.twins import do
 from companyos.world import HOUR
-from tests.laws import NAMES
+from tests.laws import NAMES, share
 
 
 def _wait(env: CompanyEnv, times: int, hours: int = 72) -> None:
@@ -18,7 +18,7 @@ def _wait(env: CompanyEnv, times: int, hours: int = 72) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("chaos", [0.0, 1.0])
 def test_no_wait_is_so_long_that_the_right_ending_changes(name: str, chaos: float) -> None:
-    for seed in range(20):
+    for seed in range(share(20, name)):
         env = make(name, seed=seed, chaos=chaos, reward="sparse")
         _wait(env, env.max_steps - 1)
         again = env.fresh_budget()
@@ -53,7 +53,7 @@ def test_many_comments_do_not_keep_the_expert_from_taking_over(name: str) -> Non
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_reply_has_just_shown_of_the_ticket_itself_can_be_cited(name: str) -> None:
-    for seed in range(10):
+    for seed in range(share(10, name)):
         env = make(name, seed=seed)
         solved = env.fork()
         work(solved)

@@ -15,7 +15,7 @@ from tests.laws import DOSES, NAMES, seeds
 @pytest.mark.parametrize("name", NAMES)
 def test_after_slips_the_expert_wins_exactly_where_it_is_not_lost(name: str, from_middle: bool) -> None:
     seen: Counter[tuple[str | None, bool]] = Counter()
-    for seed in seeds(150, 1000, fresh=20):
+    for seed in seeds(150, 1000, fresh=20, name=name):
         env = make(name, seed=seed, chaos=DOSES[seed % len(DOSES)], reward="sparse")
         slip(env, Streams(f"slip/{seed}/{from_middle}"), from_middle)
         lost = env.lost()
@@ -32,7 +32,7 @@ def test_after_slips_the_expert_wins_exactly_where_it_is_not_lost(name: str, fro
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_expert_can_take_over_from_itself_anywhere(name: str) -> None:
-    for seed in seeds(6, 60):
+    for seed in seeds(6, 60, name=name):
         env = make(name, seed=seed, chaos=DOSES[seed % len(DOSES)], reward="sparse")
         solved = env.fork()
         work(solved)

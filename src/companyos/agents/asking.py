@@ -10,7 +10,7 @@ from companyos.agents.routine import Routine, until_stuck
 from companyos.apps import Entry, Person
 from companyos.calls import NO_ANSWER, Call, Program, Reply
 from companyos.families import FAMILIES, Memory, Taste, family_of
-from companyos.families.moves import Move, ticket_in
+from companyos.families.moves import Move, ticket_acted_on, ticket_in
 from companyos.observe import Observation
 from companyos.told import Told
 
@@ -37,8 +37,9 @@ class AskAround(Routine):
         family = family_of(obs.task)
         endings = signed_closes(family.name)
         resolution, reason = endings[self._ending % len(endings)]
-        told, ticket_id = Told(obs.task), ticket_in(Memory(obs.task, obs.now))
-        yield from _prepare(family.expert(Memory(obs.task, obs.now), Taste()), told)
+        told, memory = Told(obs.task), Memory(obs.task, obs.now)
+        ticket_id = ticket_in(memory)
+        yield from _prepare(family.expert(memory, Taste()), told, ticket_id)
         yield from _heard(told, Call("approvalflow", "list_approval_types", {}))
         for form, data, person in _requests(told, ticket_id):
             request = yield from _decision(told, form, person, data)
@@ -50,10 +51,10 @@ class AskAround(Routine):
                 return
 
 
-def _prepare(expert: Program, told: Told) -> Program:
-    """The expert's way up to where it would ask or close."""
+def _prepare(expert: Program, told: Told, ticket_id: str) -> Program:
+    """The expert's way up to where it would ask for this ticket or close it."""
     call = next(expert)
-    while call.method not in ("submit_approval", "resolve_ticket"):
+    while ticket_acted_on(call) != ticket_id:
         reply = yield call
         told.hear(reply)
         call = expert.send(reply)

@@ -4,7 +4,7 @@ from typing import Any
 
 from companyos.agents.candidates import Candidates
 from companyos.agents.routine import WAIT, Routine, heard
-from companyos.apps import TOOLBOX
+from companyos.apps import toolbox_of
 from companyos.calls import Call
 from companyos.families import Memory, Taste, family_of
 from companyos.observe import Observation
@@ -33,7 +33,7 @@ class Random:
         if self._told is None:
             self._told = Told(obs.task)
         self._told.hear(heard(obs))
-        return Candidates(self._told).sample(self._streams.at(obs.step))
+        return Candidates(self._told, toolbox_of(obs.scene.offered)).sample(self._streams.at(obs.step))
 
 
 class Expert(Routine):
@@ -86,8 +86,9 @@ class Jittered:
         if self._extras >= 6 or not draw.chance(0.25):
             return None
         self._extras += 1
-        table = Candidates(self._told or Told(obs.task))
+        toolbox = toolbox_of(obs.scene.offered)
+        table = Candidates(self._told or Told(obs.task), toolbox)
         while True:
             call = table.sample(draw)
-            if not TOOLBOX.tools[call.app, call.method].writes:
+            if not toolbox.tools[call.app, call.method].writes:
                 return call

@@ -3,27 +3,73 @@
 import types
 from typing import Any, Literal, Union, get_args, get_origin
 
-from companyos.apps import TOOLBOX, Approval, Entry, Person, Ticket, Tool
+from companyos.apps import TOOLBOX, Approval, Entry, Person, Ticket, Tool, Toolbox
 from companyos.apps.tool import PROSE, reference
 from companyos.calls import Call
 from companyos.told import Told
 from companyos.world import Draw
 
 _NAMING_FIELDS = ("reference", "subject", "name")
-_OFFICES = ("CEO", "CFO", "CTO", "HR Lead", "Procurement Lead", "Compliance Officer")
+# Words of the company, whatever the work: who holds an office, whose tickets, what policies are about, which figures.
+_OFFICES = (
+    "CEO",
+    "CFO",
+    "CTO",
+    "Treasurer",
+    "Finance Controller",
+    "HR Lead",
+    "Procurement Lead",
+    "Compliance Officer",
+    "Risk Officer",
+    "Legal Counsel",
+    "Data Protection Officer",
+    "Care Lead",
+    "IT Lead",
+    "Support Lead",
+    "Service Lead",
+)
+_DESKS = ("vendor", "finance", "engineering", "procurement", "people", "access", "care", "contracts", "privacy")
+_TOPICS = (
+    "policy",
+    "vendor",
+    "expense",
+    "bug",
+    "licence",
+    "handbook",
+    "access",
+    "incident",
+    "transfer",
+    "contract",
+    "offboarding",
+    "deletion",
+    "refund",
+)
+_FIGURES = (
+    "compliance",
+    "budget",
+    "error",
+    "licence",
+    "idle_days",
+    "customers",
+    "contract_usage",
+    "final_pay",
+    "identity_match",
+    "refund_rate",
+)
 _WORDS = ("low", "normal", "high", "open", "in_progress", "")
 
 
 class Candidates:
     """For each argument of each tool, the values that an agent could mean: ids it was told, choices the schema offers."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: Told, toolbox: Toolbox = TOOLBOX) -> None:
         self.told = told
+        self._tools = list(toolbox)
 
     def sample(self, draw: Draw) -> Call:
         """A call: any tool that can be filled in, each argument at random."""
         while True:
-            tool = draw.pick(_TOOLS)
+            tool = draw.pick(self._tools)
             call = self.fill(tool, draw)
             if call is not None:
                 return call
@@ -54,6 +100,8 @@ class Candidates:
             return list(self.told.known(kind))
         if get_origin(hint) is Literal:
             return list(get_args(hint))
+        if getattr(hint, "__origin__", hint) is bool:
+            return [False, True]
         if PROSE in getattr(hint, "__metadata__", ()):
             return ["Could you please look into this?"]
         return list(_BY_NAME[name](self))
@@ -91,17 +139,17 @@ class Candidates:
         return [*_WORDS, *ids, *centers]
 
 
-_TOOLS = list(TOOLBOX)
 _BY_NAME: dict[str, Any] = {
-    "query": lambda table: [*table._named(), "policy", "vendor", "expense", "bug", "licence", "handbook"],
+    "query": lambda table: [*table._named(), *_TOPICS],
     "role": Candidates._roles,
     "value": Candidates._values,
     "data": Candidates.forms,
+    "ticket_ids": lambda table: [[ticket_id] for ticket_id in table.told.known(Ticket)],
     "page": lambda table: [1, 2],
     "hours": lambda table: [4, 24],
     "facts": lambda table: [{}],
-    "desk": lambda table: ["vendor", "finance", "engineering", "procurement", "people"],
-    "prefix": lambda table: ["compliance", "budget", "error", "licence"],
+    "desk": lambda table: _DESKS,
+    "prefix": lambda table: _FIGURES,
     "code": lambda table: ["signed"],
     "force": lambda table: [False, True],
 }

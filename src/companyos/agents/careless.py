@@ -19,7 +19,7 @@ from companyos.calls import NO_ANSWER, OK, Call, Program, Reply
 from companyos.env import CompanyEnv, work
 from companyos.errors import Stuck
 from companyos.families import Memory, Taste, family_of
-from companyos.families.moves import ticket_in
+from companyos.families.moves import ticket_acted_on, ticket_in
 from companyos.lines import parse_line
 from companyos.observe import Observation
 
@@ -34,6 +34,7 @@ class Desk(msgspec.Struct):
     ticket: dict[str, Any] = {}
     has_mail: bool = False  # the last wait brought something
     obeyed: set[str] = msgspec.field(default_factory=set)
+    tools: tuple[str, ...] = ()  # that the episode offers
 
 
 class Careless(Routine):
@@ -45,7 +46,7 @@ class Careless(Routine):
 
     def _work(self, obs: Observation) -> Program:
         family = family_of(obs.task)
-        desk = Desk(family.name)
+        desk = Desk(family.name, tools=obs.scene.offered)
         program = until_stuck(family.expert(Memory(obs.task, obs.now), Taste()))
         for habit in self._habits:
             program = steered(program, _at_desk(habit, desk))
@@ -204,6 +205,23 @@ def does_what_it_is_told(desk: Desk, call: Call) -> Steered:
     return reply
 
 
+def takes_the_tool_that_sounds_right(desk: Desk, call: Call) -> Steered:
+    """Never reads what a tool is for: what is called much like the one it needs will do, and shows how things are."""
+    like = _SOUNDS_LIKE.get(call.method)
+    if like is None or f"{call.app}.{like}" not in desk.tools:
+        return (yield call)
+    reply = yield Call(call.app, like, call.params)
+    return _heard(reply, age_days=0, pipeline="idle") if reply.ok and call.method == "query_metric" else reply
+
+
+_SOUNDS_LIKE = {
+    "get_ticket": "get_ticket_v1",
+    "search_tickets": "search_archive",
+    "get_entry": "legacy_lookup",
+    "query_metric": "query_metric_v1",
+}
+
+
 def _answered(call: Call) -> Steered:
     reply = yield call
     while reply.code == NO_ANSWER:
@@ -229,6 +247,7 @@ HABITS: dict[str, Habit] = {
     "overload": takes_any_mail_for_the_answer,
     "interference": takes_refusals_for_done,
     "policy_drift": goes_by_what_is_in_force,
+    "tool_clutter": takes_the_tool_that_sounds_right,
 }
 
 
@@ -274,17 +293,17 @@ def right_close(env: CompanyEnv) -> Close:
 
 def _close(calls: list[Call]) -> Close:
     last = calls[-1].params
-    return Close(last["resolution"], last["reason"], _offices(calls))
+    return Close(last["resolution"], last["reason"], _offices(calls, last["ticket_id"]))
 
 
-def _offices(calls: list[Call]) -> tuple[str, ...]:
-    """Which offices an expert asked to sign, from what it looked up last before it asked."""
+def _offices(calls: list[Call], ticket_id: str) -> tuple[str, ...]:
+    """Which offices an expert asked to sign for a ticket, from what it looked up last before it asked."""
     asked: dict[str, None] = {}
     looked_up = ""
     for call in calls:
         if call.method == "get_approver":
             looked_up = _office(call.params["role"])
-        elif call.method == "submit_approval":
+        elif call.method == "submit_approval" and ticket_acted_on(call) == ticket_id:
             asked[looked_up] = None
     return tuple(asked)
 
@@ -306,16 +325,19 @@ class Constant(Routine):
         endings = self._among(family.name)
         known = endings[self._ending % len(endings)]
         made: list[Call] = []
+        memory = Memory(obs.task, obs.now)
+        ticket_id = ticket_in(memory)
 
         def steer(call: Call) -> Steered:
             made.append(call)
-            if call.method == "resolve_ticket":
-                call = _closing(call.params["ticket_id"], known, call.params["evidence"])
-            elif call.method == "submit_approval" and not _begins(known.offices, _offices(made)):
-                call = _closing(call.params["data"]["ticket_id"], known, [])
+            if ticket_acted_on(call) == ticket_id:
+                if call.method == "resolve_ticket":
+                    call = _closing(ticket_id, known, call.params["evidence"])
+                elif not _begins(known.offices, _offices(made, ticket_id)):
+                    call = _closing(ticket_id, known, [])
             return (yield call)
 
-        return until_stuck(steered(family.expert(Memory(obs.task, obs.now), Taste()), steer))
+        return until_stuck(steered(family.expert(memory, Taste()), steer))
 
 
 def _begins(whole: tuple[str, ...], part: tuple[str, ...]) -> bool:

@@ -35,7 +35,7 @@ def slip(env: CompanyEnv, streams: Streams, from_middle: bool) -> range:
     for attempt in range(_TRIES):
         if not left or env.done:
             break
-        call = Candidates(told).sample(streams.at("call", attempt))
+        call = Candidates(told, env.toolbox).sample(streams.at("call", attempt))
         trial = env.fork()
         trial.step(call)
         if trial.turns[-1].reply.ok:
@@ -100,7 +100,7 @@ def _harmfully(env: CompanyEnv, streams: Streams) -> None:
     _follow(env, told, way[: streams.at("cut").between(0, len(way) - 1)])
     looks = MOST_SLIPS
     for attempt in range(_TRIES):
-        call = Candidates(told).sample(streams.at("call", attempt))
+        call = Candidates(told, env.toolbox).sample(streams.at("call", attempt))
         trial = env.fork()
         trial.step(call)
         if trial.lost() == "damage":
@@ -109,7 +109,7 @@ def _harmfully(env: CompanyEnv, streams: Streams) -> None:
             with suppress(Stuck):
                 work(env)
             return
-        if looks and trial.turns[-1].reply.ok and not TOOLBOX.tools[call.app, call.method].writes:
+        if looks and trial.turns[-1].reply.ok and not env.toolbox.tools[call.app, call.method].writes:
             _follow(env, told, trial.turns[-1:])
             looks -= 1
 

@@ -1,6 +1,7 @@
 """Apps: what an actor can do. Three apps, one toolbox; people are programs behind the same calls."""
 
 from companyos.apps.approvalflow import Approval, ApprovalType
+from companyos.apps.clutter import ALL_TOOLS, EXTRAS, toolbox_of
 from companyos.apps.colleagues import TOOLBOX
 from companyos.apps.datahub import Draft, Entry, Metric, Policy, Source
 from companyos.apps.people import Message, Mind, Person, Season
@@ -11,6 +12,8 @@ from companyos.apps.tool import Tool, Toolbox
 KINDS = (Ticket, Metric, Entry, Policy, Person, Approval, ApprovalType, Message, Comment, Mind, Source, Season, Draft)
 
 __all__ = [
+    "ALL_TOOLS",
+    "EXTRAS",
     "KINDS",
     "TOOLBOX",
     "Approval",
@@ -28,4 +31,5 @@ __all__ = [
     "Ticket",
     "Tool",
     "Toolbox",
+    "toolbox_of",
 ]

@@ -188,7 +188,7 @@ def _hand_over(world: World, request: Approval, person: Person) -> None:
     if away(person, world.now):
         back = stamp(person.away_until or 0)
         post(world, request.requester, person.id, "out_of_office", request.id, f"I am away until {back}.")
-    if queue := world.get(Season, SEASON).queue:
+    if queue := world.get(Season, SEASON).backlog:
         post(world, request.requester, person.id, "queue", request.id, f"{queue} requests lie before yours on my desk.")
 
 

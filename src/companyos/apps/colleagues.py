@@ -5,6 +5,7 @@ it remembers from one moment to the next is in the world. Beside the replies it 
 """
 
 from collections.abc import Callable, Generator
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -12,9 +13,9 @@ from msgspec import Struct
 
 from companyos.apps import approvalflow, datahub, ticketdesk
 from companyos.apps.approvalflow import NEEDS_SUPERIOR, ApprovalType
-from companyos.apps.people import Message, Mind, Person
+from companyos.apps.people import Message, Mind, Person, annoy
 from companyos.apps.tool import Toolbox
-from companyos.calls import Call, Program, Reply
+from companyos.calls import NO_ANSWER, Call, Program, Reply
 from companyos.world import World, on
 
 TOOLBOX = Toolbox((ticketdesk.app, datahub.app, approvalflow.app))
@@ -38,7 +39,7 @@ _AUDITS: dict[str, Audit] = {}
 def audits(name: str) -> Callable[[Audit], Audit]:
     """Registers what approvers look into beside what every form has, where a form asks for it by this name.
 
-    It is a program over the form's data and its ticket.
+    It is a program over what a request says, `submitted_at` of it included, and its ticket.
     """
 
     def register(audit: Audit) -> Audit:
@@ -54,7 +55,7 @@ def audits(name: str) -> Callable[[Audit], Audit]:
 def see_to(world: World, message_id: str) -> None:
     """Somebody gets round to a message in their inbox."""
     message = world.get(Message, message_id)
-    program = _PROGRAMS[message.topic](_desk(world, message.to), message)
+    program = _PROGRAMS[message.topic](desk_of(world, message.to), message)
     reply: Reply | None = None
     while True:
         try:
@@ -63,7 +64,7 @@ def see_to(world: World, message_id: str) -> None:
             return
         reply = TOOLBOX.call(world, message.to, call)
         if call.method == "decide" and call.params["verdict"] == "rejected" and call.params["code"] not in WHIMS:
-            world.count_up(f"annoyed:{message.to}:{message.sender}")
+            annoy(world, message.to, message.sender)
 
 
 class Desk(Struct, frozen=True):
@@ -74,8 +75,33 @@ class Desk(Struct, frozen=True):
     form: Callable[[str], ApprovalType]
 
 
-def _desk(world: World, person_id: str) -> Desk:
+def desk_of(world: World, person_id: str) -> Desk:
     return Desk(world.get(Person, person_id), world.get(Mind, person_id), partial(world.get, ApprovalType))
+
+
+def attend(desk: Desk, anew: bool = False) -> Program:
+    """A colleague's whole work as one program, for when their chair is handed over: sees to whatever comes in, as ever.
+
+    `anew`: somebody else sat there before, so all that came in is seen to once more.
+    """
+    letters = (yield from pages("ticketdesk.read_inbox"))[::-1] if anew else []
+    while True:
+        for letter in letters:
+            about = {name: letter[name] for name in ("id", "sender", "topic", "about", "text")}
+            yield from _insist(_PROGRAMS.get(letter["topic"], look_away)(desk, Message(to=desk.me.id, at=0, **about)))
+        letters = (yield Call("ticketdesk", "wait", {"hours": 72})).data["arrived"]
+
+
+def _insist(program: Program) -> Program:
+    """A program whose calls are made until an answer comes: in a chair that is played, calls can go unanswered."""
+    try:
+        call = next(program)
+        while True:
+            while (reply := (yield call)).code == NO_ANSWER:
+                pass
+            call = program.send(reply)
+    except StopIteration:
+        return
 
 
 def review(desk: Desk, message: Message) -> Program:
@@ -122,13 +148,19 @@ def _unsaid(ticket_id: str, awaited: dict[str, str]) -> Generator[Call, Reply, l
 
 def history(ticket_id: str) -> Generator[Call, Reply, list[dict[str, Any]]]:
     """All comments on a ticket and changes of it, newest first."""
-    events: list[dict[str, Any]] = []
-    page, pages = 1, 1
-    while page <= pages:
-        shown = (yield Call("ticketdesk", "get_history", {"ticket_id": ticket_id, "page": page})).data
-        events += shown["rows"]
-        page, pages = page + 1, shown["pages"]
-    return events
+    return (yield from pages("ticketdesk.get_history", ticket_id=ticket_id))
+
+
+def pages(tool: str, **params: Any) -> Generator[Call, Reply, list[dict[str, Any]]]:
+    """All rows of a paged list."""
+    app, method = tool.split(".")
+    rows: list[dict[str, Any]] = []
+    page, last = 1, 1
+    while page <= last:
+        shown = (yield Call(app, method, {**params, "page": page})).data
+        rows += shown["rows"]
+        page, last = page + 1, shown["pages"]
+    return rows
 
 
 def stated(ticket_id: str, author: str, name: str) -> Generator[Call, Reply, list[str]]:
@@ -141,7 +173,8 @@ def look_away(desk: Desk, message: Message) -> Program:
     yield from ()
 
 
-_PROGRAMS = {"request": review, "comment": help_out} | dict.fromkeys(("decision", "out_of_office", "queue"), look_away)
+_NEWS = ("decision", "out_of_office", "queue", "reminder")
+_PROGRAMS = {"request": review, "comment": help_out} | dict.fromkeys(_NEWS, look_away)
 
 
 def _objection(desk: Desk, request: dict[str, Any]) -> Fault | None:
@@ -171,6 +204,7 @@ def _find_fault(desk: Desk, request: dict[str, Any]) -> Finding:
     asker = (yield Call("datahub", "get_person", {"person_id": ticket["requester"]})).data
     if "cost_center" in data and not ticketdesk.same(asker["cost_center"], data["cost_center"]):
         return "wrong_cost_center", f"{data['cost_center']} is not the requester's cost centre in the directory."
+    data = data | {"submitted_at": request["submitted_at"]}
     wrong = (yield from _wrong_authority(desk, request, ticket, asker)) or (yield from _wrong_figures(form, data, ticket))
     return wrong if wrong or not form.audit else (yield from _AUDITS[form.audit](data, ticket))
 
@@ -200,6 +234,14 @@ def _wrong_authority(desk: Desk, request: dict[str, Any], ticket: dict[str, Any]
     return None
 
 
+def stale(metric: dict[str, Any], rule: int, data: dict[str, Any]) -> Fault | None:
+    """The objection to a figure that was too old when the request was put. How long that lay on a desk is not its fault."""
+    measured, submitted = (datetime.fromisoformat(stamp) for stamp in (metric["measured_at"], data["submitted_at"]))
+    if (submitted - measured).days <= rule:
+        return None
+    return "stale", f"{metric['id']} was measured {metric['measured_at']}; after {rule} days it does not count."
+
+
 def _who_signs(person: dict[str, Any]) -> Generator[Call, Reply, str]:
     while person["presence"] != "in" and person["delegate"]:
         person = (yield Call("datahub", "get_person", {"person_id": person["delegate"]})).data
@@ -219,8 +261,8 @@ def _wrong_figures(form: ApprovalType, data: dict[str, Any], ticket: dict[str, A
         about = {"metric_name": entry[f"{form.measured}_metric"]}
         rule = (yield Call("datahub", "describe_metric", about)).data["max_age_days"]
         metric = (yield Call("datahub", "query_metric", about)).data
-        if metric["age_days"] > rule:
-            return "stale", f"{metric['id']} was measured {metric['measured_at']}; after {rule} days it does not count."
+        if outdated := stale(metric, rule, data):
+            return outdated
         if not ticketdesk.same(metric["value"], data[form.measured]):
             return "mismatch", f"{form.measured} says {data[form.measured]}, DataHub says {metric['value']}."
         if not form.policy:

@@ -178,7 +178,7 @@ def get_entry(world: World, entry_id: EntryId) -> Entry:
 
 @app.tool(minutes=2, steady=True)
 def search_policies(world: World, query: Query = "", page: PageNumber = 1) -> dict[str, Any]:
-    """Search policies by words in title or text, ten a page; without words, list them all."""
+    """Search policies and the changelog by words in title or text, ten a page; without words, list them all."""
     return paged(world.search(Policy, query.lower().split()), page, ("title", "status", "since"))
 
 

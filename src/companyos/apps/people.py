@@ -49,11 +49,12 @@ class Season(Record, frozen=True):
 
     hidden = True
 
-    queue: int = 0  # how many requests lie on every desk before one that comes in
+    backlog: int = 0  # how many requests lie on every desk before one that comes in
     chatter: int = 0  # how much news reaches people that is none of their business
 
 
 SEASON = "season"  # the id of the one there is
+ANY_INBOX = "inbox"  # the counter of what ever reached those who are played from outside, where there are several
 
 
 class Message(Record, frozen=True):
@@ -110,8 +111,11 @@ def post(world: World, to: str, sender: str, topic: str, about: str | None, text
     """Puts a message in an inbox. A colleague will see to it in their working hours, at their own pace."""
     message = world.put(Message(f"M-{world.count_up('message')}", to, sender, world.now, topic, about, text))
     world.count_up(inbox_counter(to))
-    if to not in world.seats:
-        ahead = world.get(Season, SEASON).queue if topic == "request" else 0
+    if to in world.seats:
+        if len(world.seats) > 1:
+            world.count_up(ANY_INBOX)
+    else:
+        ahead = world.get(Season, SEASON).backlog if topic == "request" else 0
         world.schedule(answer_minute(world, to, sender, ahead), "see_to", message.id)
     return message
 
@@ -119,9 +123,18 @@ def post(world: World, to: str, sender: str, topic: str, about: str | None, text
 def answer_minute(world: World, to: str, sender: str, ahead: int = 0) -> int:
     """When somebody will get round to something: at their pace, after what lies before it, a day later once annoyed."""
     person, mind = world.get(Person, to), world.get(Mind, to)
-    worn_out = world.counter(f"annoyed:{to}:{sender}") >= mind.patience
+    worn_out = world.counter(_annoyed(to, sender)) >= mind.patience
     takes = mind.pace + ahead * EACH_REQUEST + (DAY if worn_out else 0)
     return next_working_minute(person, next_working_minute(person, world.now) + takes)
+
+
+def annoy(world: World, person_id: str, by: str) -> None:
+    """Somebody has had to bear with somebody once more."""
+    world.count_up(_annoyed(person_id, by))
+
+
+def _annoyed(person_id: str, by: str) -> str:
+    return f"annoyed:{person_id}:{by}"
 
 
 def inbox(world: World, person_id: str) -> list[Message]:
@@ -137,6 +150,11 @@ def inbox_counter(person_id: str) -> str:
 def seen_counter(person_id: str) -> str:
     """… and of those that they have seen."""
     return f"seen:{person_id}"
+
+
+def has_news(world: World, person_id: str) -> bool:
+    """Whether something is in somebody's inbox that they have not seen."""
+    return world.counter(inbox_counter(person_id)) > world.counter(seen_counter(person_id))
 
 
 def mark_seen(world: World) -> None:

@@ -9,8 +9,19 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from companyos.apps.approvalflow import Approval
-from companyos.apps.datahub import Entry
-from companyos.apps.people import Message, Person, PersonId, inbox, inbox_counter, mark_seen, post, seen_counter
+from companyos.apps.datahub import Entry, Query
+from companyos.apps.people import (
+    ANY_INBOX,
+    Message,
+    Person,
+    PersonId,
+    has_news,
+    inbox,
+    inbox_counter,
+    mark_seen,
+    post,
+    seen_counter,
+)
 from companyos.apps.tool import App, PageNumber, Prose, Ref, Whole, page_of, paged
 from companyos.errors import Refused
 from companyos.world import HOUR, Change, Minute, Record, World, row, rows, stamp, view
@@ -116,6 +127,8 @@ VALUES = (
     "the value; for priority: low, normal or high; for status: open or in_progress; for all others an id or code from a "
     "reply; an empty string clears the field"
 )
+DeskName = Annotated[str, Meta(max_length=40, description="only this desk's")]
+FINISHED: tuple[Status, ...] = ("done", "cancelled")
 LINE = ("kind", "status", "subject", "reference")
 CHANGED_MEANWHILE = "changed_meanwhile"  # the ground on which a write is refused by who has not seen the last one
 LETTER = ("at", "sender", "topic", "about", "text")
@@ -125,7 +138,7 @@ LETTER = ("at", "sender", "topic", "about", "text")
 def list_tickets(
     world: World,
     status: Status | None = None,
-    desk: Annotated[str, Meta(max_length=40, description="only this desk's")] | None = None,
+    desk: DeskName | None = None,
     page: PageNumber = 1,
 ) -> dict[str, Any]:
     """List tickets, newest first, ten a page, optionally of one status or desk."""
@@ -134,17 +147,17 @@ def list_tickets(
         found = [ticket for ticket in found if ticket.status == status]
     if desk is not None:
         found = [ticket for ticket in found if ticket.desk == desk]
-    return paged(_newest_first(found), page, LINE)
+    return paged(newest_first(found), page, LINE)
 
 
 @app.tool(minutes=2, steady=True)
 def search_tickets(
     world: World,
-    query: Annotated[str, Meta(max_length=80, description="words or numbers that must all occur")],
+    query: Query,
     page: PageNumber = 1,
 ) -> dict[str, Any]:
     """Search tickets by words in id, title, subject or reference, newest first, ten a page."""
-    return paged(_newest_first(world.search(Ticket, query.lower().split())), page, LINE)
+    return paged(newest_first(world.search(Ticket, query.lower().split())), page, LINE)
 
 
 @app.tool(minutes=2)
@@ -185,9 +198,7 @@ def update_ticket(
     ticket since you read it, and where order matters: verify (with a matching register entry, once the priority is set)
     before linking an approval; clear a block once it is over.
     """
-    ticket = _writable(world, ticket_id, force)
-    _CHECKS[field](world, ticket, value)
-    return row(_write(world, replace(ticket, **{field: value or None})), (field,))
+    return row(write(world, with_field(world, ticket_id, field, value, force)), (field,))
 
 
 @app.tool(minutes=4, writes=True)
@@ -224,7 +235,7 @@ def resolve_ticket(
     if ticket.blocked_by:
         raise Refused("blocked", f"{ticket_id} is blocked by {ticket.blocked_by}; what is blocked cannot be closed")
     closed = replace(ticket, status="done", resolution=resolution, reason=reason, evidence=tuple(evidence), note=note)
-    return row(_write(world, closed), ("status", "resolution", "reason"))
+    return row(write(world, closed), ("status", "resolution", "reason"))
 
 
 @app.tool(minutes=1, steady=True)
@@ -249,17 +260,21 @@ def read_inbox(world: World, page: PageNumber = 1) -> dict[str, Any]:
 
 @app.tool(minutes=0, steady=True)
 def wait(
-    world: World, hours: Annotated[int, Meta(ge=1, le=72, description="how long at most; 8 unless said")] = 8
+    world: World, hours: Annotated[int, Meta(ge=1, le=72, description="how long at most, up to 72; 8 unless said")] = 8
 ) -> dict[str, Any]:
     """Let time pass until something is in your inbox that you have not seen, or the hours are over. Shows it."""
     me, inbox_key, seen = world.actor, inbox_counter(world.actor), world.counter(seen_counter(world.actor))
-    world.advance(hours * HOUR, inbox_key, seen)
+    if len(world.seats) < 2:
+        world.advance(hours * HOUR, inbox_key, seen)
+    elif not has_news(world, me):
+        # Nobody sleeps through what somebody else has to see to.
+        world.advance(hours * HOUR, ANY_INBOX, world.counter(ANY_INBOX))
     news = world.counter(inbox_key) - seen
     mark_seen(world)
     return {"arrived": rows(inbox(world, me)[-news:], LETTER) if news else []}
 
 
-def _newest_first(tickets: list[Ticket]) -> list[Ticket]:
+def newest_first(tickets: list[Ticket]) -> list[Ticket]:
     return sorted(tickets, key=attrgetter("opened"), reverse=True)
 
 
@@ -293,7 +308,14 @@ def unseen_edits(ticket_id: str, actor: str) -> str:
     return f"unseen:{ticket_id}:{actor}"
 
 
-def _write(world: World, ticket: Ticket) -> Ticket:
+def with_field(world: World, ticket_id: str, field: Field, value: str, force: bool = False) -> Ticket:
+    """A ticket as it would be with this field set; refused where it may not be. Writes nothing."""
+    ticket = _writable(world, ticket_id, force)
+    _CHECKS[field](world, ticket, value)
+    return replace(ticket, **{field: value or None})
+
+
+def write(world: World, ticket: Ticket) -> Ticket:
     """Writes a ticket, so that whoever is played from outside has to read it before they write on it again."""
     for seat in sorted(world.seats - {world.actor}):
         world.count_up(unseen_edits(ticket.id, seat))
@@ -305,7 +327,7 @@ def _writable(world: World, ticket_id: str, force: bool = False) -> Ticket:
     desk = world.get(Person, world.actor).desk
     if ticket.desk != desk:
         raise Refused("other_desk", f"{ticket_id} belongs to the {ticket.desk} desk; you write on the {desk} desk's tickets")
-    if ticket.status in ("done", "cancelled"):
+    if ticket.status in FINISHED:
         raise Refused("finished", f"{ticket_id} is {ticket.status}; finished tickets cannot be changed")
     if not force and world.counter(unseen_edits(ticket_id, world.actor)):
         raise Refused(CHANGED_MEANWHILE, f"somebody has changed {ticket_id} since you read it; read it again")
@@ -335,7 +357,7 @@ def _check_cost_center(world: World, ticket: Ticket, value: str) -> None:
 def _check_block(world: World, ticket: Ticket, value: str) -> None:
     if value:
         raise Refused("bad_value", "a block is set by the workflow; it can only be cleared")
-    if ticket.blocked_by and world.get(Ticket, ticket.blocked_by).status not in ("done", "cancelled"):
+    if ticket.blocked_by and world.get(Ticket, ticket.blocked_by).status not in FINISHED:
         raise Refused("blocked", f"{ticket.blocked_by} is not finished; a block is cleared once the blocking ticket is")
 
 

@@ -1,7 +1,7 @@
 """Tools: declared once, by a function's signature; checked, called and described from it."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Annotated, Any, TypeVar, get_type_hints
 
@@ -62,6 +62,9 @@ class Tool:
         # The record that the call is about, if it names one: faults are keyed by it.
         self.target = next((name for name, hint in self.hints.items() if reference(hint)), "")
 
+    def __reduce__(self) -> tuple[Callable[..., "Tool"], tuple[Callable[..., Any]]]:
+        return _declared_by, (self.function,)  # its arguments are a type made on the spot, which does not pickle
+
     @cached_property
     def schema(self) -> dict[str, Any]:
         """The tool as an OpenAI-style function."""
@@ -70,6 +73,13 @@ class Tool:
         parameters.pop("title", None)
         function = {"name": f"{self.app}_{self.method}", "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
+
+
+_DECLARED: dict[Callable[..., Any], Tool] = {}
+
+
+def _declared_by(function: Callable[..., Any]) -> Tool:
+    return _DECLARED[function]
 
 
 def reference(hint: Any) -> type[Record] | None:
@@ -94,13 +104,14 @@ def _inline(node: Any, definitions: dict[str, Any]) -> Any:
 class App:
     """A named set of tools. It holds no state: tools are functions with the world first."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, tools: Iterable[Tool] = ()) -> None:
         self.name = name
-        self.tools: list[Tool] = []
+        self.tools = list(tools)
 
     def tool(self, minutes: int = 1, writes: bool = False, steady: bool = False, ends: bool = False) -> Callable[[F], F]:
         def declare(function: F) -> F:
-            self.tools.append(Tool(self.name, function, minutes, writes, steady, ends))
+            _DECLARED[function] = tool = Tool(self.name, function, minutes, writes, steady, ends)
+            self.tools.append(tool)
             return function
 
         return declare
@@ -119,6 +130,21 @@ class Toolbox:
     @cached_property
     def schemas(self) -> list[dict[str, Any]]:
         return [tool.schema for tool in self.tools.values()]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(tool.name for tool in self.tools.values())
+
+    def __reduce__(self) -> tuple[type["Toolbox"], tuple[list[App]]]:
+        return Toolbox, ([App(app, self._of(app)) for app in self.apps],)
+
+    def extended(self, more: Iterable[Tool]) -> "Toolbox":
+        """These tools and some more, each among those of its app."""
+        extras = list(more)
+        return Toolbox([App(app, [*self._of(app), *(tool for tool in extras if tool.app == app)]) for app in self.apps])
+
+    def _of(self, app: str) -> list[Tool]:
+        return [tool for tool in self if tool.app == app]
 
     def find(self, call: Call) -> Tool | None:
         return self.tools.get((call.app, call.method))

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 
+from companyos.apps import Toolbox, toolbox_of
+from companyos.chaos.clutter import ToolClutter
 from companyos.chaos.faults import Flaky
 from companyos.chaos.incidents import Interference, Noise, Overload, PolicyDrift
 from companyos.chaos.injector import Fault, Injector, Level
@@ -21,6 +23,7 @@ from companyos.chaos.mess import (
     Stale,
 )
 from companyos.errors import BadDose
+from companyos.world import Streams
 
 # In the order in which they disturb the start state.
 INJECTORS: tuple[Injector, ...] = (
@@ -41,6 +44,7 @@ INJECTORS: tuple[Injector, ...] = (
     Interference(),
     PolicyDrift(),
     Flaky(),
+    ToolClutter(),
 )
 DIALS = {injector.dial: injector for injector in INJECTORS}
 _LETTERS = {injector.letter: injector.dial for injector in INJECTORS}
@@ -59,11 +63,17 @@ PRESETS: dict[str, float | dict[str, float]] = {
 }
 
 
+def offered(streams: Streams, doses: Doses) -> Toolbox:
+    """The tools of an episode: the company's, and what clutter lies about."""
+    turned = [injector for injector in INJECTORS if doses[injector.dial]]
+    return toolbox_of(tuple(tool.name for one in turned for tool in one.offer(doses[one.dial] / 100, streams)))
+
+
 def doses_of(chaos: Chaos) -> Doses:
     """What a caller asked for, in percent: one dose for all dials, some dials with their own and the rest at 0, a preset."""
     if isinstance(chaos, str):
         if chaos not in PRESETS:
-            raise BadDose(f"unknown preset {chaos!r}; valid: {', '.join(PRESETS)}")
+            raise BadDose(f"chaos takes a dose from 0 to 1, or a preset of {', '.join(PRESETS)}; got {chaos!r}")
         chaos = PRESETS[chaos]
     if isinstance(chaos, Mapping):
         unknown = sorted(set(chaos) - set(DIALS), key=str)
@@ -105,5 +115,6 @@ def _legend() -> str:
 
 
 __all__ = [
-    "DIALS", "INJECTORS", "PRESETS", "Chaos", "Doses", "Fault", "Injector", "Level", "doses_of", "read_doses", "write_doses",
+    "DIALS", "INJECTORS", "PRESETS", "Chaos", "Doses", "Fault", "Injector", "Level", "doses_of", "offered", "read_doses",
+    "write_doses",
 ]  # fmt: skip

@@ -35,12 +35,12 @@ class Overload(Injector):
     letter = "v"
     levels = ("no", "busy", "swamped")
     chances = (0.75, 0.4)
-    footprint = (("Season", "queue"),)
+    footprint = (("Season", "backlog"),)
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
         # Less than a day of it at most, so that what was fresh when one asked does not always grow stale in the queue.
         queue = draw.between(6, 12) if level == "busy" else draw.between(24, 36)
-        world.furnish(replace(world.get(Season, target), queue=queue))
+        world.furnish(replace(world.get(Season, target), backlog=queue))
 
 
 class Interference(Injector):
@@ -65,8 +65,14 @@ class PolicyDrift(Injector):
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
         old = world.get(Policy, target).terms
-        terms = {name: value + draw.pick((-1, 1)) * (1 + value // 3) for name, value in old.items()}
+        terms = {name: _moved_by_a_third(value, draw.pick((-1, 1))) for name, value in old.items()}
         world.furnish(replace(world.get(Draft, target), terms=terms))
+
+
+def _moved_by_a_third(value: int, way: int) -> int:
+    """Another number for a term; what may be of a hundred stays so."""
+    moved = value + way * (1 + value // 3)
+    return moved if (moved > 100) == (value > 100) else value - way * (1 + value // 3)
 
 
 @on("chatter")

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from companyos.apps import Tool
 from companyos.calls import Call, Reply
-from companyos.world import Draw, World
+from companyos.world import Draw, Streams, World
 
 MOST_LIKELY = 0.75  # at dose 1 no single trouble is more likely than this: there is always something to find out
 
@@ -28,6 +28,10 @@ class Injector:
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
         """Brings the trouble into the start state, at a target that the family names."""
+
+    def offer(self, dose: float, streams: Streams) -> tuple[Tool, ...]:
+        """Which tools an episode has beside the company's own. No cause decides it, since one sees them at once."""
+        return ()
 
     def intercept(self, dose: float, world: World, tool: Tool, call: Call) -> "Fault | None":
         """What goes wrong with a call, or None."""

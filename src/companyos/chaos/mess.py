@@ -80,7 +80,7 @@ class Refresh(Injector):
 
 
 class Absence(Injector):
-    """Somebody who decides is away; the directory says until when; a delegate signs with their authority."""
+    """Somebody who decides is on leave for months; the directory says until when; a delegate signs with their authority."""
 
     dial = "absence"
     letter = "a"
@@ -88,7 +88,7 @@ class Absence(Injector):
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
         since = world.now - draw.between(1, 5) * DAY
-        until = world.now // DAY * DAY + draw.between(30, 50) * DAY
+        until = world.now // DAY * DAY + draw.between(90, 140) * DAY
         world.furnish(replace(world.get(Person, target), away_from=since, away_until=until))
 
 

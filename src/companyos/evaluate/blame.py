@@ -14,7 +14,7 @@ from companyos.calls import NO_ANSWER
 from companyos.env import CompanyEnv, work
 from companyos.episode import Transcript, Turn
 from companyos.errors import Stuck
-from companyos.evaluate.outcome import struck
+from companyos.evaluate.outcome import episode_of, struck
 from companyos.replay import states
 from companyos.task import TaskId
 from companyos.twins import opposites
@@ -46,10 +46,9 @@ class Blame(msgspec.Struct, frozen=True):
 
 def blame(transcript: Transcript) -> Blame:
     """Plays an episode again and finds where it was lost, and to which facts it was blind."""
-    task = TaskId.parse(transcript.header.task_id)
-    stages = [state.fork() for state in states(transcript, CompanyEnv(task, "sparse"))]
+    stages = [state.fork() for state in states(transcript, episode_of(transcript, "sparse"))]
     env = stages[-1]
-    verdict, turns = env.verdict, env.turns
+    task, verdict, turns = TaskId.parse(env.task_id), env.verdict, env.turns
     kind, step, late = (NOTHING, 0, 0) if env.success or not env.done else _decisive(stages)
     facts = _facts(env, step if kind in (ACT, DAMAGE) else len(turns))
     return Blame(

@@ -87,6 +87,13 @@ def places(run: Path) -> Iterator[str]:
             yield path.relative_to(run).as_posix()
 
 
+def transcripts(folder: Path) -> list[Path]:
+    """The transcripts of a run; of a folder that is no run's, all that lie under it."""
+    episodes = folder / FOLDER
+    found = sorted((episodes if episodes.is_dir() else folder).rglob(f"*{_ENDING}"))
+    return [path for path in found if not path.name.endswith(_USAGE + _ENDING)]
+
+
 def sweep(run: Path) -> None:
     """Removes what was begun and never finished."""
     for path in (run / FOLDER).rglob("*.part"):

@@ -4,11 +4,12 @@ from functools import lru_cache
 
 import msgspec
 
-from companyos.apps import Approval, ApprovalType, Person, Ticket
+from companyos.apps import TOOLBOX, Approval, ApprovalType, Person, Ticket
 from companyos.calls import BAD_ACTION, BAD_ARGUMENTS, NO_ANSWER, UNKNOWN_TOOL, Call
 from companyos.chaos import DIALS
 from companyos.env import CompanyEnv, par
 from companyos.episode import Transcript
+from companyos.errors import BadTask
 from companyos.families import Setting, family
 from companyos.families.case import Trouble
 from companyos.families.goals import Goal
@@ -76,9 +77,8 @@ def _seed_of(task_id: str) -> str:
 
 def judge(transcript: Transcript, trial: int = 0, tokens: int | None = None, cost: float | None = None) -> Outcome:
     """Plays the calls of a transcript again and judges what comes of them. Raises `ReplayDiffers` where one is too many."""
-    task = TaskId.parse(transcript.header.task_id)
-    env = CompanyEnv(task)
-    turns = transcript.turns
+    env, turns = episode_of(transcript), transcript.turns
+    task = TaskId.parse(env.task_id)
     routed = sum(_is_routed(state, turn.call) for state, turn in zip(states(transcript, env), turns, strict=False))
     verdict, ending, world, shortest = env.verdict, env.setting.ending, env.world, par(task)
     codes = [turn.reply.code for turn in env.turns if not turn.reply.ok]
@@ -113,15 +113,24 @@ def judge(transcript: Transcript, trial: int = 0, tokens: int | None = None, cos
     )
 
 
+def episode_of(transcript: Transcript, reward: str = "seed") -> CompanyEnv:
+    """The episode of a transcript before its first call. `BadTask` where chairs were handed over: one is measured alone."""
+    header = transcript.header
+    if header.actors:
+        raise BadTask(f"{header.task_id}: played from {', '.join(header.actors)}'s chair as well; one is measured alone")
+    return CompanyEnv(TaskId.parse(header.task_id), reward)
+
+
 def struck(setting: Setting, name: str, faults: int) -> tuple[str, ...]:
-    """The dials that brought trouble into an episode: those of its start state, and faults where a call met with one."""
+    """The dials that brought trouble into an episode: in its start state, its tools, or faults that a call met."""
     marks = {cause.name: cause.mark for cause in family(name).specs()}
     found = {
         mark.dial
         for cause, mark in marks.items()
         if isinstance(mark, Trouble) and getattr(setting.causes, cause) != DIALS[mark.dial].levels[0]
     }
-    return tuple(sorted(found | ({"flaky"} if faults else set())))
+    met = {"flaky": faults > 0, "tool_clutter": setting.toolbox.names != TOOLBOX.names}
+    return tuple(sorted(found | {dial for dial, so in met.items() if so}))
 
 
 # -- where calls go ----------------------------------------------------------------------------------------------------
@@ -131,8 +140,10 @@ def _is_routed(env: CompanyEnv, call: Call) -> bool:
     """Whether a call goes where there is something left to reach; with no milestone open that is the desk, to close."""
     if _waits(call):
         return False
-    still_open = [m.goal for m in env.setting.ending.milestones if not m.goal.holds(env.world)]
-    return call.app in map(owner, still_open) if still_open else call.app == owner(env.setting.ending.goals[0])
+    ending, world = env.setting.ending, env.world
+    at_hand = [ending, *(one.ending for one in ending.linked if world.get(Ticket, one.ticket_id).resolution is None)]
+    still_open = [m.goal for one in at_hand for m in one.milestones if not m.goal.holds(world)]
+    return call.app in map(owner, still_open) if still_open else call.app == owner(ending.goals[0])
 
 
 def _waits(call: Call) -> bool:

@@ -12,7 +12,7 @@ from companyos.agents.careless import HABITS, Careless
 from companyos.agents.routine import WAIT
 from companyos.episode import Transcript, Turn
 from companyos.errors import BadChoice
-from companyos.evaluate.episode_file import Usage
+from companyos.evaluate.episode_file import Usage, transcripts
 from companyos.observe import Observation
 
 
@@ -105,12 +105,13 @@ class Saved:
             raise BadChoice("folder", str(folder), ["one that holds transcripts (*.jsonl)"])
         self._folder = folder
         self._turns: dict[str, list[tuple[Turn, ...]]] = {}
-        for path in sorted(folder.rglob("*.jsonl")):
+        for path in transcripts(folder):
             try:
                 transcript = Transcript.from_jsonl(path.read_bytes())
             except ValueError:
                 continue  # other files lie about in people's folders
-            self._turns.setdefault(transcript.header.task_id, []).append(transcript.turns)
+            if not transcript.header.actors:  # whoever is measured works alone
+                self._turns.setdefault(transcript.header.task_id, []).append(transcript.turns)
 
     def agent(self, task_id: str, trial: int) -> Agent:
         return Again(self._turns[task_id][trial])

@@ -10,7 +10,7 @@ import msgspec
 
 from companyos.env import CompanyEnv, task_named, work
 from companyos.evaluate.suite import Pair, Suite, beacon_name, suite_of
-from companyos.families import FAMILIES, family, setting
+from companyos.families import FAMILIES, ROUND, family, setting
 from companyos.families.case import Fact, Trouble
 from companyos.families.family import write_value
 from companyos.splits import CHAOS
@@ -19,8 +19,7 @@ from companyos.twins import do, relevance
 from companyos.world import Streams
 
 T = TypeVar("T")
-LONG = [name for name in FAMILIES if name == "quarter_close"]
-EVERYDAY = [name for name in FAMILIES if name not in LONG]
+LONG = tuple(name for name in FAMILIES if name not in ROUND)
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)
 QUOTAS = {"ending": 20, "way": 10, "none": 10}  # pairs of a family, by what the cause changes
 _MOST = 2000  # seeds looked at in vain before something must be wrong with the family
@@ -63,7 +62,7 @@ def long(families: Sequence[str]) -> Suite:
     return suite_of("long", (t for name in families for t in _by_ending(_tasks(name, _LONG), 48)))
 
 
-def beacon_suite(commit: str, beacon: str, families: Sequence[str] = EVERYDAY) -> Suite:
+def beacon_suite(commit: str, beacon: str, families: Sequence[str] = ROUND) -> Suite:
     """Pairs that nobody could know before both strings were public: the hash of what is measured, then the random one."""
     title = beacon_name(commit, beacon)
     quotas = {kind: quota // 2 for kind, quota in QUOTAS.items()}
@@ -76,15 +75,14 @@ Maker = Callable[[Sequence[str]], Suite]
 FROZEN: dict[str, tuple[Maker, Sequence[str]]] = {
     maker.__name__: (maker, families)
     for maker, families in (
-        (smoke, EVERYDAY),
-        (core, EVERYDAY),
-        (twins, EVERYDAY),
-        (chaos, EVERYDAY),
-        (impossible, EVERYDAY),
-        (attack, EVERYDAY),
+        (smoke, ROUND),
+        (core, ROUND),
+        (twins, ROUND),
+        (chaos, ROUND),
+        (impossible, ROUND),
+        (attack, ROUND),
         (long, LONG),
     )
-    if families  # that of the long tasks may not be there
 }
 
 

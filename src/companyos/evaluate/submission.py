@@ -134,6 +134,8 @@ def _look(run: Path, episode: Episode) -> _Seen:
         return wrong("another episode", f"it holds one of {transcript.header.task_id}")
     if transcript.header.reward != REWARD:
         return wrong("edited episode", f"its return is counted by {transcript.header.reward!r}, not by {REWARD!r}")
+    if transcript.header.actors:
+        return wrong("more than one", f"it was played from {', '.join(transcript.header.actors)}'s chair as well")
     if not transcript.footer.done:
         return wrong("unfinished episode", "it was not worked to its end")
     try:

@@ -35,7 +35,7 @@ from companyos.families.access_rules import (
     owner_form,
     review_form,
 )
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
@@ -65,17 +65,33 @@ from companyos.world import DAY, Draw, Streams, World
 class Causes(Everyday, frozen=True):
     """What is true of this application and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
-    over: Annotated[bool, Fact((0.92, 0.08), (("Entry", "account", "engaged_until"),))]
-    idle: Annotated[bool, Fact((0.91, 0.09), (("Source", "idle", "value"), ("Metric", "idle", "value")))]
-    # The smallest role that covers what is needed.
-    need: Annotated[
-        Literal["clerk", "editor", "lead", "none"], Fact((0.3, 0.25, 0.3, 0.15), (("Mind", "requester", "knows"),))
+    duplicate: Annotated[
+        bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
     ]
-    # The role that the group grants: in nobody's way, or at odds with an editor's, or an editor's itself.
-    holds: Annotated[Literal["analyst", "controller", "editor"], Fact((0.4, 0.35, 0.25), (("Entry", "group", "grants"),))]
-    trained: Annotated[bool, Fact((0.3, 0.7), (("Entry", "account", "trained_until"),))]
-    own_people: Annotated[bool, Fact((0.6, 0.4), (("Person", "requester", "manager"),))]
+    over: Annotated[
+        bool, Fact((0.92, 0.08), (("Entry", "account", "engaged_until"),)), "the requester's engagement has ended"
+    ]
+    idle: Annotated[
+        bool, Fact((0.91, 0.09), (("Source", "idle", "value"), ("Metric", "idle", "value"))), "the account is hardly used"
+    ]
+    need: Annotated[
+        Literal["clerk", "editor", "lead", "none"],
+        Fact((0.3, 0.25, 0.3, 0.15), (("Mind", "requester", "knows"),)),
+        "the smallest role that covers what is needed, as the requester knows",
+    ]
+    holds: Annotated[
+        Literal["analyst", "controller", "editor"],
+        Fact((0.4, 0.35, 0.25), (("Entry", "group", "grants"),)),
+        "the role that the group grants: in nobody's way, at odds with an editor's, or an editor's itself",
+    ]
+    trained: Annotated[
+        bool, Fact((0.3, 0.7), (("Entry", "account", "trained_until"),)), "the training that some roles require still counts"
+    ]
+    own_people: Annotated[
+        bool,
+        Fact((0.6, 0.4), (("Person", "requester", "manager"),)),
+        "whoever owns the system is the requester's manager, so somebody else signs",
+    ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
@@ -95,9 +111,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the access desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Access Analyst", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the access desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department, elsewhere = draw.sample(DEPARTMENTS, 2)
     owner, other_owner = draw.sample(OWNERS, 2)
@@ -132,10 +147,10 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     world.furnish(replace(world.get(Source, roles["idle"]), value=idle))
     world.furnish(replace(world.get(Metric, roles["idle"]), value=idle))
     need = need_of(streams.at("need", causes.need), system, causes.need)
-    world.furnish(replace(world.get(Mind, requester.id), knows={roles["ticket"]: {"need": need}}))
+    tell(world, requester.id, roles["ticket"], {"need": need})
     manager = world.get(Person, offices["Access Manager"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], system=name, manager=manager.name)
-    return world, Case(roles["ticket"], offices["Access Analyst"], brief, roles)
+    return Case(roles["ticket"], offices["Access Analyst"], brief, roles)
 
 
 def _filed(
@@ -432,8 +447,10 @@ FAMILY = Family(
     name="access_request",
     phrase="access request",
     causes=Causes,
+    actor="Access Analyst",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 72, 25: 90, 50: 105, 75: 119, 100: 135},
+    max_steps={0: 72, 25: 98, 50: 123, 75: 144, 100: 167},
 )

@@ -141,8 +141,10 @@ def add_person(
     limit: int | None = None,
     delegate: str | None = None,
 ) -> Person:
-    """Somebody more who works here, known by their role, as `manager` and `delegate` are."""
+    """Somebody more who works here, known by their role, as `manager` and `delegate` are; who is there already stays."""
     world, draw = company.world, company.world.streams.at("person", role)
+    if role in company.offices:
+        return world.get(Person, company.offices[role])
     taken = world.ids(Person)
     firsts, lasts = pool(FIRST, company.split), pool(LAST, company.split)
     while (name := (draw.pick(firsts), draw.pick(lasts))) and (handle := f"@{name[0]}.{name[1]}".lower()) in taken:
@@ -167,9 +169,26 @@ def add_person(
     )
 
 
+def tell(world: World, person_id: str, ticket_id: str, knows: dict[str, str], after: dict[str, str] | None = None) -> None:
+    """Somebody alone can say this of a ticket, and says it once those of `after` have stated theirs there."""
+    mind = world.get(Mind, person_id)
+    waits = mind.after | {ticket_id: after} if after else mind.after
+    world.furnish(msgspec.structs.replace(mind, knows=mind.knows | {ticket_id: knows}, after=waits))
+
+
 def _firms(draw: Draw, split: str) -> list[Firm]:
-    names = draw.sample(pool(FIRM, split), 16)
-    references = draw.sample(range(10_000, 99_999), 32)
+    return _named_firms(draw, draw.sample(pool(FIRM, split), 16))
+
+
+def add_firms(company: Backdrop) -> None:
+    """The firms that one case can do without, for where there are more."""
+    streams, names = company.world.streams, pool(FIRM, company.split)
+    known = streams.at("firms").sample(names, 16)  # drawn by path, so these are the ones that the backdrop has
+    company.firms.extend(_named_firms(streams.at("more firms"), [name for name in names if name not in known]))
+
+
+def _named_firms(draw: Draw, names: list[str]) -> list[Firm]:
+    references = draw.sample(range(10_000, 99_999), 2 * len(names))
     firms = []
     for i, name in enumerate(names):
         stem = f"{name} {draw.pick(TRADE)}"
@@ -315,7 +334,9 @@ def vendor_entry(company: Backdrop, name: str, reference: str) -> Entry:
             reference=reference,
             status="prospect",
             details={
-                "owner": draw.pick((*_OUTSIDERS, company.offices["Support Engineer"], company.offices["Treasurer"])),
+                "owner": draw.pick(
+                    (*pool(_OUTSIDERS, company.split), company.offices["Support Engineer"], company.offices["Treasurer"])
+                ),
                 "data_class": draw.pick(("standard", "personal")),
                 "insurance_until": stamp(world.now + draw.between(800, 1500) * DAY)[:10],  # beyond any wait
                 "certificate": f"IC-{draw.between(10_000, 99_999)}",
@@ -326,7 +347,10 @@ def vendor_entry(company: Backdrop, name: str, reference: str) -> Entry:
     )
 
 
-_OUTSIDERS = ("Avery Holm", "Blake Ito", "Casey Lund", "Devon Marsh", "Ellis Noor", "Frankie Osei")
+_OUTSIDERS = [
+    *("Avery Holm", "Blake Ito", "Casey Lund", "Devon Marsh", "Ellis Noor", "Frankie Osei"),
+    *("Gale Prior", "Harper Quade", "Indra Rask", "Jules Sato", "Kim Tran", "Lane Usher"),
+]
 
 
 def add_metric(company: Backdrop, name: str, title: str, unit: str, value: int, moves: tuple[int, int] = (0, 100)) -> Metric:

@@ -6,7 +6,7 @@ Complete for a stranger, each policy in at most 80 words. What a family means li
 from typing import Any
 
 from companyos.apps import ApprovalType, Policy
-from companyos.apps.colleagues import Finding, audits
+from companyos.apps.colleagues import Finding, audits, stale
 from companyos.apps.ticketdesk import same
 from companyos.calls import Call
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
@@ -173,8 +173,8 @@ def audit_giving(data: Data, ticket: Data) -> Finding:
         about = {"metric_name": line[f"{figure}_metric"]}
         rule = (yield Call("datahub", "describe_metric", about)).data["max_age_days"]
         metric = (yield Call("datahub", "query_metric", about)).data
-        if metric["age_days"] > rule:
-            return "stale", f"{metric['id']} was measured {metric['measured_at']}; after {rule} days it does not count."
+        if outdated := stale(metric, rule, data):
+            return outdated
         if not same(metric["value"], data[figure]):
             return "mismatch", f"{figure} says {data[figure]}, DataHub says {metric['value']}."
     return None

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 from companyos.apps import Metric, Person
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line
 from companyos.families.budget_lines import (
     NOISE,
     PAST,
@@ -65,17 +65,32 @@ Level = Literal["low", "high"]
 class Causes(Everyday, frozen=True):
     """What is true of these lines and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
-    dissolved: Annotated[bool, Fact((0.88, 0.12), (("Entry", "giver", "status"),))]
-    mixed: Annotated[bool, Fact((0.89, 0.11), (("Entry", "receiver", "cost_type"),))]
-    books: Annotated[Literal["open", "paused", "closed"], Fact((0.77, 0.11, 0.12), (("Entry", "books", "status"),))]
-    # One high figure leaves enough to move, two do not.
-    spent: Annotated[Level, Fact((0.54, 0.46), (("Source", "spent", "value"), ("Metric", "spent", "value")))]
-    committed: Annotated[Level, Fact((0.54, 0.46), (("Source", "committed", "value"), ("Metric", "committed", "value")))]
-    # Between which limits the sum of the quarter lies.
+    duplicate: Annotated[
+        bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+    ]
+    dissolved: Annotated[bool, Fact((0.88, 0.12), (("Entry", "giver", "status"),)), "the giving line is dissolved"]
+    mixed: Annotated[
+        bool, Fact((0.89, 0.11), (("Entry", "receiver", "cost_type"),)), "the two lines are of different cost types"
+    ]
+    books: Annotated[
+        Literal["open", "paused", "closed"],
+        Fact((0.77, 0.11, 0.12), (("Entry", "books", "status"),)),
+        "whether the quarter's books are open",
+    ]
+    spent: Annotated[
+        Level,
+        Fact((0.54, 0.46), (("Source", "spent", "value"), ("Metric", "spent", "value"))),
+        "what the giving line has spent; one high figure leaves enough to move, two do not",
+    ]
+    committed: Annotated[
+        Level,
+        Fact((0.54, 0.46), (("Source", "committed", "value"), ("Metric", "committed", "value"))),
+        "what it is committed to; one high figure leaves enough to move, two do not",
+    ]
     past: Annotated[
         Literal["little", "some", "much", "most"],
         Fact((0.27, 0.29, 0.26, 0.18), tuple(("Entry", role, "amount") for role in PAST)),
+        "between which limits the sum of the quarter lies",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
@@ -106,9 +121,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the finance desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Budget Analyst", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the finance desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     receiving, giving = draw.sample(DEPARTMENTS, 2)
     requester = world.get(Person, offices[f"{receiving} Associate"])
@@ -146,7 +160,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     manager = world.get(Person, offices["Budget Manager"])
     said = {"giver": lines.giver.name, "receiver": lines.receiver.name, "manager": manager.name}
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], **said)
-    return world, Case(roles["ticket"], offices["Budget Analyst"], brief, roles)
+    return Case(roles["ticket"], offices["Budget Analyst"], brief, roles)
 
 
 # -- what is right -----------------------------------------------------------------------------------------------------
@@ -424,8 +438,10 @@ FAMILY = Family(
     name="budget_transfer",
     phrase="budget transfer",
     causes=Causes,
+    actor="Budget Analyst",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 81, 25: 104, 50: 130, 75: 151, 100: 177},
+    max_steps={0: 81, 25: 128, 50: 158, 75: 202, 100: 233},
 )

@@ -12,10 +12,10 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
+from companyos.apps import Entry, Metric, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.bug_rules import BRIEFS, FORM, LIMITS, add_bug_policies, escalation_form
 from companyos.families.bug_services import CHAIN, IN_HOUSE, MAINTENANCE, Condition, add_services
 from companyos.families.case import Case, Fact, Trouble
@@ -50,22 +50,41 @@ Refresh = Literal["quick", "slow", "fails", "fails_twice"]
 class Causes(Everyday, frozen=True):
     """What is true of these services and this morning, and cannot be seen from the brief."""
 
-    # How each service's rate lies to its limit: low is within, high above, double above twice.
     front: Annotated[
         Literal["low", "high", "double"],
         Fact((0.12, 0.58, 0.3), (("Source", "front_rate", "value"), ("Metric", "front_rate", "value"))),
+        "how the first service's errors lie to its limit: within, above, above twice",
     ]
     middle: Annotated[
         Literal["low", "high"],
         Fact((0.27, 0.73), (("Source", "middle_rate", "value"), ("Metric", "middle_rate", "value"))),
+        "the same of the service that the first depends on",
     ]
     deep: Annotated[
-        Literal["low", "high"], Fact((0.4, 0.6), (("Source", "deep_rate", "value"), ("Metric", "deep_rate", "value")))
+        Literal["low", "high"],
+        Fact((0.4, 0.6), (("Source", "deep_rate", "value"), ("Metric", "deep_rate", "value"))),
+        "the same of the service at the end of the walk",
     ]
-    known: Annotated[Place, Fact((0.43, 0.19, 0.19, 0.19), (("Ticket", "earlier", "reference"),))]
-    outside: Annotated[Place, Fact((0.46, 0.18, 0.18, 0.18), tuple(("Entry", place, "operated_by") for place in CHAIN))]
-    works: Annotated[Place, Fact((0.46, 0.18, 0.18, 0.18), tuple(("Entry", place, "status") for place in CHAIN))]
-    customers: Annotated[Literal["one", "many"], Fact((0.6, 0.4), (("Mind", "requester", "knows"),))]
+    known: Annotated[
+        Place,
+        Fact((0.43, 0.19, 0.19, 0.19), (("Ticket", "earlier", "reference"),)),
+        "which service, if any, has a live ticket for these errors already",
+    ]
+    outside: Annotated[
+        Place,
+        Fact((0.46, 0.18, 0.18, 0.18), tuple(("Entry", place, "operated_by") for place in CHAIN)),
+        "which service, if any, is run by somebody else",
+    ]
+    works: Annotated[
+        Place,
+        Fact((0.46, 0.18, 0.18, 0.18), tuple(("Entry", place, "status") for place in CHAIN)),
+        "which service, if any, is being worked on already",
+    ]
+    customers: Annotated[
+        Literal["one", "many"],
+        Fact((0.6, 0.4), (("Mind", "requester", "knows"),)),
+        "how many customers are hit, as the reporter knows",
+    ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
     assignee_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=assignee"))]
@@ -96,9 +115,8 @@ def _culprit(causes: Causes) -> str | None:
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the engineering desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Support Engineer")
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the engineering desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     requester = world.get(Person, offices[f"{draw.pick(DEPARTMENTS)} Associate"])
     lowest = draw.pick((15, 18, 21))
@@ -132,11 +150,10 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
             f"{place}_on_call": details["on_call"],
         }
     roles |= _tickets(company, draw, services, requester, causes)
-    mind = world.get(Mind, requester.id)
-    world.furnish(replace(mind, knows={roles["ticket"]: {"customers": causes.customers}}))
+    tell(world, requester.id, roles["ticket"], {"customers": causes.customers})
     lead = world.get(Person, offices["Support Lead"])
     said = {"ticket": roles["ticket"], "service": services["front"].name, "lead": lead.name}
-    return world, Case(roles["ticket"], offices["Support Engineer"], one_line(draw.pick(BRIEFS)).format(**said), roles)
+    return Case(roles["ticket"], offices["Support Engineer"], one_line(draw.pick(BRIEFS)).format(**said), roles)
 
 
 def _tickets(company: Backdrop, draw: Draw, services: dict[str, Entry], requester: Person, causes: Causes) -> dict[str, str]:
@@ -431,8 +448,9 @@ FAMILY = Family(
     name="bug_escalation",
     phrase="bug escalation",
     causes=Causes,
+    actor="Support Engineer",
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 63, 25: 79, 50: 93, 75: 111, 100: 130},
+    max_steps={0: 63, 25: 86, 50: 112, 75: 139, 100: 170},
 )

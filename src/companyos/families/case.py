@@ -25,6 +25,7 @@ class Cause(msgspec.Struct, frozen=True):
     name: str
     alternatives: tuple[Value, ...]
     mark: Fact | Trouble
+    meaning: str = ""  # of a fact; what a trouble means, its dial says
 
 
 class Case(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.contract_papers import Deal, add_papers, add_tickets, countersigned, draw_dates, draw_deal
 from companyos.families.contract_rules import (
@@ -59,22 +59,46 @@ from companyos.world import DAY, Draw, Streams, World, stamp
 class Causes(Everyday, frozen=True):
     """What is true of this contract and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
-    frame: Annotated[Literal["holds", "ends"], Fact((0.89, 0.11), (("Entry", "framework", "ends"),))]
-    # How the day of renewal lies to the two notice periods: before both, between them, or within both.
-    gap: Annotated[Literal["wide", "between", "past"], Fact((0.3, 0.4, 0.3), (("Entry", "entry", "renews_on"),))]
-    amended: Annotated[bool, Fact((0.5, 0.5), (("Mind", "lawyer", "knows"),))]
-    used: Annotated[bool, Fact((0.25, 0.75), (("Source", "usage", "value"), ("Metric", "usage", "value")))]
-    # Whether what is committed reaches the dearer of the two amounts, or the cheaper only.
-    budget: Annotated[Literal["ample", "tight"], Fact((0.57, 0.43), (("Mind", "officer", "knows"),))]
-    annex: Annotated[Literal["valid", "ends"], Fact((0.8, 0.2), (("Entry", "entry", "data_annex_ends"),))]
-    # Whose limit lies between the two amounts: the Procurement Lead's or the CFO's.
+    duplicate: Annotated[
+        bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+    ]
+    frame: Annotated[
+        Literal["holds", "ends"],
+        Fact((0.89, 0.11), (("Entry", "framework", "ends"),)),
+        "whether the framework holds beyond the day of renewal",
+    ]
+    gap: Annotated[
+        Literal["wide", "between", "past"],
+        Fact((0.3, 0.4, 0.3), (("Entry", "entry", "renews_on"),)),
+        "how the day of renewal lies to the two notice periods: before both, between them, or within both",
+    ]
+    amended: Annotated[
+        bool,
+        Fact((0.5, 0.5), (("Mind", "lawyer", "knows"),)),
+        "the amendment was countersigned in time and binds, as Legal knows",
+    ]
+    used: Annotated[
+        bool,
+        Fact((0.25, 0.75), (("Source", "usage", "value"), ("Metric", "usage", "value"))),
+        "the contract is used enough to be wanted",
+    ]
+    budget: Annotated[
+        Literal["ample", "tight"],
+        Fact((0.57, 0.43), (("Mind", "officer", "knows"),)),
+        "whether what is committed reaches the dearer of the two amounts, or the cheaper only, as Finance knows",
+    ]
+    annex: Annotated[
+        Literal["valid", "ends"],
+        Fact((0.8, 0.2), (("Entry", "entry", "data_annex_ends"),)),
+        "whether the data annex reaches the day of renewal",
+    ]
     value: Annotated[
         Literal["low", "high"],
         Fact(
             (0.55, 0.45),
             (("Entry", "entry", "amount"), ("Entry", "amendment", "amount"), ("Mind", "officer", "knows")),
         ),
+        "whose limit lies between the two amounts: the Procurement Lead's or the CFO's",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
@@ -106,9 +130,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the contracts desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Contracts Analyst", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the contracts desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department = draw.pick(DEPARTMENTS)
     requester = world.get(Person, offices[f"{department} Associate"])
@@ -144,7 +167,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     world.furnish(replace(world.get(Metric, roles["usage"]), value=usage))
     manager = world.get(Person, roles["lead_third"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], contract=deal.name, manager=manager.name)
-    return world, Case(roles["ticket"], offices["Contracts Analyst"], brief, roles)
+    return Case(roles["ticket"], offices["Contracts Analyst"], brief, roles)
 
 
 def _papers(company: Backdrop, draw: Draw, deal: Deal, roles: dict[str, str], causes: Causes) -> dict[str, str]:
@@ -158,10 +181,9 @@ def _papers(company: Backdrop, draw: Draw, deal: Deal, roles: dict[str, str], ca
     day = countersigned(streams.at("countersigned", str(causes.amended)), found.amendment, causes.amended)
     committed = streams.at("committed", causes.budget, causes.value)
     euros = committed.between(dear, dear * 4 // 3) if causes.budget == "ample" else committed.between(cheap, dear - 1)
-    lawyer, officer = world.get(Mind, roles["lawyer"]), world.get(Mind, roles["officer"])
     legal, finance = STATEMENTS[LAWYER], STATEMENTS[OFFICER]
-    world.furnish(replace(lawyer, knows={ticket: {legal: day}}))
-    world.furnish(replace(officer, knows={ticket: {finance: str(euros)}}, after={ticket: {lawyer.id: legal}}))
+    tell(world, roles["lawyer"], ticket, {legal: day})
+    tell(world, roles["officer"], ticket, {finance: str(euros)}, after={roles["lawyer"]: legal})
     return {
         "entry": found.contract.id,
         "framework": found.framework.id,
@@ -401,13 +423,13 @@ def _terms_that_hold(file: File, legal: moves.Shown) -> moves.Move[moves.Shown]:
 def _signed(file: File, form: str, role: str, terms: moves.Shown, usage: moves.Shown) -> moves.Move[moves.Shown]:
     """An approved request that names these terms, linked to the ticket."""
     ticket, contract = file.ticket, file.contract
+    requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
+    if form == RENEWAL_FORM and ticket["cost_center"] != requester["cost_center"]:
+        yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
     if form in file.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=file.approved[form])
     else:
         office = yield from moves.read("datahub.get_approver", role=role)
-        requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
-        if form == RENEWAL_FORM and ticket["cost_center"] != requester["cost_center"]:
-            yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
         known = {
             "ticket_id": ticket["id"],
             "subject": ticket["subject"],
@@ -430,8 +452,10 @@ FAMILY = Family(
     name="contract_renewal",
     phrase="contract renewal",
     causes=Causes,
+    actor="Contracts Analyst",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 65, 25: 86, 50: 102, 75: 118, 100: 132},
+    max_steps={0: 65, 25: 95, 50: 121, 75: 146, 100: 170},
 )

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.deletion_holdings import (
     CATEGORIES,
@@ -68,18 +68,32 @@ _FIRST, _SECOND, _THIRD = (tuple(("Entry", place, field) for field in _DECISIVE)
 class Causes(Everyday, frozen=True):
     """What is true of this person's data and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.9, 0.1), (("Ticket", "earlier", "reference"),))]
-    foreign: Annotated[bool, Fact((0.88, 0.12), (("Entry", "agreement", "controller"),))]
+    duplicate: Annotated[
+        bool, Fact((0.9, 0.1), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+    ]
+    foreign: Annotated[
+        bool,
+        Fact((0.88, 0.12), (("Entry", "agreement", "controller"),)),
+        "the data are somebody else's, who merely lets us hold them",
+    ]
     identity: Annotated[
         Literal["proven", "doubt", "refuted"],
         Fact((0.74, 0.14, 0.12), (("Source", "identity", "value"), ("Metric", "identity", "value"))),
+        "how well the person's identity is proven",
     ]
-    # Whether each holding's own ground keeps it, hold or no hold.
-    first: Annotated[bool, Fact((0.58, 0.42), _FIRST)]
-    second: Annotated[bool, Fact((0.58, 0.42), _SECOND)]
-    third: Annotated[bool, Fact((0.58, 0.42), _THIRD)]
-    hold: Annotated[Literal["none", "part", "whole"], Fact((0.6, 0.25, 0.15), (("Mind", "counsel", "knows"),))]
-    copies: Annotated[Literal["none", "near", "lost"], Fact((0.42, 0.38, 0.2), (("Mind", "steward", "knows"),))]
+    first: Annotated[bool, Fact((0.58, 0.42), _FIRST), "the first holding stays by its own ground, hold or no hold"]
+    second: Annotated[bool, Fact((0.58, 0.42), _SECOND), "the second holding stays by its own ground"]
+    third: Annotated[bool, Fact((0.58, 0.42), _THIRD), "the third holding stays by its own ground"]
+    hold: Annotated[
+        Literal["none", "part", "whole"],
+        Fact((0.6, 0.25, 0.15), (("Mind", "counsel", "knows"),)),
+        "what Legal's hold covers: nothing, one category, or all",
+    ]
+    copies: Annotated[
+        Literal["none", "near", "lost"],
+        Fact((0.42, 0.38, 0.2), (("Mind", "steward", "knows"),)),
+        "where copies live, as the steward knows: nowhere, within reach, or out of it",
+    ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
@@ -96,9 +110,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the privacy desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Privacy Analyst", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the privacy desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     requester = world.get(Person, offices[f"{draw.pick(DEPARTMENTS)} Associate"])
     proven = draw.pick((80, 85, 90))
@@ -127,7 +140,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     _tell_colleagues(world, roles, draw.pick(PLACES), causes)
     manager = world.get(Person, roles["third_officer"])
     said = {"ticket": roles["ticket"], "customer": customer.name, "manager": manager.name}
-    return world, Case(roles["ticket"], offices["Privacy Analyst"], one_line(draw.pick(BRIEFS)).format(**said), roles)
+    return Case(roles["ticket"], offices["Privacy Analyst"], one_line(draw.pick(BRIEFS)).format(**said), roles)
 
 
 def _measure_identity(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
@@ -157,14 +170,13 @@ def _tell_colleagues(world: World, roles: dict[str, str], held: str, causes: Cau
     """What Legal and the steward alone know; the steward comes after Legal. A hold in part covers the holding `held`."""
     ticket_id, counsel, steward = roles["ticket"], roles["counsel"], roles["steward"]
     hold = {"none": "none", "part": _category(world, roles[held]), "whole": "all"}[causes.hold]
-    world.furnish(replace(world.get(Mind, counsel), knows={ticket_id: {"hold": hold}}))
+    tell(world, counsel, ticket_id, {"hold": hold})
     where = world.streams.at("copies", causes.copies).pick(("archive", "backup", "processor"))
     copies = {
         "copies": "none" if causes.copies == "none" else where,
         "reachable": "no" if causes.copies == "lost" else "yes",
     }
-    after = {ticket_id: {counsel: "hold"}}
-    world.furnish(replace(world.get(Mind, steward), knows={ticket_id: copies}, after=after))
+    tell(world, steward, ticket_id, copies, after={counsel: "hold"})
 
 
 def _category(world: World, holding_id: str) -> str:
@@ -428,8 +440,10 @@ FAMILY = Family(
     name="data_deletion",
     phrase="data deletion",
     causes=Causes,
+    actor="Privacy Analyst",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 62, 25: 81, 50: 95, 75: 111, 100: 123},
+    max_steps={0: 62, 25: 91, 50: 114, 75: 132, 100: 158},
 )

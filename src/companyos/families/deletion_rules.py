@@ -57,12 +57,12 @@ POLICIES = {
         blocked_by once the blocking ticket is done or cancelled; until then ask its assignee, in a comment to them on
         your own ticket.""",
     "Data deletion: order of checks": """
-        The first that applies decides. Another ticket, not cancelled, has the same reference: duplicate, same_request; set
-        duplicate_of. The data are not ours: cannot_be_done, not_covered. Identity in doubt: on_hold, missing_information.
-        With these two, set waiting_on to the requester. Identity refuted: declined, below_minimum. Legal's hold is all:
-        declined, contradicts_policy. Every holding stays: declined, not_due. Copies out of reach: escalated,
-        beyond_authority. Else get it signed, set approval: completed; all_checks_passed if every holding goes, not_due if
-        some stay.""",
+        The first that applies decides. Another ticket, not cancelled, has the same reference: duplicate,
+        same_request; set duplicate_of. The data are not ours: cannot_be_done, not_covered. Identity in doubt:
+        on_hold, missing_information. For not_covered and missing_information set waiting_on to the requester.
+        Identity refuted: declined, below_minimum. Legal's hold is all: declined, contradicts_policy. Every holding
+        stays: declined, not_due. Copies out of reach: escalated, beyond_authority. Else get it signed, set
+        approval: completed; all_checks_passed if every holding goes, not_due if some stay.""",
     "Data deletion: hand-overs": """
         Two others have to speak, in comments on the ticket; ask them there, in a comment to them. First the Legal Counsel
         states hold: none, all, or the one category that it covers. Then the Data Steward, silent until Legal has spoken,

@@ -12,10 +12,10 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.apps import Metric, Mind, Person, Source
+from companyos.apps import Metric, Person, Source
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
@@ -57,19 +57,34 @@ from companyos.world import DAY, Streams, World, stamp
 class Causes(Everyday, frozen=True):
     """What is true of this person and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
-    stays: Annotated[bool, Fact((0.89, 0.11), (("Entry", "last_notice", "status"),))]
+    duplicate: Annotated[
+        bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+    ]
+    stays: Annotated[bool, Fact((0.89, 0.11), (("Entry", "last_notice", "status"),)), "the last notice was withdrawn"]
     held: Annotated[
         Literal["none", "person", "project", "other"],
         Fact((0.31, 0.11, 0.38, 0.2), (("Mind", "counsel", "knows"),)),
+        "what is under legal hold, as Legal knows: nothing, this person, a project of theirs, or another's",
     ]
-    until: Annotated[Literal["early", "late"], Fact((0.55, 0.45), (("Entry", "past", "until"),))]
-    owed: Annotated[Literal["low", "mid", "high"], Fact((0.63, 0.25, 0.12), (("Mind", "accountant", "knows"),))]
+    until: Annotated[
+        Literal["early", "late"],
+        Fact((0.55, 0.45), (("Entry", "past", "until"),)),
+        "whether the leaver was on the held project late enough to count",
+    ]
+    owed: Annotated[
+        Literal["low", "mid", "high"],
+        Fact((0.63, 0.25, 0.12), (("Mind", "accountant", "knows"),)),
+        "what the leaver owes, as Payroll knows",
+    ]
     pay: Annotated[
-        Literal["low", "high"], Fact((0.5, 0.5), (("Source", "final_pay", "value"), ("Metric", "final_pay", "value")))
+        Literal["low", "high"],
+        Fact((0.5, 0.5), (("Source", "final_pay", "value"), ("Metric", "final_pay", "value"))),
+        "the final pay that has to cover it",
     ]
-    shared: Annotated[bool, Fact((0.5, 0.5), (("Mind", "administrator", "knows"),))]
-    heir: Annotated[bool, Fact((0.52, 0.48), (("Entry", "successor", "status"),))]
+    shared: Annotated[
+        bool, Fact((0.5, 0.5), (("Mind", "administrator", "knows"),)), "the leaver holds a shared account, as IT knows"
+    ]
+    heir: Annotated[bool, Fact((0.52, 0.48), (("Entry", "successor", "status"),)), "somebody may inherit it"]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
     cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
@@ -86,9 +101,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the people desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Offboarding Coordinator", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the people desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department, *elsewhere = draw.shuffled(DEPARTMENTS)
     leaver, successor, gone = (world.get(Person, offices[f"{name} Associate"]) for name in (department, *elsewhere))
@@ -126,16 +140,11 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     _hold(company, files, roles, causes)
     _money(world, roles, terms, causes)
     asked_before = {roles["counsel"]: "held", roles["accountant"]: "owed"}
-    _tell(world, roles, "administrator", {"shared": files.account.id if causes.shared else "none"}, asked_before)
+    shared = {"shared": files.account.id if causes.shared else "none"}
+    tell(world, roles["administrator"], roles["ticket"], shared, asked_before)
     partner = world.get(Person, offices["People Partner"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], leaver=leaver.name, partner=partner.name)
-    return world, Case(roles["ticket"], offices["Offboarding Coordinator"], brief, roles)
-
-
-def _tell(world: World, roles: dict[str, str], role: str, knows: dict[str, str], after: dict[str, str]) -> None:
-    """What somebody alone can say of the ticket, and who has to speak before them."""
-    mind, ticket = world.get(Mind, roles[role]), roles["ticket"]
-    world.furnish(replace(mind, knows={ticket: knows}, after={ticket: after} if after else {}))
+    return Case(roles["ticket"], offices["Offboarding Coordinator"], brief, roles)
 
 
 def _hold(company: Backdrop, files: Files, roles: dict[str, str], causes: Causes) -> None:
@@ -148,7 +157,8 @@ def _hold(company: Backdrop, files: Files, roles: dict[str, str], causes: Causes
     other = streams.at("other").pick((files.namesake.reference, files.strange_project.reference))
     project = files.past.details["project"]
     held = {"none": "none", "person": files.leaver.reference, "project": project, "other": other}[causes.held]
-    _tell(world, roles, "counsel", {"held": held, "held_from": "none" if held == "none" else stamp(begins)[:10]}, {})
+    since = "none" if held == "none" else stamp(begins)[:10]
+    tell(world, roles["counsel"], roles["ticket"], {"held": held, "held_from": since})
 
 
 def _money(world: World, roles: dict[str, str], terms: dict[str, int], causes: Causes) -> None:
@@ -161,7 +171,7 @@ def _money(world: World, roles: dict[str, str], terms: dict[str, int], causes: C
     (least, low), (mid, high) = ([terms["withhold_percent"] * pay // 100 for pay in band] for band in pays.values())
     bands = {"low": (40, least), "mid": (low + 1, mid), "high": (high + 1, high + 2000)}
     owed = world.streams.at("owed", causes.owed).between(*bands[causes.owed])
-    _tell(world, roles, "accountant", {"owed": str(owed)}, {roles["counsel"]: "held"})
+    tell(world, roles["accountant"], roles["ticket"], {"owed": str(owed)}, {roles["counsel"]: "held"})
 
 
 # -- what is right -----------------------------------------------------------------------------------------------------
@@ -412,8 +422,10 @@ FAMILY = Family(
     name="employee_offboarding",
     phrase="employee offboarding",
     causes=Causes,
+    actor="Offboarding Coordinator",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 74, 25: 91, 50: 107, 75: 125, 100: 139},
+    max_steps={0: 74, 25: 102, 50: 121, 75: 146, 100: 170},
 )

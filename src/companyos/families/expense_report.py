@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.expense_filing import WIDEST_GAP, Bill, add_reports, add_tickets, days_before, draw_bill
@@ -44,20 +44,35 @@ class Causes(Everyday, frozen=True):
     """What is true of this report and this morning, and cannot be seen from the brief."""
 
     repeated: Annotated[
-        bool, Fact((0.87, 0.13), (("Entry", "earlier_receipt", "reference"), ("Ticket", "earlier", "status")))
+        bool,
+        Fact((0.87, 0.13), (("Entry", "earlier_receipt", "reference"), ("Ticket", "earlier", "status"))),
+        "a receipt stands on another live report, too",
     ]
-    conflict: Annotated[bool, Fact((0.9, 0.1), (("Entry", "conflicted", "payee"),))]
-    missing: Annotated[bool, Fact((0.9, 0.1), (("Entry", "undocumented", "document"),))]
-    old: Annotated[bool, Fact((0.9, 0.1), (("Entry", "oldest", "date"),))]
-    gap: Annotated[bool, Fact((0.9, 0.1), (("Entry", "other", "amount"),))]
-    hotel: Annotated[Literal["fair", "over"], Fact((0.9, 0.1), (("Entry", "hotel", "nights"),))]
-    meal: Annotated[Literal["fair", "over"], Fact((0.8, 0.2), (("Mind", "requester", "knows"),))]
+    conflict: Annotated[bool, Fact((0.9, 0.1), (("Entry", "conflicted", "payee"),)), "a receipt was paid to one of us"]
+    missing: Annotated[bool, Fact((0.9, 0.1), (("Entry", "undocumented", "document"),)), "a receipt has no document"]
+    old: Annotated[bool, Fact((0.9, 0.1), (("Entry", "oldest", "date"),)), "a receipt is older than is allowed"]
+    gap: Annotated[
+        bool, Fact((0.9, 0.1), (("Entry", "other", "amount"),)), "the receipts do not add up to the amount claimed"
+    ]
+    hotel: Annotated[
+        Literal["fair", "over"],
+        Fact((0.9, 0.1), (("Entry", "hotel", "nights"),)),
+        "the hotel, by its nights, is within its limit or above",
+    ]
+    meal: Annotated[
+        Literal["fair", "over"],
+        Fact((0.8, 0.2), (("Mind", "requester", "knows"),)),
+        "the meal, by its number of guests, is within its limit or above",
+    ]
     budget: Annotated[
         Literal["low", "some", "ample"],
         Fact((0.22, 0.3, 0.48), (("Source", "budget", "value"), ("Metric", "budget", "value"))),
+        "what is truly left: too little for either amount, for the larger, or enough",
     ]
     amount: Annotated[
-        Literal["small", "large"], Fact((0.5, 0.5), (("Ticket", "ticket", "amount"), ("Entry", "other", "amount")))
+        Literal["small", "large"],
+        Fact((0.5, 0.5), (("Ticket", "ticket", "amount"), ("Entry", "other", "amount"))),
+        "whose limit covers the report: the head's, or only the CFO's",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("earlier", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
@@ -79,9 +94,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the finance desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Finance Clerk")
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the finance desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department, elsewhere = draw.sample(DEPARTMENTS, 2)
     terms = {
@@ -111,7 +125,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     _show_facts(world, roles, terms, bill, causes)
     controller = world.get(Person, roles["controller"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=ticket.id, subject=ticket.subject, controller=controller.name)
-    return world, Case(ticket.id, offices["Finance Clerk"], brief, roles)
+    return Case(ticket.id, offices["Finance Clerk"], brief, roles)
 
 
 def _show_facts(world: World, roles: dict[str, str], terms: dict[str, int], bill: Bill, causes: Causes) -> None:
@@ -139,7 +153,7 @@ def _show_facts(world: World, roles: dict[str, str], terms: dict[str, int], bill
     if causes.hotel == "over":
         _change(world, roles["hotel"], nights=str(bill.nights - streams.at("nights").between(1, 3)))
     guests = bill.guests + streams.at("guests", causes.meal).between(*{"fair": (0, 2), "over": (-4, -1)}[causes.meal])
-    world.furnish(replace(world.get(Mind, roles["requester"]), knows={ticket.id: {"guests": str(guests)}}))
+    tell(world, roles["requester"], ticket.id, {"guests": str(guests)})
     small, large = bill.totals["small"], bill.totals["large"]
     band = {"low": (small // 4, small - 1), "some": (small, large - 1), "ample": (large, 2 * large)}[causes.budget]
     left = streams.at("budget", causes.budget).between(*band)
@@ -389,8 +403,9 @@ FAMILY = Family(
     name="expense_report",
     phrase="expense report",
     causes=Causes,
+    actor="Finance Clerk",
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 62, 25: 74, 50: 88, 75: 100, 100: 116},
+    max_steps={0: 62, 25: 84, 50: 107, 75: 128, 100: 151},
 )

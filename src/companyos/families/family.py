@@ -1,17 +1,19 @@
 """Families: a kind of work, with its hidden causes, its staging, what is right in it, and an expert who can do it."""
 
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from companyos.apps import Toolbox
 from companyos.calls import Call, Program, Reply
-from companyos.chaos import DIALS, Doses, Level, read_doses
+from companyos.chaos import DIALS, Doses, Level, offered, read_doses
 from companyos.errors import BadTask
 from companyos.families import everyday
+from companyos.families.backdrop import Backdrop, furnish
 from companyos.families.case import Case, Cause, Fact, Trouble, Value
-from companyos.families.goals import Goal, Milestone, Signature
+from companyos.families.goals import CalledFor, Goal, Milestone, Signature
 from companyos.task import TaskId
 from companyos.world import Record, Streams, World
 
@@ -25,8 +27,9 @@ class Ending(msgspec.Struct, frozen=True, dict=True):
     decider: str
     goals: tuple[Goal, ...]
     milestones: tuple[Milestone, ...]
-    allowed: tuple[tuple[str, str | None], ...] = ()  # changes of the brief's ticket that it calls for: field, value
+    allowed: tuple[tuple[str, str | None], ...] = ()  # changes of its ticket that it calls for: field, value
     signatures: tuple[Signature, ...] = ()
+    linked: tuple["Linked", ...] = ()  # tickets that have to be closed before it, each rightly
 
     @cached_property
     def named_goals(self) -> dict[str, Goal]:
@@ -35,6 +38,18 @@ class Ending(msgspec.Struct, frozen=True, dict=True):
         if len(named) < len(self.goals):
             raise RuntimeError(f"two goals of {self.name} have one name")
         return named
+
+
+class Linked(msgspec.Struct, frozen=True):
+    """A ticket that belongs to another's work. It is judged when it is closed, as if the episode ended there."""
+
+    name: str
+    ticket_id: str
+    ending: Ending
+    worth: float  # of closing it rightly, as a milestone on the way
+
+    def closed_rightly(self, world: World) -> bool:
+        return all(goal.holds(world) for goal in self.ending.goals)
 
 
 Watched = tuple[int, float, Goal]  # a milestone that does not hold yet: its place, its worth, its goal
@@ -50,7 +65,10 @@ class Setting(msgspec.Struct, frozen=True):
     max_steps: int
     doses: Doses
     watched: dict[type[Record] | None, tuple[Watched, ...]]  # by the table whose changes they hang on; None: on reading
-    potential: float  # what they are worth together
+    linked: dict[str, Linked]  # by ticket
+    given: dict[str, CalledFor]  # what is called for on each ticket that is the actor's to work on
+    potential: float  # what the milestones are worth together, closing the linked tickets rightly among them
+    toolbox: Toolbox
 
 
 class Taste:
@@ -69,28 +87,36 @@ class Memory(msgspec.Struct, frozen=True):
     brief: str
     now: str  # the clock on the wall, `Tue 2026-03-10 09:30`
     turns: tuple[tuple[Call, Reply], ...] = ()
+    signed: dict[str, str] | None = None  # where somebody has cleared the desk before: what they found signed, by form
 
 
-class Family(msgspec.Struct, frozen=True):
+class Family(msgspec.Struct, frozen=True, eq=False):
     """A kind of work, all its parts named. `max_steps` is frozen by dose: 1.75 times the 99th percentile of par there."""
 
     name: str
     phrase: str  # stands in every brief of this family and of no other
     causes: type[msgspec.Struct]
-    stage: Callable[[Streams, str, Any], tuple[World, Case]]
+    actor: str  # the role that is played from outside
+    stage: Callable[[Backdrop, Streams, Any], Case]
     judge: Callable[[World, Case, Any], Ending]
     expert: Callable[[Memory, Taste], Program]
     max_steps: Mapping[int, int]
+    long: bool = False  # its tasks are many times as long as others': laws take smaller samples, rounds leave it out
+    hire: Callable[[Backdrop], None] | None = None  # brings in its own specialists, of whom the actor may be one
 
     def budget(self, doses: Doses) -> int:
         """The budget at the next tabled dose above the highest dial."""
         highest = max(doses.values())
         return next(steps for dose, steps in sorted(self.max_steps.items()) if dose >= highest)
 
-    def draw_causes(self, facts: Streams, weather: Streams, doses: Doses, do: Mapping[str, str]) -> Any:
-        """The hidden truths of one task: each by a draw of its own, unless `do` fixes it."""
+    def draw_causes(self, facts: Streams, weather: Streams, doses: Doses) -> Any:
+        """The hidden truths of one task as its seed and its weather have them, each by a draw of its own."""
         streams = {Fact: facts, Trouble: weather}
-        return self.causes(**{c.name: _settle(c, streams[type(c.mark)], doses, do.get(c.name)) for c in self.specs(do)})
+        return self.causes(**{cause.name: _drawn(cause, streams[type(cause.mark)], doses) for cause in self.specs()})
+
+    def read_causes(self, do: Mapping[str, str]) -> dict[str, Level]:
+        """Causes by name that a task id overrides; `BadTask` lists the values that one can have."""
+        return {cause.name: _read_value(cause, do[cause.name]) for cause in self.specs(do) if cause.name in do}
 
     def specs(self, do: Mapping[str, str] | None = None) -> tuple[Cause, ...]:
         found = cause_specs(self.causes)
@@ -101,28 +127,33 @@ class Family(msgspec.Struct, frozen=True):
 
     def set_up(self, task: TaskId) -> Setting:
         """The first morning of a task: furnished, staged, disturbed, and what is right in it."""
-        doses = read_doses(task.doses)
-        streams = Streams(task.key)
-        weather = Streams(task.weather_key) if task.weather else streams
-        causes = self.draw_causes(streams, weather, doses, dict(task.do))
-        if task.do:
-            natural = self.draw_causes(streams, weather, doses, {})
-            for cause, _ in task.do:
-                if getattr(causes, cause) == getattr(natural, cause):
-                    raise BadTask(f"{task}: {cause} is so without being overridden; a task has one id")
-        world, case = self.stage(streams, task.split, causes)
-        case = everyday.stage(world, case)
+        doses, natural = read_doses(task.doses), _natural(self, task.key, task.weather_key, task.doses)
+        fixed = self.read_causes(dict(task.do))
+        for name, value in fixed.items():
+            if value == getattr(natural, name):
+                raise BadTask(f"{task}: {name} is so without being overridden; a task has one id")
+        causes = msgspec.structs.replace(natural, **fixed)
+        calm, case = _staged(self, task.key, task.split, self.without_troubles(causes))
+        world, weather = calm.fork(), Streams(task.weather_key)
         self.disturb(world, case, causes, weather)
         world.settle()
         ending = self.judge(world, case, causes)
+        budget, toolbox = self.budget(doses), offered(world.streams, doses)  # seen at once: the same in every weather
         world.streams = weather  # what is drawn from here on is trouble
         unmet = [(i, m.worth, m.goal) for i, m in enumerate(ending.milestones) if not m.goal.holds(world)]
         watched: dict[type[Record] | None, tuple[Watched, ...]] = {
             kind: tuple(one for one in unmet if kind in one[2].tables or (one[2].reads and kind is None))
             for kind in (*world.kinds(), None)
         }
-        potential = sum(worth for _, worth, _ in unmet)
-        return Setting(world, case, causes, ending, self.budget(doses), doses, watched, potential)
+        potential = sum(worth for _, worth, _ in unmet) + sum(one.worth for one in ending.linked)
+        linked = {one.ticket_id: one for one in ending.linked}
+        endings = {case.ticket_id: ending} | {ticket: one.ending for ticket, one in linked.items()}
+        given = {ticket: CalledFor(one.allowed, one.signatures) for ticket, one in endings.items()}
+        return Setting(world, case, causes, ending, budget, doses, watched, linked, given, potential, toolbox)
+
+    def without_troubles(self, causes: Any) -> Any:
+        """The same truths of the case on a day on which nothing goes wrong."""
+        return msgspec.structs.replace(causes, **{name: DIALS[t.dial].levels[0] for name, t in _troubles(self.causes)})
 
     def disturb(self, world: World, case: Case, causes: Any, weather: Streams) -> None:
         """Lets every trouble strike where the family says, in the injectors' own order."""
@@ -130,6 +161,23 @@ class Family(msgspec.Struct, frozen=True):
             injector, level = DIALS[trouble.dial], getattr(causes, name)
             if level != injector.levels[0]:
                 injector.strike(world, target_of(trouble, case), level, weather.at(name, str(level)))
+
+
+@lru_cache(maxsize=64)
+def _natural(family: Family, key: str, weather_key: str, doses: str) -> Any:
+    """What seed, weather and doses make true before anything is overridden: all twins of a task begin from it."""
+    return family.draw_causes(Streams(key), Streams(weather_key), read_doses(doses))
+
+
+@lru_cache(maxsize=64)
+def _staged(family: Family, key: str, split: str, facts: Any) -> tuple[World, Case]:
+    """A case as its facts have it, before any trouble: one for all doses, weathers and twins that differ in trouble."""
+    streams = Streams(key)
+    company = furnish(streams, split, family.actor, family.hire)
+    world = company.world
+    case = everyday.stage(world, family.stage(company, streams, facts))
+    world.settle()
+    return world, case
 
 
 def target_of(trouble: Trouble, case: Case) -> str:
@@ -150,11 +198,13 @@ def cause_specs(causes: type[msgspec.Struct]) -> tuple[Cause, ...]:
     """The causes that a `Causes` class declares, from its hints alone."""
     specs = []
     for name, hint in get_type_hints(causes, include_extras=True).items():
-        plain, mark = hint.__origin__, hint.__metadata__[0]
+        plain, (mark, *meaning) = hint.__origin__, hint.__metadata__
         alternatives = get_args(plain) if get_origin(plain) is Literal else (False, True)
         if isinstance(mark, Trouble) and alternatives != DIALS[mark.dial].levels:
             raise TypeError(f"{causes.__module__}: {name} must have the levels of dial {mark.dial}")
-        specs.append(Cause(name, alternatives, mark))
+        if isinstance(mark, Fact) and not meaning:
+            raise TypeError(f"{causes.__module__}: {name} must say what it means")
+        specs.append(Cause(name, alternatives, mark, *meaning))
     return tuple(specs)
 
 
@@ -166,12 +216,7 @@ def _troubles(causes: type[msgspec.Struct]) -> tuple[tuple[str, Trouble], ...]:
     return tuple(sorted(marks, key=lambda named: order.index(named[1].dial)))
 
 
-def _settle(cause: Cause, streams: Streams, doses: Doses, fixed: str | None) -> Level:
-    if fixed is not None:
-        for value in cause.alternatives:
-            if write_value(value) == fixed:
-                return value
-        raise BadTask(f"{cause.name} cannot be {fixed!r}; valid: {', '.join(map(write_value, cause.alternatives))}")
+def _drawn(cause: Cause, streams: Streams, doses: Doses) -> Level:
     draw = streams.at("cause", cause.name)
     if isinstance(cause.mark, Trouble):
         return DIALS[cause.mark.dial].level(draw, doses[cause.mark.dial] / 100)
@@ -181,6 +226,13 @@ def _settle(cause: Cause, streams: Streams, doses: Doses, fixed: str | None) -> 
         if luck < 0:
             return value
     return cause.alternatives[-1]
+
+
+def _read_value(cause: Cause, text: str) -> Level:
+    for value in cause.alternatives:
+        if write_value(value) == text:
+            return value
+    raise BadTask(f"{cause.name} cannot be {text!r}; valid: {', '.join(map(write_value, cause.alternatives))}")
 
 
 def write_value(value: Value | Level) -> str:

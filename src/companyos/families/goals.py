@@ -1,5 +1,6 @@
 """Goals: what must be true of the company at the end, as named, frozen values."""
 
+from collections.abc import Mapping
 from functools import cache
 from itertools import compress
 from operator import attrgetter, ne
@@ -12,7 +13,7 @@ from companyos.apps.datahub import age_days, read_mark
 from companyos.apps.facts import true_now, true_of
 from companyos.apps.people import away
 from companyos.apps.ticketdesk import Citation, Field, Scalar, same
-from companyos.world import Change, Record, World
+from companyos.world import Record, World
 
 # What stands in a decisive fact for a record that is only made on the way:
 SIGNED_REQUEST = "$signed"  # whichever request for the ticket was approved; `$signed:form` of this form
@@ -260,41 +261,52 @@ class Damage(msgspec.Struct, frozen=True):
     can_be_put_back: bool
 
 
-def damage(
-    world: World, actor: str, ticket_id: str, allowed: tuple[tuple[str, str | None], ...], signatures: tuple[Signature, ...]
-) -> list[Damage]:
-    """What the actor did to the company that the ending did not call for and that stands.
+class CalledFor(msgspec.Struct, frozen=True):
+    """What an ending calls for on a ticket: changes of its fields to these values, and one approved request of each form."""
 
-    Always allowed: refreshing a metric; on the brief's ticket filling an empty field, commenting, verifying; withdrawing
-    one's own request. A rejected request changed nothing, so it does not stand.
+    allowed: tuple[tuple[str, str | None], ...]
+    signatures: tuple[Signature, ...]
+
+
+def damage(world: World, actor: str, given: Mapping[str, CalledFor]) -> list[Damage]:
+    """What the actor did to the company that the ending did not call for and that stands. `given`: by their tickets.
+
+    Always allowed: refreshing a metric; on one's own tickets filling an empty field, commenting, verifying; withdrawing
+    one's own request. A rejected request changed nothing, so it does not stand; nor does what somebody else wrote over.
     """
     found: list[Damage] = []
-    touched: dict[str, list[Change]] = {}  # what the actor wrote on each ticket
+    standing: dict[tuple[str, str], Any] = {}  # the fields of tickets that the actor wrote last, and what was there before
     for change in world.journal:
-        if change.actor == actor:
-            after = change.after
-            if type(after) is Ticket:
-                touched.setdefault(after.id, []).append(change)
-            elif type(after) is Comment and after.ticket_id != ticket_id:
-                found.append(Damage(after.id, "text", False))
-    for record, changes in touched.items():
-        ticket = world.get(Ticket, record)
-        mine = record == ticket_id
-        names = GUARDED if mine else ticket.__struct_fields__
-        for field, was, value in _moved(changes[0].before, ticket, names):
-            if mine and (was is None or (field, value) in allowed):
-                continue
-            if any(getattr(c.before, field) != getattr(c.after, field) for c in changes):
-                found.append(Damage(record, field, ticket.resolution is None and field != "blocked_by"))
-    standing = [a for a in world.all(Approval) if a.requester == actor and a.status in ("pending", "approved")]
-    linked = world.get(Ticket, ticket_id).approval
-    for signature in signatures:
-        of_form = [request for request in standing if request.ticket_id == ticket_id and request.type == signature.form]
-        wanted = [request for request in of_form if says_so(request, signature.says)]
-        wanted.sort(key=lambda request: (request.id != linked, request.status != "approved"))
-        standing = [request for request in standing if request not in wanted[:1]]
-    found += [Damage(request.id, "status", request.status == "pending") for request in standing]
+        after = change.after
+        if type(after) is Ticket:
+            names = GUARDED if after.id in given else after.__struct_fields__
+            for field, was, _ in _moved(change.before, after, names):
+                if change.actor == actor:
+                    standing.setdefault((after.id, field), was)
+                else:
+                    standing.pop((after.id, field), None)
+        elif type(after) is Comment and change.actor == actor and after.ticket_id not in given:
+            found.append(Damage(after.id, "text", False))
+    for (record, field), was in standing.items():
+        ticket, called_for = world.get(Ticket, record), given.get(record)
+        value = getattr(ticket, field)
+        if value == was or (called_for and (was is None or (field, value) in called_for.allowed)):
+            continue
+        found.append(Damage(record, field, ticket.resolution is None and field != "blocked_by"))
+    requests = [a for a in world.all(Approval) if a.requester == actor and a.status in ("pending", "approved")]
+    for ticket_id, called_for in given.items():
+        for signature in called_for.signatures:
+            wanted = _wanted(requests, world.get(Ticket, ticket_id), signature)
+            requests = [request for request in requests if request is not wanted]
+    found += [Damage(request.id, "status", request.status == "pending") for request in requests]
     return found
+
+
+def _wanted(standing: list[Approval], ticket: Ticket, signature: Signature) -> Approval | None:
+    """The request that a ticket's ending called for: the one that is linked or else signed, if there are several."""
+    of_form = [request for request in standing if request.ticket_id == ticket.id and request.type == signature.form]
+    wanted = [request for request in of_form if says_so(request, signature.says)]
+    return min(wanted, key=lambda request: (request.id != ticket.approval, request.status != "approved"), default=None)
 
 
 def _moved(before: Record | None, after: Record, names: tuple[str, ...]) -> list[tuple[str, Any, Any]]:

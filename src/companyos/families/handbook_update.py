@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from companyos.apps import Entry, Metric, Mind, Person, Policy, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
@@ -63,16 +63,36 @@ _DOCUMENT_DATES = tuple(("Policy", name, field) for name in SPECIAL for field in
 class Causes(Everyday, frozen=True):
     """What is true of this section and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.89, 0.11), (("Ticket", "earlier", "reference"),))]
-    foreign: Annotated[bool, Fact((0.89, 0.11), (("Entry", "entry", "owner"),))]
-    lawful: Annotated[bool, Fact((0.88, 0.12), (("Entry", "entry", "set_by"),))]
-    proposed: Annotated[
-        Literal["same", "low", "mid", "high"], Fact((0.1, 0.3, 0.35, 0.25), (("Entry", "proposal", "proposed"),))
+    duplicate: Annotated[
+        bool, Fact((0.89, 0.11), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
     ]
-    governs: Annotated[Literal["general", "board", "council"], Fact((0.2, 0.4, 0.4), _DOCUMENT_DATES)]
-    unread: Annotated[bool, Fact((0.8, 0.2), (("Source", "readers", "value"), ("Metric", "readers", "value")))]
-    notice: Annotated[Literal["short", "fair", "long"], Fact((0.1, 0.25, 0.65), (("Mind", "requester", "knows"),))]
-    contractual: Annotated[bool, Fact((0.5, 0.5), (("Entry", "entry", "class"),))]
+    foreign: Annotated[bool, Fact((0.89, 0.11), (("Entry", "entry", "owner"),)), "another department owns the section"]
+    law: Annotated[bool, Fact((0.88, 0.12), (("Entry", "entry", "set_by"),)), "the law sets what the section says"]
+    proposed: Annotated[
+        Literal["same", "low", "mid", "high"],
+        Fact((0.1, 0.3, 0.35, 0.25), (("Entry", "proposal", "proposed"),)),
+        "the proposed number: what stands there already, or how it lies to the limits",
+    ]
+    governs: Annotated[
+        Literal["general", "board", "council"],
+        Fact((0.2, 0.4, 0.4), _DOCUMENT_DATES),
+        "which document's limit counts, by kind, status and date",
+    ]
+    unread: Annotated[
+        bool,
+        Fact((0.8, 0.2), (("Source", "readers", "value"), ("Metric", "readers", "value"))),
+        "too few people have read the draft",
+    ]
+    notice: Annotated[
+        Literal["short", "fair", "long"],
+        Fact((0.1, 0.25, 0.65), (("Mind", "requester", "knows"),)),
+        "how much time there is before it shall hold, as the requester knows",
+    ]
+    binding: Annotated[
+        bool,
+        Fact((0.5, 0.5), (("Entry", "entry", "class"),)),
+        "the section is part of contracts, so it needs more notice and a second signature",
+    ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
@@ -92,9 +112,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the people desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="HR Analyst", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the people desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department, elsewhere = draw.sample(DEPARTMENTS, 2)
     requester = world.get(Person, offices[f"{department} Associate"])
@@ -106,8 +125,8 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     world.furnish(review_form())
     topic, rungs = draw.pick(TOPICS), draw_rungs(draw)
     documents = add_documents(company, streams.at("documents"), topic, rungs, causes.governs)
-    owner, kind = elsewhere if causes.foreign else "People", "contractual" if causes.contractual else "ordinary"
-    ours = {"owner": owner, "class": kind, "set_by": "law" if causes.lawful else "company"}
+    owner, kind = elsewhere if causes.foreign else "People", "contractual" if causes.binding else "ordinary"
+    ours = {"owner": owner, "class": kind, "set_by": "law" if causes.law else "company"}
     papers = add_papers(company, draw, topic, rungs, ours, causes.proposed)
     readers = papers.section.details["readers_metric"]
     _readers(world, readers, consultation, causes)
@@ -132,7 +151,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     _tell_requester(world, roles, notice, causes)
     partner = world.get(Person, offices["HR Partner"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], section=papers.section.name, partner=partner.name)
-    return world, Case(roles["ticket"], offices["HR Analyst"], brief, roles)
+    return Case(roles["ticket"], offices["HR Analyst"], brief, roles)
 
 
 def _readers(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
@@ -148,8 +167,7 @@ def _tell_requester(world: World, roles: dict[str, str], terms: dict[str, int], 
     band = {"short": (3, least - 1), "fair": (least, least_contractual - 1), "long": (least_contractual, 120)}[causes.notice]
     days = world.streams.at("notice", causes.notice).between(*band)
     effective = stamp(world.get(Ticket, roles["ticket"]).opened + days * DAY)[:10]
-    mind = world.get(Mind, roles["requester"])
-    world.furnish(replace(mind, knows={roles["ticket"]: {"effective": effective}}))
+    tell(world, roles["requester"], roles["ticket"], {"effective": effective})
 
 
 def _tickets(company: Backdrop, draw: Draw, papers: Papers, requester: Person, causes: Causes) -> dict[str, str]:
@@ -211,7 +229,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     if causes.foreign:
         sets = ("escalated_to", roles["owner_head"])
         return ending("escalated", "beyond_authority", "head", ((section, "owner"),), sets=sets)
-    if causes.lawful:
+    if causes.law:
         return ending("cannot_be_done", "not_covered", "desk", ((section, "set_by"),), sets=back)
     if causes.proposed == "same":
         facts = ((section, "current"), (proposal, "proposed"))
@@ -225,14 +243,14 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     if causes.unread:
         facts, sets = ((readers, "value"), (roles["policy"], "minimum")), ("waiting_on", roles["steward"])
         return ending("on_hold", "below_minimum", "desk", facts, sets=sets, measured=True)
-    if causes.notice == "short" or (causes.notice == "fair" and causes.contractual):
-        term = "notice_days_contractual" if causes.contractual else "notice_days"
+    if causes.notice == "short" or (causes.notice == "fair" and causes.binding):
+        term = "notice_days_contractual" if causes.binding else "notice_days"
         facts = ((ANSWER + roles["requester"], "effective"), (roles["notice"], term))
         return ending("declined", "too_late", "desk", facts, sets=back, measured=True)
     signed, reviewed = f"{SIGNED_REQUEST}:{UPDATE_FORM}", f"{SIGNED_REQUEST}:{REVIEW_FORM}"
     facts = ((signed, "status"), (signed, "decided_by"), (document.id, limit))
     complete = partial(ending, "completed", "all_checks_passed", measured=True, rivals=rivals)
-    if causes.contractual:
+    if causes.binding:
         return complete("Legal Counsel and HR Lead", (*facts, (reviewed, "decided_by")), forms=(REVIEW_FORM, UPDATE_FORM))
     return complete("HR Lead", facts, forms=(UPDATE_FORM,))
 
@@ -451,8 +469,10 @@ FAMILY = Family(
     name="handbook_update",
     phrase="handbook update",
     causes=Causes,
+    actor="HR Analyst",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 60, 25: 81, 50: 95, 75: 109, 100: 125},
+    max_steps={0: 60, 25: 88, 50: 118, 75: 142, 100: 168},
 )

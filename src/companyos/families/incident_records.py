@@ -146,7 +146,7 @@ def _add_services(register: Register, night: Night) -> None:
             "roster": roster,
             "on_call": on_call[0] if ours else draw.pick(on_call[1:]),
         }
-        if place in ("service", "namesake"):  # the others face no customers
+        if place in ("service", "namesake", "stranger"):  # the others face no customers
             details |= _figures(register, place, name, night)
         register.add(place, "service", name, "SRV", "live", **details)
 

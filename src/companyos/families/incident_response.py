@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Ticket
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family
@@ -64,9 +64,9 @@ def _measured(figure: str) -> tuple[tuple[str, str, str], ...]:
 class Causes(Everyday, frozen=True):
     """What is true of this night, and cannot be seen from the brief."""
 
-    client: Annotated[bool, Fact((0.89, 0.11), (("Entry", "service", "custody"),))]
-    # Where the alarm comes from: the service itself, or another ticket of the same alarm, an alarm upstream, the
-    # supplier's outage, or only the probe.
+    client: Annotated[
+        bool, Fact((0.89, 0.11), (("Entry", "service", "custody"),)), "the service was handed over to the client"
+    ]
     origin: Annotated[
         Literal["here", "again", "above", "outage", "probe"],
         Fact(
@@ -79,15 +79,28 @@ class Causes(Everyday, frozen=True):
                 *_measured("self_check"),
             ),
         ),
+        "where it comes from: the service, another ticket's alarm, one upstream, the supplier, or only the probe",
     ]
-    severe: Annotated[bool, Fact((0.3, 0.7), _measured("errors"))]
-    hit: Annotated[Literal["few", "some", "many"], Fact((0.18, 0.32, 0.5), _measured("customers"))]
-    long: Annotated[bool, Fact((0.25, 0.75), _measured("minutes"))]
-    late: Annotated[bool, Fact((0.4, 0.6), (("Entry", "entry", "acknowledged"),))]
-    recent: Annotated[bool, Fact((0.5, 0.5), (("Entry", "release", "deployed"),))]
-    runs: Annotated[bool, Fact((0.35, 0.65), (("Mind", "on_call", "knows"),))]
-    silent: Annotated[bool, Fact((0.67, 0.33), (("Mind", "communications", "knows"),))]
-    second: Annotated[bool, Fact((0.5, 0.5), (("Entry", "roster", "hand_over"),))]
+    severe: Annotated[bool, Fact((0.3, 0.7), _measured("errors")), "the error rate is above its threshold"]
+    hit: Annotated[
+        Literal["few", "some", "many"], Fact((0.18, 0.32, 0.5), _measured("customers")), "how many customers are hit"
+    ]
+    long: Annotated[bool, Fact((0.25, 0.75), _measured("minutes")), "it lasts longer than its threshold"]
+    late: Annotated[bool, Fact((0.4, 0.6), (("Entry", "entry", "acknowledged"),)), "nobody took it up in time"]
+    recent: Annotated[
+        bool, Fact((0.5, 0.5), (("Entry", "release", "deployed"),)), "a deployment came shortly before the onset"
+    ]
+    runs: Annotated[
+        bool,
+        Fact((0.35, 0.65), (("Mind", "on_call", "knows"),)),
+        "the deployed build is the one that runs, as the engineer on call knows",
+    ]
+    silent: Annotated[
+        bool, Fact((0.67, 0.33), (("Mind", "communications", "knows"),)), "Communications withholds its notice"
+    ]
+    second: Annotated[
+        bool, Fact((0.5, 0.5), (("Entry", "roster", "hand_over"),)), "the watch was handed over before it was detected"
+    ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
@@ -121,9 +134,8 @@ def _notice_due(causes: Causes) -> bool:
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the engineering desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Incident Coordinator", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the engineering desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     terms = draw_terms(draw)
     policies = add_incident_policies(company, terms)
@@ -159,18 +171,17 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     _tell_colleagues(world, roles, draw, causes)
     lead = world.get(Person, offices["Service Lead"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], service=service.name, lead=lead.name)
-    return world, Case(roles["ticket"], offices["Incident Coordinator"], brief, roles)
+    return Case(roles["ticket"], offices["Incident Coordinator"], brief, roles)
 
 
 def _tell_colleagues(world: World, roles: dict[str, str], draw: Draw, causes: Causes) -> None:
     """What runs only the on-call knows; what customers may be told only Communications, and they come second."""
     ticket, on_call = roles["ticket"], roles["on_call"]
     build = world.get(Entry, roles["release" if causes.runs else "previous"]).details["build"]
-    world.furnish(replace(world.get(Mind, on_call), knows={ticket: {"build": build}}))
+    tell(world, on_call, ticket, {"build": build})
     number = f"W-{draw.between(1000, 9999)}"
-    knows = {ticket: {"wording": WITHHELD if causes.silent else number}}
-    mind = world.get(Mind, roles["communications"])
-    world.furnish(replace(mind, knows=knows, after={ticket: {on_call: "build"}}))
+    knows = {"wording": WITHHELD if causes.silent else number}
+    tell(world, roles["communications"], ticket, knows, after={on_call: "build"})
 
 
 def _tickets(
@@ -334,8 +345,10 @@ FAMILY = Family(
     name="incident_response",
     phrase="incident response",
     causes=Causes,
+    actor="Incident Coordinator",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 98, 25: 119, 50: 140, 75: 163, 100: 186},
+    max_steps={0: 98, 25: 137, 50: 174, 75: 219, 100: 261},
 )

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from companyos.apps import ApprovalType, Policy
-from companyos.apps.colleagues import Finding, audits, history
+from companyos.apps.colleagues import Finding, audits, history, stale
 from companyos.apps.ticketdesk import same
 from companyos.calls import Call, Reply
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
@@ -102,11 +102,12 @@ NUMBERS = {
 }
 POLICIES = {
     "Incident response: order of checks": """
-        The first that applies decides. 1: the service's custody is not in house: cannot_be_done, not_covered. 2: the alarm
-        is an artefact: declined, not_reproducible. 3: there is a parent: duplicate, same_request; set duplicate_of. 4: the
-        supplier's outage explains it: escalated, beyond_authority. 5: a deployment explains it: completed,
-        all_checks_passed. 6: it is sev_3: on_hold, not_due. 7: a notice is due and withheld: on_hold,
-        missing_information. 8: else escalated, above_limit. For 5 and 8 get it signed and set approval.""",
+        The first that applies decides. 1: the service's custody is not in house: cannot_be_done, not_covered. 2:
+        the alarm is an artefact: declined, not_reproducible. 3: there is a parent: duplicate, same_request; set
+        duplicate_of. 4: the supplier's outage explains it: escalated, beyond_authority. 5: a deployment explains
+        it: completed, all_checks_passed. 6: it is sev_3: on_hold, not_due. 7: a notice is due and withheld:
+        on_hold, missing_information. 8: else escalated, above_limit; escalated_to stays empty. For 5 and 8 get it
+        signed and set approval.""",
     "Incident response: whom it goes to": """
         not_covered: what was handed over is the client's; nobody here touches it or has anything signed for it: set
         escalated_to to the Customer Care Lead. beyond_authority: set escalated_to to the supplier's managed_by. not_due:
@@ -212,8 +213,8 @@ def _wrong_figures(data: Data, ticket: Data, service: Data) -> Finding:
     most = (yield Call("datahub", "read_policy", {"policy_id": at_the_time["id"]})).data["max_age_days"]
     for figure, field in FIGURES.items():
         metric = (yield Call("datahub", "query_metric", {"metric_name": service[f"{figure}_metric"]})).data
-        if metric["age_days"] > most:
-            return "stale", f"{metric['id']} was measured {metric['measured_at']}; after {most} days it does not count."
+        if outdated := stale(metric, most, data):
+            return outdated
         if not same(metric["value"], data[field]):
             return "mismatch", f"{field} says {data[field]}, which is not what DataHub says."
     return None

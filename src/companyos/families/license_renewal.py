@@ -15,7 +15,7 @@ from companyos.apps import Entry, Metric, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import license_offers as offers
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_person, add_ticket, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_person, add_ticket, one_line
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
@@ -46,22 +46,43 @@ from companyos.world import DAY, Draw, Streams, World
 class Causes(Everyday, frozen=True):
     """What is true of this contract and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.87, 0.13), (("Ticket", "earlier", "reference"),))]
+    duplicate: Annotated[
+        bool, Fact((0.87, 0.13), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+    ]
     days: Annotated[
         Literal["early", "due", "late"],
         Fact((0.14, 0.73, 0.13), (("Source", "days", "value"), ("Metric", "days", "value"))),
+        "days to expiry: too early to renew, due, or notice missed",
     ]
     used: Annotated[
         Literal["few", "fits", "grown"],
         Fact((0.14, 0.36, 0.50), (("Source", "used", "value"), ("Metric", "used", "value"))),
+        "how many seats are used: hardly any, what was bought, or more",
     ]
-    personal: Annotated[bool, Fact((0.5, 0.5), (("Entry", "entry", "data_class"),))]
-    plain: Annotated[Literal["held", "over"], Fact((0.6, 0.4), (("Entry", PLAIN, "issued"),))]
-    large: Annotated[Literal["held", "over"], Fact((0.4, 0.6), (("Entry", LARGE, "issued"),))]
-    price: Annotated[Literal["low", "high"], Fact((0.5, 0.5), tuple(("Entry", offer, "amount") for offer in OFFERS))]
+    personal: Annotated[
+        bool,
+        Fact((0.5, 0.5), (("Entry", "entry", "data_class"),)),
+        "the product holds personal data, so an offer needs a data agreement",
+    ]
+    plain: Annotated[
+        Literal["held", "over"],
+        Fact((0.6, 0.4), (("Entry", PLAIN, "issued"),)),
+        "whether the plain offer still held when the ticket was opened",
+    ]
+    large: Annotated[
+        Literal["held", "over"],
+        Fact((0.4, 0.6), (("Entry", LARGE, "issued"),)),
+        "whether the large offer still held when the ticket was opened",
+    ]
+    price: Annotated[
+        Literal["low", "high"],
+        Fact((0.5, 0.5), tuple(("Entry", offer, "amount") for offer in OFFERS)),
+        "how dear the offers are; what is dear, only the CFO may sign",
+    ]
     budget: Annotated[
         Literal["ample", "tight"],
         Fact((0.68, 0.32), (("Source", "budget", "value"), ("Metric", "budget", "value"))),
+        "whether the department's budget reaches every offer's amount, or the cheap ones' only",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
@@ -87,9 +108,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the procurement desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Procurement Analyst", hire=_hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the procurement desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department = draw.pick(DEPARTMENTS)
     requester = world.get(Person, offices[f"{department} Associate"])
@@ -127,7 +147,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     roles |= offers.add_offers(company, draw, deal, opened, limit, causes.price, over)
     manager = world.get(Person, roles["lead_third"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], product=deal.product, manager=manager.name)
-    return world, Case(roles["ticket"], offices["Procurement Analyst"], brief, roles)
+    return Case(roles["ticket"], offices["Procurement Analyst"], brief, roles)
 
 
 def _hire(company: Backdrop) -> None:
@@ -411,8 +431,10 @@ FAMILY = Family(
     name="license_renewal",
     phrase="licence renewal",
     causes=Causes,
+    actor="Procurement Analyst",
+    hire=_hire,
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 62, 25: 83, 50: 102, 75: 121, 100: 139},
+    max_steps={0: 62, 25: 97, 50: 119, 75: 151, 100: 181},
 )

@@ -1,12 +1,13 @@
 """Moves: what experts do over and over. They see replies and nothing else."""
 
 import re
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from datetime import date
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from companyos.apps import TOOLBOX
+from companyos.apps import ALL_TOOLS
 from companyos.apps.ticketdesk import CHANGED_MEANWHILE
+from companyos.apps.tool import PAGE_LENGTH
 from companyos.calls import NO_ANSWER, Call, Reply
 from companyos.errors import Stuck
 from companyos.families.family import Memory
@@ -95,6 +96,13 @@ def ticket_in(memory: Memory) -> str:
     return found[0]
 
 
+def ticket_acted_on(call: Call) -> str | None:
+    """The ticket that a call closes or has signed for, if it does either: what cannot be undone."""
+    if call.method == "resolve_ticket":
+        return str(call.params.get("ticket_id"))
+    return str(call.params["data"]["ticket_id"]) if call.method == "submit_approval" else None
+
+
 def unblock(ticket: Shown) -> Move[None]:
     """Clears a block, asking whoever holds what blocks it to finish first, if need be."""
     if ticket["blocked_by"] is None:
@@ -158,30 +166,41 @@ def decision(approval_id: str) -> Move[Shown]:
             return request
 
 
-def put_back(ticket_id: str) -> Move[None]:
-    """Undoes what an earlier hand changed and this ticket does not call for."""
+def put_back(own: Collection[str], finished: Collection[str] = ()) -> Move[None]:
+    """Undoes what an earlier hand changed and one's own tickets do not call for; what is finished stays as it is."""
     changes = yield from rows("ticketdesk.my_changes")
     first: dict[tuple[str, str], Any] = {}
     last: dict[tuple[str, str], Any] = {}
     for change in changes:  # newest first
         key = (change["record"], change["field"])
-        first[key] = change["before"]
         last.setdefault(key, change["after"])
+        if first.get(key, change["after"]) == change["after"]:  # else somebody else wrote in between, and theirs counts
+            first[key] = change["before"]
     wrong = {
         (record, field): before
         for (record, field), before in first.items()
         if record.startswith("T-")
+        and record not in finished
         and before != last[record, field]
-        and (record != ticket_id or (before is not None and field not in ("blocked_by", "status")))
+        and (record not in own or (before is not None and field not in ("blocked_by", "status")))
     }
     while wrong:  # a field may need another to be put back before it
         left = {}
         for (record, field), before in wrong.items():
-            if not (yield from set_field(record, field, before or "")).ok:
+            if not (yield from _restored(record, field, last[record, field], before or "")):
                 left[record, field] = before
         if len(left) == len(wrong):
             raise Stuck(f"cannot put back {sorted(left)}")
         wrong = left
+
+
+def _restored(ticket_id: str, field: str, written: Any, before: str) -> Move[bool]:
+    """Puts a field back if it still says what one wrote; whether it is as it should be."""
+    while (yield from read("ticketdesk.get_ticket", ticket_id=ticket_id))[field] == written:
+        reply = yield Call("ticketdesk", "update_ticket", {"ticket_id": ticket_id, "field": field, "value": before})
+        if not reply.ok and reply.code not in (NO_ANSWER, CHANGED_MEANWHILE):
+            return False
+    return True
 
 
 def began_empty(ticket_id: str) -> Move[set[str]]:
@@ -222,9 +241,8 @@ def get_signed(form: str, office: Shown, known: Shown, metric: str = "", also: t
 
 def _new_names(form: str, known: Shown) -> Move[Shown]:
     """What is known, under the names that a form calls it by now."""
-    [changelog] = [
-        row for row in (yield from rows("datahub.search_policies", query="changelog")) if "Changelog" in row["title"]
-    ]
+    listed = yield from rows("datahub.search_policies", query="changelog")  # of which the tool itself tells
+    changelog = next(row for row in listed if "Changelog" in row["title"])
     text = (yield from read("datahub.read_policy", policy_id=changelog["id"]))["text"]
     return {new: known[old] for new_form, old, new in re.findall(_RENAMED, text) if new_form == form}
 
@@ -234,19 +252,32 @@ _RENAMED = r"(\w+) calls the field (\w+) now (\w+);"
 
 def ask_person(ticket_id: str, person_id: str, name: str, text: str) -> Move[Shown]:
     """What somebody alone knows of a ticket: their comment that states it under this name, asked for if need be."""
-    asked = False
+    asked, known = False, 0
     while True:
-        for event in (yield from rows("ticketdesk.get_history", ticket_id=ticket_id)):
-            if event.get("author") == person_id and name in event:
-                return event
+        page, news = 1, 1
+        while news > 0:  # the newest come first, and what one knows need not be read again
+            shown = yield from read("ticketdesk.get_history", ticket_id=ticket_id, **({"page": page} if page > 1 else {}))
+            for event in shown["rows"]:
+                if event.get("author") == person_id and name in event:
+                    return cast("Shown", event)
+            page, news = page + 1, shown["total"] - known - page * PAGE_LENGTH
+        known = shown["total"]
         if not asked:
             yield from ask("ticketdesk.comment", ticket_id=ticket_id, text=text, to=person_id)
             asked = True
-        yield from read("ticketdesk.wait", hours=24)
+        yield from _mail_from(person_id)
 
 
-def settle_requests(ticket_id: str, memory: Memory) -> Move[dict[str, str]]:
-    """Withdraws what an earlier hand left pending; gives the requests for this ticket that were approved, by form.
+def _mail_from(person_id: str) -> Move[None]:
+    """Waits until somebody has written, or for a day in which nobody has."""
+    while True:
+        arrived = (yield from read("ticketdesk.wait", hours=24))["arrived"]
+        if not arrived or any(letter["sender"] == person_id for letter in arrived):
+            return
+
+
+def settle_requests(memory: Memory) -> Move[dict[str, dict[str, str]]]:
+    """Withdraws what an earlier hand left pending; gives the requests that were approved, by ticket and form.
 
     What is known from memory goes first: while one is looking, it may be decided.
     """
@@ -255,24 +286,26 @@ def settle_requests(ticket_id: str, memory: Memory) -> Move[dict[str, str]]:
     )
     for request_id in known:
         yield from ask("approvalflow.withdraw", approval_id=request_id)
-    approved = {}
+    approved: dict[str, dict[str, str]] = {}
     for row in (yield from rows("approvalflow.list_approvals")):
         status = row["status"]
         if status == "pending" and not (yield from ask("approvalflow.withdraw", approval_id=row["id"])).ok:
             # It was decided while we were looking.
             status = (yield from read("approvalflow.check_status", approval_id=row["id"]))["status"]
-        if status == "approved" and row["ticket_id"] == ticket_id:
-            approved[str(row["type"])] = str(row["id"])
+        if status == "approved":
+            approved.setdefault(row["ticket_id"], {})[str(row["type"])] = str(row["id"])
     return approved
 
 
 def clear_desk(ticket_id: str, memory: Memory) -> Move[dict[str, str]]:
     """Puts right what an earlier hand left behind, if there was one; gives the requests it got signed, by form."""
+    if memory.signed is not None:
+        return memory.signed
     if not wrote(memory):
         return {}
-    approved = yield from settle_requests(ticket_id, memory)
-    yield from put_back(ticket_id)
-    return approved
+    approved = yield from settle_requests(memory)
+    yield from put_back((ticket_id,))
+    return approved.get(ticket_id, {})
 
 
 def verify(ticket: Shown, entry_id: str) -> Move[None]:
@@ -294,5 +327,5 @@ def cite(*facts: tuple[Shown, str]) -> list[Shown]:
 
 def wrote(memory: Memory) -> bool:
     """Whether an earlier hand may have changed anything."""
-    tools = [TOOLBOX.find(call) for call, _ in memory.turns]
+    tools = [ALL_TOOLS.find(call) for call, _ in memory.turns]
     return any(tool is not None and tool.writes for tool in tools)

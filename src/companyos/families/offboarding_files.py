@@ -6,10 +6,14 @@ from msgspec.structs import replace
 
 from companyos.apps import Entry, Person, Ticket
 from companyos.families.backdrop import Backdrop, add_metric, add_ticket
+from companyos.families.names import pool
 from companyos.world import DAY, Draw, stamp
 
 OPEN = "open"  # until when somebody is on a project on whom they still are
-PROJECTS = ("Aurora", "Basalt", "Copper", "Delta", "Estuary", "Falcon")
+PROJECTS = [
+    *("Aurora", "Basalt", "Copper", "Delta", "Estuary", "Falcon"),
+    *("Gemini", "Horizon", "Icarus", "Jubilee", "Kepler", "Lagoon"),
+]
 ACCOUNTS = ("Payment gateway keys", "Domain registry login", "Code signing token", "Bank signing card")
 
 
@@ -52,7 +56,9 @@ def add_files(company: Backdrop, draw: Draw, leaver: Person, successor: Person, 
         for person, status in ((leaver, "employed"), (successor, "employed"), (gone, "left"))
     ]
     numbers = draw.sample(range(1000, 10_000), 3)
-    projects = [_project(company, draw, *known) for known in zip(draw.sample(PROJECTS, 3), numbers, strict=True)]
+    projects = [
+        _project(company, draw, *known) for known in zip(draw.sample(pool(PROJECTS, company.split), 3), numbers, strict=True)
+    ]
     _assignment(company, employees[1], projects[2], 1, _day(company, draw.between(300, 500)), OPEN)
     past, present = _assignments(company, draw, employees[0], projects)
     first, last = _notices(company, draw, employees[0])

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from companyos.apps import Entry, Metric, Person, Policy, Source
 from companyos.calls import Program, Reply
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, furnish, one_line
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
@@ -70,21 +70,30 @@ from companyos.world import DAY, Streams, World
 class Causes(Everyday, frozen=True):
     """What is true of this order and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),))]
-    paid: Annotated[bool, Fact((0.9, 0.1), (("Entry", "refund", "status"),))]
+    duplicate: Annotated[
+        bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+    ]
+    paid: Annotated[bool, Fact((0.9, 0.1), (("Entry", "refund", "status"),)), "the refund has been paid already"]
     rate: Annotated[
         Literal["low", "high"],
         Fact((0.88, 0.12), (("Source", "refund_rate", "value"), ("Metric", "refund_rate", "value"))),
+        "how often this customer asks for refunds: too often is misuse",
     ]
-    sent: Annotated[bool, Fact((0.11, 0.89), (("Entry", "back", "status"),))]
-    terms: Annotated[Literal["old", "mid", "new"], Fact((0.34, 0.33, 0.33), (("Entry", "entry", "ordered"),))]
-    # How long the return took: slow is in full by two of the versions, later a goodwill by one, all else the same by all.
+    sent: Annotated[bool, Fact((0.11, 0.89), (("Entry", "back", "status"),)), "the goods truly came back"]
+    terms: Annotated[
+        Literal["old", "mid", "new"],
+        Fact((0.34, 0.33, 0.33), (("Entry", "entry", "ordered"),)),
+        "which version of the terms was in force on the day of the order",
+    ]
     took: Annotated[
         Literal["prompt", "slow", "late", "later", "gone"],
         Fact((0.25, 0.3, 0.15, 0.2, 0.1), (("Entry", "back", "date"),)),
+        "how long the return took: slow is in full by two versions, later a goodwill by one, all else the same by all",
     ]
-    favour: Annotated[bool, Fact((0.65, 0.35), (("Entry", "goodwill", "status"),))]
-    ours: Annotated[bool, Fact((0.23, 0.77), (("Entry", "payment", "channel"),))]
+    favour: Annotated[bool, Fact((0.65, 0.35), (("Entry", "goodwill", "status"),)), "the customer's goodwill is used up"]
+    ours: Annotated[
+        bool, Fact((0.23, 0.77), (("Entry", "payment", "channel"),)), "the payment came through a channel of ours"
+    ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
     cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
@@ -106,9 +115,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the care desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Care Agent", hire=hire)
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the care desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     requester = offices[f"{draw.pick(DEPARTMENTS)} Associate"]
     limits = {"limit": draw.pick((30, 35, 40, 45)), "max_age_days": draw.between(7, 14)}
@@ -143,7 +151,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     _rate(world, roles["refund_rate"], limits, causes)
     lead = world.get(Person, offices["Care Lead"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], customer=records.customer.name, lead=lead.name)
-    return world, Case(roles["ticket"], offices["Care Agent"], brief, roles)
+    return Case(roles["ticket"], offices["Care Agent"], brief, roles)
 
 
 def _show_facts(company: Backdrop, records: Records, calendar: Calendar, steps: Steps, causes: Causes) -> None:
@@ -428,8 +436,10 @@ FAMILY = Family(
     name="refund_dispute",
     phrase="refund dispute",
     causes=Causes,
+    actor="Care Agent",
+    hire=hire,
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 55, 25: 72, 50: 84, 75: 100, 100: 114},
+    max_steps={0: 55, 25: 81, 50: 107, 75: 130, 100: 151},
 )

@@ -57,7 +57,7 @@ POLICIES = {
         The first that applies decides. 1: another ticket, not cancelled, has the same reference: duplicate, same_request;
         set duplicate_of. 2: the refund is paid: declined, already_done. 3: misuse: escalated, above_limit; escalated_to the
         Compliance Officer. 4: not returned: on_hold, missing_information. 5: beyond goodwill_days: declined, too_late.
-        6: goodwill used up: declined, not_covered. 7: channel not ours: cannot_be_done, beyond_authority;
+        6: goodwill is owed, but used up: declined, not_covered. 7: channel not ours: cannot_be_done, beyond_authority;
         escalated_to the Treasurer. 8: else get it signed: completed, all_checks_passed. At 2, 4, 5, 6: waiting_on the
         requester.""",
     "Refund dispute: whose word counts": """
@@ -68,9 +68,8 @@ POLICIES = {
         happened.""",
     "Refund dispute: which terms apply": """
         An order is judged by the terms of sale that were in force on the day it was ordered: the version whose since
-        is the latest not after that day, superseded by now or not. Of all other rules only the version in force
-        counts. Days run from the delivery to the return, one date less the other; as many as the term says are
-        within it. When the claim was made does not matter.""",
+        is the latest not after that day, superseded by now or not. Days run from the delivery to the return, one date less
+        the other; as many as the term says are within it. When the claim was made does not matter.""",
     "Refund dispute: amounts and channels": """
         Within return_days it is a full refund, of what the ledger's payment names as paid; else a goodwill refund, of what
         it names as goods. A customer gets goodwill once, ever: it is used up if the ledger has one booked under the

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from companyos.apps import ApprovalType, Entry, Metric, Person, Source, Ticket
 from companyos.calls import Program
 from companyos.families import moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, furnish, one_line, vendor_entry
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, one_line, vendor_entry
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
@@ -43,15 +43,30 @@ FORM = "vendor_onboarding"
 class Causes(Everyday, frozen=True):
     """What is true of this vendor and this morning, and cannot be seen from the brief."""
 
-    duplicate: Annotated[bool, Fact((0.86, 0.14), (("Ticket", "earlier", "reference"),))]
-    conflict: Annotated[bool, Fact((0.85, 0.15), (("Entry", "entry", "owner"),))]
-    insurance: Annotated[Literal["valid", "expired"], Fact((0.83, 0.17), (("Entry", "entry", "insurance_until"),))]
-    personal_data: Annotated[bool, Fact((0.5, 0.5), (("Entry", "entry", "data_class"),))]
+    duplicate: Annotated[
+        bool, Fact((0.86, 0.14), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+    ]
+    conflict: Annotated[bool, Fact((0.85, 0.15), (("Entry", "entry", "owner"),)), "the requester owns the firm"]
+    insurance: Annotated[
+        Literal["valid", "expired"],
+        Fact((0.83, 0.17), (("Entry", "entry", "insurance_until"),)),
+        "whether the firm's insurance still runs",
+    ]
+    personal_data: Annotated[
+        bool,
+        Fact((0.5, 0.5), (("Entry", "entry", "data_class"),)),
+        "the firm would handle personal data, so more is asked of its score",
+    ]
     score: Annotated[
         Literal["low", "middle", "high"],
         Fact((0.2, 0.3, 0.5), (("Source", "score", "value"), ("Metric", "score", "value"))),
+        "the true compliance score: below both minimums, between them, or above both",
     ]
-    amount: Annotated[Literal["small", "large", "huge"], Fact((0.4, 0.4, 0.2), (("Ticket", "ticket", "amount"),))]
+    amount: Annotated[
+        Literal["small", "large", "huge"],
+        Fact((0.4, 0.4, 0.2), (("Ticket", "ticket", "amount"),)),
+        "whose limit covers the sum: the head's, the CFO's, or nobody's",
+    ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
     cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
@@ -73,9 +88,8 @@ class Causes(Everyday, frozen=True):
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
-def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
-    """Furnishes the company and puts the case on the vendor desk, as the facts have it and before any trouble."""
-    company = furnish(streams, split, actor="Vendor Analyst")
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the vendor desk, as the facts have it and before any trouble."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     firm = company.firms.pop(0)
     department = draw.pick(DEPARTMENTS)
@@ -104,7 +118,7 @@ def stage(streams: Streams, split: str, causes: Causes) -> tuple[World, Case]:
     roles |= _tickets(company, draw, firm, requester, amount, causes)
     lead = world.get(Person, offices["Vendor Desk Lead"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], vendor=firm.name, lead=lead.name)
-    return world, Case(roles["ticket"], offices["Vendor Analyst"], brief, roles)
+    return Case(roles["ticket"], offices["Vendor Analyst"], brief, roles)
 
 
 def _tickets(company: Backdrop, draw: Draw, firm: Firm, requester: Person, amount: int, causes: Causes) -> dict[str, str]:
@@ -371,8 +385,9 @@ FAMILY = Family(
     name="vendor_onboarding",
     phrase="vendor onboarding",
     causes=Causes,
+    actor="Vendor Analyst",
     stage=stage,
     judge=judge,
     expert=expert,
-    max_steps={0: 35, 25: 51, 50: 65, 75: 77, 100: 91},
+    max_steps={0: 35, 25: 60, 50: 86, 75: 105, 100: 125},
 )

@@ -4,7 +4,6 @@ OpenEnv's `create_app(CompanyEnvironment, CompanyAction, CompanyObservation, sta
 `companyos serve` speaks the same protocol, faster, and its sessions outlive sockets and processes.
 """
 
-from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from openenv.core.env_server.interfaces import Environment
@@ -20,13 +19,14 @@ from openenv.core.env_server.mcp_types import (
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation
 
 from companyos import observe
+from companyos.apps import TOOLBOX, Toolbox
 from companyos.calls import Call
 from companyos.env import CompanyEnv
 from companyos.openenv.models import CompanyAction, CompanyObservation, CompanyState
 from companyos.serve.begin import episode, read_reset
 from companyos.serve.catalog import METADATA, task_spec
 from companyos.serve.errors import NotBegun
-from companyos.serve.tools import TOOLS, call_named, tool_result
+from companyos.serve.tools import call_named, listed, tool_result
 from companyos.serve.wire import checked
 from companyos.splits import SIZES, size_of
 
@@ -45,7 +45,7 @@ class _Company(Environment[ActT, ObsT, CompanyState], Generic[ActT, ObsT]):
         self._env: CompanyEnv | None = None
         self._last: observe.Observation | None = None
         self._episode_id: str | None = None
-        self.mcp_client = _Hands(self.make_call)  # MCP's calls are steps like any other
+        self.mcp_client = _Hands(self)  # MCP's calls are steps like any other
 
     def reset(
         self,
@@ -89,6 +89,11 @@ class _Company(Environment[ActT, ObsT, CompanyState], Generic[ActT, ObsT]):
         self._last = self._env.step(checked(call))
         return self._last
 
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools of the episode; before one has begun, those that every episode has."""
+        return TOOLBOX if self._env is None else self._env.toolbox
+
     def _metadata(self) -> dict[str, Any]:
         return {} if self._env is None or self._env.success is None else {"success": self._env.success}
 
@@ -128,7 +133,7 @@ class CompanyTools(_Company[Action, Observation]):
 
     def step(self, action: Action, timeout_s: float | None = None, **more: Any) -> Observation:
         if isinstance(action, ListToolsAction):
-            return list_of_tools(self._last is not None and self._last.done)
+            return list_of_tools(self.toolbox, self._last is not None and self._last.done)
         assert isinstance(action, CallToolAction)
         obs = self.make_call(call_named(action.tool_name, action.arguments))
         kind = TOOL_ERRORS.get(obs.code)
@@ -148,17 +153,17 @@ class CompanyTools(_Company[Action, Observation]):
         )
 
 
-def list_of_tools(done: bool) -> ListToolsObservation:
+def list_of_tools(toolbox: Toolbox, done: bool) -> ListToolsObservation:
     """Looking at the tools takes no step."""
-    tools = [Tool(name=tool["name"], description=tool["description"], input_schema=tool["inputSchema"]) for tool in TOOLS]
+    tools = [Tool(**tool) for tool in listed(toolbox, "input_schema")]
     return ListToolsObservation(tools=tools, done=done, reward=0.0)
 
 
 class _Hands:
     """What OpenEnv's server takes for an MCP client: it needs these few of its methods."""
 
-    def __init__(self, make_call: Callable[[Call], observe.Observation]) -> None:
-        self._make_call = make_call
+    def __init__(self, company: "_Company[Any, Any]") -> None:
+        self._company = company
 
     def is_connected(self) -> bool:
         return True
@@ -169,7 +174,7 @@ class _Hands:
     async def __aexit__(self, *_: object) -> None: ...
 
     async def list_tools(self) -> list[dict[str, Any]]:
-        return TOOLS
+        return listed(self._company.toolbox)
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        return tool_result(self._make_call(call_named(name, arguments)))
+        return tool_result(self._company.make_call(call_named(name, arguments)))

@@ -76,7 +76,7 @@ class CloseBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
-    """An observation as its agent sees it. The tools are in /manifest, once for all."""
+    """An observation as its agent sees it. The tools are in /manifest, those of a session where it is named."""
 
     task: str
     now: str
@@ -102,7 +102,7 @@ class StepReply(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResetReply(msgspec.Struct, frozen=True, gc=False):
-    """A session that has begun. `task_id` is for the trainer."""
+    """A session that has begun, and its tools, by `app.method`. `task_id` is for the trainer."""
 
     session_id: str
     task_id: str
@@ -110,6 +110,7 @@ class ResetReply(msgspec.Struct, frozen=True, gc=False):
     observation: Seen
     reward: float
     done: bool
+    tools: tuple[str, ...]
 
 
 class ForkReply(msgspec.Struct, frozen=True):
@@ -155,6 +156,10 @@ def seen(obs: Observation) -> Seen:
     return Seen(
         scene.task, obs.now, obs.step, scene.max_steps, left, reply.code, reply.message, reply.data, obs.text, progress
     )  # fmt: skip
+
+
+def reset_reply(session_id: str, task_id: str, obs: Observation) -> ResetReply:
+    return ResetReply(session_id, task_id, 0, seen(obs), obs.reward, obs.done, obs.scene.offered)
 
 
 def step_reply(outcome: Outcome) -> StepReply:

@@ -6,22 +6,23 @@ at the end success. A request may carry `_meta.companyos.turn`; sent twice, it h
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 from fastmcp import FastMCP
 from fastmcp.exceptions import PromptError
+from fastmcp.server.dependencies import get_context
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools import Tool, ToolResult
-from mcp.types import CallToolRequestParams, TextContent, ToolAnnotations
+from mcp.types import CallToolRequestParams, ListToolsRequest, TextContent, ToolAnnotations, ToolListChangedNotification
 
 from companyos import __version__
-from companyos.apps import TOOLBOX
+from companyos.apps import ALL_TOOLS, TOOLBOX
 from companyos.calls import OK, Call
 from companyos.chat import SYSTEM
 from companyos.serve.begin import begin
-from companyos.serve.bodies import ResetBody, ResetReply, Seen, StepReply, TurnNumber, seen, step_reply
+from companyos.serve.bodies import ResetBody, ResetReply, Seen, StepReply, TurnNumber, reset_reply, step_reply
 from companyos.serve.errors import Bug, Malformed, NotBegun, ServeError, SessionOver
 from companyos.serve.lane import Lane
 from companyos.serve.sessions import Session, Sessions
@@ -68,7 +69,7 @@ def company(lane: Lane, guest: Callable[[], Guest], count: Callable[[int], None]
 
 def _tools() -> Iterator[Tool]:
     """How the tools are listed. They are carried out by the clerk, before anybody looks here."""
-    for tool in TOOLBOX:
+    for tool in ALL_TOOLS:
         hints = ToolAnnotations(readOnlyHint=not tool.writes, destructiveHint=tool.ends, openWorldHint=False)
         yield Tool(**tool.schema["function"], annotations=hints)
     _, schemas = msgspec.json.schema_components([ResetBody])
@@ -103,6 +104,17 @@ class _Clerk(Middleware):
             _LOG.exception("a bug, in %s", name if name in self._own else "a step")
             return _refusal(Bug())
 
+    async def on_list_tools(
+        self, context: MiddlewareContext[ListToolsRequest], call_next: CallNext[ListToolsRequest, Sequence[Tool]]
+    ) -> Sequence[Tool]:
+        """Those of the episode under way, and ours; before one has begun, those that every episode has."""
+        try:
+            toolbox = (await self._current()).env.toolbox
+        except ServeError:  # nothing is under way here, or who asks has not said where
+            toolbox = TOOLBOX
+        offered = {*self._own, *(schema["function"]["name"] for schema in toolbox.schemas)}
+        return [tool for tool in await call_next(context) if tool.name in offered]
+
     async def brief(self, task: str = "", seed: str = "", chaos: str = "") -> str:
         """What is to be done. Given a task (a family, or a task id) it begins that; else it is about the one under way,
         and begins the first of all where there is none."""
@@ -118,8 +130,7 @@ class _Clerk(Middleware):
 
     async def _begin(self, params: dict[str, Any]) -> ToolResult:
         session = await self._opened(params)
-        last, header = session.last, session.header
-        return _result(ResetReply(header.session_id, header.task_id, 0, seen(last), last.reward, last.done))
+        return _result(reset_reply(session.header.session_id, session.header.task_id, session.last))
 
     async def _look(self, _: dict[str, Any]) -> ToolResult:
         session = await self._current()
@@ -140,7 +151,10 @@ class _Clerk(Middleware):
             body = msgspec.convert(given, ResetBody, strict=False)  # arguments of prompts are text, whatever they mean
         except msgspec.ValidationError as error:
             raise Malformed(str(error)) from None
-        return await begin(self._lane, body, guest.owner, name=guest.name)
+        session = await begin(self._lane, body, guest.owner, name=guest.name)
+        # Each episode has its own tools. Over HTTP nothing carries this; a host there lists them again once it has begun.
+        await get_context().send_notification(ToolListChangedNotification())
+        return session
 
     async def _current(self) -> Session:
         guest = self._guest()

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Literal, Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from companyos.apps import Toolbox
 from companyos.calls import BAD_ARGUMENTS, UNKNOWN_TOOL, Call
 from companyos.observe import Observation
 from companyos.serve.bodies import Params, TurnNumber
 from companyos.serve.errors import OverCapacity, ServeError
-from companyos.serve.tools import TOOLS, call_named
+from companyos.serve.tools import call_named, listed
 from companyos.serve.wire import encode
 
 
@@ -226,9 +227,8 @@ class ToolList(msgspec.Struct, frozen=True, gc=False):
     metadata: dict[str, Any] = {}
 
 
-TOOL_LIST = ToolList(
-    [{"name": tool["name"], "description": tool["description"], "input_schema": tool["inputSchema"]} for tool in TOOLS]
-)
+def tool_list(toolbox: Toolbox) -> ToolList:
+    return ToolList(listed(toolbox, "input_schema"))
 
 
 def company_seen(obs: Observation, metadata: dict[str, Any]) -> Seen:

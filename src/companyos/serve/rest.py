@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import FastAPI, Query, Request, Response
 from starlette.routing import Route
 
-from companyos.apps import TOOLBOX
+from companyos.apps import TOOLBOX, Toolbox
 from companyos.families import FAMILIES
 from companyos.rewards import PROFILES
 from companyos.serve import errors
@@ -22,15 +22,15 @@ from companyos.serve.bodies import (
     RolloutReply,
     StepBody,
     StepReply,
+    reset_reply,
     rollout_answer,
-    seen,
     step_reply,
 )
 from companyos.serve.describe import LOOKS, Operation, described
 from companyos.serve.errors import BadTask, Malformed, NoSuchPlace, ServeError, WrongToken
 from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
-from companyos.serve.requests import body_of, caller_of, json_response, session_named
+from companyos.serve.requests import body_of, caller_of, json_response, session_named, sessions_named
 from companyos.serve.sessions import Session
 from companyos.serve.settings import Settings
 from companyos.serve.steps import Outcome, Step
@@ -62,7 +62,7 @@ class Rest:
         self._lane = lane
         self._metrics = metrics
         self._admin = bool(settings.admin_token)
-        self._manifest = encode(manifest())
+        self._manifest = encode(manifest(TOOLBOX))
 
     def open(self, app: FastAPI) -> None:
         """Adds its places to the app. Steps come by the thousand: they are found first, and past FastAPI's machinery."""
@@ -71,12 +71,12 @@ class Rest:
         operations = {path: Operation((place.__doc__ or ""), *_TAKES[path]) for path, place in posts.items()}
         app.openapi = described(app, operations)  # type: ignore[method-assign]
         views: dict[str, Any] = {media: {} for media in MEDIA.values()}
-        for look, content in zip((self.render, self.inspect), (views, {JSON: {}}), strict=True):
+        for look, content in zip((self.render, self.inspect, self.manifest), (views, {JSON: {}}, {JSON: {}}), strict=True):
             said = Operation("", None, None, _OF_MEMORY).written()
             said["responses"]["200"]["content"] = content
             more = {"openapi_extra": {"parameters": said["parameters"]}, "responses": said["responses"]}
             app.add_api_route(f"/{look.__name__}", look, response_class=Response, operation_id=look.__name__, **more)
-        for page in (self.manifest, self.health, self.metrics):
+        for page in (self.health, self.metrics):
             app.add_api_route(f"/{page.__name__}", page, response_class=Response)
 
     # -- episodes --------------------------------------------------------------------------------------------------
@@ -85,9 +85,7 @@ class Rest:
         """Begins a session: a task by its id, by family, seed, chaos and split, or by split and index."""
         body, owner = _read_reset(await body_of(request)), caller_of(request).owner
         session = await begin(self._lane, body, owner)
-        last = session.last
-        reply = ResetReply(session.header.session_id, session.header.task_id, 0, seen(last), last.reward, last.done)
-        return json_response(reply)
+        return json_response(reset_reply(session.header.session_id, session.header.task_id, session.last))
 
     async def step(self, request: Request) -> Response:
         """Makes one call in a session. With `turn`, sending it again is safe."""
@@ -136,9 +134,11 @@ class Rest:
             raise WrongToken
         return Response(await self._look(request, lambda session: encode(inspect(session))), media_type=JSON)
 
-    async def manifest(self) -> Response:
-        """What work there is, and the tools to do it with."""
-        return Response(self._manifest, media_type=JSON)
+    async def manifest(self, request: Request) -> Response:
+        """What work there is, and the tools to do it with: those of every episode, or of the session that is named."""
+        if not sessions_named(request):
+            return Response(self._manifest, media_type=JSON)
+        return json_response(manifest(await self._look(request, lambda session: session.env.toolbox)))
 
     async def health(self) -> Response:
         """That the server is up."""
@@ -155,7 +155,7 @@ class Rest:
         return await self._lane.run(lambda sessions: view(sessions.observe(session_id, owner)))
 
 
-def manifest() -> dict[str, Any]:
+def manifest(toolbox: Toolbox) -> dict[str, Any]:
     """What a client needs to know before it begins."""
     return {
         "name": "companyos",
@@ -163,8 +163,8 @@ def manifest() -> dict[str, Any]:
         "families": list(FAMILIES),
         "splits": list(SPLITS),
         "rewards": list(PROFILES),
-        "apps": list(TOOLBOX.apps),
-        "tools": TOOLBOX.schemas,
+        "apps": list(toolbox.apps),
+        "tools": toolbox.schemas,
     }
 
 

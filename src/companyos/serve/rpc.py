@@ -7,12 +7,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from companyos.apps import TOOLBOX, Toolbox
 from companyos.serve import handles
 from companyos.serve.begin import begin, read_reset
 from companyos.serve.errors import NotBegun, ServeError, UnknownSession
 from companyos.serve.lane import Lane
 from companyos.serve.play import Play
-from companyos.serve.tools import TOOLS, call_named, tool_result
+from companyos.serve.sessions import Sessions
+from companyos.serve.tools import call_named, listed, tool_result
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 _PARSED = (msgspec.MsgspecError, UnicodeError, RecursionError)
@@ -66,7 +68,7 @@ class Rpc:
         params = request.params
         match request.method:
             case "tools/list":
-                return {"tools": TOOLS}
+                return {"tools": listed(await self._toolbox(_named(params, session_id), owner))}
             case "tools/call":
                 return await self._call(params, owner, session_id)
             case "openenv/session/create":
@@ -92,7 +94,7 @@ class Rpc:
         arguments = params.get("arguments", {})
         if not isinstance(arguments, dict):
             raise Refusal(INVALID_PARAMS, "Invalid params - 'arguments' is an object")
-        named = session_id or (_text(params, "session_id", "") if "session_id" in params else "")
+        named = _named(params, session_id)
         if not named:
             raise NotBegun
         try:
@@ -102,6 +104,23 @@ class Rpc:
             return tool_result((await self._play(meant, call_named(name, arguments), None, owner)).observation)
         except UnknownSession:
             raise Refusal(INVALID_PARAMS, f"Unknown session_id: {named}") from None
+
+    async def _toolbox(self, named: str, owner: str) -> Toolbox:
+        """The tools of a session's episode; where none is named or begun, those that every episode has."""
+
+        def offered(sessions: Sessions) -> Toolbox:
+            _, meant = handles.follow(sessions, named, owner)
+            return sessions.observe(meant, owner).env.toolbox if meant else TOOLBOX
+
+        try:
+            return await self._lane.run(offered) if named else TOOLBOX
+        except UnknownSession:
+            raise Refusal(INVALID_PARAMS, f"Unknown session_id: {named}") from None
+
+
+def _named(params: dict[str, Any], session_id: str) -> str:
+    """The session that a request is about: the one that its socket holds, or that it names; empty for none."""
+    return session_id or (_text(params, "session_id", "") if "session_id" in params else "")
 
 
 def _text(params: dict[str, Any], name: str, missing: str) -> str:

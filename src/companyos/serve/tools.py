@@ -4,16 +4,16 @@ from typing import Any
 
 import msgspec
 
-from companyos.apps import TOOLBOX
+from companyos.apps import Toolbox
 from companyos.calls import OK, Call
 from companyos.observe import Observation
 from companyos.serve.bodies import seen
 
-# As MCP lists them.
-TOOLS: list[dict[str, Any]] = [
-    {"name": said["name"], "description": said["description"], "inputSchema": said["parameters"]}
-    for said in (schema["function"] for schema in TOOLBOX.schemas)
-]
+
+def listed(toolbox: Toolbox, schema_key: str = "inputSchema") -> list[dict[str, Any]]:
+    """A toolbox as MCP lists it; OpenEnv's observations call the schema by another name."""
+    functions = (schema["function"] for schema in toolbox.schemas)
+    return [{"name": said["name"], "description": said["description"], schema_key: said["parameters"]} for said in functions]
 
 
 def call_named(name: str, arguments: dict[str, Any]) -> Call:

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
+from companyos.apps import TOOLBOX
 from companyos.serve import protocol
 from companyos.serve.begin import begin, read_reset
 from companyos.serve.errors import Bug, Malformed, NotBegun, OverCapacity, ServeError, TooLarge
@@ -20,6 +21,7 @@ from companyos.serve.lane import Lane
 from companyos.serve.play import Play
 from companyos.serve.protocol import Close, Code, Dialect, Mcp, Reset, State, Unreadable
 from companyos.serve.rpc import Rpc
+from companyos.serve.sessions import Session
 from companyos.serve.settings import Settings
 
 _LOG = logging.getLogger("companyos.sockets")
@@ -123,8 +125,9 @@ class _Holder:
         door = self._door
         call = door.dialect.call(action)
         if call is None:
-            done = bool(self._session_id) and (await self._look()).done
-            return protocol.observation(protocol.TOOL_LIST, 0.0, done)
+            session = await self._session() if self._session_id else None
+            toolbox, done = (session.env.toolbox, session.env.done) if session else (TOOLBOX, False)
+            return protocol.observation(protocol.tool_list(toolbox), 0.0, done)
         if not self._session_id:
             raise NotBegun
         outcome = await door.play(self._session_id, call, action.metadata.turn, self._owner)
@@ -150,9 +153,11 @@ class _Holder:
         return protocol.state(await self._look())
 
     async def _look(self) -> protocol.Standing:
+        return protocol.standing((await self._session()).last, self._episode_id or self._session_id)
+
+    async def _session(self) -> Session:
         name, owner = self._session_id, self._owner
-        session = await self._door.lane.run(lambda sessions: sessions.observe(name, owner))
-        return protocol.standing(session.last, self._episode_id or name)
+        return await self._door.lane.run(lambda sessions: sessions.observe(name, owner))
 
     async def _close(self) -> None:
         name, owner = self._session_id, self._owner

@@ -1,0 +1,525 @@
+"""Quarter close: a queue of other families' cases under deadlines, one approver for many of them, and one clock.
+
+Particular about reasoning here: how the close ends hangs on how the tickets of its queue end, which of those are worked at
+all hangs on when they are due, and for which of them the CFO may sign on all that are due before. There is much to wait
+for, so whoever does one after the other pays for it.
+"""
+
+from functools import partial
+from typing import Annotated, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Metric, Person, Source, Ticket
+from companyos.calls import Program
+from companyos.families import moves
+from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_firms, add_metric, add_ticket, one_line
+from companyos.families.case import Case, Fact, Trouble
+from companyos.families.everyday import Everyday
+from companyos.families.family import Ending, Family, Linked, Memory, Taste
+from companyos.families.goals import (
+    SIGNED_REQUEST,
+    Cites,
+    CitesNothingFalse,
+    Ended,
+    Fresh,
+    Goal,
+    MeasuredSince,
+    Milestone,
+    ReadFresh,
+    Requested,
+    Signature,
+    SignedFor,
+    TicketHas,
+    TicketIs,
+)
+from companyos.families.quarter_desk import Job, Office, work_off
+from companyos.families.quarter_queue import (
+    BY_PHRASE,
+    LATE,
+    Facts,
+    Place,
+    add_case,
+    case_at,
+    draw_due,
+    draw_queue,
+    due_text,
+    facts_of,
+    item_name,
+    named_by,
+    put_off,
+)
+from companyos.families.quarter_rules import BRIEFS, FORM, LIMITS, add_close_policies, close_form, hire
+from companyos.world import DAY, HOUR, Draw, Streams, World, stamp
+
+DESK = "close"
+SIGNATURES = {"one": 1, "two": 2}
+BEYOND_LIMIT = "on_hold/above_limit"  # how a ticket ends for which the CFO does not sign any more
+
+# -- causes ------------------------------------------------------------------------------------------------------------
+
+
+class Causes(Everyday, frozen=True):
+    """What is true of this close and this morning, and cannot be seen from the brief.
+
+    What is true of the cases in its queue is drawn by their places in it, but for what is named here after one of them.
+    """
+
+    vendor_conflict: Annotated[
+        bool, named_by("vendor", "conflict", (0.88, 0.12)), "in the vendor's case the requester owns the firm"
+    ]
+    expense_conflict: Annotated[
+        bool, named_by("expense", "conflict", (0.88, 0.12)), "in the expense case a receipt was paid to one of us"
+    ]
+    refund_favour: Annotated[bool, named_by("refund", "favour", (0.7, 0.3)), "in the refund case goodwill is used up"]
+    signatures: Annotated[
+        Literal["one", "two"],
+        Fact(
+            (0.45, 0.55),
+            (("Policy", "policy", "signatures"), ("Policy", "policy", "text"), ("Draft", "policy", "terms")),
+        ),
+        "for how many the CFO signs",
+    ]
+    gaps: Annotated[
+        Literal["few", "many"],
+        Fact((0.65, 0.35), (("Source", "unreconciled", "value"), ("Metric", "unreconciled", "value"))),
+        "whether more is unreconciled than may be",
+    ]
+    overdue: Annotated[bool, Fact((0.65, 0.35), (("Entry", "extra.item", "status"),)), "one item more is late than may be"]
+    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
+    gaps_stale: Annotated[bool, Trouble("stale", ("unreconciled",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("unreconciled",))]
+    cfo_away: Annotated[bool, Trouble("absence", ("cfo",))]
+    controller_away: Annotated[bool, Trouble("absence", ("controller",))]
+    objection: Annotated[Literal["no", "evidence", "superior"], Trouble("rejections", ("cfo", "controller", "treasurer"))]
+    period_required: Annotated[bool, Trouble("required_fields", ("form", "=period"))]
+    vendor_block: Annotated[Literal["no", "leftover", "waiting"], named_by("vendor", "block")]
+    vendor_score_stale: Annotated[bool, named_by("vendor", "score_stale")]
+    vendor_cost_center_outdated: Annotated[bool, named_by("vendor", "cost_center_outdated")]
+    expense_lookalike: Annotated[bool, named_by("expense", "lookalike")]
+    expense_budget_stale: Annotated[bool, named_by("expense", "budget_stale")]
+    expense_refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], named_by("expense", "refresh")]
+    expense_project_required: Annotated[bool, named_by("expense", "project_required")]
+    refund_block: Annotated[Literal["no", "leftover", "waiting"], named_by("refund", "block")]
+    refund_rate_stale: Annotated[bool, named_by("refund", "rate_stale")]
+    refund_cost_center_missing: Annotated[bool, named_by("refund", "cost_center_missing")]
+    extra_block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("extra.ticket", "extra.blocker"))]
+
+
+# -- stage -------------------------------------------------------------------------------------------------------------
+
+
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the close and its queue on the close desk, as the facts have it and before any trouble."""
+    world, draw, offices = company.world, streams.at("case"), company.offices
+    _make_room(company)
+    terms = {"signatures": SIGNATURES[causes.signatures], "most_late": LATE, "tolerance": draw.between(40, 90)}
+    policy = add_close_policies(company, terms)
+    world.furnish(close_form())
+    department = draw.pick(DEPARTMENTS)
+    ticket = _ticket(company, draw, department)
+    entry, model = _entries(company, draw, ticket, department)
+    _measure(world, entry.details["unreconciled_metric"], terms["tolerance"], causes)
+    blocker = next(t for t in world.all(Ticket) if t.kind == "license_renewal")
+    world.furnish(replace(blocker, status="in_progress"))
+    roles = {
+        "ticket": ticket.id,
+        "requester": ticket.requester,
+        "entry": entry.id,
+        "model": model.id,
+        "unreconciled": entry.details["unreconciled_metric"],
+        "form": FORM,
+        "policy": policy.id,
+        "blocker": blocker.id,
+        "cfo": offices["CFO"],
+        "controller": offices["Finance Controller"],
+        "treasurer": offices["Treasurer"],
+    }
+    places = draw_queue(streams, causes.overdue)
+    due = draw_due(streams, places, ticket.opened, _cut_off(ticket))
+    for number, place in enumerate(places, 1):
+        case = add_case(company, place, causes, DESK)
+        name, status = item_name(case.ticket_id, place.family), due_text(due[place.slot])
+        reference = f"{entry.reference}/{number}"  # found with the close, but nothing that its ticket can be verified by
+        item = world.furnish(Entry(company.entry_ids.pop(0), "close_item", name, reference, status, {}))
+        roles |= {f"{place.slot}.{role}": record for role, record in (case.roles | {"item": item.id}).items()}
+    manager = world.get(Person, offices["Close Manager"])
+    brief = one_line(draw.pick(BRIEFS)).format(ticket=ticket.id, close=ticket.subject, manager=manager.name)
+    return Case(ticket.id, offices["Close Analyst"], brief, roles)
+
+
+def _make_room(company: Backdrop) -> None:
+    """Firms and ids for more than one case; none of the backdrop's, nor of those that everyday trouble brings."""
+    add_firms(company)
+    draw = company.world.streams.at("room")
+    company.ticket_ids.extend(f"T-{number}" for number in draw.sample(range(1103, 9900, 11), 80))
+    company.entry_ids.extend(f"E-{number}" for number in draw.sample(range(1103, 9900, 11), 250))
+    company.policy_ids.extend(f"P-{number}" for number in draw.sample(range(1000, 9999), 150))
+
+
+def _ticket(company: Backdrop, draw: Draw, department: str) -> Ticket:
+    world = company.world
+    return add_ticket(
+        company,
+        world.get(Person, company.offices[f"{department} Manager"]),
+        title=f"Close of the quarter in {department}",
+        kind=FORM,
+        desk=DESK,
+        assignee=company.offices["Close Analyst"],
+        subject=f"{draw.pick(('first', 'second', 'third', 'fourth'))} quarter in {department}",
+        reference=f"CLO-{draw.between(10_000, 99_999)}",
+        status="open",
+        priority=draw.pick(("low", "normal", "high")),
+        amount=None,
+        opened=world.now - draw.between(60, 900),
+    )
+
+
+def _cut_off(ticket: Ticket) -> int:
+    return (ticket.opened // DAY + 9) * DAY + 17 * HOUR
+
+
+def _entries(company: Backdrop, draw: Draw, ticket: Ticket, department: str) -> tuple[Entry, Entry]:
+    """The close in the register, and another department's of the quarter before."""
+    entries = []
+    other = next(name for name in draw.shuffled(DEPARTMENTS) if name != department)
+    for name, cut_off, reference in (
+        (department, _cut_off(ticket), ticket.reference),
+        (other, _cut_off(ticket) - 91 * DAY, f"CLO-{draw.between(1000, 9999)}"),
+    ):
+        metric = f"unreconciled.{name.lower()}"
+        add_metric(company, metric, f"Unreconciled postings of {name}", "postings", draw.between(2, 99), (2, 160))
+        details = {
+            "cut_off": stamp(cut_off),
+            "unreconciled_metric": metric,
+            "ledger": f"GL-{draw.between(1000, 9999)}",
+            "period": f"PER-{draw.between(100, 999)}",
+        }
+        entry = Entry(company.entry_ids.pop(0), "close", f"Close of {name}", reference, "open", details)
+        entries.append(company.world.furnish(entry))
+    return entries[0], entries[1]
+
+
+def _measure(world: World, name: str, tolerance: int, causes: Causes) -> None:
+    band = {"few": (2, tolerance), "many": (tolerance + 1, 150)}[causes.gaps]
+    value = world.streams.at("gaps", causes.gaps).between(*band)
+    world.furnish(replace(world.get(Source, name), value=value))
+    world.furnish(replace(world.get(Metric, name), value=value))
+
+
+# -- what is right -----------------------------------------------------------------------------------------------------
+
+
+class Queued(Struct, frozen=True):
+    """A ticket of the queue and how it ends."""
+
+    place: Place
+    ticket_id: str
+    item_id: str
+    ending: Ending
+
+
+def judge(world: World, case: Case, causes: Causes) -> Ending:
+    """The right ending, from the causes and the endings of the queue, in the order that the policy gives."""
+    roles, policy, figure = case.roles, case.roles["policy"], case.roles["unreconciled"]
+    queue = _judge_queue(world, case, causes)
+    ending = partial(_ending, world, case, queue)
+    back = ("waiting_on", roles["requester"])
+    for item in queue:
+        if item.ending.resolution == "escalated":
+            sets = ("escalated_to", roles["cfo"])
+            return ending("escalated", "beyond_authority", "CFO", ((item.ticket_id, "resolution"),), sets=sets)
+    for item in queue:
+        if item.place.standing == "in_time" and item.ending.name == BEYOND_LIMIT:
+            facts: Facts = ((item.ticket_id, "reason"), (policy, "signatures"))
+            return ending("cannot_be_done", "above_limit", "desk", facts)
+    if causes.gaps == "many":
+        facts = ((figure, "value"), (policy, "tolerance"))
+        return ending("declined", "not_covered", "desk", facts, sets=back, measured=True)
+    if causes.overdue:
+        last_late = [item.item_id for item in queue if item.place.standing == "too_late"][-1]
+        facts = ((last_late, "status"), (policy, "most_late"))
+        return ending("on_hold", "too_late", "desk", facts, sets=back, measured=True)
+    facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (figure, "value"))
+    return ending("completed", "all_checks_passed", "CFO", facts, measured=True, signed=True)
+
+
+def _judge_queue(world: World, case: Case, causes: Causes) -> list[Queued]:
+    """How each ticket of the queue ends, those due first first: as its family has it, if it is in time and the CFO signs."""
+    roles, left, queue = case.roles, SIGNATURES[causes.signatures], []
+    places = draw_queue(world.streams, causes.overdue)
+    for place in sorted(places, key=lambda place: world.get(Entry, roles[f"{place.slot}.item"]).status):
+        inner, item = case_at(case, place.slot), roles[f"{place.slot}.item"]
+        if place.standing != "in_time":
+            ending = put_off(inner.ticket_id, place.standing, ((item, "status"),))
+        else:
+            ending = place.family.judge(world, inner, facts_of(world.streams, place, causes))
+            if ending.signatures and ending.decider == "CFO":
+                left -= 1
+                if left < 0:
+                    facts = ((item, "status"), (roles["policy"], "signatures"))
+                    ending = put_off(inner.ticket_id, "above_limit", facts, ending.allowed)
+        queue.append(Queued(place, inner.ticket_id, item, ending))
+    return queue
+
+
+def _ending(
+    world: World,
+    case: Case,
+    queue: list[Queued],
+    resolution: str,
+    reason: str,
+    decider: str,
+    facts: Facts,
+    sets: tuple[str, str] | None = None,
+    measured: bool = False,
+    signed: bool = False,
+) -> Ending:
+    ticket_id, figure = case.ticket_id, case.roles["unreconciled"]
+    since = world.now - world.get(Metric, figure).max_age_days * DAY
+    verified = TicketIs(ticket_id, "verified", case.roles["entry"])
+    goals: list[Goal] = [
+        Ended(ticket_id, resolution, reason),
+        Cites(ticket_id, facts),
+        CitesNothingFalse(ticket_id, len(facts) + 4),
+        verified,
+    ]
+    milestones = [
+        Milestone("priority set", 0.25, TicketHas(ticket_id, "priority")),
+        Milestone("unblocked", 0.25, TicketIs(ticket_id, "blocked_by", None)),
+        Milestone("verified", 0.5, verified),
+    ]
+    if sets:
+        outcome = TicketIs(ticket_id, *sets)
+        goals.append(outcome)
+        milestones.append(Milestone("outcome recorded", 0.5, outcome))
+    if measured:
+        goals.append(Fresh(figure))
+        milestones.append(Milestone("data refreshed", 0.25, MeasuredSince(figure, since)))
+        milestones.append(Milestone("fresh data read", 0.25, ReadFresh(case.actor, figure, since)))
+    if signed:
+        goals.append(SignedFor(ticket_id, FORM))
+        milestones.append(Milestone("valid request", 0.5, Requested(ticket_id, FORM)))
+        milestones.append(Milestone("approved", 0.75, Requested(ticket_id, FORM, signed=True)))
+    signatures = (Signature(FORM),) if signed else ()
+    # One that is worked is worth four that are put off.
+    worth = {True: 1.2, False: 0.3}
+    linked = tuple(
+        Linked(item.place.slot, item.ticket_id, item.ending, worth[item.place.standing == "in_time"]) for item in queue
+    )
+    return Ending(
+        f"{resolution}/{reason}",
+        resolution,
+        reason,
+        decider,
+        tuple(goals),
+        tuple(milestones),
+        (("blocked_by", None),),
+        signatures,
+        linked,
+    )
+
+
+# -- expert ------------------------------------------------------------------------------------------------------------
+
+
+Outcome = tuple[str, str, list[moves.Shown]]
+
+
+class Item(Struct, frozen=True):
+    """A ticket of the queue as the register shows it."""
+
+    ticket_id: str
+    phrase: str  # what kind of work it is
+    row: moves.Shown
+    standing: str  # in_time, or the ground on which it is put off
+
+
+class Work(Struct, frozen=True):
+    """What the expert has in hand once it has looked around."""
+
+    ticket: moves.Shown
+    entry: moves.Shown
+    items: list[Item]  # those due first first
+    limits: moves.Shown
+    policies: dict[str, str]
+    signed: dict[str, dict[str, str]]  # requests that an earlier hand got signed, by ticket and form
+    memory: Memory
+    taste: Taste
+
+
+def expert(memory: Memory, taste: Taste) -> Program:
+    """Works off the queue, one ticket while another waits, and then the close, as the policies say, from any state."""
+    ticket_id = moves.ticket_in(memory)
+    signed = (yield from moves.settle_requests(memory)) if moves.wrote(memory) else {}
+    work = yield from _look_around(ticket_id, signed, memory, taste)
+    finished = (yield from _put_right(work)) if moves.wrote(memory) else set()
+    ended = yield from _work_off(work, finished)
+    resolution, reason, evidence = yield from _decide(work, ended)
+    if taste.fancies("cite more"):
+        evidence += moves.cite((work.ticket, "reference"), (work.entry, "reference"))
+    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
+    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+
+
+def _look_around(ticket_id: str, signed: dict[str, dict[str, str]], memory: Memory, taste: Taste) -> moves.Move[Work]:
+    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
+    if taste.fancies("take it up first"):
+        yield from moves.set_field(ticket_id, "status", "in_progress")
+    policies = yield from moves.policies_about("quarter", ticket["opened"])
+    for title in taste.order("rules", ["Quarter close: queue", "Quarter close: order of checks"]):
+        yield from moves.read("datahub.read_policy", policy_id=policies[title])
+    limits = yield from moves.read("datahub.read_policy", policy_id=policies[LIMITS])
+    listed = yield from moves.register(ticket["reference"])
+    entry_id = next(row["id"] for row in listed if row["kind"] == "close")
+    entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
+    queue = sorted((row for row in listed if row["kind"] == "close_item"), key=lambda row: str(row["status"]))
+    items = [_item(row, _standing(row, ticket, entry)) for row in queue]
+    return Work(ticket, entry, items, limits, policies, signed, memory, taste)
+
+
+def _item(row: moves.Shown, standing: str) -> Item:
+    ticket_id, phrase = row["name"].split(", ")
+    return Item(ticket_id, phrase, row, standing)
+
+
+def _standing(row: moves.Shown, ticket: moves.Shown, entry: moves.Shown) -> str:
+    """How an item's due date lies to the close."""
+    due = row["status"].removeprefix("due ")
+    if due < ticket["opened"]:
+        return "too_late"
+    return "not_due" if due > entry["cut_off"] else "in_time"
+
+
+def _put_right(work: Work) -> moves.Move[set[str]]:
+    """Puts back what an earlier hand did and nothing calls for; gives the tickets of the queue that it has finished."""
+    listed = yield from moves.rows("ticketdesk.list_tickets", desk=work.ticket["desk"])
+    queue = {item.ticket_id for item in work.items}
+    finished = {row["id"] for row in listed if row["id"] in queue and row["status"] in moves.FINISHED}
+    yield from moves.put_back({work.ticket["id"], *queue}, finished)
+    return finished
+
+
+def _work_off(work: Work, finished: set[str]) -> moves.Move[dict[str, moves.Shown]]:
+    """Sees every ticket of the queue to its end; gives how those that were in time ended, those due first first."""
+    office = yield from _cfo(work)
+    jobs, others, beyond_limit = [], [Job(work.ticket["id"], _prepare(work))], {}
+    for item in work.items:
+        if item.standing == "in_time":
+            program = _work(work, item) if item.ticket_id not in finished else _nothing()
+            jobs.append(Job(item.ticket_id, program, asked=_was_asked(work, office, item.ticket_id)))
+            beyond_limit[item.ticket_id] = _put_off(item, "above_limit", (work.limits, "signatures"))
+        elif item.ticket_id not in finished:
+            others.append(Job(item.ticket_id, _put_off(item, item.standing)))
+    yield from work_off(jobs + work.taste.order("others", others), office, beyond_limit)
+    ended = {}
+    for job in jobs:
+        ended[job.ticket_id] = job.closed or (yield from moves.read("ticketdesk.get_ticket", ticket_id=job.ticket_id))
+    return ended
+
+
+def _work(work: Work, item: Item) -> Program:
+    """What the expert of a ticket's kind does, at a desk that we have cleared."""
+    memory = replace(work.memory, brief=item.ticket_id, signed=work.signed.get(item.ticket_id, {}))
+    yield from BY_PHRASE[item.phrase].expert(memory, work.taste)
+
+
+def _nothing() -> Program:
+    yield from ()
+
+
+def _cfo(work: Work) -> moves.Move[Office]:
+    """Who signs as the CFO, and for how many."""
+    person = yield from moves.read("datahub.get_approver", role="CFO")
+    people = {person["id"]}
+    while person["presence"] != "in":
+        person = yield from moves.read("datahub.get_person", person_id=person["delegate"])
+        people.add(person["id"])
+    return Office(frozenset(people), work.limits["signatures"])
+
+
+def _was_asked(work: Work, office: Office, ticket_id: str) -> bool:
+    """Whether an earlier hand has the CFO's signature for a ticket already."""
+    return any(
+        call.method == "submit_approval" and call.params["approver"] in office.people and reply.data["id"] == request_id
+        for request_id in work.signed.get(ticket_id, {}).values()
+        for call, reply in work.memory.turns
+        if reply.ok
+    )
+
+
+def _put_off(item: Item, reason: str, *more: tuple[moves.Shown, str]) -> Program:
+    """Resolves a ticket of the queue without working it."""
+    closing = {"resolution": "on_hold", "reason": reason, "evidence": moves.cite((item.row, "status"), *more)}
+    reply = yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=item.ticket_id, **closing)
+    if not reply.ok:
+        yield from moves.unblock((yield from moves.read("ticketdesk.get_ticket", ticket_id=item.ticket_id)))
+        yield from moves.read("ticketdesk.resolve_ticket", ticket_id=item.ticket_id, **closing)
+
+
+def _prepare(work: Work) -> Program:
+    """What the close ticket itself needs, whatever becomes of it."""
+    for step in work.taste.order("prepare", [moves.unblock(work.ticket), moves.verify(work.ticket, work.entry["id"])]):
+        yield from step
+
+
+def _decide(work: Work, ended: dict[str, moves.Shown]) -> moves.Move[Outcome]:
+    """The checks in their order; the first that applies decides."""
+    ticket, limits = work.ticket, work.limits
+    for ticket_id, closed in ended.items():
+        if closed["resolution"] == "escalated":
+            cfo = yield from moves.read("datahub.get_approver", role="CFO")
+            yield from moves.set_field(ticket["id"], "escalated_to", cfo["id"])
+            return "escalated", "beyond_authority", moves.cite(({**closed, "id": ticket_id}, "resolution"))
+    for ticket_id, closed in ended.items():
+        if f"{closed['resolution']}/{closed['reason']}" == BEYOND_LIMIT:
+            grounds = moves.cite(({**closed, "id": ticket_id}, "reason"), (limits, "signatures"))
+            return "cannot_be_done", "above_limit", grounds
+    if work.taste.fancies("refresh in any case"):
+        yield from moves.ask("datahub.refresh_data", metric_name=work.entry["unreconciled_metric"])
+    figure = yield from moves.fresh_reading(work.entry["unreconciled_metric"])
+    if figure["value"] > limits["tolerance"]:
+        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        return "declined", "not_covered", moves.cite((figure, "value"), (limits, "tolerance"))
+    late = [item.row for item in work.items if item.standing == "too_late"]
+    if len(late) > limits["most_late"]:
+        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        return "on_hold", "too_late", moves.cite((late[-1], "status"), (limits, "most_late"))
+    return (yield from _have_it_signed(work, figure))
+
+
+def _have_it_signed(work: Work, figure: moves.Shown) -> moves.Move[Outcome]:
+    ticket, entry = work.ticket, work.entry
+    yield from moves.read("datahub.read_policy", policy_id=work.policies["Quarter close: verification and signing"])
+    if signed := work.signed.get(ticket["id"], {}):
+        request = yield from moves.read("approvalflow.check_status", approval_id=signed[FORM])
+    else:
+        office = yield from moves.read("datahub.get_approver", role="CFO")
+        known = {
+            "ticket_id": ticket["id"],
+            "subject": ticket["subject"],
+            "reference": ticket["reference"],
+            "unreconciled": figure["value"],
+            "ledger": entry["ledger"],
+            "period": entry["period"],
+        }
+        request = yield from moves.get_signed(FORM, office, known, figure["id"])
+    yield from moves.set_field(ticket["id"], "approval", request["id"])
+    figure = yield from moves.fresh_reading(figure["id"])  # it may have grown old while we waited
+    return "completed", "all_checks_passed", moves.cite((request, "status"), (request, "decided_by"), (figure, "value"))
+
+
+FAMILY = Family(
+    name="quarter_close",
+    phrase="quarter close",
+    causes=Causes,
+    actor="Close Analyst",
+    hire=hire,
+    stage=stage,
+    judge=judge,
+    expert=expert,
+    max_steps={0: 249, 25: 272, 50: 314, 75: 352, 100: 396},
+    long=True,
+)

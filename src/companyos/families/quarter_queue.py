@@ -1,0 +1,174 @@
+"""Quarter queue: the tickets that hang on a close. Each is another family's case, staged as that family does it."""
+
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Ticket
+from companyos.chaos import doses_of
+from companyos.families import (
+    access_request,
+    bug_escalation,
+    contract_renewal,
+    data_deletion,
+    employee_offboarding,
+    expense_report,
+    handbook_update,
+    incident_response,
+    refund_dispute,
+    vendor_onboarding,
+)
+from companyos.families.backdrop import Backdrop
+from companyos.families.case import Case, Fact, Trouble, Value
+from companyos.families.family import Ending, Family
+from companyos.families.goals import Cites, CitesNothingFalse, Ended
+from companyos.world import DAY, HOUR, Draw, Streams, World, stamp
+
+# All or all but one of these are in time, and the CFO signs for them where nothing stands against it …
+CORE = {"vendor": vendor_onboarding.FAMILY, "expense": expense_report.FAMILY, "refund": refund_dispute.FAMILY}
+# … and of which one more is in time and some are not. What else there is shares figures with those of the core.
+OTHERS = tuple(
+    module.FAMILY
+    for module in (
+        access_request,
+        bug_escalation,
+        contract_renewal,
+        data_deletion,
+        employee_offboarding,
+        handbook_update,
+        incident_response,
+    )
+)
+EXTRA = "extra"
+Facts = tuple[tuple[str, str], ...]
+Allowed = tuple[tuple[str, str | None], ...]
+LATE = 3  # so many are too late in every close
+BY_PHRASE = {family.phrase: family for family in (*CORE.values(), *OTHERS)}
+
+# What speaks for a case of the core. A quarter's end is no day for hopeless ones: most facts are as here.
+_FAIR: dict[str, dict[str, Value]] = {
+    "vendor": {"duplicate": False, "insurance": "valid", "personal_data": False, "score": "high", "amount": "large"},
+    "expense": {
+        "repeated": False,
+        "missing": False,
+        "old": False,
+        "gap": False,
+        "hotel": "fair",
+        "meal": "fair",
+        "budget": "ample",
+        "amount": "large",
+    },
+    "refund": {"duplicate": False, "paid": False, "rate": "low", "sent": True, "took": "late", "ours": True},
+}
+_HOW_OFTEN_FAIR = 0.75
+
+
+class Place(Struct, frozen=True):
+    """A place in the queue: its name, whose case stands there, and how its due date lies to the close."""
+
+    slot: str
+    family: Family
+    standing: str  # in_time, too_late, not_due
+
+
+def draw_queue(streams: Streams, overdue: bool) -> list[Place]:
+    """Who hangs on this close. `overdue`: whether the extra one is too late as well."""
+    draw = streams.at("queue")
+    extra, *rest = draw.shuffled(OTHERS)
+    rest = rest[: draw.between(LATE + 1, len(rest))]
+    not_due = draw.pick(list(CORE)) if draw.chance(0.5) else None
+    places = [Place(slot, family, "not_due" if slot == not_due else "in_time") for slot, family in CORE.items()]
+    places.append(Place(EXTRA, extra, "too_late" if overdue else "in_time"))
+    places += [Place(f"late_{number}", family, "too_late") for number, family in enumerate(rest[:LATE], 1)]
+    return places + [Place(f"early_{number}", family, "not_due") for number, family in enumerate(rest[LATE:], 1)]
+
+
+def draw_due(streams: Streams, places: list[Place], opened: int, cut_off: int) -> dict[str, int]:
+    """When each is due: no two at one time, and where one lies moves no other."""
+    hours = streams.at("due").shuffled(range(len(places)))
+    due = {}
+    for place, hour in zip(places, hours, strict=True):
+        draw = streams.at("due", place.slot, place.standing)
+        due[place.slot] = _day(draw, place.standing, opened, cut_off) + (8 + hour) * HOUR
+    return due
+
+
+def _day(draw: Draw, standing: str, opened: int, cut_off: int) -> int:
+    first, last = opened // DAY, cut_off // DAY
+    days = {"too_late": (first - 12, first - 1), "in_time": (first + 2, last - 1), "not_due": (last + 1, last + 30)}
+    return draw.between(*days[standing]) * DAY
+
+
+def facts_of(streams: Streams, place: Place, causes: Struct) -> Any:
+    """The causes of a case in the queue, drawn by its place: those that the close itself names as they are there."""
+    own = _streams_of(streams, place)
+    fair = _FAIR.get(place.slot, {})
+    fixed = {fact: value for fact, value in fair.items() if own.at("fair", fact).chance(_HOW_OFTEN_FAIR)}
+    named = [name for name in causes.__struct_fields__ if name.startswith(f"{place.slot}_")]
+    inner = place.family.causes.__struct_fields__
+    fixed |= {
+        fact: getattr(causes, name)
+        for name in named
+        if (fact := name.removeprefix(f"{place.slot}_")) in inner and not isinstance(_mark(place.family, fact), Trouble)
+    }
+    return replace(place.family.draw_causes(own, own, doses_of(0.0)), **fixed)
+
+
+def named_by(slot: str, name: str, odds: tuple[float, ...] = ()) -> Fact | Trouble:
+    """A cause of a case in the core, as a cause of the close: the same, in that case's place."""
+    mark = _mark(CORE[slot], name)
+    if isinstance(mark, Trouble):
+        return Trouble(mark.dial, tuple(part if part.startswith("=") else f"{slot}.{part}" for part in mark.target))
+    return Fact(odds, tuple((kind, f"{slot}.{role}", field) for kind, role, field in mark.footprint))
+
+
+def _mark(family: Family, name: str) -> Fact | Trouble:
+    return next(cause.mark for cause in family.specs() if cause.name == name)
+
+
+def _streams_of(streams: Streams, place: Place) -> Streams:
+    return Streams(f"{streams.key}/{place.slot}/{place.family.name}")
+
+
+def add_case(company: Backdrop, place: Place, causes: Struct, desk: str) -> Case:
+    """Stages a case as its family does, with draws of its own, and hands its ticket to this desk."""
+    world, streams = company.world, company.world.streams
+    own = _streams_of(streams, place)
+    world.streams = own
+    if place.family.hire is not None:
+        place.family.hire(company)
+    case = place.family.stage(replace(company, draw=own.at("company")), own, facts_of(streams, place, causes))
+    world.streams = streams
+    world.furnish(replace(world.get(Ticket, case.ticket_id), desk=desk))
+    _outlast(world, case.roles["entry"])
+    return case
+
+
+def _outlast(world: World, entry_id: str) -> None:
+    """A close can be waited over for longer than a case, and no wait may change what is right: so does an insurance last."""
+    entry = world.get(Entry, entry_id)
+    until = entry.details.get("insurance_until", "")
+    if until > stamp(world.now):
+        longer = f"{int(until[:4]) + 4}{until[4:]}"
+        world.furnish(replace(entry, details=entry.details | {"insurance_until": longer}))
+
+
+def case_at(case: Case, slot: str) -> Case:
+    """The case at a place in the queue, out of the close's roles."""
+    roles = {name.removeprefix(f"{slot}."): role for name, role in case.roles.items() if name.startswith(f"{slot}.")}
+    return Case(roles["ticket"], case.actor, "", roles)
+
+
+def put_off(ticket_id: str, reason: str, facts: Facts, allowed: Allowed = ()) -> Ending:
+    """The ending of a ticket that is not taken to an end of its own."""
+    goals = (Ended(ticket_id, "on_hold", reason), Cites(ticket_id, facts), CitesNothingFalse(ticket_id, len(facts) + 4))
+    return Ending(f"on_hold/{reason}", "on_hold", reason, "desk", goals, (), (("blocked_by", None), *allowed))
+
+
+def item_name(ticket_id: str, family: Family) -> str:
+    return f"{ticket_id}, {family.phrase}"
+
+
+def due_text(minute: int) -> str:
+    return f"due {stamp(minute)}"

@@ -1,0 +1,345 @@
+"""Quarter close: what is due first goes first, one signs for so many, and while one ticket waits the next goes on."""
+
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+from msgspec.structs import replace
+
+from companyos import agents
+from companyos.apps import Approval, Entry, Ticket
+from companyos.calls import OK, Call, Program, Reply
+from companyos.env import CompanyEnv, make, work
+from companyos.errors import Stuck
+from companyos.families import FAMILIES, Memory, Taste, quarter_close
+from companyos.families.family import Linked
+from companyos.families.moves import Move
+from companyos.families.quarter_close import BEYOND_LIMIT
+from companyos.families.quarter_desk import TOO_MANY, Job, Office, work_off
+from companyos.families.quarter_queue import LATE, case_at, draw_queue, facts_of
+from companyos.twins import do
+from tests.helpers import role, step, ticket
+
+FAMILY = "quarter_close"
+SEEDS = range(12)
+NOBODY = Office(frozenset(), 0)
+
+
+def linked(env: CompanyEnv) -> dict[str, Linked]:
+    """The tickets of the queue by their places, those due first first."""
+    return {one.name: one for one in env.setting.ending.linked}
+
+
+def due(env: CompanyEnv, slot: str) -> str:
+    return env.world.get(Entry, role(env, f"{slot}.item")).status
+
+
+@cache
+def limited() -> str:
+    """A task in which the CFO's limit decides: somebody is signed for, and somebody due later is not."""
+    for seed in range(300):
+        env = make(FAMILY, seed=seed)
+        if env.setting.ending.name == "cannot_be_done/above_limit":
+            return env.task_id
+    raise AssertionError("no such seed among the first 300")
+
+
+def signed_and_put_off(env: CompanyEnv) -> tuple[str, str]:
+    """The place of a ticket that the CFO signs for, and of one that is beyond the limit."""
+    queue = linked(env)
+    signed = [slot for slot, one in queue.items() if one.ending.decider == "CFO" and one.ending.signatures]
+    beyond = [slot for slot, one in queue.items() if one.ending.name == BEYOND_LIMIT]
+    return signed[0], beyond[0]
+
+
+def worked_up_to_the_close(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
+    """An episode in which the whole queue is worked off, and the call that would end it."""
+    solved, rest = env.fork(), env.fork()
+    work(solved)
+    for turn in solved.turns[:-1]:
+        rest.step(turn.call)
+    return rest, solved.turns[-1].call
+
+
+# -- the queue ---------------------------------------------------------------------------------------------------------
+
+
+def test_eight_to_ten_tickets_hang_on_a_close_and_the_register_names_each_once() -> None:
+    for seed in SEEDS:
+        env = make(FAMILY, seed=seed)
+        tickets = {one.ticket_id for one in env.setting.ending.linked}
+        found = env.world.search(Entry, [ticket(env).reference.lower()])
+        named = [entry.name.split(", ")[0] for entry in found if entry.kind == "close_item"]
+        assert 8 <= len(tickets) <= 10
+        assert sorted(named) == sorted(tickets)
+        assert {env.world.get(Ticket, one).desk for one in tickets} == {"close"}
+
+
+def test_a_case_in_time_ends_as_its_own_family_has_it_unless_it_is_beyond_the_limit() -> None:
+    for seed in SEEDS:
+        env = make(FAMILY, seed=seed)
+        world, case, causes = env.setting.world, env.setting.case, env.setting.causes
+        for place in draw_queue(world.streams, causes.overdue):
+            ending = linked(env)[place.slot].ending
+            if place.standing == "in_time" and ending.name != BEYOND_LIMIT:
+                facts = facts_of(world.streams, place, causes)
+                assert ending == place.family.judge(world, case_at(case, place.slot), facts)
+            elif place.standing != "in_time":
+                assert ending.name == f"on_hold/{place.standing}"
+
+
+def test_every_other_family_but_two_has_its_turn() -> None:
+    met = {place.family.name for seed in range(30) for place in draw_queue(make(FAMILY, seed=seed).world.streams, False)}
+    assert met == set(FAMILIES) - {FAMILY, "license_renewal", "budget_transfer"}
+
+
+def test_most_tasks_take_60_to_150_steps() -> None:
+    lengths = []
+    for seed in range(20):
+        env = make(FAMILY, seed=seed, chaos=0.5, reward="sparse")
+        work(env)
+        lengths.append(env.step_count)
+    assert sum(60 <= length <= 150 for length in lengths) >= 0.75 * len(lengths), sorted(lengths)
+
+
+# -- deadlines and the one who signs ------------------------------------------------------------------------------------
+
+
+def test_of_two_tickets_that_the_cfo_would_sign_the_one_due_first_is_signed() -> None:
+    env = make(limited())
+    signed, beyond = signed_and_put_off(env)
+    assert due(env, signed) < due(env, beyond)
+
+
+def test_to_swap_two_due_dates_swaps_who_is_signed_for() -> None:
+    env = make(limited())
+    setting, family = env.setting, FAMILIES[FAMILY]
+    signed, beyond = signed_and_put_off(env)
+    world = setting.world.fork()
+    for one, other in ((signed, beyond), (beyond, signed)):
+        world.furnish(replace(world.get(Entry, role(env, f"{one}.item")), status=due(env, other)))
+    swapped = {one.name: one.ending for one in family.judge(world, setting.case, setting.causes).linked}
+    assert swapped[beyond].decider == "CFO"
+    if setting.causes.signatures == "one":
+        assert swapped[signed].name == BEYOND_LIMIT
+
+
+def test_one_signature_more_and_the_limit_does_not_decide() -> None:
+    for seed in range(300):
+        env = make(FAMILY, seed=seed)
+        beyond = [one for one in env.setting.ending.linked if one.ending.name == BEYOND_LIMIT]
+        if env.setting.causes.signatures == "one" and len(beyond) == 1:
+            other = make(do(env.task_id, signatures="two")).setting.ending
+            assert BEYOND_LIMIT not in [one.ending.name for one in other.linked]
+            return
+    raise AssertionError("no such seed among the first 300")
+
+
+def test_a_signature_beyond_the_limit_cannot_be_made_good() -> None:
+    env = make(limited())
+    _, beyond = signed_and_put_off(env)
+    one = linked(env)[beyond]
+    place = next(p for p in draw_queue(env.world.streams, env.setting.causes.overdue) if p.slot == beyond)
+    program = place.family.expert(Memory(one.ticket_id, "Mon 2026-01-05 09:00"), Taste())
+    call = next(program)
+    while call.method != "resolve_ticket":  # works it as if there were no limit
+        env.step(call)
+        call = program.send(env.turns[-1].reply)
+    assert any(a.status == "approved" and a.ticket_id == one.ticket_id for a in env.world.all(Approval))
+    assert env.lost() == "damage"
+
+
+def test_one_more_that_is_late_is_one_too_many() -> None:
+    for seed in range(300):
+        env = make(FAMILY, seed=seed)
+        if env.setting.ending.name == "completed/all_checks_passed":
+            late = make(do(env.task_id, overdue=True))
+            assert late.setting.ending.name == "on_hold/too_late"
+            assert sum(one.ending.name == "on_hold/too_late" for one in late.setting.ending.linked) == LATE + 1
+            return
+    raise AssertionError("no such seed among the first 300")
+
+
+# -- how the tickets hang together --------------------------------------------------------------------------------------
+
+
+def test_how_the_cases_end_decides_how_the_close_ends() -> None:
+    for seed in range(300):
+        env = make(FAMILY, seed=seed)
+        if env.setting.ending.name == "completed/all_checks_passed" and linked(env)["vendor"].ending.decider == "CFO":
+            other = make(do(env.task_id, vendor_conflict=True))
+            assert linked(other)["vendor"].ending.name == "escalated/conflict_of_interest"
+            assert other.setting.ending.name == "escalated/beyond_authority"
+            return
+    raise AssertionError("no such seed among the first 300")
+
+
+def test_closing_a_ticket_of_the_queue_ends_nothing_and_closing_the_close_does() -> None:
+    env = make(FAMILY, seed=1)
+    rest, last = worked_up_to_the_close(env)
+    tickets = [rest.world.get(Ticket, one.ticket_id) for one in env.setting.ending.linked]
+    assert all(one.resolution is not None for one in tickets)
+    assert not rest.done
+    rest.step(last)
+    assert rest.success
+
+
+def test_who_closes_first_what_comes_last_has_done_none_of_the_rest() -> None:
+    env = make(FAMILY, seed=1)
+    _, last = worked_up_to_the_close(env)
+    env.step(last)
+    assert env.verdict is not None
+    assert [goal for goal in env.verdict.goals if goal.startswith("Linked:") and env.verdict.goals[goal]] == []
+    assert not env.success
+
+
+def test_a_ticket_of_the_queue_that_is_closed_wrongly_is_lost_and_the_verdict_names_it() -> None:
+    env = make(FAMILY, seed=1)
+    late = linked(env)["late_1"]
+    closing = {"resolution": "completed", "reason": "all_checks_passed", "evidence": []}
+    step(env, "ticketdesk.resolve_ticket", ticket_id=late.ticket_id, **closing)
+    assert env.lost() == "irreversible"
+    work(env)
+    assert env.verdict is not None
+    assert not env.verdict.goals["Linked:late_1"]
+
+
+def test_a_case_is_judged_when_it_is_closed_however_old_its_figures_grow_after_that() -> None:
+    for seed in range(5):
+        rest, last = worked_up_to_the_close(make(FAMILY, seed=seed))
+        again = rest.fresh_budget()
+        for _ in range(15):
+            again.step(Call("ticketdesk", "wait", {"hours": 72}))
+        assert again.lost() is None
+        again.step(last)
+        assert again.verdict is not None
+        assert all(holds for goal, holds in again.verdict.goals.items() if goal.startswith("Linked:"))
+
+
+def test_a_comment_on_a_ticket_of_the_queue_does_no_harm_and_on_any_other_it_does() -> None:
+    env = make(FAMILY, seed=1)
+    own = env.setting.ending.linked[0].ticket_id
+    step(env, "ticketdesk.comment", ticket_id=own, text="I am on it.")
+    assert env.lost() is None
+    other = next(t.id for t in env.world.all(Ticket) if t.id not in env.setting.given)
+    step(env, "ticketdesk.comment", ticket_id=other, text="I am on it.")
+    assert env.lost() == "damage"
+
+
+def test_a_script_that_won_elsewhere_wins_nothing() -> None:
+    for source in range(5):
+        for seed in range(3):
+            env = make(FAMILY, seed=seed, chaos=0.5, reward="sparse")
+            assert not agents.play(env, agents.make("blind_script", source)).success
+
+
+# -- one pair of hands --------------------------------------------------------------------------------------------------
+
+
+def one_after_the_other(jobs: list[Job], office: Office, beyond_limit: dict[str, Program]) -> Move[None]:
+    for number in range(len(jobs)):
+        yield from work_off(jobs[: number + 1], office, beyond_limit)
+
+
+def test_whoever_works_while_something_waits_is_done_earlier_and_in_fewer_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    spent: dict[bool, tuple[int, int]] = {}
+    for in_turns in (True, False):
+        if not in_turns:
+            monkeypatch.setattr(quarter_close, "work_off", one_after_the_other)
+        steps = minutes = 0
+        for seed in SEEDS:
+            env = make(FAMILY, seed=seed, chaos=0.5, reward="sparse")
+            began = env.world.now
+            work(env)
+            assert env.success
+            steps, minutes = steps + env.step_count, minutes + env.world.now - began
+        spent[in_turns] = steps, minutes
+    print(f"in turns {spent[True]}, one after the other {spent[False]} (steps, minutes)")
+    assert spent[True][0] < spent[False][0]
+    assert spent[True][1] < spent[False][1]
+
+
+def waiter(ticket_id: str, waits: int) -> Program:
+    yield Call("ticketdesk", "get_ticket", {"ticket_id": ticket_id})
+    for _ in range(waits):
+        yield Call("ticketdesk", "wait", {"hours": 24})
+        yield Call("ticketdesk", "get_ticket", {"ticket_id": ticket_id})
+
+
+def drive(program: Program, news: Iterator[list[str]]) -> list[str]:
+    """What a program does, when each wait brings news about these."""
+    done = []
+    try:
+        call = next(program)
+        while True:
+            done.append(call.params.get("ticket_id") or call.method)
+            arrived = [{"topic": "comment", "about": about} for about in next(news)] if call.method == "wait" else []
+            call = program.send(Reply(True, OK, {"arrived": arrived}))
+    except StopIteration:
+        return done
+
+
+def test_time_passes_only_when_all_wait_and_who_goes_on_is_who_the_news_is_about() -> None:
+    jobs = [Job("T-1", waiter("T-1", 1)), Job("T-2", waiter("T-2", 2))]
+    done = drive(work_off(jobs, NOBODY, {}), iter([["T-2"], ["T-1"], []]))
+    assert done == ["T-1", "T-2", "wait", "T-2", "wait", "T-1", "wait", "T-2"]
+    assert all(job.done for job in jobs)
+
+
+def test_where_nothing_comes_everybody_looks_again() -> None:
+    jobs = [Job("T-1", waiter("T-1", 1)), Job("T-2", waiter("T-2", 1))]
+    assert drive(work_off(jobs, NOBODY, {}), iter([[]])) == ["T-1", "T-2", "wait", "T-1", "T-2"]
+
+
+def test_mail_that_only_says_it_takes_longer_wakes_nobody() -> None:
+    job = Job("T-1", waiter("T-1", 1))
+    program = work_off([job], NOBODY, {})
+    next(program)
+    assert program.send(Reply(True, OK, {})).method == "wait"
+    letters = [{"topic": "queue", "about": "T-1"}]
+    assert program.send(Reply(True, OK, {"arrived": letters})).method == "wait"
+
+
+def asker(ticket_id: str, waits: int) -> Program:
+    yield from waiter(ticket_id, waits)
+    data = {"ticket_id": ticket_id}
+    yield Call(
+        "approvalflow", "submit_approval", {"approver": "@the.cfo", "approval_type": f"for {ticket_id}", "data": data}
+    )
+
+
+def put_off(ticket_id: str) -> Program:
+    yield Call("ticketdesk", "resolve_ticket", {"ticket_id": f"{ticket_id} put off"})
+
+
+def test_who_is_due_first_is_asked_for_first_however_long_that_takes() -> None:
+    cfo = Office(frozenset({"@the.cfo"}), 1)
+    jobs = [Job("T-1", asker("T-1", 2)), Job("T-2", asker("T-2", 0))]
+    done = drive(work_off(jobs, cfo, {"T-2": put_off("T-2")}), iter([[], []]))
+    assert done == ["T-1", "T-2", "wait", "T-1", "wait", "T-1", "submit_approval", "T-2 put off"]
+
+
+def test_who_turns_out_not_to_need_the_signature_leaves_it_to_the_next() -> None:
+    cfo = Office(frozenset({"@the.cfo"}), 1)
+    jobs = [Job("T-1", waiter("T-1", 1)), Job("T-2", asker("T-2", 0))]
+    assert drive(work_off(jobs, cfo, {}), iter([[]])) == ["T-1", "T-2", "wait", "T-1", "submit_approval"]
+
+
+def test_a_request_for_which_there_is_no_room_is_put_again_later() -> None:
+    job = Job("T-1", asker("T-1", 0))
+    program = work_off([job], NOBODY, {})
+    assert next(program).method == "get_ticket"
+    asked = program.send(Reply(True, OK, {}))
+    assert program.send(Reply(False, TOO_MANY)).method == "wait"
+    assert program.send(Reply(True, OK, {"arrived": []})) == asked
+
+
+def test_an_expert_that_is_stuck_says_so() -> None:
+    def stuck() -> Program:
+        yield Call("ticketdesk", "get_ticket", {"ticket_id": "T-1"})
+        raise Stuck("no way")
+
+    program = work_off([Job("T-1", stuck())], NOBODY, {})
+    next(program)
+    with pytest.raises(Stuck):
+        program.send(Reply(True, OK, {}))

@@ -1,0 +1,231 @@
+"""Pool car: may this trip have the car it asks for?
+
+A whole family in one file, as small as the laws allow: the walk-through of CONTRIBUTING.md quotes it, and
+`test_pool_car.py` shows that every law picks it up. Particular about reasoning here: what is on file has to be held against
+what is asked for, a day against a day and a figure against a sum, and one thing nobody knows but the requester.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec.structs import replace
+
+from companyos.apps import Entry, Mind, Person, Ticket
+from companyos.calls import Program
+from companyos.families import moves
+from companyos.families.backdrop import DESK_RULES, Backdrop, add_metric, add_person, add_policy, add_ticket
+from companyos.families.case import Case, Fact, Trouble
+from companyos.families.everyday import Everyday
+from companyos.families.family import Ending, Family, Memory, Taste
+from companyos.families.goals import ANSWER, Cites, CitesNothingFalse, Ended, Fresh, Goal, Milestone, TicketHas, TicketIs
+from companyos.world import DAY, Draw, Streams, World, stamp
+
+# -- causes ------------------------------------------------------------------------------------------------------------
+
+
+class Causes(Everyday, frozen=True):
+    """What is true of this trip and this morning, and cannot be seen from the brief."""
+
+    duplicate: Annotated[
+        bool, Fact((0.85, 0.15), (("Ticket", "earlier", "reference"),)), "another ticket asks for the same trip"
+    ]
+    licence: Annotated[
+        Literal["valid", "ends"],
+        Fact((0.8, 0.2), (("Entry", "entry", "licence_until"),)),
+        "whether the driver's licence holds until the car is back",
+    ]
+    reach: Annotated[
+        Literal["enough", "short"],
+        Fact((0.65, 0.35), (("Source", "range", "value"), ("Metric", "range", "value"))),
+        "whether the car's kilometres before service cover the trip and the reserve",
+    ]
+    abroad: Annotated[bool, Fact((0.4, 0.6), (("Mind", "requester", "knows"),)), "the trip leaves the country"]
+    insured: Annotated[
+        Literal["home", "europe"], Fact((0.5, 0.5), (("Entry", "car", "insured"),)), "where the car is insured"
+    ]
+    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
+    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
+    range_stale: Annotated[bool, Trouble("stale", ("range",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("range",))]
+
+
+# -- stage -------------------------------------------------------------------------------------------------------------
+
+POLICIES = {
+    "Pool cars: order of checks": """
+        The first that applies decides. 1: another ticket, not cancelled, has the same reference: duplicate, same_request;
+        set duplicate_of. 2: the trip's licence_until lies before its back_on: on_hold, document_expired; set waiting_on to
+        the requester. 3: the fresh value of the car's range_metric is below the trip's km and the reserve together:
+        declined, below_minimum. 4: the requester, asked in a comment on the ticket, states destination abroad, and the car
+        is insured home: cannot_be_done, not_covered. 5: else completed, all_checks_passed.""",
+    "Pool cars: verification": """
+        Every ticket is verified before it is closed: set verified to the register's trip that carries the ticket's
+        reference. A ticket needs a priority first; if it has none, choose any. Clear blocked_by once the blocking ticket is
+        done or cancelled; until then ask its assignee, in a comment to them on your own ticket.""",
+    "Pool cars: evidence": """
+        Cite record, field and value as they are now. same_request: the other ticket's reference and status.
+        document_expired: the trip's licence_until and back_on. below_minimum: the metric's value, the trip's km and the
+        policy's reserve. not_covered: the destination in the requester's comment, and the car's insured. all_checks_passed:
+        the metric's value and the car's insured. Up to four more citations are fine; a false one is not.""",
+    "Pool cars: desk rules": DESK_RULES,
+}
+RESERVE = """A car keeps {reserve} kilometres in reserve beyond its trip. A measurement whose age_days is above its
+    max_age_days does not count: have it refreshed and read it again."""
+BRIEF = "{ticket} asks for a pool car. Please take it to its end as the policies say, citing what it rests on. {lead}"
+
+
+def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """Puts the case on the fleet desk, as the facts have it and before any trouble."""
+    world, draw, offices = company.world, streams.at("case"), company.offices
+    requester = world.get(Person, offices["Research Associate"])
+    reserve, km = draw.pick((100, 150, 200)), draw.between(20, 90) * 10
+    policy = add_policy(company, "Pool cars: reserve", RESERVE.format(reserve=reserve), {"reserve": reserve})
+    for title, text in POLICIES.items():
+        add_policy(company, title, text)
+    car, trip = _car(company, causes, km + reserve), _trip(company, draw, km, causes.licence)
+    trip = world.furnish(replace(trip, details=trip.details | {"car": car.id}))
+    _trip(company, draw, km + 70, "valid")  # somebody else's
+    ticket = add_ticket(
+        company,
+        requester,
+        title="Pool car for a trip",
+        kind="pool_car",
+        desk="fleet",
+        assignee=offices["Fleet Clerk"],
+        subject="Pool car",
+        reference=trip.reference,
+        status="open",
+        priority="normal",
+        amount=None,
+        opened=world.now - draw.between(60, 900),
+    )
+    other = replace(ticket, opened=ticket.opened - 3 * DAY, assignee=offices["Fleet Lead"], reference="TRIP-1001")
+    decoy = world.furnish(replace(other, id=company.ticket_ids.pop(0)))
+    if causes.duplicate:
+        other = replace(other, reference=trip.reference)
+    earlier = world.furnish(replace(other, id=company.ticket_ids.pop(0)))
+    blocker = world.furnish(replace(next(t for t in world.all(Ticket) if t.kind == "vendor_check"), status="in_progress"))
+    knows = {ticket.id: {"destination": "abroad" if causes.abroad else "home"}}
+    world.furnish(replace(world.get(Mind, requester.id), knows=knows))
+    roles = {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id, "entry": trip.id}
+    roles |= {"car": car.id, "range": car.details["range_metric"], "policy": policy.id, "requester": requester.id}
+    roles["form"] = "expense_report"  # nothing is signed here; everyday trouble wants a form all the same
+    brief = BRIEF.format(ticket=ticket.id, lead=world.get(Person, offices["Fleet Lead"]).name)
+    return Case(ticket.id, offices["Fleet Clerk"], brief, roles)
+
+
+def _hire(company: Backdrop) -> None:
+    add_person(company, "Fleet Lead", "Operations", "fleet", manager="Operations Manager")
+    add_person(company, "Fleet Clerk", "Operations", "fleet", manager="Fleet Lead")
+
+
+def _car(company: Backdrop, causes: Causes, needed: int) -> Entry:
+    band = {"enough": (needed, 3000), "short": (50, needed - 1)}[causes.reach]
+    left = company.world.streams.at("range", causes.reach).between(*band)
+    metric = add_metric(company, "range_left.pool_car", "Kilometres before service", "km", left, (50, 3000))
+    details = {"insured": causes.insured, "range_metric": metric.id}
+    return company.world.furnish(Entry(company.entry_ids.pop(0), "car", "Pool car", "CAR-7", "in use", details))
+
+
+def _trip(company: Backdrop, draw: Draw, km: int, licence: str) -> Entry:
+    world, back = company.world, company.world.now + draw.between(3, 12) * DAY
+    ends = back + draw.between(20, 900) * DAY if licence == "valid" else back - draw.between(1, 40) * DAY
+    details = {"car": "", "km": str(km), "back_on": stamp(back)[:10], "licence_until": stamp(ends)[:10]}
+    reference = f"TRIP-{draw.between(2000, 9999)}"
+    return world.furnish(Entry(company.entry_ids.pop(0), "trip", "Business trip", reference, "planned", details))
+
+
+# -- what is right -----------------------------------------------------------------------------------------------------
+
+
+Facts = tuple[tuple[str, str], ...]
+
+
+def judge(world: World, case: Case, causes: Causes) -> Ending:
+    """The right ending, from the causes alone, in the order that the policy gives."""
+    earlier, trip, car, range_left, requester = (
+        case.roles[name] for name in ("earlier", "entry", "car", "range", "requester")
+    )
+    if causes.duplicate:
+        facts: Facts = ((earlier, "reference"), (earlier, "status"))
+        return _ending(case, "duplicate", "same_request", facts, TicketIs(case.ticket_id, "duplicate_of", earlier))
+    if causes.licence == "ends":
+        facts = ((trip, "licence_until"), (trip, "back_on"))
+        return _ending(case, "on_hold", "document_expired", facts, TicketIs(case.ticket_id, "waiting_on", requester))
+    if causes.reach == "short":
+        facts = ((range_left, "value"), (trip, "km"), (case.roles["policy"], "reserve"))
+        return _ending(case, "declined", "below_minimum", facts, Fresh(range_left))
+    if causes.abroad and causes.insured == "home":
+        facts = ((ANSWER + requester, "destination"), (car, "insured"))
+        return _ending(case, "cannot_be_done", "not_covered", facts, Fresh(range_left))
+    return _ending(case, "completed", "all_checks_passed", ((range_left, "value"), (car, "insured")), Fresh(range_left))
+
+
+def _ending(case: Case, resolution: str, reason: str, facts: Facts, own: Goal) -> Ending:
+    ticket_id = case.ticket_id
+    verified = TicketIs(ticket_id, "verified", case.roles["entry"])
+    told = CitesNothingFalse(ticket_id, len(facts) + 4)
+    goals = (Ended(ticket_id, resolution, reason), Cites(ticket_id, facts), told, verified, own)
+    milestones = (
+        Milestone("priority set", 1.0, TicketHas(ticket_id, "priority")),
+        Milestone("unblocked", 1.0, TicketIs(ticket_id, "blocked_by", None)),
+        Milestone("verified", 2.0, verified),
+    )
+    allowed = (("blocked_by", None),)
+    return Ending(f"{resolution}/{reason}", resolution, reason, "desk", goals, milestones, allowed)
+
+
+# -- expert ------------------------------------------------------------------------------------------------------------
+
+
+def expert(memory: Memory, taste: Taste) -> Program:
+    """Works the ticket as the policies say, from any state."""
+    ticket_id = moves.ticket_in(memory)
+    yield from moves.clear_desk(ticket_id, memory)
+    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
+    if taste.fancies("take it up first"):
+        yield from moves.set_field(ticket_id, "status", "in_progress")
+    policies = yield from moves.policies_about("pool", ticket["opened"])
+    yield from moves.read("datahub.read_policy", policy_id=policies["Pool cars: order of checks"])
+    [listed] = yield from moves.register(ticket["reference"])
+    trip = yield from moves.read("datahub.get_entry", entry_id=listed["id"])
+    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, trip["id"])]):
+        yield from step
+    resolution, reason, evidence = yield from _decide(ticket, trip, policies)
+    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
+    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+
+
+def _decide(
+    ticket: moves.Shown, trip: moves.Shown, policies: dict[str, str]
+) -> moves.Move[tuple[str, str, list[moves.Shown]]]:
+    """The checks in their order; the first that applies decides."""
+    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
+        if other["id"] != ticket["id"] and other["status"] != "cancelled":
+            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
+            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    if trip["licence_until"] < trip["back_on"]:
+        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        return "on_hold", "document_expired", moves.cite((trip, "licence_until"), (trip, "back_on"))
+    car = yield from moves.read("datahub.get_entry", entry_id=trip["car"])
+    rule = yield from moves.read("datahub.read_policy", policy_id=policies["Pool cars: reserve"])
+    left = yield from moves.fresh_reading(car["range_metric"])
+    if left["value"] < int(trip["km"]) + rule["reserve"]:
+        return "declined", "below_minimum", moves.cite((left, "value"), (trip, "km"), (rule, "reserve"))
+    answer = yield from moves.ask_person(ticket["id"], ticket["requester"], "destination", "Where does the trip go?")
+    if answer["destination"] == "abroad" and car["insured"] == "home":
+        return "cannot_be_done", "not_covered", moves.cite((answer, "destination"), (car, "insured"))
+    return "completed", "all_checks_passed", moves.cite((left, "value"), (car, "insured"))
+
+
+FAMILY = Family(
+    name="pool_car",
+    phrase="pool car",
+    causes=Causes,
+    actor="Fleet Clerk",
+    hire=_hire,
+    stage=stage,
+    judge=judge,
+    expert=expert,
+    max_steps={0: 28, 25: 49, 50: 63, 75: 76, 100: 91},
+)

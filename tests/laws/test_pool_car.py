@@ -1,0 +1,131 @@
+"""A family is one file and one line: here they are, and every law picks it up."""
+
+import importlib
+import re
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from companyos import laws
+from companyos.calls import Program
+from companyos.env import make
+from companyos.errors import LawBroken
+from companyos.families import FAMILIES, Case, Family, Memory, Taste
+from companyos.families.backdrop import Backdrop
+from companyos.world import HOUR, Streams
+from tests.laws import NAMES
+from tests.laws.pool_car import FAMILY, Causes, expert, stage
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Callable[[Family], str]:
+    """The one line."""
+
+    def put(family: Family) -> str:
+        monkeypatch.setitem(FAMILIES, family.name, family)
+        return family.name
+
+    return put
+
+
+# -- the laws pick it up -------------------------------------------------------------------------------------------------
+
+
+def over_families() -> list[Any]:
+    """Every law that runs over the registry, with each value of its other parameters."""
+    found = []
+    for path in sorted(HERE.glob("test_*.py")):
+        laws_of = vars(importlib.import_module(f"tests.laws.{path.stem}")).values() if path != Path(__file__) else ()
+        for law in laws_of:
+            given = dict(mark.args for mark in getattr(law, "pytestmark", ()) if mark.name == "parametrize")
+            if given.pop("name", None) == NAMES:
+                for values in product(*given.values()):
+                    name = "-".join([law.__name__.removeprefix("test_"), *map(str, values)])
+                    found.append(pytest.param(law, dict(zip(given, values, strict=True)), id=name))
+    return found
+
+
+@pytest.mark.parametrize(("law", "others"), over_families())
+def test_a_new_family_keeps_the_law(
+    law: Callable[..., None], others: dict[str, Any], register: Callable[[Family], str]
+) -> None:
+    law(name=register(FAMILY), **others)
+
+
+# -- and what is broken is named -----------------------------------------------------------------------------------------
+
+
+def helpless_abroad(memory: Memory, taste: Taste) -> Program:
+    """An expert who does not know that a car may stay at home, and closes in spite of it."""
+    program = expert(memory, taste)
+    call = next(program)
+    while True:
+        if call.params.get("reason") == "not_covered":
+            call = replace(call, params=call.params | {"resolution": "completed", "reason": "all_checks_passed"})
+        call = program.send((yield call))
+
+
+def talkative(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """A stage whose brief gives away what only the requester should know."""
+    case = stage(company, streams, causes)
+    where = "It goes abroad." if causes.abroad else "It stays in the country."
+    return replace(case, brief=f"{case.brief} {where}")
+
+
+def untimely(company: Backdrop, streams: Streams, causes: Causes) -> Case:
+    """A stage on which the morning begins later when the licence is about to end."""
+    case = stage(company, streams, causes)
+    company.world.now += HOUR if causes.licence == "ends" else 0
+    return case
+
+
+def first_seed(**causes: Any) -> int:
+    """The first seed with these causes."""
+    settings = (make(FAMILY.name, seed=seed).setting.causes for seed in range(100))
+    return next(seed for seed, one in enumerate(settings) if all(getattr(one, c) == value for c, value in causes.items()))
+
+
+def test_an_expert_that_cannot_solve_its_own_task_is_named_with_seed_and_cause(register: Callable[[Family], str]) -> None:
+    register(FAMILY)
+    stuck = first_seed(duplicate=False, licence="valid", reach="enough", abroad=True, insured="home")
+    broken = register(replace(FAMILY, expert=helpless_abroad))
+    task = rf"{broken}-v\d+-train-{stuck}-0: .*'Ended': False"
+    with pytest.raises(
+        LawBroken, match=rf"^{task}.*; the cause: duplicate=0, licence=valid, reach=enough, abroad=1, insured=home$"
+    ):
+        laws.solvable(broken, range(100))
+
+
+def test_a_brief_that_leaks_a_cause_is_named_with_seed_and_cause(register: Callable[[Family], str]) -> None:
+    broken = register(replace(FAMILY, name="talkative_car", stage=talkative))
+    told = r"the cause abroad, [01] or [01], is told by the brief: .*It (goes abroad|stays in the country)\."
+    with pytest.raises(LawBroken, match=rf"^{broken}-v\d+-train-5-0: {told}"):
+        laws.briefs_tell_nothing(broken, [5])
+
+
+def test_twins_that_differ_in_the_first_observation_are_named_with_seed_and_cause(register: Callable[[Family], str]) -> None:
+    broken = register(replace(FAMILY, name="untimely_car", stage=untimely))
+    laws.briefs_tell_nothing(broken, [5])
+    told = r"the cause licence, (valid or ends|ends or valid), is told by the first observation: "
+    with pytest.raises(LawBroken, match=rf"^{broken}-v\d+-train-5-0: {told}"):
+        laws.twins_look_alike(broken, [5])
+
+
+# -- the walk-through ----------------------------------------------------------------------------------------------------
+
+
+def test_what_contributing_quotes_stands_in_the_file() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text().split("## Add a family")[1].split("\n## ")[0]
+    quoted = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    whole = (HERE / "pool_car.py").read_text()
+    assert len(quoted) >= 3
+    for code in quoted:
+        for part in code.split("    ...\n"):
+            assert part in whole, part

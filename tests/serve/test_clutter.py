@@ -1,0 +1,145 @@
+"""Tool clutter at the doors: whichever way one asks, an episode has the tools that it has in process."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openenv.core.env_server.mcp_types import ListToolsAction, ListToolsObservation
+
+import companyos
+from companyos.apps import EXTRAS
+from companyos.calls import UNKNOWN_TOOL, Call
+from companyos.client import Company
+from companyos.env import make
+from companyos.openenv.environment import CompanyTools
+from companyos.serve.hosts import PLACE
+from tests.serve.doors import Door, good, serving
+from tests.serve.sockets import action, socket
+
+CLUTTERED = make("vendor_onboarding", seed=3, chaos={"tool_clutter": 1.0}).task_id
+PLAIN = make("vendor_onboarding", seed=3).task_id
+RPC = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+Tools = dict[str, tuple[str, Any]]  # description and schema by name
+
+
+def in_process(task_id: str) -> Tools:
+    functions = (schema["function"] for schema in make(task_id).reset().tools)
+    return {said["name"]: (said["description"], said["parameters"]) for said in functions}
+
+
+def listed(tools: list[dict[str, Any]], schema: str = "inputSchema") -> Tools:
+    return {tool["name"]: (tool["description"], tool[schema]) for tool in tools}
+
+
+def by_manifest(door: Door, task_id: str) -> Tools:
+    session_id = door.reset(task=task_id)["session_id"]
+    found = good(door.get("/manifest", params={"session_id": session_id}))["tools"]
+    return {one["function"]["name"]: (one["function"]["description"], one["function"]["parameters"]) for one in found}
+
+
+def by_rpc(door: Door, task_id: str) -> Tools:
+    session_id = door.reset(task=task_id)["session_id"]
+    by_header = good(door.post("/mcp", RPC, headers={"x-session-id": session_id}))["result"]
+    assert by_header == good(door.post("/tools/mcp", RPC | {"params": {"session_id": session_id}}))["result"]
+    return listed(by_header["tools"])
+
+
+def by_handle(door: Door, task_id: str) -> Tools:
+    create = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create", "params": {}}
+    handle = good(door.post("/mcp", create))["result"]["session_id"]
+    before = good(door.post("/mcp", RPC | {"params": {"session_id": handle}}))["result"]["tools"]
+    assert listed(before) == in_process(PLAIN)
+    socket(door, query=f"session_id={handle}").say("reset", {"task": task_id})
+    return listed(good(door.post("/mcp", RPC | {"params": {"session_id": handle}}))["result"]["tools"])
+
+
+def by_socket(door: Door, task_id: str) -> Tools:
+    line = socket(door)
+    line.say("reset", {"task": task_id})
+    return listed(line.say("mcp", RPC)["data"]["result"]["tools"])
+
+
+def by_tools_socket(door: Door, task_id: str) -> Tools:
+    line = socket(door, "/tools/ws")
+    line.say("reset", {"task": task_id})
+    return listed(line.say("step", {"type": "list_tools"})["data"]["observation"]["tools"], "input_schema")
+
+
+def by_mcp(door: Door, task_id: str) -> Tools:
+    headers = {"accept": "application/json", "mcp-session-id": "m" * 32}
+    begin = RPC | {"method": "tools/call", "params": {"name": "episode_begin", "arguments": {"task": task_id}}}
+    assert not good(door.post(PLACE, begin, headers=headers))["result"]["isError"]
+    found = listed(good(door.post(PLACE, RPC, headers=headers))["result"]["tools"])
+    return {name: said for name, said in found.items() if not name.startswith("episode_")}
+
+
+def by_openenv(door: Door, task_id: str) -> Tools:
+    env = CompanyTools()
+    env.reset(task=task_id)
+    found = env.step(ListToolsAction())
+    assert isinstance(found, ListToolsObservation)
+    hands = listed(door.runner.run(env.mcp_client.list_tools()))
+    assert hands == listed([tool.model_dump() for tool in found.tools], "input_schema")
+    return hands
+
+
+DOORS: list[Callable[[Door, str], Tools]] = [
+    by_manifest,
+    by_rpc,
+    by_handle,
+    by_socket,
+    by_tools_socket,
+    by_mcp,
+    by_openenv,
+]
+
+
+@pytest.mark.parametrize("tools_at", DOORS)
+def test_an_episode_has_the_same_tools_at_every_door(tools_at: Callable[[Door, str], Tools]) -> None:
+    assert in_process(CLUTTERED).keys() - in_process(PLAIN).keys()
+    with Door() as door:
+        for task_id in (PLAIN, CLUTTERED, PLAIN):
+            found = tools_at(door, task_id)
+            assert found == in_process(task_id)
+            assert list(found) == list(in_process(task_id))
+
+
+def test_a_client_of_ours_sees_the_tools_it_would_see_here_and_so_do_its_forks(tmp_path: Path) -> None:
+    with serving(tmp_path / "ledger") as server, Company(server.url) as company:
+        for task_id in (CLUTTERED, PLAIN):
+            assert company.reset(task_id).tools == make(task_id).reset().tools
+            [twin] = company.fork()
+            with twin:
+                assert twin.step(Call("ticketdesk", "list_tickets")).tools == make(task_id).reset().tools
+
+
+def test_before_an_episode_has_begun_those_are_listed_that_every_episode_has() -> None:
+    with Door() as door:
+        assert good(door.get("/manifest"))["tools"] == companyos.tools()
+        assert listed(good(door.post("/mcp", RPC))["result"]["tools"]) == in_process(PLAIN)
+        line = socket(door, "/tools/ws")
+        assert len(line.say("step", {"type": "list_tools"})["data"]["observation"]["tools"]) == len(companyos.tools())
+        assert good(door.post("/mcp", RPC | {"params": {"session_id": "nobody"}}))["error"]["code"] == -32602
+        assert door.get("/manifest", params={"session_id": "nobody"}).status_code == 404
+
+
+def test_a_reset_names_the_tools_and_an_extra_that_is_not_among_them_is_unknown() -> None:
+    with Door() as door:
+        for task_id in (PLAIN, CLUTTERED):
+            begun = door.reset(task=task_id)
+            assert begun["tools"] == list(make(task_id).toolbox.names)
+            for tool in EXTRAS:
+                code = good(door.step(begun["session_id"], Call(tool.app, tool.method, {})))["observation"]["code"]
+                assert (code == UNKNOWN_TOOL) == (tool.name not in begun["tools"])
+
+
+def test_another_worker_offers_the_same_tools(tmp_path: Path) -> None:
+    settings = {"ledger": str(tmp_path / "ledger")}
+    with Door(**settings) as one, Door(**settings) as other:
+        session_id = one.reset(task=CLUTTERED)["session_id"]
+        found = good(other.get("/manifest", params={"session_id": session_id}))["tools"]
+        assert found == make(CLUTTERED).reset().tools
+        line = socket(other, query=f"session_id={session_id}")
+        extra = next(tool for tool in EXTRAS if tool.name in make(CLUTTERED).toolbox.names and not tool.required)
+        assert line.say("step", action(Call(extra.app, extra.method)))["data"]["observation"]["code"] == "ok"
