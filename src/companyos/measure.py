@@ -109,6 +109,31 @@ def _submit_check(args: Namespace) -> int:
     return 1 if checked.findings else 0
 
 
+def _report(args: Namespace) -> int:
+    """Write runs as one HTML page that needs nothing but itself, and their numbers as a table in Markdown."""
+    from companyos.evaluate.page import write
+    from companyos.evaluate.report import report_on
+    from companyos.evaluate.run import BadRun
+    from companyos.terminal import with_bar
+
+    try:
+        from companyos.evaluate import figures
+    except ModuleNotFoundError as missing:
+        raise Misuse(f'a report needs {missing.name}: pip install "companyos[report]"') from None
+    if args.out is None and len(args.folders) > 1:
+        raise Misuse("a report on several runs takes --out FILE, where it is to go")
+    page = args.out or args.folders[0] / "report.html"
+    try:
+        report = report_on(args.folders, args.workers, lambda looked, total: with_bar(looked, total, "looking"))
+        table = write(report, figures, page)
+    except BadRun as mistake:
+        raise Misuse(str(mistake)) from None
+    except OSError as error:
+        raise Misuse(f"cannot write {page}: {error.strerror}") from None
+    print(f"Written to {page}, the numbers to {table}.")
+    return 0
+
+
 def _suite(args: Namespace) -> int:
     """List the suites, print one, draw one by a beacon, or hash what is to be measured by one."""
     from companyos.evaluate.selection import beacon_suite
@@ -169,6 +194,13 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
     ),
     _submit_check: (
         option("folder", type=Path, metavar="DIR", help="the folder that eval wrote"),
+        option("--workers", type=count, default=2, help="processes"),
+    ),
+    _report: (
+        option(
+            "folders", nargs="+", type=Path, metavar="DIR", help="the folder that eval wrote; several are set side by side"
+        ),
+        option("--out", type=Path, metavar="FILE", help="where the page goes (default: report.html in DIR)"),
         option("--workers", type=count, default=2, help="processes"),
     ),
     _suite: (
