@@ -141,9 +141,9 @@ def test_what_was_wrong_with_a_call_is_said_in_words_of_its_form(form: str) -> N
     env = make(task_id())
     talk = Conversation(form, prompt("tools"), env.reset().text)
     wrong = (
-        by_line(read_reply(completion("get_ticket").body))
+        by_line(read_reply(completion("get_ticket").body), TOOLBOX)
         if form == "text"
-        else by_tools(read_reply(completion("Hm.").body))
+        else by_tools(read_reply(completion("Hm.").body), TOOLBOX)
     )
     talk.say(wrong)
     talk.hear(env.step(wrong.asked[0].action))
