@@ -163,7 +163,7 @@ def test_in_a_terminal_tab_completes_a_tool_and_an_id(tmp_path: Path) -> None:
         terminal.expect(READY)
         terminal.type("\x04")
         terminal.expect("Saved in")
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
     ticket = make(task_id()).setting.case.ticket_id
     turn = companyos.Transcript.from_jsonl(file.read_bytes()).turns[0]
     assert turn.call.params == {"ticket_id": ticket}
@@ -175,4 +175,4 @@ def test_an_interrupt_ends_a_game_cleanly() -> None:
         terminal.expect(READY)
         terminal.type("\x03")
         terminal.expect("Not saved")
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
