@@ -172,7 +172,7 @@ def test_nothing_that_an_agent_is_called_says_or_hears_becomes_a_tag(hostile: Re
     assert "<img src=x onerror=alert(1)>" in played.runs[0]
     moments = played.episodes[0].moments
     assert sum("</script><script>" in moment.call for moment in moments) > 2
-    assert sum("</script><script>" in moment.reply for moment in moments) > 1
+    assert any("</script><script>" in moment.reply for moment in moments)
     assert "<" not in text(hostile)
 
 
@@ -224,7 +224,7 @@ def test_the_same_run_gives_the_same_bytes_wherever_it_lies(run: Path, found: Re
         (lambda run: (run / "outcomes.jsonl").write_text(""), "holds no episode"),
         (lambda run: (run / "outcomes.jsonl").write_text("{}\n"), "cannot be read: Object missing required field"),
         (lambda run: (run / "suite.txt").write_text("gardening"), "cannot be read: "),
-        (lambda run: shutil.rmtree(run / "episodes"), "lacks an episode, trial 0 of"),
+        (lambda run: shutil.rmtree(run / "episodes"), "lacks an episode, trial "),
     ],
 )
 def test_what_is_no_finished_run_is_refused_in_one_line(
