@@ -211,7 +211,7 @@ def serving(ledger: Path, **variables: str) -> Iterator[Server]:
         server.kill()
 
 
-def wait_for(ready: Callable[[], bool], seconds: float = 30) -> None:
+def wait_for(ready: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while True:
         try:
