@@ -279,10 +279,8 @@ def test_eval_asks_a_model_and_says_what_it_cost(tmp_path: Path, monkeypatch: py
     first, second, _ = out.splitlines()
     assert first == f"{MODEL} on few: 4 episodes, 4 of them a success (100.0%)"
     turns = len(server.requests) - 1
-    assert (
-        second
-        == f"{100 * turns:,} tokens read, {10 * turns:,} written, cost {turns * 120 / 1e6:.2f}; 0 requests came to nothing"
-    )
+    cost = f"{turns * 120 / 1e6:.4f}"
+    assert second == f"{100 * turns:,} tokens read, {10 * turns:,} written, cost {cost}; 0 requests came to nothing"
     assert {headers["authorization"] for headers in server.headers} == {"Bearer open-sesame"}
     written = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
     assert b"open-sesame" not in written
