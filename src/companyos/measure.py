@@ -40,7 +40,7 @@ def _eval(args: Namespace) -> int:
     print(f"{args.agent} on {results['suite']}: {played} episodes, {won} of them a success ({won / played:.1%})")
     spent = spent_on(args.out)
     if spent.tokens or spent.failures:
-        print(f"{spent.tokens_in:,} tokens read, {spent.tokens_out:,} written, cost {spent.cost:.2f}", end="; ")
+        print(f"{spent.tokens_in:,} tokens read, {spent.tokens_out:,} written, cost {spent.cost:.4f}", end="; ")
         print(f"{spent.failures:,} requests came to nothing")
     print(f"Written to {args.out}; `companyos submit-check {args.out}` recomputes it.")
     return 0

@@ -140,11 +140,7 @@ def test_several_calls_of_one_message_are_answered_one_by_one() -> None:
 def test_what_was_wrong_with_a_call_is_said_in_words_of_its_form(form: str) -> None:
     env = make(task_id())
     talk = Conversation(form, prompt("tools"), env.reset().text)
-    wrong = (
-        by_line(read_reply(completion("get_ticket").body), TOOLBOX)
-        if form == "text"
-        else by_tools(read_reply(completion("Hm.").body), TOOLBOX)
-    )
+    wrong = from_body("text", "get_ticket") if form == "text" else from_body("tools", "Hm.")
     talk.say(wrong)
     talk.hear(env.step(wrong.asked[0].action))
     *_, own, heard = talk.messages(PLENTY)

@@ -270,7 +270,7 @@ def refused(folder: Path, *words: object) -> str:
 def test_eval_asks_a_model_and_says_what_it_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_KEY", "open-sesame")
     with endpoint(Expert(few_tasks())) as server:
-        words = ["--base-url", server.url, "--api-key-env", "FAKE_KEY", "--text", "--temperature", 0, "--price", "1000,2000"]
+        words = ["--base-url", server.url, "--api-key-env", "FAKE_KEY", "--text", "--temperature", 0, "--price", "1,2"]
         limits = ["--max-tokens", 64, "--context", 8000, "--timeout", 60, "--concurrency", 3]
         code, out, err = command(
             "eval", "--agent", MODEL, "--suite", own_suite(tmp_path), "--out", tmp_path / "run", *words, *limits
@@ -279,16 +279,15 @@ def test_eval_asks_a_model_and_says_what_it_cost(tmp_path: Path, monkeypatch: py
     first, second, _ = out.splitlines()
     assert first == f"{MODEL} on few: 4 episodes, 4 of them a success (100.0%)"
     turns = len(server.requests) - 1
-    assert (
-        second == f"{100 * turns:,} tokens read, {10 * turns:,} written, cost {turns * 0.12:.2f}; 0 requests came to nothing"
-    )
+    cost = f"{turns * 120 / 1e6:.4f}"
+    assert second == f"{100 * turns:,} tokens read, {10 * turns:,} written, cost {cost}; 0 requests came to nothing"
     assert {headers["authorization"] for headers in server.headers} == {"Bearer open-sesame"}
     written = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
     assert b"open-sesame" not in written
     options = msgspec.json.decode((tmp_path / "run" / RUN).read_bytes())["options"]
     assert options == {
-        "base_url": server.url, "api_key_env": "FAKE_KEY", "form": "text", "temperature": "0.0", "price_in": "1000.0",
-        "price_out": "2000.0", "max_tokens": "64", "context": "8000", "timeout": "60.0",
+        "base_url": server.url, "api_key_env": "FAKE_KEY", "form": "text", "temperature": "0.0", "price_in": "1.0",
+        "price_out": "2.0", "max_tokens": "64", "context": "8000", "timeout": "60.0",
     }  # fmt: skip
     assert command("submit-check", tmp_path / "run")[0] == 0
 
