@@ -224,7 +224,7 @@ def test_the_same_run_gives_the_same_bytes_wherever_it_lies(run: Path, found: Re
         (lambda run: (run / "outcomes.jsonl").write_text(""), "holds no episode"),
         (lambda run: (run / "outcomes.jsonl").write_text("{}\n"), "cannot be read: Object missing required field"),
         (lambda run: (run / "suite.txt").write_text("gardening"), "cannot be read: "),
-        (lambda run: shutil.rmtree(run / "episodes"), "lacks an episode, trial 0 of"),
+        (lambda run: shutil.rmtree(run / "episodes"), "lacks an episode, trial "),
     ],
 )
 def test_what_is_no_finished_run_is_refused_in_one_line(
