@@ -35,7 +35,7 @@ def hostile_run(folder: Path, text: str = HOSTILE) -> Path:
     """A run of somebody whose name, calls and what comes back of them try to be a part of the page."""
     saved = folder / "<img src=x onerror=alert(1)>$x_$"
     saved.mkdir()
-    tasks = suite("smoke").tasks[:3]
+    tasks = suite("chaos").tasks[:15:5]  # at dose 0, so that every call is answered
     for task_id in tasks:
         env = make(task_id)
         step(env, "ticketdesk.comment", ticket_id=ticket(env).id, text=text)
