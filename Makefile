@@ -5,8 +5,11 @@ BIN := $(VENV)/bin
 # The server has an environment of its own, so that the core is tested without what only the server needs.
 SERVE := .venv-serve
 SERVE_BIN := $(SERVE)/bin
+# So have the pages, which are tested in a browser.
+WEB := .venv-web
+WEB_BIN := $(WEB)/bin
 
-.PHONY: bench-serve run demo test laws pages bench container-check space clean
+.PHONY: bench-serve run demo test test-web laws pages bench container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -20,6 +23,10 @@ test: $(VENV)/.ready $(SERVE)/.ready $(SERVE)/.packages
 	@echo "== mypy";          $(SERVE_BIN)/mypy
 	@echo "== pytest, core";  $(BIN)/pytest
 	@echo "== pytest, serve"; $(SERVE_BIN)/pytest tests/serve
+
+# Pages, in a headless Chromium.
+test-web: $(WEB)/.ready $(WEB)/.packages
+	@echo "== pytest, web"; $(WEB_BIN)/pytest tests/web
 
 # The laws at the size that the docs quote: some minutes.
 laws: $(VENV)/.ready
@@ -54,10 +61,19 @@ $(SERVE)/.ready: pyproject.toml
 	$(SERVE_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[serve-dev]"
 	@touch $@
 
-# What the server's tests need of the system.
+$(WEB)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(WEB)
+	$(WEB_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[web-dev]"
+	@touch $@
+
+# What the tests of the server and of pages need of the system.
 $(SERVE)/.packages: .ci/packages $(SERVE)/.ready
-	@.ci/packages
+	@.ci/packages postgresql
+	@touch $@
+
+$(WEB)/.packages: .ci/packages $(WEB)/.ready
+	@.ci/packages chromium
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(SERVE) $(WEB) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -2,13 +2,15 @@
 
 import json
 from functools import cache
+from hashlib import sha256
+from importlib.resources import files
 
 import msgspec
 import pytest
 
 import companyos
 from companyos.apps import Mind
-from companyos.chat import SYSTEM, messages
+from companyos.chat import PROMPTS, SYSTEM, messages
 from companyos.demos import Demo, as_chat, episodes
 from companyos.env import make
 from companyos.families import FAMILIES
@@ -92,3 +94,10 @@ def test_twins_begin_with_the_same_messages(family: str) -> None:
 
 def test_an_episode_that_has_not_begun_is_two_messages() -> None:
     assert len(messages(make(task_id()).transcript())) == 2
+
+
+@pytest.mark.parametrize(("form", "digest"), [("tools", "127eb70a0608ba29"), ("text", "7fcdb1b445135350")])
+def test_a_prompt_of_this_version_never_changes(form: str, digest: str) -> None:
+    """Whoever changes a word writes the next version: results say nothing where agents were told different things."""
+    assert PROMPTS == 1
+    assert sha256((files("companyos") / "prompts" / f"{form}-1.txt").read_bytes()).hexdigest()[:16] == digest

@@ -1,6 +1,7 @@
 """Chats: an episode as the messages that a language model would have read and written."""
 
 from collections.abc import Iterator
+from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -8,11 +9,16 @@ import msgspec
 from companyos.env import make
 from companyos.episode import Transcript
 
-SYSTEM = (
-    "You work for a company. Do the work you are asked to do by calling the tools, one call at a time. "
-    "Each reply begins with the clock and with how many of your steps are used. "
-    "You are done once you have resolved the ticket you were asked about; that cannot be undone."
-)
+PROMPTS = 1  # their version: whoever changes a word of one writes the next
+FORMS = ("tools", "text")  # how a model is asked for a call: with tools, or for a line of text
+
+
+def prompt(form: str) -> str:
+    """What a model is told before anything else, as it stands in a file of that version."""
+    return (files("companyos") / "prompts" / f"{form}-{PROMPTS}.txt").read_text("utf-8").strip()
+
+
+SYSTEM = prompt("tools")
 Message = dict[str, Any]
 
 
@@ -31,16 +37,29 @@ def _messages(transcript: Transcript, actor: str) -> Iterator[Message]:
     yield {"role": "system", "content": SYSTEM}
     yield {"role": "user", "content": env.look(actor).text}
     for number, turn in enumerate(transcript.turns, 1):
-        call, identity = turn.call, f"call{number:05}"  # nine letters and digits: what the strictest templates take
+        call = turn.call
         obs = env.step(call, turn.actor)
         if turn.actor != actor:
             continue
-        name, arguments = f"{call.app}_{call.method}", msgspec.json.encode(call.params).decode()
-        function = {"name": name, "arguments": arguments}
-        # Some templates cannot write a message whose content is null.
-        yield {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [{"id": identity, "type": "function", "function": function}],
-        }
-        yield {"role": "tool", "tool_call_id": identity, "name": name, "content": obs.text}
+        name = f"{call.app}_{call.method}"
+        yield asking([tool_call(number, name, msgspec.json.encode(call.params).decode())])
+        yield answering(number, name, obs.text)
+
+
+def asking(tool_calls: list[Message], content: str = "") -> Message:
+    """A message in which a model calls tools."""
+    # Some templates cannot write a message whose content is null.
+    return {"role": "assistant", "content": content, "tool_calls": tool_calls}
+
+
+def tool_call(number: int, name: str, arguments: str) -> Message:
+    return {"id": _identity(number), "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def answering(number: int, name: str, text: str) -> Message:
+    """What came of the tool call of this number."""
+    return {"role": "tool", "tool_call_id": _identity(number), "name": name, "content": text}
+
+
+def _identity(number: int) -> str:
+    return f"call{number:05}"  # nine letters and digits: what the strictest templates take

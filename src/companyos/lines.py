@@ -85,6 +85,20 @@ def how_to_write(hint: Any) -> str:
     )
 
 
+def argument_help(tool: Tool, name: str) -> str:
+    """What an argument of a tool means, which choices it has and how a line writes it."""
+    schema = tool.schema["function"]["parameters"]["properties"][name]
+    said = []
+    for part in (schema, *schema.get("anyOf", ())):
+        if "description" in part:
+            said.append(part["description"])
+        if "enum" in part:
+            said.append("one of " + ", ".join(choice for choice in part["enum"] if choice is not None))
+    if how_to_write(tool.hints[name]):
+        said.append(f"written {how_to_write(tool.hints[name])}")
+    return "; ".join(said)
+
+
 def find_tool(name: str, toolbox: Toolbox = ALL_TOOLS) -> Tool | None:
     """A tool by its method, with or without its app."""
     return _named(toolbox).get(name)

@@ -1,10 +1,12 @@
-"""Pool: one function over many things, on several processes."""
+"""Pool: one function over many things, on several processes or threads."""
 
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from multiprocessing import get_context, parent_process
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
@@ -32,13 +34,46 @@ def as_they_come(
     if workers == 1:
         yield from map(function, things)
         return
-    crew = ThreadPoolExecutor(workers) if threads else ProcessPoolExecutor(workers, get_context("spawn"), _obey)
+    if threads:
+        yield from _on_threads(function, things, workers)
+        return
+    crew = ProcessPoolExecutor(workers, get_context("spawn"), _obey)
     try:
         chunks = [crew.submit(_each, function, things[n : n + chunk]) for n in range(0, len(things), chunk)]
         for done in as_completed(chunks):
             yield from done.result()
     finally:
         crew.shutdown(cancel_futures=True)
+
+
+def _on_threads(function: Callable[[T], R], things: Sequence[T], workers: int) -> Iterator[R]:
+    """The same on daemons: one that still waits for somebody when all is broken off, as by Ctrl-C, holds nobody up."""
+    todo, came = SimpleQueue[T](), SimpleQueue[Future[R]]()
+    for thing in things:
+        todo.put(thing)
+
+    def work() -> None:
+        while True:
+            try:
+                thing = todo.get_nowait()
+            except Empty:
+                return
+            done: Future[R] = Future()
+            try:
+                done.set_result(function(thing))
+            except BaseException as error:
+                done.set_exception(error)
+            came.put(done)
+
+    for _ in range(min(workers, len(things))):
+        Thread(target=work, daemon=True).start()
+    try:
+        for _ in things:
+            yield came.get().result()
+    finally:
+        with suppress(Empty):
+            while True:  # nobody begins anything any more
+                todo.get_nowait()
 
 
 def _each(function: Callable[[T], R], things: Sequence[T]) -> list[R]:

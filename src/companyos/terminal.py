@@ -17,7 +17,7 @@ from companyos import agents
 from companyos.apps import Tool, Toolbox
 from companyos.env import CompanyEnv, par
 from companyos.families.goals import Goal
-from companyos.lines import how_to_write, usage, write_line
+from companyos.lines import argument_help, usage, write_line
 from companyos.observe import Observation
 from companyos.proofs import Checked, blame, spread
 from companyos.regrade import CHANGED, NO_TRANSCRIPT, OTHER_VERSION, OTHER_WORLD, UNCHANGED, Regraded
@@ -136,18 +136,7 @@ def show_tool(tool: Tool, console: Console) -> None:
     """One tool in full: its arguments, their choices, and when it is refused."""
     console.print(Text(usage(tool), "bold cyan"))
     console.print(Text(tool.description))
-    console.print(grid((f"  {name}", "; ".join(_meaning(tool, name))) for name in tool.hints))
-
-
-def _meaning(tool: Tool, name: str) -> Iterator[str]:
-    schema = tool.schema["function"]["parameters"]["properties"][name]
-    for part in (schema, *schema.get("anyOf", ())):
-        if "description" in part:
-            yield part["description"]
-        if "enum" in part:
-            yield "one of " + ", ".join(choice for choice in part["enum"] if choice is not None)
-    if how_to_write(tool.hints[name]):
-        yield f"written {how_to_write(tool.hints[name])}"
+    console.print(grid((f"  {name}", argument_help(tool, name)) for name in tool.hints))
 
 
 # -- work that takes a while -------------------------------------------------------------------------------------------

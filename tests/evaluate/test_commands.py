@@ -5,9 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from companyos.agents.agent import Usage
 from companyos.cli import main
 from companyos.env import task_named
-from companyos.evaluate.episode_file import Episode, Usage, keep
+from companyos.evaluate.episode_file import Episode, keep
 from tests.evaluate.helpers import transcript
 
 

@@ -11,11 +11,12 @@ import msgspec
 import pytest
 
 from companyos.agents import AGENTS
+from companyos.agents.agent import Usage
 from companyos.calls import Call
 from companyos.episode import CANARY, Transcript
 from companyos.errors import BadChoice
 from companyos.evaluate import roster
-from companyos.evaluate.episode_file import Episode, Usage, keep, kept, places, usage_of
+from companyos.evaluate.episode_file import Episode, keep, kept, places, usage_of
 from companyos.evaluate.run import RESULTS, RUN, BadRun, evaluate, on_processes, plan_of
 from companyos.evaluate.suite import SUITES, suite
 from companyos.observe import Observation

@@ -6,7 +6,8 @@ from typing import Any
 
 import ray
 
-from companyos.evaluate.episode_file import Episode, Usage, keep, kept, usage_of
+from companyos.agents.agent import Usage
+from companyos.evaluate.episode_file import Episode, keep, kept, usage_of
 from companyos.evaluate.roster import Options
 from companyos.evaluate.run import Done, Plan, Work, Workers, done, judged, work_on
 

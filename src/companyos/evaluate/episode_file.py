@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from companyos.agents.agent import Usage
 from companyos.episode import Transcript
 from companyos.task import TaskId
 
@@ -28,20 +29,6 @@ class Episode(msgspec.Struct, frozen=True, order=True):
     @property
     def usage_place(self) -> str:
         return self.place.removesuffix(_ENDING) + _USAGE + _ENDING
-
-
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one turn cost whoever asked a language model, as the endpoint says: nobody can recompute it from the calls."""
-
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost: float = 0.0
-    failures: int = 0  # requests that came to nothing
-    note: str = ""
-
-    @property
-    def tokens(self) -> int:
-        return self.tokens_in + self.tokens_out
 
 
 def keep(run: Path, episode: Episode, text: str, usage: Sequence[Usage] = ()) -> None:
@@ -78,6 +65,22 @@ def usage_of(run: Path, episode: Episode) -> tuple[Usage, ...]:
     except FileNotFoundError:
         return ()
     return tuple(msgspec.json.decode(line, type=Usage) for line in lines)
+
+
+def spent_on(run: Path) -> Usage:
+    """What all episodes in a folder cost together."""
+    turns = [
+        msgspec.json.decode(line, type=Usage)
+        for place in places(run)
+        if place.endswith(_USAGE + _ENDING)
+        for line in (run / place).read_bytes().splitlines()
+    ]
+    return Usage(
+        sum(turn.tokens_in for turn in turns),
+        sum(turn.tokens_out for turn in turns),
+        sum(turn.cost for turn in turns),
+        sum(turn.failures for turn in turns),
+    )
 
 
 def places(run: Path) -> Iterator[str]:

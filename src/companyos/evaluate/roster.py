@@ -8,11 +8,12 @@ from typing import Any, Protocol
 
 from companyos.agents import AGENTS, Agent
 from companyos.agents.adversaries import ADVERSARIES
+from companyos.agents.agent import Usage
 from companyos.agents.careless import HABITS, Careless
 from companyos.agents.routine import WAIT
 from companyos.episode import Transcript, Turn
 from companyos.errors import BadChoice
-from companyos.evaluate.episode_file import Usage, transcripts
+from companyos.evaluate.episode_file import transcripts
 from companyos.observe import Observation
 
 
@@ -146,9 +147,17 @@ def _saved(folder: str, options: Mapping[str, str]) -> Contestant:
     return _saved_in(folder)
 
 
+def _openai(model: str, options: Mapping[str, str]) -> Contestant:
+    """MODEL"""
+    from companyos.agents.llm import open_model  # needs an extra
+
+    return open_model(model, tuple(sorted(options.items())))
+
+
 # The docstring of each is what its names look like after the colon.
 OPENERS: dict[str, Callable[[str, Mapping[str, str]], Contestant]] = {
     "variant": _variant,
     "careless": _careless,
     "saved": _saved,
+    "openai": _openai,
 }

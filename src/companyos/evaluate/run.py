@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from companyos.agents.agent import Usage
 from companyos.env import CompanyEnv
 from companyos.episode import CANARY, Transcript
-from companyos.evaluate.episode_file import Episode, Usage, keep, kept, sweep, usage_of
+from companyos.evaluate.episode_file import Episode, keep, kept, sweep, usage_of
 from companyos.evaluate.metrics import summarise
 from companyos.evaluate.outcome import Outcome, judge
 from companyos.evaluate.roster import Options, contestant, usage_by

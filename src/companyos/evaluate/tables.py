@@ -63,10 +63,11 @@ def _signed(number: Estimate, form: str, unit: float) -> str:
 
 def blame_table(blames: Sequence[Blame]) -> RenderableType:
     """Single episodes, each in a few sentences."""
-    return Group(*(Text("\n".join([one.task_id, *(f"  {line}" for line in _told(one))])) for one in blames))
+    return Group(*(Text("\n".join([one.task_id, *(f"  {line}" for line in told(one))])) for one in blames))
 
 
-def _told(one: Blame) -> Iterable[str]:
+def told(one: Blame) -> Iterable[str]:
+    """An episode in a few sentences."""
     if one.kind == NOTHING:
         yield "Success." if one.success else "Not over."
     else:

@@ -1,0 +1,242 @@
+"""Replies: the calls in whatever a model says; and whatever comes, it is worth a step and no more."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from companyos.agents import make as make_agent
+from companyos.agents import play
+from companyos.agents.replies import MOST_CALLS, NOTHING, Asked, NotAReply, Reply, Said, by_line, by_tools, read_reply
+from companyos.apps import TOOLBOX
+from companyos.calls import BAD_ACTION, BAD_ARGUMENTS, UNKNOWN_TOOL, Call
+from companyos.env import make
+from companyos.families import FAMILIES
+from companyos.lines import write_line
+from tests.agents.fakes import completion, function, tool_call
+from tests.helpers import STEADY, task_id
+
+READ = Call("ticketdesk", "get_ticket", {"ticket_id": "T-1"})
+
+
+def heard(asked: Asked) -> str:
+    """What the company says to a call."""
+    return make(task_id()).step(asked.action).code
+
+
+def from_tools(*calls: Any, content: str = "") -> Said:
+    return by_tools(read_reply(completion(content, *calls).body), TOOLBOX)
+
+
+def from_text(text: str) -> Said:
+    return by_line(Reply(text), TOOLBOX)
+
+
+# -- calls that are right ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_call_of_an_expert_can_be_said_in_both_forms(family: str) -> None:
+    for turn in play(make(family, seed=3, chaos=0.5), make_agent("expert")).turns:
+        for said in (from_tools(tool_call(turn.call)), from_text(write_line(turn.call))):
+            assert [asked.action for asked in said.asked] == [turn.call]
+            assert not said.asked[0].wrong
+
+
+@pytest.mark.parametrize("name", ["ticketdesk_get_ticket", "ticketdesk.get_ticket", "get_ticket"])
+@pytest.mark.parametrize("arguments", ['{"ticket_id": "T-1"}', {"ticket_id": "T-1"}])
+def test_a_tool_is_found_however_its_app_is_written(name: str, arguments: Any) -> None:
+    assert from_tools(function(name, arguments)).asked[0].action == READ
+
+
+@pytest.mark.parametrize("arguments", ["", None, "{}"])
+def test_a_tool_without_arguments_needs_none(arguments: Any) -> None:
+    assert from_tools(function("ticketdesk_wait", arguments)).asked[0].action == Call("ticketdesk", "wait", {})
+
+
+def test_several_tool_calls_are_made_one_after_the_other_up_to_a_limit() -> None:
+    calls = [Call("ticketdesk", "get_ticket", {"ticket_id": f"T-{n}"}) for n in range(MOST_CALLS + 5)]
+    assert [asked.action for asked in from_tools(*map(tool_call, calls)).asked] == calls[:MOST_CALLS]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "get_ticket T-1",
+        "  get_ticket T-1  \n",
+        "Sure! Let me look at the ticket first.\n\n```\nget_ticket T-1\n```\nThen I wait for the reply.",
+        "> get_ticket T-1",
+        "- `get_ticket T-1`",
+        "wait for it, I will read it first:\nget_ticket T-1\nwait",
+        "<think>I could just\nwithdraw A-1\nbut no.</think>get_ticket T-1",
+        '{"app": "ticketdesk", "method": "get_ticket", "params": {"ticket_id": "T-1"}}',
+    ],
+)
+def test_a_call_is_found_among_other_words(text: str) -> None:
+    assert [asked.action for asked in from_text(text).asked] == [READ]
+
+
+def test_what_comes_after_the_call_is_left_out_and_what_came_before_is_kept() -> None:
+    said = from_text("I look first.\nget_ticket T-1\n[Thu 2026-01-15 12:13, step 1 of 65] ok\nT-1; title=Imagined")
+    assert (said.thought, said.asked[0].arguments) == ("I look first.", "get_ticket T-1")
+
+
+# -- what is none ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (function("ticketdesk_get_ticket", "{"), BAD_ACTION),
+        (function("ticketdesk_get_ticket", '{"ticket_id": "T-1"'), BAD_ACTION),
+        (function("ticketdesk_get_ticket", "[1]"), BAD_ACTION),
+        (function("ticketdesk_get_ticket", "T-1"), BAD_ACTION),
+        (function("ticketdesk_get_ticket", 7), BAD_ACTION),
+        (function("ticketdesk_get_ticket", '{"ticket_id": "\\ud800"}'), BAD_ACTION),
+        (function("ticketdesk_get_ticket", "[" * 100_000), BAD_ACTION),
+        (function("ticketdesk_get_ticket", "{}"), BAD_ARGUMENTS),
+        (function("ticketdesk_get_ticket", '{"ticket_id": "T-1", "force": true}'), BAD_ARGUMENTS),
+        (function("ticketdesk_comment", json.dumps({"ticket_id": "T-1", "text": "x" * 100_000})), BAD_ARGUMENTS),
+        (function("ticketdesk_dance", "{}"), UNKNOWN_TOOL),
+        (function("dance", "{}"), UNKNOWN_TOOL),
+        (function("", "{}"), UNKNOWN_TOOL),
+        (function("é" * 10_000, "{}"), UNKNOWN_TOOL),
+        ({"id": "x", "type": "function"}, BAD_ACTION),
+        ({"function": {"arguments": "{}"}}, BAD_ACTION),
+        ({"function": None}, BAD_ACTION),
+        (None, BAD_ACTION),
+        ("get_ticket T-1", BAD_ACTION),
+    ],
+)
+def test_a_broken_tool_call_is_an_invalid_call_that_can_be_said_again(call: Any, code: str) -> None:
+    [asked] = from_tools(call).asked
+    assert heard(asked) == code
+    assert (code == BAD_ACTION) == bool(asked.wrong)
+    # Servers take a conversation apart, and refuse all of it where a name or the arguments are none.
+    assert msgspec.json.decode(asked.arguments, type=dict) is not None
+    assert 0 < len(asked.name) <= 64
+    assert asked.name.isascii()
+
+
+def test_a_reply_without_a_tool_call_is_an_invalid_call() -> None:
+    said = from_tools(content="I think the ticket is fine.")
+    assert [heard(asked) for asked in said.asked] == [BAD_ACTION]
+    assert said.asked[0].action == said.thought == "I think the ticket is fine."
+    assert not said.asked[0].name
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("", "an empty line is no call"),
+        ("\n \n```\n```", "an empty line is no call"),
+        ("get_tickets T-1", "did you mean get_ticket?"),
+        ("get_ticket(T-1)", "there is no tool 'get_ticket(T-1)'"),
+        ("get_ticket", "ticket_id missing: get_ticket ticket_id"),
+        ("Let me see.\nget_ticket", "ticket_id missing"),
+        ("I think the ticket is fine.", "there is no tool 'I'"),
+        ('get_ticket "T-1', "a quote is not closed"),
+        ("{", "is not JSON"),
+        ("<think>get_ticket T-1", "an empty line is no call"),
+        ("comment T-1 " + "x" * 10_000, "at most 4000 characters"),
+        ("x" * 500_000, "there is no tool"),
+        ("hm\n" * 100_000 + "get_ticket T-1", "there is no tool 'hm'"),
+    ],
+)
+def test_a_text_without_a_call_is_an_invalid_call_and_says_what_is_wrong(text: str, wrong: str) -> None:
+    said = from_text(text)
+    [asked] = said.asked
+    assert wrong in asked.wrong
+    assert heard(asked) == BAD_ACTION
+    assert len(str(said)) < 5000
+
+
+def test_a_reply_that_never_came_is_an_invalid_call() -> None:
+    assert [heard(asked) for asked in NOTHING.asked] == [BAD_ACTION]
+
+
+# -- whatever comes ----------------------------------------------------------------------------------------------------
+
+BODIES = [
+    b"",
+    b"null",
+    b"[]",
+    b"{}",
+    b"\xff\xfe",
+    b"<html>",
+    b"[" * 100_000,
+    b"data: {}\n\ndata: [DONE]\n\n",
+    b'{"error": "no"}',
+    b'{"choices": 3}',
+    b'{"choices": []}',
+    b'{"choices": [{}]}',
+    b'{"choices": [{"message": null}]}',
+    b'{"choices": [{"message": "hello"}]}',
+]
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_a_body_that_is_no_chat_completion_is_no_reply(body: bytes) -> None:
+    with pytest.raises(NotAReply) as why:
+        read_reply(body)
+    assert "\n" not in str(why.value)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [None, [], "many", {"prompt_tokens": -1, "completion_tokens": 1e300}, {"prompt_tokens": 2**70}, {"prompt_tokens": "9"}],
+)
+def test_counts_that_make_no_sense_count_nothing(usage: Any) -> None:
+    reply = read_reply(json.dumps({"choices": [{"message": {"content": "x"}}], "usage": usage}).encode())
+    assert (reply.tokens_in, reply.tokens_out) == (0, 0)
+
+
+def test_a_text_may_come_in_parts() -> None:
+    parts = [{"type": "text", "text": "get_ticket "}, {"type": "image"}, 7, {"type": "text", "text": "T-1"}]
+    body = json.dumps({"choices": [{"message": {"content": parts}}]}).encode()
+    assert by_line(read_reply(body), TOOLBOX).asked[0].action == READ
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.sampled_from(["get_ticket T-1", "{", "ticketdesk_wait"]),
+    lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(), children, max_size=4),
+    max_leaves=12,
+)
+FUNCTIONS = st.fixed_dictionaries({"function": st.fixed_dictionaries({"name": JSON, "arguments": JSON})}) | JSON
+MESSAGES = st.fixed_dictionaries({"content": JSON, "tool_calls": st.lists(FUNCTIONS, max_size=3) | JSON})
+COMPLETIONS = st.fixed_dictionaries(
+    {"choices": st.lists(st.fixed_dictionaries({"message": MESSAGES | JSON})), "usage": JSON}
+)
+
+
+@STEADY
+@given(st.binary(max_size=300) | (COMPLETIONS | JSON).map(lambda value: json.dumps(value).encode()))
+@example(json.dumps({"choices": [{"message": {"tool_calls": [function("get_ticket", '{"ticket_id": 1e999}')]}}]}).encode())
+@example(json.dumps({"choices": [{"message": {"tool_calls": [function("get_ticket", {"x": 2**80})]}}]}).encode())
+def test_whatever_an_endpoint_sends_is_a_step_or_no_reply(body: bytes) -> None:
+    try:
+        reply = read_reply(body)
+    except NotAReply:
+        return
+    for said in (by_tools(reply, TOOLBOX), by_line(reply, TOOLBOX)):
+        env = make(task_id())
+        for asked in said.asked:
+            assert env.step(asked.action).step == len(env.turns)
+            msgspec.json.encode([said.thought, asked.name, asked.arguments])  # it goes into the next request
+        assert env.turns
+        assert msgspec.json.decode(env.transcript().to_jsonl().splitlines()[0])
+
+
+@STEADY
+@given(st.text())
+def test_whatever_a_model_writes_is_one_step(text: str) -> None:
+    [asked] = from_text(text).asked
+    assert make(task_id()).step(asked.action).step == 1

@@ -1,0 +1,93 @@
+"""Reports to test with: a run that has pairs, doses and trials, and an artist who needs no library."""
+
+from collections.abc import Mapping, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+
+from companyos.calls import Call
+from companyos.env import make
+from companyos.evaluate.doses import Curve
+from companyos.evaluate.intervals import Estimate
+from companyos.evaluate.markup import Markup, tag
+from companyos.evaluate.run import evaluate, on_processes
+from companyos.evaluate.suite import suite
+from tests.helpers import step, ticket
+
+HOSTILE = "</script><script>document.title = 'lost'</script><img src=x onerror=\"document.title = 'lost'\">"
+
+
+def mixed_suite(folder: Path, pairs: int = 2, seeds: int = 2) -> str:
+    """Some pairs of each relevance and some tasks at every dose, as a suite of one's own."""
+    twins, doses = suite("twins").pairs, suite("chaos").tasks
+    lines = [pair.line for kind in ("ending", "way", "none") for pair in [p for p in twins if p.relevance == kind][:pairs]]
+    path = folder / "mixed.txt"
+    path.write_text("\n".join([*lines, *doses[: 5 * seeds]]))
+    return str(path)
+
+
+def mixed_run(folder: Path, agent: str = "naive", trials: int = 2) -> Path:
+    run = folder / agent
+    evaluate(agent, mixed_suite(folder), trials, run, on_processes(1))
+    return run
+
+
+def hostile_run(folder: Path, text: str = HOSTILE) -> Path:
+    """A run of somebody whose name, calls and what comes back of them try to be a part of the page."""
+    saved = folder / "<img src=x onerror=alert(1)>$x_$"
+    saved.mkdir()
+    tasks = suite("chaos").tasks[:15:5]  # at dose 0, so that every call is answered
+    for task_id in tasks:
+        env = make(task_id)
+        step(env, "ticketdesk.comment", ticket_id=ticket(env).id, text=text)
+        step(env, "ticketdesk.get_history", ticket_id=ticket(env).id)
+        env.step(Call(text, text, {text: text}))
+        env.step(text)
+        (saved / f"{task_id}.jsonl").write_text(env.transcript().to_jsonl())
+    own = folder / "own.txt"
+    own.write_text("\n".join(tasks))
+    run = folder / "hostile"
+    evaluate(f"saved:{saved}", str(own), 1, run, on_processes(1))
+    return run
+
+
+class Sketcher:
+    """Draws nothing but what the figure would be of."""
+
+    def dose_response(self, curves: Sequence[tuple[int, Curve]], title: str) -> Markup:
+        return tag("svg", tag("title", title), *(tag("desc", f"{run} at {', '.join(curve.doses)}") for run, curve in curves))
+
+    def small_dose_response(self, curves: Sequence[tuple[int, Curve]], title: str) -> Markup:
+        return self.dose_response(curves, title)
+
+    def intervals(
+        self, rows: Sequence[str], numbers: Sequence[tuple[int, Mapping[str, Estimate]]], title: str, signed: bool = False
+    ) -> Markup:
+        return tag("svg", tag("title", title), *(tag("desc", f"{run}: {', '.join(found)}") for run, found in numbers))
+
+
+class Tags(HTMLParser):
+    """What a browser would make of a page: its tags with their attributes, its texts, and its data."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+    def count(self, name: str) -> int:
+        return sum(tag == name for tag, _ in self.tags)
+
+    @property
+    def ids(self) -> list[str]:
+        return [str(attributes["id"]) for _, attributes in self.tags if "id" in attributes]

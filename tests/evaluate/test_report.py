@@ -1,0 +1,268 @@
+"""Reports: what a page says of a run, what it keeps out, and how large it may get."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+
+import companyos.evaluate
+from companyos.cli import main
+from companyos.episode import CANARY
+from companyos.evaluate import report
+from companyos.evaluate.blame_panel import SIGHTS
+from companyos.evaluate.headline import DETAILS, HEADLINE, lines_for
+from companyos.evaluate.page import html, text
+from companyos.evaluate.playback import Playback
+from companyos.evaluate.report import Report, read_run, report_on, sample
+from companyos.evaluate.run import BadRun
+from tests.evaluate.helpers import outcome
+from tests.evaluate.reports import HOSTILE, Sketcher, Tags, hostile_run, mixed_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return mixed_run(tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture(scope="module")
+def found(run: Path) -> Report:
+    return report_on([run])
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return report_on([hostile_run(tmp_path_factory.mktemp("hostile"))])
+
+
+def page_of(found: Report) -> str:
+    return html(found, Sketcher())
+
+
+class Played(msgspec.Struct):
+    """What the page's program is given."""
+
+    runs: list[str]
+    episodes: list[Playback]
+
+
+def played_in(page: str) -> Played:
+    data = page.partition('id="playbacks">')[2].partition("</script>")[0]
+    return msgspec.json.decode(data, type=Played)
+
+
+# -- what it says ------------------------------------------------------------------------------------------------------
+
+
+def test_every_number_stands_in_the_page_and_in_the_table_with_its_interval(found: Report) -> None:
+    results = found.shown[0].run.results
+    shown, table = Tags(page_of(found)).texts, text(found)
+    assert {"success", "pass^2", "pair_pass", "causal_sensitivity", "differs_rerun"} <= results.overall.numbers.keys()
+    for line in [*HEADLINE, *lines_for([results], DETAILS)]:
+        said = line.say(results)
+        assert said.value in shown
+        assert f"| {line.label} | {said} |" in table
+        if said.interval:
+            assert any(part.startswith(said.interval) for part in shown)
+
+
+def test_a_page_has_a_part_for_all_that_there_is_to_say_and_for_nothing_else(found: Report, hostile: Report) -> None:
+    assert [name for name in Tags(page_of(found)).ids if f'href="#{name}"' in page_of(found)] == [
+        "numbers",
+        "doses",
+        "families",
+        "causes",
+        "blame",
+        "episodes",
+    ]
+    without = page_of(hostile)  # of single tasks at one dose
+    assert 'id="doses"' not in without
+    assert 'id="causes"' not in without
+
+
+def test_figures_are_of_the_curves_families_dials_and_differences_of_the_run(found: Report) -> None:
+    shown = Tags(page_of(found)).texts
+    families = found.shown[0].run.results.families
+    assert "0 at 0, 0.25, 0.5, 0.75, 1" in shown
+    assert f"0: {', '.join(families)}" in shown
+    assert "0: other ending, other way, no difference, same task again" in shown
+    assert "Success lost where a dial struck, points" in shown
+
+
+def test_differences_by_relevance_add_up_to_those_of_the_results(found: Report) -> None:
+    differs, numbers = found.shown[0].differs, found.shown[0].run.results.overall.numbers
+    assert differs["ending"] == numbers["differs_ending"]
+    together = sum(differs[kind].value * differs[kind].n for kind in ("way", "none"))
+    assert together == pytest.approx(numbers["differs_other"].value * numbers["differs_other"].n)
+
+
+def test_blame_counts_every_episode_that_was_looked_at_once(found: Report) -> None:
+    page = page_of(found)
+    rows = [page.partition(f'<th scope="row">{sight}</th><td>')[2].partition("</td>")[0] for sight in (*SIGHTS, "looked at")]
+    *counts, looked = map(int, rows)
+    assert sum(counts) == looked == len(found.shown[0].looked)
+
+
+def test_several_runs_stand_side_by_side_with_their_difference(run: Path, tmp_path: Path) -> None:
+    found = report_on([run, mixed_run(tmp_path, "expert", trials=1)])
+    beside = found.shown[1].beside_first
+    assert beside is not None
+    page = Tags(page_of(found))
+    assert f"{100 * beside.success.value:+.1f}" in page.text
+    assert page.text.count("expert") > 3
+    assert "| A naive on mixed | B expert on mixed |" in text(found)
+
+
+# -- episodes ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_episode_plays_to_the_return_and_verdict_of_its_outcome(found: Report) -> None:
+    outcomes = {(one.task_id, one.trial): one for one in found.shown[0].run.outcomes}
+    assert found.episodes
+    for one in found.episodes:
+        judged = outcomes[one.task_id, one.trial]
+        assert (one.success, len(one.moments), one.damage) == (judged.success, judged.steps, judged.damage)
+        assert sum(moment.reward for moment in one.moments) == pytest.approx(judged.total, abs=0.01)
+        assert one.success == (all(one.goals.values()) and not one.damage)
+        assert bool(one.decisive) != one.success
+        assert one.differs == ""
+    assert played_in(page_of(found)).episodes == list(found.episodes)
+
+
+def test_failures_come_first_and_every_family_in_its_turn(found: Report) -> None:
+    assert [one.success for one in found.episodes] == sorted(one.success for one in found.episodes)
+    won = [outcome(seed) for seed in range(100)]
+    lost = [outcome(seed, success=False, family=name) for name in ("a", "b", "c") for seed in range(100, 140)]
+    chosen = sample([*won, *lost])
+    assert [one.family for one in chosen[:6]] == ["a", "b", "c"] * 2
+    assert (len(chosen), sum(one.success for one in chosen)) == (100, report.SUCCESSES)
+    mixed = [*won, *lost]
+    Random(1).shuffle(mixed)
+    assert sample(mixed) == chosen
+
+
+def test_a_page_holds_no_more_episodes_than_it_has_room_for(found: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(found.episodes) <= report.EPISODES
+    sizes = [len(msgspec.json.encode(one)) for one in found.episodes]
+    monkeypatch.setattr(report, "MOST_BYTES", sum(sizes[:3]))
+    assert list(report.episodes_of(found.shown)) == list(found.episodes[:3])
+
+
+def test_what_is_long_is_cut_and_says_by_how_much(tmp_path: Path) -> None:
+    found = report_on([hostile_run(tmp_path, HOSTILE * 1000)])
+    moments = found.episodes[0].moments
+    assert any(moment.call.endswith("signs more") for moment in moments)
+    assert any(moment.reply.endswith("signs more") for moment in moments)
+    assert len(page_of(found)) < 500_000
+
+
+# -- what it keeps out -------------------------------------------------------------------------------------------------
+
+
+def test_nothing_that_an_agent_is_called_says_or_hears_becomes_a_tag(hostile: Report) -> None:
+    page = page_of(hostile)
+    seen = Tags(page)
+    assert seen.count("img") == 0
+    assert [attributes.get("type") for tag, attributes in seen.tags if tag == "script"] == ["application/json", None]
+    assert not [attributes for _, attributes in seen.tags if any(name.startswith("on") for name in attributes)]
+    played = played_in(page)
+    assert "<img src=x onerror=alert(1)>" in played.runs[0]
+    moments = played.episodes[0].moments
+    assert sum("</script><script>" in moment.call for moment in moments) > 2
+    assert any("</script><script>" in moment.reply for moment in moments)
+    assert "<" not in text(hostile)
+
+
+def test_an_edited_reply_is_not_believed_and_is_named(tmp_path: Path, run: Path) -> None:
+    edited = tmp_path / "edited"
+    shutil.copytree(run, edited)
+    for path in (edited / "episodes").rglob("*.jsonl"):
+        path.write_text(path.read_text().replace('"code":"ok"', f'"code":{msgspec.json.encode(HOSTILE).decode()}', 1))
+    found = report_on([edited])
+    assert found.episodes
+    for one in found.episodes:
+        assert not any(HOSTILE in moment.code for moment in one.moments)
+        assert "reply was recorded as" in one.differs
+        assert HOSTILE[:20] in one.differs
+    assert Tags(page_of(found)).count("img") == 0
+
+
+def test_a_page_fetches_nothing_and_runs_one_program(found: Report) -> None:
+    seen = Tags(page_of(found))
+    asked = [value for _, attributes in seen.tags for name, value in attributes.items() if name in ("src", "href", "action")]
+    assert {str(value)[0] for value in asked} == {"#", "d"}  # places in the page, and the empty icon
+    assert "url(http" not in page_of(found)
+    policy = next(str(attributes["content"]) for tag, attributes in seen.tags if attributes.get("http-equiv"))
+    assert policy.startswith("default-src 'none'")
+    assert CANARY in seen.text
+
+
+def test_a_page_names_each_place_once(found: Report) -> None:
+    ids = Tags(page_of(found)).ids
+    assert len(ids) == len(set(ids))
+
+
+def test_the_same_run_gives_the_same_bytes_wherever_it_lies(run: Path, found: Report, tmp_path: Path) -> None:
+    again = report_on([mixed_run(tmp_path)], workers=2)
+    assert page_of(again) == page_of(found)
+    assert text(again) == text(found)
+    assert str(run) not in page_of(found)
+
+
+# -- what it refuses ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("break_it", "said"),
+    [
+        (lambda run: shutil.rmtree(run), "is not the folder of a run"),
+        (lambda run: (run / "results.json").unlink(), "has no results.json: finish the run"),
+        (lambda run: (run / "results.json").write_text("{}"), "cannot be read: Object missing required field"),
+        (lambda run: (run / "outcomes.jsonl").write_text(""), "holds no episode"),
+        (lambda run: (run / "outcomes.jsonl").write_text("{}\n"), "cannot be read: Object missing required field"),
+        (lambda run: (run / "suite.txt").write_text("gardening"), "cannot be read: "),
+        (lambda run: shutil.rmtree(run / "episodes"), "lacks an episode, trial "),
+    ],
+)
+def test_what_is_no_finished_run_is_refused_in_one_line(
+    run: Path, tmp_path: Path, break_it: Callable[[Path], object], said: str
+) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(run, broken)
+    break_it(broken)
+    with pytest.raises(BadRun) as refused:
+        report_on([broken])
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_transcript_that_goes_on_after_its_end_is_refused(run: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(run, broken)
+    for path in (broken / "episodes").rglob("*.jsonl"):
+        lines = path.read_text().splitlines()
+        path.write_text("\n".join([*lines[:-1], *lines[-2:]]) + "\n")
+    with pytest.raises(BadRun, match=r"after the episode was over; .companyos submit-check. names all"):
+        report_on([broken])
+
+
+def test_more_runs_than_can_be_told_apart_are_refused(run: Path) -> None:
+    with pytest.raises(BadRun, match="give at most 8"):
+        report_on([run] * 9)
+    assert read_run(run).plan.agent == "naive"
+
+
+def test_without_its_library_a_report_says_what_to_install(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "companyos.evaluate.figures", raising=False)
+    monkeypatch.delattr(companyos.evaluate, "figures", raising=False)
+    assert main(["report", str(run)]) == 2
+    said = capsys.readouterr()
+    assert said.err == 'companyos: a report needs matplotlib: pip install "companyos[report]"\n'
+    assert said.out == ""
+    assert not (run / "report.html").exists()

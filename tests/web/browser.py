@@ -1,0 +1,44 @@
+"""Browser: a headless Chromium of the system's, and what it had to complain about."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+class Visit:
+    """A page that is open, all it asked for, what of that was not let out, and every error."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        self.stopped: list[str] = []
+        page.on(
+            "console", lambda message: self.errors.append(message.text) if message.type in ("error", "warning") else None
+        )
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("requestfailed", lambda request: self.stopped.append(request.url))
+
+
+@contextmanager
+def visit(file: Path, width: int = 1280, height: int = 900, scheme: str = "light") -> Iterator[Visit]:
+    """Opens a file as somebody with such a screen sees it."""
+    program = next(filter(None, map(shutil.which, NAMES)), None)
+    assert program, "these tests need a Chromium: .ci/packages chromium installs it on Debian"
+    with sync_playwright() as playwright:
+        # Without a sandbox, since CI is root; all that is opened was made by the test.
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        try:
+            context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+            seen = Visit(context.new_page())
+            seen.page.goto(file.as_uri())
+            yield seen
+        finally:
+            browser.close()
