@@ -24,7 +24,7 @@ from companyos.apps.people import (
 )
 from companyos.apps.tool import App, PageNumber, Prose, Ref, Whole, page_of, paged
 from companyos.errors import Refused
-from companyos.world import HOUR, Change, Minute, Record, World, row, rows, stamp, view
+from companyos.world import HOUR, Change, Minute, Record, World, row, rows, shown_value, stamp, view
 
 app = App("ticketdesk")
 
@@ -157,7 +157,7 @@ def search_tickets(
     page: PageNumber = 1,
 ) -> dict[str, Any]:
     """Search tickets by words in id, title, subject or reference, newest first, ten a page."""
-    return paged(newest_first(world.search(Ticket, query.lower().split())), page, LINE)
+    return paged(newest_first(world.search(Ticket, query)), page, LINE)
 
 
 @app.tool(minutes=2)
@@ -241,13 +241,14 @@ def resolve_ticket(
 @app.tool(minutes=1, steady=True)
 def my_changes(world: World, page: PageNumber = 1) -> dict[str, Any]:
     """List your own writes, newest first, ten a page, each with its value before and after."""
-    lines = [
-        _line(change, field, before, after, record=change.after.id)
+    me = world.actor
+    written = [
+        (change, field)
         for change in reversed(world.journal)
-        if change.actor == world.actor and not isinstance(change.after, Message)
-        for field, (before, after) in _what_changed(change)
+        if change.actor == me and type(change.after) is not Message
+        for field in _what_changed(change)
     ]
-    return page_of(lines, page, list)
+    return page_of(written, page, lambda shown: [_own_change(*one) for one in shown])
 
 
 @app.tool(minutes=1, steady=True)
@@ -274,15 +275,20 @@ def wait(
     return {"arrived": rows(inbox(world, me)[-news:], LETTER) if news else []}
 
 
-def newest_first(tickets: list[Ticket]) -> list[Ticket]:
+def newest_first(tickets: Iterable[Ticket]) -> list[Ticket]:
     return sorted(tickets, key=attrgetter("opened"), reverse=True)
 
 
-def _what_changed(change: Change) -> Iterable[tuple[str, tuple[Any, Any]]]:
+def _what_changed(change: Change) -> tuple[str, ...]:
     """A change field by field; something that was made is one line."""
-    if change.before is None:
-        return [("made", (None, type(change.after).__name__.lower()))]
-    return change.fields().items()
+    return ("made",) if change.before is None else change.names()
+
+
+def _own_change(change: Change, field: str) -> dict[str, Any]:
+    before, after = change.before, change.after
+    if before is None:
+        return _line(change, field, None, type(after).__name__.lower(), record=after.id)
+    return _line(change, field, shown_value(before, field), shown_value(after, field), record=after.id)
 
 
 def _line(change: Change, field: str, before: Any, after: Any, **more: str) -> dict[str, Any]:
@@ -317,8 +323,9 @@ def with_field(world: World, ticket_id: str, field: Field, value: str, force: bo
 
 def write(world: World, ticket: Ticket) -> Ticket:
     """Writes a ticket, so that whoever is played from outside has to read it before they write on it again."""
-    for seat in sorted(world.seats - {world.actor}):
-        world.count_up(unseen_edits(ticket.id, seat))
+    for seat in world.seats:
+        if seat != world.actor:
+            world.count_up(unseen_edits(ticket.id, seat))
     return world.put(ticket)
 
 

@@ -20,10 +20,15 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     before: Record | None
     after: Record
 
+    def names(self) -> tuple[str, ...]:
+        """The fields of which the record has another value than before."""
+        before = () if self.before is None else astuple(self.before)
+        return tuple(compress(self.after.__struct_fields__, map(ne, before, astuple(self.after))))
+
     def fields(self) -> dict[str, tuple[Any, Any]]:
         """What changed, by shown field: (before, after). For a made record: every field, from None."""
         if self.before is None:
             return {name: (None, value) for name, value in view(self.after).items() if name != "id"}
-        names = tuple(compress(self.after.__struct_fields__, map(ne, astuple(self.before), astuple(self.after))))
+        names = self.names()
         before, after = row(self.before, names), row(self.after, names)
         return {name: (before[name], after[name]) for name in names}

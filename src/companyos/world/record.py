@@ -95,16 +95,21 @@ def rows(records: Sequence[Record], names: tuple[str, ...]) -> list[dict[str, An
 @cache
 def _line_maker(kind: type[Record], names: tuple[str, ...]) -> Callable[[Record], dict[str, Any]]:
     """A function that writes a record on one line, made from its field names: lists are most of what actors read."""
-    moments, copies = _minute_fields(kind), _copies(kind)
+    made: Callable[[Record], dict[str, Any]] = _compiled(
+        "{" + ", ".join(f"{name!r}: {_source(kind, name)}" for name in ("id", *names)) + "}"
+    )
+    return made
 
-    def source(name: str) -> str:
-        if name in moments:
-            return f"None if record.{name} is None else stamp(record.{name})"
-        return copies.get(name, "{}").format(f"record.{name}")
 
-    items = ", ".join(f"{name!r}: {source(name)}" for name in ("id", *names))
-    known = {"stamp": stamp, "plain": msgspec.to_builtins}
-    made: Callable[[Record], dict[str, Any]] = eval(f"lambda record: {{{items}}}", known)
+def _source(kind: type[Record], name: str) -> str:
+    """The expression that shows one field of a record."""
+    if name in _minute_fields(kind):
+        return f"None if record.{name} is None else stamp(record.{name})"
+    return _copies(kind).get(name, "{}").format(f"record.{name}")
+
+
+def _compiled(expression: str) -> Callable[[Record], Any]:
+    made: Callable[[Record], Any] = eval(f"lambda record: {expression}", {"stamp": stamp, "plain": msgspec.to_builtins})
     return made
 
 
@@ -115,7 +120,12 @@ def shown_fields(kind: type[Record]) -> frozenset[str]:
 
 def shown_value(record: Record, name: str) -> Any:
     """One field as an actor sees it."""
-    return row(record, (name,))[name]
+    return _field_maker(type(record), name)(record)
+
+
+@cache
+def _field_maker(kind: type[Record], name: str) -> Callable[[Record], Any]:
+    return _compiled(_source(kind, name))
 
 
 _encode = msgspec.msgpack.Encoder().encode
