@@ -306,9 +306,8 @@ class CompanyEnv:
         self._potential += ticket.worth * right
 
     def _judge(self) -> Verdict:
-        ending = self._setting.ending
-        goals = {name: goal.holds(self.world) for name, goal in ending.named_goals.items()}
-        goals |= {f"Linked:{one.name}": self._settled.get(one.ticket_id, False) for one in ending.linked}
+        goals = {name: goal.holds(self.world) for name, goal in self._setting.goals.items()}
+        goals |= {f"Linked:{one.name}": self._settled.get(one.ticket_id, False) for one in self._setting.ending.linked}
         harm = tuple(self._damage())
         return Verdict(all(goals.values()) and not harm, goals, harm)
 

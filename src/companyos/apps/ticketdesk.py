@@ -1,7 +1,6 @@
 """TicketDesk: the work that people asked for, and how it ended."""
 
-from collections.abc import Iterable
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -24,7 +23,7 @@ from companyos.apps.people import (
 )
 from companyos.apps.tool import App, PageNumber, Prose, Ref, Whole, page_of, paged
 from companyos.errors import Refused
-from companyos.world import HOUR, Change, Minute, Record, World, row, rows, shown_value, stamp, view
+from companyos.world import HOUR, Change, Minute, Record, World, row, rows, stamp, view
 
 app = App("ticketdesk")
 
@@ -131,6 +130,7 @@ DeskName = Annotated[str, Meta(max_length=40, description="only this desk's")]
 FINISHED: tuple[Status, ...] = ("done", "cancelled")
 LINE = ("kind", "status", "subject", "reference")
 CHANGED_MEANWHILE = "changed_meanwhile"  # the ground on which a write is refused by who has not seen the last one
+MADE = "made"  # stands for all fields of what was not there before
 LETTER = ("at", "sender", "topic", "about", "text")
 
 
@@ -173,16 +173,12 @@ def get_ticket(world: World, ticket_id: TicketId) -> Ticket:
 def get_history(world: World, ticket_id: TicketId, page: PageNumber = 1) -> dict[str, Any]:
     """Read a ticket's comments and changes, newest first, ten a page."""
     world.find(Ticket, ticket_id)
-    comments = [comment for comment in world.all(Comment) if comment.ticket_id == ticket_id]
-    events = [view(comment) for comment in comments]
-    events += [
-        _line(change, field, before, after, author=change.actor)
-        for change in world.journal
-        if change.after.id == ticket_id
-        for field, (before, after) in change.fields().items()
-    ]
+    events: list[_Event] = [(said.at, said, "") for said in world.all(Comment) if said.ticket_id == ticket_id]
+    changes = [change for change in world.journal if change.after.id == ticket_id]
+    events += [(change.at, change, field) for change in changes for field in change.names()]
     events.reverse()  # so that of two in one minute the later comes first
-    return page_of(sorted(events, key=lambda event: str(event["at"]), reverse=True), page, list)
+    events.sort(key=itemgetter(0), reverse=True)
+    return page_of(events, page, lambda shown: [_told(what, field) for _, what, field in shown])
 
 
 @app.tool(minutes=2, writes=True)
@@ -248,7 +244,7 @@ def my_changes(world: World, page: PageNumber = 1) -> dict[str, Any]:
         if change.actor == me and type(change.after) is not Message
         for field in _what_changed(change)
     ]
-    return page_of(written, page, lambda shown: [_own_change(*one) for one in shown])
+    return page_of(written, page, lambda shown: [_line(change, field, record=change.after.id) for change, field in shown])
 
 
 @app.tool(minutes=1, steady=True)
@@ -275,23 +271,24 @@ def wait(
     return {"arrived": rows(inbox(world, me)[-news:], LETTER) if news else []}
 
 
-def newest_first(tickets: Iterable[Ticket]) -> list[Ticket]:
+def newest_first(tickets: list[Ticket]) -> list[Ticket]:
     return sorted(tickets, key=attrgetter("opened"), reverse=True)
+
+
+_Event = tuple[int, Comment | Change, str]  # when; what was said, or what was done, to which field
+
+
+def _told(what: Comment | Change, field: str) -> dict[str, Any]:
+    return view(what) if isinstance(what, Comment) else _line(what, field, author=what.actor)
 
 
 def _what_changed(change: Change) -> tuple[str, ...]:
     """A change field by field; something that was made is one line."""
-    return ("made",) if change.before is None else change.names()
+    return (MADE,) if change.before is None else change.names()
 
 
-def _own_change(change: Change, field: str) -> dict[str, Any]:
-    before, after = change.before, change.after
-    if before is None:
-        return _line(change, field, None, type(after).__name__.lower(), record=after.id)
-    return _line(change, field, shown_value(before, field), shown_value(after, field), record=after.id)
-
-
-def _line(change: Change, field: str, before: Any, after: Any, **more: str) -> dict[str, Any]:
+def _line(change: Change, field: str, **more: str) -> dict[str, Any]:
+    before, after = (None, type(change.after).__name__.lower()) if field == MADE else change.values(field)
     return {"at": stamp(change.at), **more, "field": field, "before": before, "after": after}
 
 

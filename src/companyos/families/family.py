@@ -64,6 +64,7 @@ class Setting(msgspec.Struct, frozen=True):
     ending: Ending
     max_steps: int
     doses: Doses
+    goals: dict[str, Goal]  # of the ending, by name
     watched: dict[type[Record] | None, tuple[Watched, ...]]  # by the table whose changes they hang on; None: on reading
     linked: dict[str, Linked]  # by ticket
     given: dict[str, CalledFor]  # what is called for on each ticket that is the actor's to work on
@@ -149,7 +150,8 @@ class Family(msgspec.Struct, frozen=True, eq=False):
         linked = {one.ticket_id: one for one in ending.linked}
         endings = {case.ticket_id: ending} | {ticket: one.ending for ticket, one in linked.items()}
         given = {ticket: CalledFor(one.allowed, one.signatures) for ticket, one in endings.items()}
-        return Setting(world, case, causes, ending, budget, doses, watched, linked, given, potential, toolbox)
+        goals = ending.named_goals
+        return Setting(world, case, causes, ending, budget, doses, goals, watched, linked, given, potential, toolbox)
 
     def without_troubles(self, causes: Any) -> Any:
         """The same truths of the case on a day on which nothing goes wrong."""

@@ -277,15 +277,16 @@ def damage(world: World, actor: str, given: Mapping[str, CalledFor]) -> list[Dam
     found: list[Damage] = []
     standing: dict[tuple[str, str], Any] = {}  # the fields of tickets that the actor wrote last, and what was there before
     for change in world.journal:
-        after = change.after
+        after, own = change.after, change.actor == actor
         if type(after) is Ticket:
-            names = GUARDED if after.id in given else after.__struct_fields__
-            for field, was, _ in _moved(change.before, after, names):
-                if change.actor == actor:
-                    standing.setdefault((after.id, field), was)
-                else:
-                    standing.pop((after.id, field), None)
-        elif type(after) is Comment and change.actor == actor and after.ticket_id not in given:
+            if own or standing:
+                names = GUARDED if after.id in given else after.__struct_fields__
+                for field, was, _ in _moved(change.before, after, names):
+                    if own:
+                        standing.setdefault((after.id, field), was)
+                    else:
+                        standing.pop((after.id, field), None)
+        elif own and type(after) is Comment and after.ticket_id not in given:
             found.append(Damage(after.id, "text", False))
     for (record, field), was in standing.items():
         ticket, called_for = world.get(Ticket, record), given.get(record)

@@ -52,6 +52,17 @@ def search_text(record: Record) -> str:
     return " ".join([record.id, *[getattr(record, name) or "" for name in record.searched]]).lower()
 
 
+def searched_alike(one: Record, other: Record) -> bool:
+    """Whether a search that finds the one finds the other: two records of one kind and id."""
+    get = _searched_fields(type(one))
+    return bool(get(one) == get(other))
+
+
+@cache
+def _searched_fields(kind: type[Record]) -> Callable[[Record], Any]:
+    return attrgetter(*kind.searched)
+
+
 def view(record: Record) -> dict[str, Any]:
     """The record as an actor sees it: plain values, moments as dates, tuples as lists (a reply equals its transcript)."""
     return _viewer(type(record))(record)

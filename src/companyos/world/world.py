@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from companyos.errors import Refused
 from companyos.world.journal import Change
-from companyos.world.record import Record, fingerprint, fingerprint_of_name, search_text
+from companyos.world.record import Record, fingerprint, fingerprint_of_name, search_text, searched_alike
 from companyos.world.streams import Streams
 
 R = TypeVar("R", bound=Record)
@@ -35,8 +35,8 @@ def on(kind: str) -> Callable[[Handler], Handler]:
 class Table:
     """Records by id, with what was worked out of each: its fingerprint and the text that searches look at.
 
-    Both are worked out when asked for, and go with a copy of the table. So is what a search finds, which is kept until
-    something is written: the forks of a task share their tables, and ask much the same of them.
+    Both are worked out when asked for, and go with a copy of the table. So does what searches found, which holds until one
+    of those texts changes: the forks of a task ask much the same, and most writes touch no such text.
     """
 
     __slots__ = ("found", "order", "prints", "rows", "texts", "unread")
@@ -46,7 +46,7 @@ class Table:
         self.prints: dict[str, int] | None = None
         self.texts: dict[str, str] = {}
         self.unread: list[str] = []  # written since the texts were last looked at
-        self.found: dict[str, tuple[Record, ...]] = {}
+        self.found: dict[str, list[str]] = {}  # ids by query
         self.order: tuple[str, ...] = ()  # of the ids, once somebody asked
 
     def copy(self) -> "Table":
@@ -55,16 +55,17 @@ class Table:
         twin.prints = None if self.prints is None else self.prints.copy()
         twin.texts = self.texts  # which nobody writes to
         twin.unread = self.unread.copy()
-        twin.found = {}
+        twin.found = self.found
         twin.order = self.order
         return twin
 
     def write(self, key: str, record: Record) -> int:
         """Writes a record; gives by how much that changes the sum of the fingerprints."""
+        before = self.rows.get(key)
         self.rows[key] = record
-        if record.searched:
+        if record.searched and (before is None or not searched_alike(before, record)):
             self.unread.append(key)
-            self.found = {}
+            self.found = {}  # a new one: who shares the old one has the old texts
         prints = self.prints
         if prints is None:
             return 0
@@ -92,17 +93,17 @@ class Table:
             self.order = tuple(sorted(self.rows))
         return self.order
 
-    def search(self, query: str) -> tuple[Record, ...]:
-        found = self.found.get(query)
-        if found is None:
+    def search(self, query: str) -> list[Record]:
+        keys = self.found.get(query)
+        if keys is None:
             texts = self.index()
-            keys: Iterable[str] = texts  # in the order of the rows
+            keys = list(texts)  # in the order of the rows
             for word in query.lower().split():
                 keys = [key for key in keys if word in texts[key]]
             if len(self.found) >= _MOST_FOUND:
                 self.found = {}
-            found = self.found[query] = tuple(map(self.rows.__getitem__, keys))
-        return found
+            self.found[query] = keys
+        return list(map(self.rows.__getitem__, keys))
 
 
 class World:
@@ -152,7 +153,7 @@ class World:
         """All ids of a kind, sorted."""
         return self._tables[kind].in_order()
 
-    def search(self, kind: type[R], query: str) -> tuple[R, ...]:
+    def search(self, kind: type[R], query: str) -> list[R]:
         """The records in whose searched fields every word of the query occurs."""
         return self._tables[kind].search(query)  # type: ignore[return-value]
 
@@ -289,7 +290,7 @@ class World:
         if not self._settled:
             self._sum += sum(table.take_prints() for table in self._tables.values())
             self._settled = True
-        return ((self._sum + _CLOCK * self.now) & _BITS).to_bytes(16).hex()
+        return "%032x" % ((self._sum + _CLOCK * self.now) & _BITS)
 
 
 def _weight(appointment: Appointment) -> int:
