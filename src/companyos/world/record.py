@@ -1,7 +1,7 @@
 """Record: a frozen row with an id, how it is shown, and its fingerprint."""
 
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from hashlib import blake2b
 from itertools import compress
 from operator import attrgetter, ne
@@ -10,6 +10,7 @@ from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from companyos.world.clock import MINUTE, stamp
+from companyos.world.remembered import remembered
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -154,7 +155,7 @@ def _salted(kind: type[Record]) -> blake2b:
     return blake2b(digest_size=16, person=kind.__name__[:16].encode())
 
 
-@lru_cache(maxsize=65536)
+@remembered
 def fingerprint_of_name(name: str) -> int:
     """128 bits that stand for a counter or an appointment, to be weighted with its value."""
     return int.from_bytes(blake2b(name.encode(), digest_size=16, person=b"name").digest(), "little")
