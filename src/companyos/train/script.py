@@ -1,34 +1,43 @@
 """Scripts: an episode as the tokens that a language model reads and writes, the same in every loop and in evaluation.
 
     Thu 2026-08-20 12:58, 86 steps
-    Hi, you have the vendor desk today. T-9361 asks for …
+    Hi, you have the vendor desk today. T-9361 asks for a vendor onboarding: …
     > get_ticket T-9361
-    13:00 T-9361 title="Onboard Juniper Design SA" kind=vendor_onboarding amount=74560 cost_center blocked_by …
+    T-9361 title="Onboard Juniper Design SA" kind=vendor_onboarding amount=74560 cost_center blocked_by …
+    > search_policies vendor
+    id title status since:
+    P-88 "Vendor onboarding: minimum score" superseded 2025-01-15
+    P-86 "Vendor onboarding: order of checks" "in force" 2026-04-13
     > read_policy P-86
-    13:05 no_answer
+    no_answer
     > read_policy P-86
-    13:08 P-86 title="Vendor onboarding: order of checks" status="in force" since="2026-04-13 00:00"
-    The first that applies decides. 1: another ticket, not cancelled, has the same reference: …
+    P-86 title="Vendor onboarding: order of checks" status="in force" since=2026-04-13
+     The first that applies decides. 1: another ticket, not cancelled, has the same reference: …
     >
 
-A call is a line (`companyos.lines`). A reply is the clock and a line a record. Values stand as a line would write them, so
-that what was read can be copied; a name without a value is empty; rows below one another name their fields once. Nothing is
-compared, sorted out or advised. Prose has a line of its own, below its record: it is what goes first where room is short.
+A call is a line (`companyos.lines`). A reply is a line a record; what is listed names its fields once, above the rows; where
+one let time pass, the clock comes first. Values stand as a line would write them, so that what was read can be copied; a name
+without a value is empty; midnight is not written. Nothing is compared, sorted out or advised.
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from companyos.calls import NO_ANSWER, OK
 from companyos.lines import write_value
 from companyos.observe import Observation
 
 LIMIT = 1536  # tokens of an episode at any moment
-RESERVE = 96  # of these, what the next call may take: experts need up to 81
+RESERVE = 96  # of these, what the next call may take
 _SLACK = 0.125  # of the limit is freed when it is reached: what was read changes seldom, and stays cached for long
 _PROMPT = ">"
 _PROSE = "text"  # the field of a record that is prose
+_INDENT = " "  # before prose, which has a line of its own
+_MIDNIGHT = " 00:00"
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
 
 
 # -- the text ----------------------------------------------------------------------------------------------------------
@@ -36,19 +45,19 @@ _PROSE = "text"  # the field of a record that is prose
 
 def opening(obs: Observation) -> str:
     """What an episode begins with: clock, budget, brief. It ends where the first call begins."""
-    return f"{obs.now}, {obs.max_steps} steps\n{obs.task}\n{_PROMPT}"
+    return f"{obs.now}, {obs.max_steps} steps\n{_one_line(obs.task)}\n{_PROMPT}"
 
 
 def heard(obs: Observation) -> str:
-    """What is heard after a call: the clock, and a line a record. It ends where the next call begins."""
-    reply, clock = obs.reply, obs.now[-5:]
+    """What is heard after a call: a line a record, or what is wrong. It ends where the next call begins."""
+    reply = obs.reply
     if reply.code == OK:
-        said = "\n".join(_lines(reply.data))
+        said = "\n".join(_lines(reply.data, obs.now))
     elif reply.code == NO_ANSWER:
         said = reply.code  # what its message says, it says every time
     else:
-        said = f"{reply.code}: {reply.message}"
-    return f"{clock} {said}\n{_PROMPT}"
+        said = f"{reply.code}: {_one_line(reply.message)}"
+    return f"{said}\n{_PROMPT}"
 
 
 def spoken(line: str) -> str:
@@ -56,37 +65,46 @@ def spoken(line: str) -> str:
     return f" {line}\n"
 
 
-def _lines(data: Any) -> Iterator[str]:
+def _lines(data: Any, now: str) -> Iterator[str]:
     if not isinstance(data, dict):
         yield _value(data)
-        return
-    rows = data.get("rows", data.get("arrived"))
-    if rows is None:
-        yield from _record(data, ())
-        return
+    elif "arrived" in data:
+        weekday, _, clock = now.split()
+        yield f"{weekday} {clock}"
+        yield from _rows(data["arrived"])
+    elif "rows" in data:
+        yield from _rows(data["rows"])
+        if data.get("pages", 1) > 1:
+            yield f"page {data['page']} of {data['pages']}, {data['total']} in all"
+    else:
+        yield " ".join([_value(v) if name == "id" else _field(name, v) for name, v in data.items() if name != _PROSE])
+        yield from _prose(data)
+
+
+def _rows(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Rows below the names of their fields, which are written anew where they change."""
     if not rows:
         yield "nothing"
-    above: tuple[str, ...] = ()
+    names: list[str] = []
     for row in rows:
-        yield from _record(row, above)
-        above = tuple(row)
-    if data.get("pages", 1) > 1:
-        yield f"page {data['page']} of {data['pages']}, {data['total']} in all"
+        if names != (names := [name for name in row if name != _PROSE]):
+            yield " ".join(names) + ":"
+        yield " ".join([_value(row[name]) for name in names])
+        yield from _prose(row)
 
 
-def _record(shown: dict[str, Any], above: tuple[str, ...]) -> Iterator[str]:
-    """A record on a line, its prose on the next; its fields are named unless the row above named the same."""
-    fields = {name: value for name, value in shown.items() if name != _PROSE}
-    if tuple(shown) == above:
-        yield " ".join(map(_value, fields.values()))
-    else:
-        yield " ".join([_value(value) if name == "id" else _field(name, value) for name, value in fields.items()])
-    if _PROSE in shown:
-        yield _one_line(shown[_PROSE])
+def _prose(record: dict[str, Any]) -> Iterator[str]:
+    if record.get(_PROSE):
+        yield _INDENT + _one_line(record[_PROSE])
+
+
+def _one_line(prose: str) -> str:
+    """Prose without what could pass for the end of a reply."""
+    return " ".join(prose.split())
 
 
 def _field(name: str, value: Any) -> str:
-    return name if value is None else f"{name}={_value(value)}"
+    return name if value is None or value == "" else f"{name}={_value(value)}"
 
 
 def _value(value: Any) -> str:
@@ -103,40 +121,20 @@ def _value(value: Any) -> str:
 
 @lru_cache(maxsize=65536)
 def _text(value: str) -> str:
-    return '"-"' if value == "-" else write_value(value)
-
-
-def _one_line(prose: str | None) -> str:
-    """Prose without what could pass for the end of a reply."""
-    return " ".join((prose or "-").split())
+    if _MOMENT.fullmatch(value):
+        value = value.removesuffix(_MIDNIGHT)
+    return write_value(value) if value else "-"
 
 
 # -- the tokens --------------------------------------------------------------------------------------------------------
 
 
-class _Turn:
-    """A call and its reply, of which less may be shown."""
-
-    __slots__ = ("call", "reply", "shown", "text")
-
-    def __init__(self, call: list[int]) -> None:
-        self.call = call
-        self.text = ""
-        self.reply: list[int] = []
-        self.shown = WHOLE
-
-    def __len__(self) -> int:
-        return len(self.call) + len(self.reply)
-
-
-WHOLE, FIRST_LINE, FIRST_WORDS, GONE = range(4)  # how much is shown of an old reply; of one that is gone, nor is its call
-
-
 class Script:
     """One episode as tokens of one tokenizer: with the next call, never more than `limit`.
 
-    Where it grows too long the oldest replies shrink to their first line, then to the clock and the first word. The brief
-    and the calls stay; only where even those are too many do the oldest turns go.
+    Where it grows too long, what was read longest ago goes first: lines on what was read again since, which nobody misses;
+    prose; then the oldest replies shrink to their first line, and to its first word. The brief and the calls stay; only where
+    even those are too many do the oldest turns go.
     """
 
     def __init__(self, encode: Callable[[str], list[int]], limit: int = LIMIT, reserve: int = RESERVE) -> None:
@@ -172,29 +170,105 @@ class Script:
         return True
 
     def _shrink(self) -> None:
-        taken = len(self.tokens)
-        for shown in (FIRST_LINE, FIRST_WORDS, GONE):
-            aim = self._most if shown == GONE else self._aim  # calls go for want of room only
-            for turn in self._turns[:-1]:
+        *older, newest = self._turns
+        self._forget_stale()
+        taken = len(self._opening) + sum(map(len, self._turns))
+        for shown in (_RECORDS, _FIRST_LINE, _FIRST_WORD, _GONE):
+            aim = self._most if shown == _GONE else self._aim  # calls go for want of room only
+            for turn in older:
                 if taken > aim and turn.shown < shown:
                     taken -= len(turn)
-                    self._shorten(turn, shown)
+                    turn.shown = shown
+                    self._write(turn)
                     taken += len(turn)
         if taken > self._most:
-            newest, end = self._turns[-1], self._encode(f"\n{_PROMPT}")
+            end = self._encode(f"\n{_PROMPT}")
             newest.reply = newest.reply[: self._most - taken - len(end)] + end
-        self._turns = [turn for turn in self._turns if turn.shown != GONE]
+        self._turns = [turn for turn in self._turns if turn.shown != _GONE]
         self.tokens, self.calls = self._opening.copy(), []
         for turn in self._turns:
             self.calls.append((len(self.tokens), len(self.tokens) + len(turn.call)))
             self.tokens += turn.call + turn.reply
 
-    def _shorten(self, turn: _Turn, shown: int) -> None:
-        turn.shown = shown
-        if shown == GONE:
+    def _forget_stale(self) -> None:
+        """Drops the lines whose every field was read again since, of the same record."""
+        known: dict[str, set[str]] = defaultdict(set)
+        for turn in reversed(self._turns):
+            fresh = [line for line in turn.lines if not (line.fields and line.fields <= known[line.record])]
+            for line in turn.lines:
+                known[line.record] |= line.fields
+            if turn is not self._turns[-1] and len(fresh) < len(turn.lines):
+                turn.lines = fresh or [_Line(turn.lines[0].record, turn.lines[0].record, frozenset())]
+                self._write(turn)
+
+    def _write(self, turn: "_Turn") -> None:
+        """Tokens of as much of an old turn as is still shown."""
+        if turn.shown == _GONE:
             turn.call, turn.reply = [], []
             return
-        line, _, rest = turn.text.partition("\n")
-        if shown == FIRST_WORDS:
-            line = " ".join(line.split(" ", 2)[:2])
-        turn.reply = self._encode(f"{line}\n{_PROMPT}")
+        lines = [line.text for line in turn.lines]
+        if turn.shown >= _RECORDS:
+            lines = [line for line in lines if not line.startswith(_INDENT)]
+        if turn.shown >= _FIRST_LINE:
+            lines = lines[:1]
+        if turn.shown >= _FIRST_WORD:
+            lines = [lines[0].split(" ", 1)[0]]
+        turn.reply = self._encode("\n".join([*lines, _PROMPT]))
+
+
+# How much is shown of an old reply: all, all but prose, its first line, its first word; and then not even its call.
+_WHOLE, _RECORDS, _FIRST_LINE, _FIRST_WORD, _GONE = range(5)
+
+
+class _Line(NamedTuple):
+    """A line of a reply: which record it is about, and what of it it says."""
+
+    text: str
+    record: str
+    fields: frozenset[str]
+
+
+class _Turn:
+    """A call and its reply, of which less may be shown."""
+
+    __slots__ = ("_lines", "call", "reply", "shown", "text")
+
+    def __init__(self, call: list[int]) -> None:
+        self.call = call
+        self.text = ""
+        self.reply: list[int] = []
+        self.shown = _WHOLE
+        self._lines: list[_Line] = []
+
+    def __len__(self) -> int:
+        return len(self.call) + len(self.reply)
+
+    @property
+    def lines(self) -> list[_Line]:
+        if not self._lines:
+            self._lines = list(_read(self.text))
+        return self._lines
+
+    @lines.setter
+    def lines(self, lines: list[_Line]) -> None:
+        self._lines = lines
+
+
+_NOT_NAMES = re.compile(r'=(?:\([^)]*\)|"(?:[^"\\]|\\.)*"|\S*)')
+
+
+def _read(text: str) -> Iterator[_Line]:
+    """The lines of a reply, each with what it is about; prose is of the record above it."""
+    record, listed, fields = "", False, frozenset[str]()
+    for line in text.split("\n")[:-1]:
+        if line.startswith(_INDENT):
+            yield _Line(line, record, fields | {_PROSE})
+            continue
+        if line.endswith(":"):
+            listed, fields = True, frozenset(line[:-1].split(" ")) - {"id"}
+            yield _Line(line, "", frozenset())
+            continue
+        record, _, rest = line.partition(" ")
+        if not listed:
+            fields = frozenset(_NOT_NAMES.sub("", rest).split())
+        yield _Line(line, record, fields)
