@@ -15,9 +15,9 @@
      The first that applies decides. 1: another ticket, not cancelled, has the same reference: …
     >
 
-A call is a line (`companyos.lines`). A reply is a line a record; what is listed names its fields once, above the rows; where
-one let time pass, the clock comes first. Values stand as a line would write them, so that what was read can be copied; a name
-without a value is empty; midnight is not written. Nothing is compared, sorted out or advised.
+A call is a line (`companyos.lines`). A reply is a line a record; what is listed names its fields once, above the rows;
+where one let time pass, the clock comes first. Values stand as a line would write them, so that what was read can be copied;
+a name without a value is empty; midnight is not written. Nothing is compared, sorted out or advised.
 """
 
 import re
@@ -36,6 +36,7 @@ _SLACK = 0.125  # of the limit is freed when it is reached: what was read change
 _PROMPT = ">"
 _PROSE = "text"  # the field of a record that is prose
 _INDENT = " "  # before prose, which has a line of its own
+_LONGEST = 300  # characters of a refusal: it may quote whatever was said
 _MIDNIGHT = " 00:00"
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
 
@@ -48,15 +49,18 @@ def opening(obs: Observation) -> str:
     return f"{obs.now}, {obs.max_steps} steps\n{_one_line(obs.task)}\n{_PROMPT}"
 
 
-def heard(obs: Observation) -> str:
-    """What is heard after a call: a line a record, or what is wrong. It ends where the next call begins."""
+def heard(obs: Observation, wrong: str = "") -> str:
+    """What is heard after a call: a line a record, or what is wrong. It ends where the next call begins.
+
+    `wrong` is what was wrong with a line that is no call: it helps whoever wrote it more than what an action is.
+    """
     reply = obs.reply
     if reply.code == OK:
         said = "\n".join(_lines(reply.data, obs.now))
     elif reply.code == NO_ANSWER:
         said = reply.code  # what its message says, it says every time
     else:
-        said = f"{reply.code}: {_one_line(reply.message)}"
+        said = f"{reply.code}: {_one_line(wrong or reply.message)[:_LONGEST]}"
     return f"{said}\n{_PROMPT}"
 
 
@@ -133,8 +137,8 @@ class Script:
     """One episode as tokens of one tokenizer: with the next call, never more than `limit`.
 
     Where it grows too long, what was read longest ago goes first: lines on what was read again since, which nobody misses;
-    prose; then the oldest replies shrink to their first line, and to its first word. The brief and the calls stay; only where
-    even those are too many do the oldest turns go.
+    prose; then the oldest replies shrink to their first line, and to its first word. The brief and the calls stay; only
+    where even those are too many do the oldest turns go.
     """
 
     def __init__(self, encode: Callable[[str], list[int]], limit: int = LIMIT, reserve: int = RESERVE) -> None:
@@ -208,7 +212,7 @@ class Script:
             return
         lines = [line.text for line in turn.lines]
         if turn.shown >= _RECORDS:
-            lines = [line for line in lines if not line.startswith(_INDENT)]
+            lines = [line for line in lines if not line.startswith(_INDENT)] or [turn.lines[0].record]
         if turn.shown >= _FIRST_LINE:
             lines = lines[:1]
         if turn.shown >= _FIRST_WORD:
