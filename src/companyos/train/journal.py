@@ -51,10 +51,8 @@ class Journal:
             found = msgspec.json.decode(path.read_bytes())
             for name in {**found, **plan}:
                 if found.get(name) != plan.get(name):
-                    other = f"{found.get(name)}, not {plan.get(name)}"
-                    raise Misuse(
-                        f"{self.folder} holds a run whose {name} is {other}; go on with that, or give another folder"
-                    )
+                    other = f"{name} is {found.get(name)}, not {plan.get(name)}"
+                    raise Misuse(f"{self.folder} holds a run whose {other}; go on with that, or give another folder")
         elif any(self.folder.iterdir()):
             raise Misuse(f"{self.folder} is neither empty nor the folder of a training run")
         else:
@@ -91,9 +89,9 @@ class Journal:
         import torch
 
         path = self.folder / CHECKPOINT
-        kept: Record = (
-            torch.load(path, map_location="cpu") if path.exists() else {"state": None, "logged": 0, "elapsed": 0.0}
-        )
+        kept: Record = {"state": None, "logged": 0, "elapsed": 0.0}
+        if path.exists():
+            kept = torch.load(path, map_location="cpu")
         self._log.truncate(kept["logged"])
         self._spent, self._began = kept["elapsed"], time.monotonic()
         state: Record | None = kept["state"]

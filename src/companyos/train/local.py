@@ -12,11 +12,11 @@ from companyos.lines import parse_line
 from companyos.observe import Observation
 from companyos.task import TaskId
 from companyos.train.models import Learner, device_named, load
-from companyos.train.script import LIMIT, RESERVE, Script, heard, opening
+from companyos.train.script import RESERVE, Script, heard, opening
 
 
 class Voice:
-    """A model that goes on where a script ends, by the likeliest token each time. What it has read before it need not again."""
+    """A model that goes on where a script ends, by the likeliest token each time. What it has read it need not read again."""
 
     def __init__(self, learner: Learner) -> None:
         import torch
@@ -60,11 +60,10 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
 class Local:
     """One episode of a model."""
 
-    def __init__(self, voice: Voice, limit: int = LIMIT, reserve: int = RESERVE) -> None:
+    def __init__(self, voice: Voice) -> None:
         self.usage: list[Usage] = []
         self._voice = voice
-        self._reserve = reserve
-        self._script = Script(voice.learner.encode, limit, reserve)
+        self._script = Script(voice.learner.encode, voice.learner.limit)
         self._toolbox = ALL_TOOLS  # until it is known which are offered
         self._wrong = ""  # with the last line
 
@@ -76,7 +75,7 @@ class Local:
             script.open(opening(obs))
         else:
             script.hear(heard(obs, self._wrong))
-        said = self._voice.line(script.tokens, self._reserve)
+        said = self._voice.line(script.tokens, RESERVE)
         self.usage.append(Usage(len(script.tokens), len(said), form="text"))
         script.say(said)
         line = self._voice.learner.decode(said).strip()
@@ -106,13 +105,13 @@ def open_local(folder: str) -> Contestant:
     return LocalModel(Voice(load(folder, device_named("auto"))))
 
 
-def play_all(learner: Learner, ids: Sequence[str], limit: int = LIMIT, reserve: int = RESERVE) -> list[CompanyEnv]:
+def play_all(learner: Learner, ids: Sequence[str]) -> list[CompanyEnv]:
     """Plays these tasks, one after the other: for a processor, on which many at once gain nothing."""
     voice = Voice(learner)
     learner.model.eval()
     played = []
     for task_id in ids:
-        env, agent = CompanyEnv(TaskId.parse(task_id), "score"), Local(voice, limit, reserve)
+        env, agent = CompanyEnv(TaskId.parse(task_id), "score"), Local(voice)
         obs = env.reset()
         while not obs.done:
             obs = env.step(agent.act(obs))

