@@ -16,7 +16,7 @@ from companyos.train.script import RESERVE, Script, heard, opening
 
 
 class Voice:
-    """A model that goes on where a script ends, by the likeliest token each time. What it has read it need not read again."""
+    """A model that goes on where a script ends, by the likeliest token each time. What it has read it need not again."""
 
     def __init__(self, learner: Learner) -> None:
         import torch
