@@ -13,8 +13,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 SHAPES = ("llama", "qwen2")  # whose layers are alike but for a bias
 _PLACES = 256  # what a step looks back on is rounded up to so many places, and each such size is a graph of its own
-# cuDNN would prepare a plan for every shape that it meets; flash attention takes no masks.
-_KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+# All but cuDNN's, which would prepare a plan for every shape that it meets.
+_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 def causal_model(model: Any) -> Any:
@@ -108,7 +108,7 @@ class Decoder:
             [*range(start, end), *[end - 1] * (start + width - end)] for start, end in zip(starts, ends, strict=True)
         ]
         index = self._sent(list(rows))
-        with torch.no_grad():
+        with torch.no_grad(), sdpa_kernel(_KERNELS):
             hidden = self._forward(self._sent(padded), self._sent(places), self._window(max(ends)), index)[:, -1]
             self._hot[index] = self._sent(hot).to(torch.float32)
             chosen, drawn = self._draw(hidden, self._hot[index])
@@ -125,7 +125,7 @@ class Decoder:
         if graph is not None:
             graph.replay()
         else:
-            with torch.no_grad():
+            with torch.no_grad(), sdpa_kernel(_KERNELS):
                 self._step(width, window)
                 if self._pool is not None:  # what ran once is warm, and can be captured
                     graph = self._graphs[width, window] = torch.cuda.CUDAGraph()
@@ -183,8 +183,7 @@ class Decoder:
         """Heads that share keys stand behind one another in time, so keys and values are read once and never repeated."""
         count, width, heads, size = q.shape
         q = q.view(count, width, self._key_heads, self._group, size).permute(0, 2, 3, 1, 4)
-        with sdpa_kernel(_KERNELS):
-            seen = F.scaled_dot_product_attention(q.reshape(count, self._key_heads, -1, size), keys, values, attn_mask=mask)
+        seen = F.scaled_dot_product_attention(q.reshape(count, self._key_heads, -1, size), keys, values, attn_mask=mask)
         seen = seen.view(count, self._key_heads, self._group, width, size).permute(0, 3, 1, 2, 4)
         return seen.reshape(count, width, heads * size)
 

@@ -40,22 +40,28 @@ class Window(msgspec.Struct):
 class Played:
     """One episode: the company, the script, and the windows through which it was seen."""
 
-    def __init__(self, task_id: str, greedy: bool, tongue: Tongue, limit: int = LIMIT, reserve: int = RESERVE) -> None:
+    def __init__(
+        self,
+        task_id: str,
+        greedy: bool,
+        tongue: Tongue,
+        limit: int = LIMIT,
+        reserve: int = RESERVE,
+        reward: str = "score",
+    ) -> None:
         self.task_id = task_id
         self.greedy = greedy
-        self.env: CompanyEnv = make(task_id, reward="score")
+        self.env: CompanyEnv = make(task_id, reward=reward)
         self.script = Script(tongue.encode, limit, reserve)
+        self.script.open(opening(self.env.look()))
         self.windows: list[Window] = []
         self._tongue = tongue
         self._calls: list[tuple[int, list[float]]] = []
 
-    def open(self, spent: "Spent") -> None:
-        with spent.on("text"):
-            self.script.open(opening(self.env.look()))
-
     def take(self, said: Said, spent: "Spent") -> None:
         """Makes the call that was said, and hears what comes of it."""
         script = self.script
+        spent.tokens += len(said.tokens)
         with spent.on("text"):
             self._calls.append((len(script.tokens), said.logprobs))
             script.say(said.tokens)
@@ -70,7 +76,8 @@ class Played:
                 self._calls = []
 
     @property
-    def score(self) -> float:
+    def total(self) -> float:
+        """The sum of its rewards."""
         return sum(turn.reward for turn in self.env.turns)
 
 
@@ -93,40 +100,27 @@ class Spent:
         self.seconds[kind] += time.perf_counter() - begun
 
 
-def rollout(
-    speaker: Speaker,
-    tongue: Tongue,
-    tasks: Iterable[tuple[str, bool]],
-    spent: Spent,
-    limit: int = LIMIT,
-    reserve: int = RESERVE,
-) -> list[Played]:
-    """Plays these tasks, each greedily or not, to their ends. Whoever ends makes room for the next."""
-    queue = iter(enumerate(tasks))
-    episodes: list[Played] = []
-    at_work = 0
+def rollout(speaker: Speaker, episodes: Iterable[Played], spent: Spent) -> list[Played]:
+    """Has episodes played to their ends, each begun as soon as there is room for it."""
+    queue, begun = iter(episodes), list[Played]()
 
     def begin() -> bool:
-        number, (task_id, greedy) = next(queue, (-1, ("", False)))
-        if number < 0:
-            return False
         with spent.on("env"):
-            episode = Played(task_id, greedy, tongue, limit, reserve)
-        episode.open(spent)
-        episodes.append(episode)
-        speaker.listen(number, episode.script.tokens.copy(), greedy)
+            episode = next(queue, None)
+        if episode is None:
+            return False
+        speaker.listen(len(begun), episode.script.tokens.copy(), episode.greedy)
+        begun.append(episode)
         return True
 
-    while at_work < speaker.rows and begin():
-        at_work += 1
+    at_work = sum(begin() for _ in range(speaker.rows))
     while at_work:
         for said in speaker.speak():
-            episode = episodes[said.who]
+            episode = begun[said.who]
             episode.take(said, spent)
-            spent.tokens += len(said.tokens)
             if episode.env.done:
                 speaker.leave(said.who)
                 at_work -= not begin()
             else:
                 speaker.listen(said.who, episode.script.tokens.copy(), episode.greedy)
-    return episodes
+    return begun
