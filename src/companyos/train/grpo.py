@@ -113,7 +113,9 @@ def grouped(plan: Sequence[Lesson], attempts: Sequence[Played], bonus: float) ->
         found = [Group(task_id, ones, [one.total for one in ones]) for task_id, ones in zip(lesson, some, strict=True)]
         if len(found) > 1 and all(group.success > 0.5 for group in found):
             for group in found:  # one that all of a group got would be gone from its advantages
-                group.rewards = [r + bonus * bool(one.env.success) for r, one in zip(group.rewards, group.attempts, strict=True)]
+                group.rewards = [
+                    r + bonus * bool(one.env.success) for r, one in zip(group.rewards, group.attempts, strict=True)
+                ]
         groups += found
     return groups
 

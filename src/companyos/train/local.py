@@ -6,11 +6,9 @@ from typing import Any
 
 from companyos.agents.agent import Usage
 from companyos.apps import ALL_TOOLS, toolbox_of
-from companyos.env import CompanyEnv
 from companyos.evaluate.roster import Contestant
 from companyos.lines import parse_line
 from companyos.observe import Observation
-from companyos.task import TaskId
 from companyos.train.models import Learner, device_named, load
 from companyos.train.script import RESERVE, Script, heard, opening
 
@@ -103,17 +101,3 @@ class LocalModel:
 def open_local(folder: str) -> Contestant:
     """The model in a directory, loaded once a process."""
     return LocalModel(Voice(load(folder, device_named("auto"))))
-
-
-def play_all(learner: Learner, ids: Sequence[str]) -> list[CompanyEnv]:
-    """Plays these tasks, one after the other: for a processor, on which many at once gain nothing."""
-    voice = Voice(learner)
-    learner.model.eval()
-    played = []
-    for task_id in ids:
-        env, agent = CompanyEnv(TaskId.parse(task_id), "score"), Local(voice)
-        obs = env.reset()
-        while not obs.done:
-            obs = env.step(agent.act(obs))
-        played.append(env)
-    return played

@@ -71,7 +71,7 @@ class Played:
             obs = self.env.step(line if isinstance(call, str) else call)
         with spent.on("text"):
             seen, end = script.tokens, len(script.tokens)
-            if obs.done or script.hear(heard(obs)):
+            if obs.done or script.hear(heard(obs, call if isinstance(call, str) else "")):
                 self.windows.append(Window(seen[:end], self._calls))
                 self._calls = []
 
