@@ -9,7 +9,8 @@ from companyos.apps import ALL_TOOLS, toolbox_of
 from companyos.evaluate.roster import Contestant
 from companyos.lines import parse_line
 from companyos.observe import Observation
-from companyos.train.models import Learner, device_named, load
+from companyos.options import Misuse
+from companyos.train.models import Learner, check_model, device_named, load
 from companyos.train.script import RESERVE, Script, heard, opening
 
 
@@ -87,17 +88,25 @@ class LocalModel:
 
     waits = False
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
 
     def agent(self, task_id: str, trial: int) -> Local:
-        return Local(self._voice)
+        return Local(_voice(self._folder))
 
     def lacks(self, tasks: Sequence[str], trials: int) -> str:
+        try:
+            check_model(self._folder)
+        except Misuse as mistake:
+            return str(mistake)
         return ""
 
 
-@cache
 def open_local(folder: str) -> Contestant:
-    """The model in a directory, loaded once a process."""
-    return LocalModel(Voice(load(folder, device_named("auto"))))
+    """The model in a directory. It is loaded by whoever plays."""
+    return LocalModel(folder)
+
+
+@cache
+def _voice(folder: str) -> Voice:
+    return Voice(load(folder, device_named("auto")))
