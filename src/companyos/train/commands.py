@@ -134,9 +134,9 @@ def _watching(doing: str, number: str) -> Callable[[Iterator[dict[str, Any]], in
 
 
 def _conclude(args: Namespace, done: int, updates: int) -> int:
-    print(
-        f"{done} of {updates} updates. What was learnt lies in {args.out / 'model'}; `companyos train plot {args.out}` draws it."
-    )
+    print(f"{done} of {updates} updates. What was learnt lies in {args.out / MODEL}.")
+    print(f"How it went: companyos train plot {args.out}")
+    print(f"What it is worth: companyos eval --agent local:{args.out / MODEL} --suite smoke --out {args.out / 'smoke'}")
     if done < updates:
         print("The same command goes on.")
     return 0

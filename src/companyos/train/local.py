@@ -41,9 +41,10 @@ class Voice:
         from transformers import DynamicCache
 
         known = _common(self._read, tokens[:-1])
-        if known < len(self._read) // 2 or self._cache is None:
-            known, self._cache = 0, DynamicCache()
-        self._cache.crop(known)
+        if known == 0:
+            self._cache = DynamicCache()
+        elif known < len(self._read):
+            self._cache.crop(known - len(self._read))
         new = self._torch.tensor([tokens[known:]], device=self.learner.device)
         with self._torch.inference_mode():
             seen = self.learner.model(input_ids=new, past_key_values=self._cache, use_cache=True, logits_to_keep=1)

@@ -152,18 +152,14 @@ def train(
     ends = time.monotonic() + 60 * minutes
     examiner = Examiner(learner, checkup) if checkup is not None else None
 
-    def check() -> Record:
-        return {"checkup": examiner.numbers()} if examiner is not None else {}
-
     def updates() -> Iterator[Record]:
         first = student.done * recipe.at_once
         with closing(stream(plan, learner.tokenizer.backend_tokenizer.to_str(), first, workers)) as shown:
-            if student.done == 0:
-                yield {"update": 0, **check()}
             while student.done < recipe.updates and time.monotonic() < ends:
                 record = student.update(list(islice(shown, recipe.at_once)))
-                last = student.done == recipe.updates
-                yield record | (check() if last or student.done % recipe.check_every == 0 else {})
+                if examiner is not None and (student.done == recipe.updates or student.done % recipe.check_every == 0):
+                    record["checkup"] = examiner.numbers()
+                yield record
 
     for record in watch(updates(), recipe.updates - student.done):
         journal.log(record)
