@@ -98,15 +98,15 @@ class Decoder:
 
     # -- what rows do ----------------------------------------------------------------------------------------------
 
-    def feed(self, rows: Sequence[int], tokens: Sequence[Sequence[int]], starts: Sequence[int], hot: Sequence[bool]) -> Drawn:
+    def feed(
+        self, rows: Sequence[int], tokens: Sequence[Sequence[int]], starts: Sequence[int], hot: Sequence[bool]
+    ) -> Drawn:
         """These rows take in tokens, each from a place of its own on, and draw the first token of a line."""
         width = max(map(len, tokens))
         # Who has less to take in takes in its last token again, at the same place: that changes nothing.
         padded = [[*said, *[said[-1]] * (width - len(said))] for said in tokens]
         ends = [start + len(said) for start, said in zip(starts, tokens, strict=True)]
-        places = [
-            [*range(start, end), *[end - 1] * (start + width - end)] for start, end in zip(starts, ends, strict=True)
-        ]
+        places = [[*range(start, end), *[end - 1] * (start + width - end)] for start, end in zip(starts, ends, strict=True)]
         index = self._sent(list(rows))
         with torch.no_grad(), sdpa_kernel(_KERNELS):
             hidden = self._forward(self._sent(padded), self._sent(places), self._window(max(ends)), index)[:, -1]
@@ -151,7 +151,7 @@ class Decoder:
         place.copy_((place + speaking).clamp(max=self.room - 1))
         speaking &= ~self._ends[token]
         left -= 1
-        token.copy_(torch.where(left > 0, chosen, self._newline))
+        token.copy_(chosen.masked_fill(left <= 0, self._newline))
         drawn[0] = token
         self._drawn[:, :width] = drawn
 
@@ -166,8 +166,10 @@ class Decoder:
         mask = mask.repeat(1, self._group, 1)[:, None].expand(-1, self._key_heads, -1, -1)
         for layer, keys, values in zip(self._layers, self._keys, self._values, strict=True):
             x = F.rms_norm(hidden, hidden.shape[-1:], layer.before, self._eps)
-            q, k, v = F.linear(x, layer.qkv, layer.bias).view(count, width, -1, self._size).split(
-                (self._group * self._key_heads, self._key_heads, self._key_heads), dim=2
+            q, k, v = (
+                F.linear(x, layer.qkv, layer.bias)
+                .view(count, width, -1, self._size)
+                .split((self._group * self._key_heads, self._key_heads, self._key_heads), dim=2)
             )
             keys[at[0], :, at[1]] = _rotated(k, *turn)
             values[at[0], :, at[1]] = v

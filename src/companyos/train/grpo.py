@@ -1,30 +1,33 @@
 """GRPO: a model learns from its own attempts, by how each compares with the others at the same task. The lean loop, whole.
 
-An update: some tasks, half of them twins; a group of attempts at each; the score of each attempt, and more for twins that are
-told apart; its advantage, which is that less its group's mean; one or more steps on the tokens of the calls, no further than the
-clip allows. No critic, no reference model. What comes next is a function of the seed, the number of the update and what a
+An update: some tasks, half of them twins; a group of attempts at each; the score of each attempt, and more where twins are
+told apart; its advantage, which is that less its group's mean; a step on the tokens of all calls, no further than the clip
+allows. No critic, no reference model. What comes next is a function of the seed, the number of the update and what a
 checkpoint holds, so a run that was killed goes on as if it had not been.
 """
 
+import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import torch
 from torch.nn import functional as F  # noqa: N812
 
 from companyos.calls import BAD_ACTION, BAD_ARGUMENTS, UNKNOWN_TOOL
-from companyos.episode import Transcript
 from companyos.evaluate.outcome import judge
 from companyos.families import ROUND
 from companyos.task import TaskId
+from companyos.train.checkup import Checkup
 from companyos.train.decoder import causal_model
+from companyos.train.journal import Journal, Record
+from companyos.train.models import Learner
 from companyos.train.rollout import Played, Spent, Tongue, Window, rollout
-from companyos.train.script import LIMIT, RESERVE
+from companyos.train.script import RESERVE
 from companyos.train.speakers import Speaker, speaker_of
 from companyos.train.tasks import Lesson, lessons
 
@@ -50,8 +53,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     longest_gradient: float = 1.0
     batch: int = 32768  # tokens that go through the model at once
     rows: int = 1024  # episodes that are at work at once
-    limit: int = LIMIT
-    reserve: int = RESERVE
+    reserve: int = RESERVE  # tokens that a call may have
     check_every: int = 10  # updates
 
 
@@ -61,14 +63,6 @@ class Standing(msgspec.Struct):
     update: int = 0
     rung: int = 0  # which of the doses
     success: dict[str, float] = {}  # of the latest attempts, by family
-
-
-class Checkup(Protocol):
-    """Held-out work that is measured on the way."""
-
-    @property
-    def ids(self) -> Sequence[str]: ...
-    def numbers(self, transcripts: Sequence[Transcript]) -> dict[str, Any]: ...
 
 
 class Group(msgspec.Struct):
@@ -113,7 +107,9 @@ def grouped(plan: Sequence[Lesson], attempts: Sequence[Played], bonus: float) ->
         found = [Group(task_id, ones, [one.total for one in ones]) for task_id, ones in zip(lesson, some, strict=True)]
         if len(found) > 1 and all(group.success > 0.5 for group in found):
             for group in found:  # one that all of a group got would be gone from its advantages
-                group.rewards = [r + bonus * bool(one.env.success) for r, one in zip(group.rewards, group.attempts, strict=True)]
+                group.rewards = [
+                    r + bonus * bool(one.env.success) for r, one in zip(group.rewards, group.attempts, strict=True)
+                ]
         groups += found
     return groups
 
@@ -191,11 +187,11 @@ def batches(samples: Sequence[Sample], most: int) -> Iterator[list[Sample]]:
 class Lean:
     """A run of the lean loop: a model, how it learns, and what it has come to."""
 
-    def __init__(self, model: Any, tokenizer: Any, recipe: Recipe, checkup: Checkup | None = None) -> None:
-        self.model, self.recipe, self.checkup = model, recipe, checkup
+    def __init__(self, learner: Learner, recipe: Recipe, checkup: Checkup | None = None) -> None:
+        self.learner, self.recipe, self.checkup = learner, recipe, checkup
         self.standing = Standing(success=dict.fromkeys(recipe.families, 0.0))
-        self.tongue = Tongue(tokenizer)
-        self.weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+        self.tongue = Tongue(learner)
+        self.weights = {name: weight for name, weight in learner.model.named_parameters() if weight.requires_grad}
         self.optimizer = torch.optim.AdamW(self.weights.values(), lr=recipe.rate, betas=(0.9, 0.99), weight_decay=0.0)
         self._speaker: Speaker | None = None
         torch.set_float32_matmul_precision("high")  # a GPU multiplies float32 in TF32; a processor as ever
@@ -218,7 +214,7 @@ class Lean:
         record = {"update": standing.update, "dose": dose, **self._seen(plan, groups, spent), **learned}
         if self.checkup and checked:
             with spent.on("checkup"):
-                record["checkup"] = self.checkup.numbers([one.env.transcript() for one in checked])
+                record["checkup"] = self.checkup.numbers(one.env for one in checked)
         record |= _pace(spent, rolled, len(played))
         self.advance(groups)
         return record
@@ -227,18 +223,17 @@ class Lean:
         """Measures the model as it is, and nothing else."""
         assert self.checkup is not None
         played = self.play([(task_id, True) for task_id in self.checkup.ids], Spent())
-        numbers = self.checkup.numbers([one.env.transcript() for one in played])
-        return {"update": self.standing.update, "checkup": numbers}
+        return {"update": self.standing.update, "checkup": self.checkup.numbers(one.env for one in played)}
 
     def play(self, tasks: Sequence[tuple[str, bool]], spent: Spent) -> list[Played]:
         """Plays tasks with the model as it is, each greedily or not."""
-        recipe = self.recipe
+        learner, recipe = self.learner, self.recipe
         if self._speaker is None:
             rows = min(recipe.rows, recipe.tasks * recipe.group)
-            self._speaker = speaker_of(self.model, self.tongue.decode, rows, recipe.limit, recipe.reserve)
+            self._speaker = speaker_of(learner.model, self.tongue, rows, learner.limit, recipe.reserve)
         else:
-            self._speaker.load(self.model)
-        episodes = (Played(*task, self.tongue, recipe.limit, recipe.reserve, recipe.reward) for task in tasks)
+            self._speaker.load(learner.model)
+        episodes = (Played(*task, self.tongue, learner.limit, recipe.reserve, recipe.reward) for task in tasks)
         return rollout(self._speaker, episodes, spent)
 
     def learn(self, groups: Sequence[Group]) -> dict[str, float]:
@@ -255,9 +250,9 @@ class Lean:
     def _step(self, samples: Sequence[Sample]) -> dict[str, float]:
         """One step on the mean loss over all tokens of all calls."""
         whole = sum(len(logprobs) for sample in samples for _, logprobs in sample.window.calls)
-        seen = torch.zeros(3, device=self.model.device)
+        seen = torch.zeros(3, device=self.learner.device)
         for batch in batches(samples, self.recipe.batch):
-            loss, others = loss_of(self.model, batch, self.recipe.clip)
+            loss, others = loss_of(self.learner.model, batch, self.recipe.clip)
             (loss / whole).backward()
             seen += torch.cat((loss.detach()[None], others))
         norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), self.recipe.longest_gradient)
@@ -327,23 +322,34 @@ def _pace(spent: Spent, rolled: float, episodes: int) -> dict[str, Any]:
     }
 
 
-class Journal(Protocol):
-    """Where a run is written down."""
+def run(
+    lean: Lean,
+    journal: Journal,
+    updates: int,
+    minutes: float = math.inf,
+    watch: Callable[[Iterator[Record], int], Iterable[Record]] = lambda records, total: records,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Goes on from where a journal stands until that many updates are made, or until the next would not be over in time."""
+    state = journal.resume()
+    if state is not None:
+        lean.resume(state)
 
-    def log(self, record: dict[str, Any]) -> None: ...
-    def due(self) -> bool: ...
-    def save(self, state: dict[str, Any]) -> None: ...
+    def records() -> Iterator[Record]:
+        begun = last = clock()
+        longest = 0.0
+        while lean.standing.update < updates and last + longest - begun <= minutes * 60:
+            yield lean.update()
+            longest, last = max(longest, clock() - last), clock()
+        if lean.checkup and lean.standing.update >= updates:
+            yield lean.check()
 
+    def save() -> None:
+        journal.save(lean.state())
+        journal.publish(lean.learner.save)
 
-def run(lean: Lean, journal: Journal, updates: int, minutes: float, clock: Callable[[], float] = time.monotonic) -> None:
-    """Learns until that many updates are made, or until the next would not be over in time."""
-    begun = last = clock()
-    longest = 0.0
-    while lean.standing.update < updates and last + longest - begun <= minutes * 60:
-        journal.log(lean.update())
-        longest, last = max(longest, clock() - last), clock()
+    for record in watch(records(), updates - lean.standing.update):
+        journal.log(record)
         if journal.due():
-            journal.save(lean.state())
-    if lean.checkup and lean.standing.update >= updates:
-        journal.log(lean.check())
-    journal.save(lean.state())
+            save()
+    save()

@@ -2,32 +2,28 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
 from companyos.env import CompanyEnv, make
 from companyos.lines import parse_line
+from companyos.train.models import Learner
 from companyos.train.script import LIMIT, RESERVE, Script, heard, opening
-from companyos.train.speakers import Said, Speaker
+from companyos.train.speakers import Said, Speaker, speaker_of
 
 
 class Tongue:
     """A tokenizer, as scripts use it. What is said alike is looked up once: a group reads the same replies over and over."""
 
-    def __init__(self, tokenizer: Any) -> None:
-        self.encode: Callable[[str], list[int]] = lru_cache(65536)(
-            lambda text: list(tokenizer.encode(text, add_special_tokens=False))
-        )
-        self._text: Callable[[tuple[int, ...]], str] = lru_cache(65536)(
-            lambda tokens: str(tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))
-        )
+    def __init__(self, learner: Learner) -> None:
+        self.encode: Callable[[str], list[int]] = lru_cache(65536)(learner.encode)
+        self._text: Callable[[tuple[int, ...]], str] = lru_cache(65536)(lambda tokens: learner.decode(list(tokens)))
 
-    def decode(self, *tokens: int) -> str:
-        return self._text(tokens)
+    def decode(self, tokens: Iterable[int]) -> str:
+        return self._text(tuple(tokens))
 
 
 class Window(msgspec.Struct):
@@ -65,13 +61,13 @@ class Played:
         with spent.on("text"):
             self._calls.append((len(script.tokens), said.logprobs))
             script.say(said.tokens)
-            line = self._tongue.decode(*said.tokens).strip()
+            line = self._tongue.decode(said.tokens).strip()
             call = parse_line(line, self.env.toolbox)
         with spent.on("env"):
             obs = self.env.step(line if isinstance(call, str) else call)
         with spent.on("text"):
             seen, end = script.tokens, len(script.tokens)
-            if obs.done or script.hear(heard(obs)):
+            if obs.done or script.hear(heard(obs, call if isinstance(call, str) else "")):
                 self.windows.append(Window(seen[:end], self._calls))
                 self._calls = []
 
@@ -124,3 +120,11 @@ def rollout(speaker: Speaker, episodes: Iterable[Played], spent: Spent) -> list[
             else:
                 speaker.listen(said.who, episode.script.tokens.copy(), episode.greedy)
     return begun
+
+
+def play_many(learner: Learner, ids: Sequence[str], rows: int = 1024) -> list[CompanyEnv]:
+    """Plays these tasks, each as the model finds likeliest, many at once."""
+    tongue = Tongue(learner)
+    speaker = speaker_of(learner.model, tongue, min(rows, len(ids)), learner.limit, RESERVE)
+    episodes = (Played(task_id, True, tongue, learner.limit) for task_id in ids)
+    return [one.env for one in rollout(speaker, episodes, Spent())]

@@ -1,12 +1,12 @@
 """Speakers: a language model that works many episodes at once. Each hears its script so far, and says a call, when it will.
 
 `Streaming` goes token by token for all rows together, while each takes its turns at its own pace: whoever has ended a line
-is answered at once, and the others go on meanwhile. It needs a model that a `Decoder` fits. `Waiting` asks `generate`, turn by
-turn, and everybody waits for whoever says most; every causal model can be asked that way.
+is answered at once, and the others go on meanwhile. It needs a model that a `Decoder` fits. `Waiting` asks `generate`, turn
+by turn, and everybody waits for whoever says most; every causal model can be asked that way.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -43,11 +43,14 @@ class Speaker(Protocol):
         ...
 
 
-def speaker_of(model: Any, decode: Callable[[int], str], rows: int, room: int, most: int) -> Speaker:
+class Decodes(Protocol):
+    def decode(self, tokens: Sequence[int]) -> str: ...
+
+
+def speaker_of(model: Any, tongue: Decodes, rows: int, room: int, most: int) -> Speaker:
     """The fastest speaker for a model: its scripts take `room` tokens, of which a call may have `most`."""
-    lm = causal_model(model)
-    enders = [token for token in range(lm.config.vocab_size) if "\n" in decode(token)]
-    enders.sort(key=lambda token: decode(token) != "\n")
+    texts = {token: tongue.decode([token]) for token in range(causal_model(model).config.vocab_size)}
+    enders = sorted((token for token, text in texts.items() if "\n" in text), key=lambda token: texts[token] != "\n")
     if fits(model):
         return Streaming(Decoder(model, rows, room, enders, most), enders)
     return Waiting(model, rows, enders, most)
