@@ -6,7 +6,7 @@ showed it. What it cannot look up again it says without being learnt from; nor a
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import cache, partial
 from itertools import count
 from typing import Any
@@ -230,7 +230,7 @@ def _stands_in(value: str, text: str) -> bool:
 # -- many --------------------------------------------------------------------------------------------------------------
 
 
-def stream(plan: Plan, tokenizer: str, first: int, workers: int) -> Iterator[Demonstration]:
+def stream(plan: Plan, tokenizer: str, first: int, workers: int) -> Generator[Demonstration, None, None]:
     """All demonstrations from this number on, without end, made on so many processes ahead of whoever takes them."""
     portions = count(first, _AT_A_TIME)
     for portion in ahead(partial(_portion, plan, tokenizer), portions, workers, _AHEAD):

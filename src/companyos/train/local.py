@@ -6,12 +6,11 @@ from typing import Any
 
 from companyos.agents.agent import Usage
 from companyos.apps import ALL_TOOLS, toolbox_of
-from companyos.env import CompanyEnv
 from companyos.evaluate.roster import Contestant
 from companyos.lines import parse_line
 from companyos.observe import Observation
-from companyos.task import TaskId
-from companyos.train.models import Learner, device_named, load
+from companyos.options import Misuse
+from companyos.train.models import Learner, check_model, device_named, load
 from companyos.train.script import RESERVE, Script, heard, opening
 
 
@@ -89,31 +88,25 @@ class LocalModel:
 
     waits = False
 
-    def __init__(self, voice: Voice) -> None:
-        self._voice = voice
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
 
     def agent(self, task_id: str, trial: int) -> Local:
-        return Local(self._voice)
+        return Local(_voice(self._folder))
 
     def lacks(self, tasks: Sequence[str], trials: int) -> str:
+        try:
+            check_model(self._folder)
+        except Misuse as mistake:
+            return str(mistake)
         return ""
 
 
-@cache
 def open_local(folder: str) -> Contestant:
-    """The model in a directory, loaded once a process."""
-    return LocalModel(Voice(load(folder, device_named("auto"))))
+    """The model in a directory. It is loaded by whoever plays."""
+    return LocalModel(folder)
 
 
-def play_all(learner: Learner, ids: Sequence[str]) -> list[CompanyEnv]:
-    """Plays these tasks, one after the other: for a processor, on which many at once gain nothing."""
-    voice = Voice(learner)
-    learner.model.eval()
-    played = []
-    for task_id in ids:
-        env, agent = CompanyEnv(TaskId.parse(task_id), "score"), Local(voice)
-        obs = env.reset()
-        while not obs.done:
-            obs = env.step(agent.act(obs))
-        played.append(env)
-    return played
+@cache
+def _voice(folder: str) -> Voice:
+    return Voice(load(folder, device_named("auto")))
