@@ -15,7 +15,8 @@ from peft import LoraConfig, get_peft_model
 from companyos.env import make, work
 from companyos.lines import write_line
 from companyos.train.checkup import checkup_of
-from companyos.train.grpo import Group, Lean, Recipe, Sample, batches, grouped, loss_of, run, samples_of
+from companyos.train.forward import by_length
+from companyos.train.grpo import Group, Lean, Recipe, Sample, grouped, loss_of, run, samples_of
 from companyos.train.journal import CHECKPOINT, Journal, records
 from companyos.train.rollout import Played, Spent, Tongue, Window
 from companyos.train.script import spoken
@@ -182,7 +183,7 @@ def test_the_loss_is_that_of_the_whole_forward_pass() -> None:
 @given(st.lists(st.integers(2, 40), max_size=30), st.integers(1, 100))
 def test_batches_hold_every_sample_once_and_no_more_tokens_than_fit(sizes: list[int], most: int) -> None:
     samples = [sample(size) for size in sizes]
-    made = list(batches(samples, most))
+    made = list(by_length(samples, len, most))
     assert sorted(map(id, (one for batch in made for one in batch))) == sorted(map(id, samples))
     for batch in made:
         assert len(batch) == 1 or len(batch) * max(len(one.window.tokens) for one in batch) <= most

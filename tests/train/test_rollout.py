@@ -1,7 +1,7 @@
 """Rollouts say what the model would have said, however many are at work and whatever has shrunk."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -36,7 +36,7 @@ def episodes_of(tasks: list[tuple[str, bool]]) -> Iterator[Played]:
 
 
 def played(tasks: list[tuple[str, bool]], rows: int = 8, seed: int = 0) -> list[Played]:
-    speaker = speaker_of(model(), tongue(), rows, ROOM, MOST)
+    speaker = speaker_of(model(), tongue().decode, rows, ROOM, MOST)
     torch.manual_seed(seed)
     return rollout(speaker, episodes_of(tasks), Spent())
 
@@ -116,7 +116,12 @@ def test_few_who_are_left_are_moved_together(monkeypatch: pytest.MonkeyPatch) ->
     tasks = [(str(task_named(name, seed)), True) for seed in range(2) for name in ("vendor_onboarding", "expense_report")]
     moved: list[int] = []
     move = Decoder.move
-    monkeypatch.setattr(Decoder, "move", lambda self, rows: (moved.append(len(rows)), move(self, rows)))
+
+    def counted(self: Decoder, rows: Sequence[int]) -> None:
+        moved.append(len(rows))
+        move(self, rows)
+
+    monkeypatch.setattr(Decoder, "move", counted)
     narrowed = played(tasks, rows=4)
     assert moved[0] == 2
     assert [one.script.tokens for one in narrowed] == [one.script.tokens for one in played(tasks, rows=1)]
@@ -132,14 +137,14 @@ def test_drawn_tokens_follow_the_seed() -> None:
 def test_a_model_that_no_decoder_fits_is_asked_turn_by_turn() -> None:
     gpt2 = tiny_gpt2()
     assert not fits(gpt2)
-    speaker = speaker_of(gpt2, tongue(), 4, ROOM, MOST)
+    speaker = speaker_of(gpt2, tongue().decode, 4, ROOM, MOST)
     assert isinstance(speaker, Waiting)
     (episode,) = rollout(speaker, episodes_of([(task_id(0), True)]), Spent())
     assert episode.env.done
 
 
 def test_both_speakers_say_the_same() -> None:
-    assert isinstance(speaker_of(model(), tongue(), 2, ROOM, MOST), Streaming)
+    assert isinstance(speaker_of(model(), tongue().decode, 2, ROOM, MOST), Streaming)
     tasks = [(task_id(seed), True) for seed in range(2)]
     turn_by_turn = rollout(Waiting(model(), 2, [NEWLINE], MOST), episodes_of(tasks), Spent())
     assert [one.script.tokens for one in turn_by_turn] == [one.script.tokens for one in played(tasks)]

@@ -1,8 +1,8 @@
 """Rollouts: episodes that a speaker works, many at once, with all that a loss needs to know of what was said."""
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -12,7 +12,7 @@ from companyos.env import CompanyEnv, make
 from companyos.lines import parse_line
 from companyos.train.models import Learner
 from companyos.train.script import LIMIT, RESERVE, Script, heard, opening
-from companyos.train.speakers import Said, Speaker, speaker_of
+from companyos.train.speakers import Said, Speaker
 
 
 class Tongue:
@@ -81,7 +81,7 @@ class Spent:
     """Seconds on our own work, by kind: the company's (`env`) and its texts' (`text`)."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
         self.tokens = 0  # said
         self._begun = time.perf_counter()
 
@@ -120,11 +120,3 @@ def rollout(speaker: Speaker, episodes: Iterable[Played], spent: Spent) -> list[
             else:
                 speaker.listen(said.who, episode.script.tokens.copy(), episode.greedy)
     return begun
-
-
-def play_many(learner: Learner, ids: Sequence[str], rows: int = 1024) -> list[CompanyEnv]:
-    """Plays these tasks, each as the model finds likeliest, many at once."""
-    tongue = Tongue(learner)
-    speaker = speaker_of(learner.model, tongue, min(rows, len(ids)), learner.limit, RESERVE)
-    episodes = (Played(task_id, True, tongue, learner.limit) for task_id in ids)
-    return [one.env for one in rollout(speaker, episodes, Spent())]

@@ -6,7 +6,7 @@ by turn, and everybody waits for whoever says most; every causal model can be as
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -43,13 +43,9 @@ class Speaker(Protocol):
         ...
 
 
-class Decodes(Protocol):
-    def decode(self, tokens: Sequence[int]) -> str: ...
-
-
-def speaker_of(model: Any, tongue: Decodes, rows: int, room: int, most: int) -> Speaker:
+def speaker_of(model: Any, decode: Callable[[list[int]], str], rows: int, room: int, most: int) -> Speaker:
     """The fastest speaker for a model: its scripts take `room` tokens, of which a call may have `most`."""
-    texts = {token: tongue.decode([token]) for token in range(causal_model(model).config.vocab_size)}
+    texts = {token: decode([token]) for token in range(causal_model(model).config.vocab_size)}
     enders = sorted((token for token, text in texts.items() if "\n" in text), key=lambda token: texts[token] != "\n")
     if fits(model):
         return Streaming(Decoder(model, rows, room, enders, most), enders)
