@@ -1,54 +1,50 @@
-"""Training: what an update of the lean loop takes, and how much of it is our own work: company, texts, tasks, verdicts.
+"""Training: how fast the lean loop's rollouts are, and how much of their time is our own work: the company and its texts.
 
-python -m benchmarks.train --model smollm2 --tasks 4 --group 4 --longest-call 16
+python -m benchmarks.train --model smollm2 --episodes 16 --longest-call 12
 
-Calls are cut short on a processor: a model that has not learned to end its lines would ramble, and the less it says, the
-larger our share.
+Learning comes on top of it, and has no work of ours in it. Calls are cut short on a processor: a model that has not learned
+to end its lines would ramble, and the less it says, the larger our share.
 """
 
 import argparse
 
-from companyos.train.grpo import Lean, Recipe
-from companyos.train.journal import Record
+from companyos.env import task_named
+from companyos.families import ROUND
 from companyos.train.models import device_named, load
+from companyos.train.rollout import Played, Spent, Tongue, rollout
 from companyos.train.script import RESERVE
+from companyos.train.speakers import speaker_of
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--families", default="vendor_onboarding", help="names with commas between")
-    parser.add_argument("--tasks", type=int, default=4)
-    parser.add_argument("--group", type=int, default=4)
-    parser.add_argument("--rows", type=int, default=1024)
+    parser.add_argument("--families", default=",".join(ROUND[:5]), help="names with commas between")
     parser.add_argument("--dose", type=float, default=0.25)
+    parser.add_argument("--episodes", type=int, default=16)
+    parser.add_argument("--rows", type=int, default=16, help="episodes at work at once")
     parser.add_argument("--longest-call", type=int, default=RESERVE, help="in tokens")
-    parser.add_argument("--updates", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=1, help="the first one also captures graphs, on a GPU")
     args = parser.parse_args()
-    recipe = Recipe(
-        families=tuple(args.families.split(",")),
-        tasks=args.tasks,
-        group=args.group,
-        rows=args.rows,
-        doses=(args.dose,),
-        reserve=args.longest_call,
-        reward="seed",  # teaches something, however bad the model
-    )
-    lean = Lean(load(args.model, device_named(args.device), "lora"), recipe)
-    for _ in range(args.updates):
-        show(lean.update(), args.tasks * args.group)
+    learner = load(args.model, device_named(args.device))
+    tongue, families = Tongue(learner), args.families.split(",")
+    speaker = speaker_of(learner.model, tongue.decode, args.rows, learner.limit, args.longest_call)
+    for number in range(args.rounds):
+        speaker.load(learner.model)
+        seeds = range(number * args.episodes, (number + 1) * args.episodes)
+        tasks = [str(task_named(families[seed % len(families)], seed, args.dose)) for seed in seeds]
+        spent = Spent()
+        played = rollout(speaker, (Played(id_, False, tongue, learner.limit, args.longest_call) for id_ in tasks), spent)
+        show(played, spent, spent.wall)
 
 
-def show(record: Record, episodes: int) -> None:
-    wall, rolled = record["seconds"], record["rollout_seconds"]
-    print(
-        f"{episodes} episodes of {record['turns']:.0f} turns: {wall:.1f} s, of which the rollout {rolled:.1f} s", flush=True
-    )
-    print(f"  {record['tokens_per_second']:,.0f} tokens/s said, {record['episodes_per_second']:.2f} episodes/s")
-    print(f"  learned from {record.get('learned_tokens', 0):,.0f} tokens in {wall - rolled:.1f} s")
-    shares = ", ".join(f"{name} {share:.2%}" for name, share in record["ours"].items())
-    print(f"  our own work: {sum(record['ours'].values()):.2%} of it ({shares})")
+def show(played: list[Played], spent: Spent, wall: float) -> None:
+    turns = sum(one.env.step_count for one in played)
+    print(f"{len(played)} episodes, {turns:,} turns, {spent.tokens:,} tokens said: {wall:.1f} s")
+    print(f"  {spent.tokens / wall:,.0f} tokens/s, {len(played) / wall:.2f} episodes/s")
+    shares = ", ".join(f"{name} {seconds / wall:.2%}" for name, seconds in spent.seconds.items())
+    print(f"  our own work: {sum(spent.seconds.values()) / wall:.2%} of it ({shares})", flush=True)
 
 
 if __name__ == "__main__":

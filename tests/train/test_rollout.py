@@ -10,7 +10,8 @@ import torch
 
 from companyos.env import make, task_named
 from companyos.lines import parse_line
-from companyos.train.decoder import Decoder, fits
+from companyos.train.decoder import Decoder
+from companyos.train.layers import fits
 from companyos.train.rollout import Played, Spent, Tongue, rollout
 from companyos.train.speakers import Streaming, Waiting, speaker_of
 from tests.helpers import task_id

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 import msgspec
 import torch
 
-from companyos.train.decoder import Decoder, Drawn, causal_model, fits
+from companyos.train.decoder import Decoder, Drawn
+from companyos.train.layers import causal_model, fits
 
 _NARROWEST = 64  # rows, below which a step costs the same however few there are
 _FED_AT_ONCE = 16384  # tokens
