@@ -1,16 +1,16 @@
 """Rollouts: episodes that a speaker works, many at once, with all that a loss needs to know of what was said."""
 
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
 from companyos.env import CompanyEnv, make
 from companyos.lines import parse_line
+from companyos.train.models import Learner
 from companyos.train.script import LIMIT, RESERVE, Script, heard, opening
 from companyos.train.speakers import Said, Speaker
 
@@ -18,16 +18,12 @@ from companyos.train.speakers import Said, Speaker
 class Tongue:
     """A tokenizer, as scripts use it. What is said alike is looked up once: a group reads the same replies over and over."""
 
-    def __init__(self, tokenizer: Any) -> None:
-        self.encode: Callable[[str], list[int]] = lru_cache(65536)(
-            lambda text: list(tokenizer.encode(text, add_special_tokens=False))
-        )
-        self._text: Callable[[tuple[int, ...]], str] = lru_cache(65536)(
-            lambda tokens: str(tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))
-        )
+    def __init__(self, learner: Learner) -> None:
+        self.encode: Callable[[str], list[int]] = lru_cache(65536)(learner.encode)
+        self._text: Callable[[tuple[int, ...]], str] = lru_cache(65536)(lambda tokens: learner.decode(list(tokens)))
 
-    def decode(self, *tokens: int) -> str:
-        return self._text(tokens)
+    def decode(self, tokens: Iterable[int]) -> str:
+        return self._text(tuple(tokens))
 
 
 class Window(msgspec.Struct):
@@ -65,7 +61,7 @@ class Played:
         with spent.on("text"):
             self._calls.append((len(script.tokens), said.logprobs))
             script.say(said.tokens)
-            line = self._tongue.decode(*said.tokens).strip()
+            line = self._tongue.decode(said.tokens).strip()
             call = parse_line(line, self.env.toolbox)
         with spent.on("env"):
             obs = self.env.step(line if isinstance(call, str) else call)
@@ -85,7 +81,7 @@ class Spent:
     """Seconds on our own work, by kind: the company's (`env`) and its texts' (`text`)."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
         self.tokens = 0  # said
         self._begun = time.perf_counter()
 
