@@ -11,6 +11,8 @@ from companyos.options import Argument, Misuse, count, option
 from companyos.train.journal import MODEL, Journal, check_run, check_tracker
 from companyos.train.models import check_model, device_named
 from companyos.train.script import LIMIT, RESERVE
+from companyos.train.trl_plan import OPTIONS as TRL_OPTIONS
+from companyos.train.trl_plan import carry_out, plan_of
 
 if TYPE_CHECKING:
     from companyos.train.checkup import Checkup
@@ -50,13 +52,16 @@ def _sft(args: Namespace) -> int:
 def _grpo(args: Namespace) -> int:
     """Let a language model learn from its own attempts. Whatever ends it, the same command goes on where it stood."""
     families, device = _families(args), _checked(args)
+    if args.loop == "trl":
+        done = carry_out(plan_of(args, families), args.track, args.minutes)
+        return _conclude(args, done, args.updates)
     from companyos.train.grpo import Lean, Recipe, run
     from companyos.train.models import load
 
     recipe = Recipe(
         families=families,
         seed=args.seed,
-        tasks=args.tasks,
+        tasks=args.tasks or 64,
         group=args.group,
         doses=args.doses,
         rate=args.rate,
@@ -224,7 +229,7 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
     _grpo: (
         *_MODEL,
         option("--updates", type=count, default=200, metavar="N", help="in all"),
-        option("--tasks", type=count, default=64, metavar="N", help="of an update; half of them are twins"),
+        option("--tasks", type=count, metavar="N", help="of an update; half of them are twins (lean: 64, trl: 8)"),
         option("--group", type=count, default=16, metavar="N", help="attempts at each"),
         option("--doses", type=_rungs, default=(0.25, 0.5), metavar="X,Y", help="each until 60 %% of attempts succeed"),
         option("--rate", type=_positive, default=1e-4, help="of learning"),
@@ -232,6 +237,8 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         option("--rows", type=count, default=1024, metavar="N", help="episodes at work at once"),
         option("--check-every", type=count, default=10, metavar="N", help="updates between checkups"),
         *_CHECKS,
+        option("--loop", default="lean", choices=("lean", "trl"), help="ours, or TRL's trainer with native tool calls"),
+        *TRL_OPTIONS,
         *_RUN,
     ),
     _plot: (
