@@ -67,19 +67,13 @@ def _grpo(args: Namespace) -> int:
         rate=args.rate,
         batch=args.batch,
         rows=args.rows,
-        limit=args.limit,
         check_every=args.check_every,
     )
     how = "full" if args.full else "lora"
-    whole = {"loop": "lean", "model": args.model, "train": how, "recipe": recipe, **_checkup_plan(args)}
+    whole = {"loop": "lean", "model": args.model, "train": how, "limit": args.limit, "recipe": recipe, **_checkup_plan(args)}
     journal = Journal(args.out, whole, args.track)
-    learner = load(args.model, device, how)._replace(limit=args.limit)
-    lean = Lean(learner.model, learner.tokenizer, recipe, _checkup(args, families))
-    state = journal.resume()
-    if state is not None:
-        lean.resume(state)
-    run(lean, journal, args.updates, args.minutes)
-    journal.publish(learner.save)
+    lean = Lean(load(args.model, device, how)._replace(limit=args.limit), recipe, _checkup(args, families))
+    run(lean, journal, args.updates, args.minutes, _watching("learning", "reward"))
     journal.close()
     return _conclude(args, lean.standing.update, args.updates)
 

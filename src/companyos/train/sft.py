@@ -161,10 +161,13 @@ def train(
                     record["checkup"] = examiner.numbers()
                 yield record
 
+    def save() -> None:
+        journal.save(student.state())
+        journal.publish(learner.save)
+
     for record in watch(updates(), recipe.updates - student.done):
         journal.log(record)
         if journal.due():
-            journal.save(student.state())
-    journal.save(student.state())
-    journal.publish(learner.save)
+            save()
+    save()
     return student
