@@ -60,10 +60,11 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
 class Local:
     """One episode of a model."""
 
-    def __init__(self, voice: Voice) -> None:
+    def __init__(self, voice: Voice, reserve: int = RESERVE) -> None:
         self.usage: list[Usage] = []
         self._voice = voice
-        self._script = Script(voice.learner.encode, voice.learner.limit)
+        self._script = Script(voice.learner.encode, voice.learner.limit, reserve)
+        self._most = reserve
         self._toolbox = ALL_TOOLS  # until it is known which are offered
         self._wrong = ""  # with the last line
 
@@ -75,7 +76,7 @@ class Local:
             script.open(opening(obs))
         else:
             script.hear(heard(obs, self._wrong))
-        said = self._voice.line(script.tokens, RESERVE)
+        said = self._voice.line(script.tokens, self._most)
         self.usage.append(Usage(len(script.tokens), len(said), form="text"))
         script.say(said)
         line = self._voice.learner.decode(said).strip()
