@@ -31,7 +31,7 @@ from companyos.lines import write_value
 from companyos.observe import Observation
 
 LIMIT = 1536  # tokens of an episode at any moment
-RESERVE = 96  # of these, what the next call may take
+RESERVE = 128  # of these, what the next call may take: experts say up to 114 of SmolLM2's at a time
 _SLACK = 0.125  # of the limit is freed when it is reached: what was read changes seldom, and stays cached for long
 _PROMPT = ">"
 _PROSE = "text"  # the field of a record that is prose
