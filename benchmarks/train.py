@@ -29,7 +29,7 @@ def main() -> None:
     args = parser.parse_args()
     learner = load(args.model, device_named(args.device))
     tongue, families = Tongue(learner), args.families.split(",")
-    speaker = speaker_of(learner.model, tongue.decode, args.rows, learner.limit, args.longest_call)
+    speaker = speaker_of(learner.model, learner.decode, args.rows, learner.limit, args.longest_call)
     for number in range(args.rounds):
         speaker.load(learner.model)
         seeds = range(number * args.episodes, (number + 1) * args.episodes)

@@ -31,6 +31,7 @@ from companyos.train.tasks import Lesson, lessons
 
 _INVALID = (BAD_ACTION, BAD_ARGUMENTS, UNKNOWN_TOOL)
 _FURTHEST = 20.0  # in log probability: beyond that the clip has long held it, and numbers would overflow
+_JUDGED = 4  # one attempt at every so many tasks
 _LEAST_WEIGHT = 0.05  # of a family in which all goes well
 
 
@@ -197,7 +198,7 @@ class Lean:
         learner, recipe = self.learner, self.recipe
         if self._speaker is None:
             rows = min(recipe.rows, recipe.tasks * recipe.group)
-            self._speaker = speaker_of(learner.model, self.tongue.decode, rows, learner.limit, recipe.reserve)
+            self._speaker = speaker_of(learner.model, learner.decode, rows, learner.limit, recipe.reserve)
         else:
             self._speaker.load(learner.model)
         episodes = (Played(*task, self.tongue, learner.limit, recipe.reserve, recipe.reward) for task in tasks)
@@ -229,9 +230,9 @@ class Lean:
         return {"loss": lost, "clipped": clipped, "apart": apart, "gradient": float(norm), "learned_tokens": whole}
 
     def _seen(self, plan: Sequence[Lesson], groups: Sequence[Group], spent: Spent) -> dict[str, Any]:
-        """What attempts came to. Where calls went is looked up for one attempt of each group."""
+        """What attempts came to. Where calls went takes long to find out, and is for some attempts only."""
         with spent.on("judge"):
-            outcomes = [judge(group.attempts[0].env.transcript()) for group in groups]
+            outcomes = [judge(group.attempts[0].env.transcript()) for group in groups[::_JUDGED]]
         turns = [turn for group in groups for one in group.attempts for turn in one.env.turns]
         by_task = {group.task_id: group.success for group in groups}
         twins = [lesson for lesson in plan if len(lesson) > 1]

@@ -89,6 +89,7 @@ class Streaming:
         del self._cached[who]
 
     def speak(self) -> list[Said]:
+        assert self._waiting or self._reach, "nobody has listened"
         finished = self._narrowed()
         while not finished:
             if len(self._waiting) * _PATIENCE >= len(self._reach):
