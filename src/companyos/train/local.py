@@ -1,17 +1,23 @@
-"""Local models: agents that ask a model of this machine, `local:DIR`. What it reads and writes is what it was trained on."""
+"""Local models: agents that ask a model of this machine, `local:DIR`. What it reads and writes is what it was trained on.
 
-from collections.abc import Sequence
+`companyos eval` has it work many episodes at once, as in training; `agent` plays one, for whoever calls agents one by one.
+"""
+
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from companyos.agents.agent import Usage
 from companyos.apps import ALL_TOOLS, toolbox_of
+from companyos.env import CompanyEnv
 from companyos.evaluate.roster import Contestant
 from companyos.lines import parse_line
 from companyos.observe import Observation
 from companyos.options import Misuse
 from companyos.train.models import Learner, check_model, device_named, load
 from companyos.train.script import RESERVE, Script, heard, opening
+
+_ROWS = 1024  # episodes at work at once, where there are so many
 
 
 class Voice:
@@ -95,6 +101,18 @@ class LocalModel:
 
     def agent(self, task_id: str, trial: int) -> Local:
         return Local(_voice(self._folder))
+
+    def play(self, task_ids: Sequence[str], reward: str) -> Iterator[tuple[int, CompanyEnv, tuple[Usage, ...]]]:
+        """Many at once: each with its number, as it ends."""
+        from companyos.train.rollout import Played, Spent, Tongue, as_they_end
+        from companyos.train.speakers import speaker_of
+
+        learner = _voice(self._folder).learner
+        tongue = Tongue(learner)
+        speaker = speaker_of(learner.model, learner.decode, min(_ROWS, len(task_ids)), learner.limit, RESERVE)
+        episodes = (Played(task_id, True, tongue, learner.limit, RESERVE, reward) for task_id in task_ids)
+        for number, played in as_they_end(speaker, episodes, Spent()):
+            yield number, played.env, tuple(played.usage)
 
     def lacks(self, tasks: Sequence[str], trials: int) -> str:
         try:

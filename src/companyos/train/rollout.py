@@ -5,9 +5,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from operator import itemgetter
 
 import msgspec
 
+from companyos.agents.agent import Usage
 from companyos.env import CompanyEnv, make
 from companyos.lines import parse_line
 from companyos.train.models import Learner
@@ -51,6 +53,7 @@ class Played:
         self.script = Script(tongue.encode, limit, reserve)
         self.script.open(opening(self.env.look()))
         self.windows: list[Window] = []
+        self.usage: list[Usage] = []
         self._tongue = tongue
         self._calls: list[tuple[int, list[float]]] = []
 
@@ -58,6 +61,7 @@ class Played:
         """Makes the call that was said, and hears what comes of it."""
         script = self.script
         spent.tokens += len(said.tokens)
+        self.usage.append(Usage(len(script.tokens), len(said.tokens), form="text"))
         with spent.on("text"):
             self._calls.append((len(script.tokens), said.logprobs))
             script.say(said.tokens)
@@ -97,7 +101,12 @@ class Spent:
 
 
 def rollout(speaker: Speaker, episodes: Iterable[Played], spent: Spent) -> list[Played]:
-    """Has episodes played to their ends, each begun as soon as there is room for it."""
+    """Has episodes played to their ends. In the order in which they were given."""
+    return [played for _, played in sorted(as_they_end(speaker, episodes, spent), key=itemgetter(0))]
+
+
+def as_they_end(speaker: Speaker, episodes: Iterable[Played], spent: Spent) -> Iterator[tuple[int, Played]]:
+    """Has episodes played, each begun as soon as there is room for it; gives each with its number once it has ended."""
     queue, begun = iter(episodes), list[Played]()
 
     def begin() -> bool:
@@ -117,6 +126,6 @@ def rollout(speaker: Speaker, episodes: Iterable[Played], spent: Spent) -> list[
             if episode.env.done:
                 speaker.leave(said.who)
                 at_work -= not begin()
+                yield said.who, episode
             else:
                 speaker.listen(said.who, episode.script.tokens.copy(), episode.greedy)
-    return begun

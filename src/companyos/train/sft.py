@@ -119,14 +119,14 @@ class Examiner:
 
     def __init__(self, learner: Learner, checkup: Checkup) -> None:
         self._learner, self._checkup = learner, checkup
-        self._tongue = Tongue(learner.tokenizer)
+        self._tongue = Tongue(learner)
         self._speaker: Speaker | None = None
 
     def numbers(self) -> Record:
         learner, ids = self._learner, self._checkup.ids
         if self._speaker is None:
             rows = min(_ROWS, len(ids))
-            self._speaker = speaker_of(learner.model, self._tongue.decode, rows, learner.limit, RESERVE)
+            self._speaker = speaker_of(learner.model, learner.decode, rows, learner.limit, RESERVE)
         else:
             self._speaker.load(learner.model)
         learner.model.eval()
