@@ -2,8 +2,8 @@
 
     python -m tools.held_out
 
-Of the test split, at dose 0.5: tasks of the families that are trained on; pairs of theirs whose right endings differ; tasks of
-families that nobody is trained on. It was frozen before the first update, and a test compares.
+Of the test split, at dose 0.5: tasks of the families that are trained on; pairs of theirs whose right endings differ; tasks
+of families that nobody is trained on. It was frozen before the first update, and a test compares.
 """
 
 from pathlib import Path
