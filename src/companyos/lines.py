@@ -61,7 +61,7 @@ def write_line(call: Call) -> str:
 
 def write_value(value: Any) -> str:
     """A value as it stands in a line: a bare word where that says it, else JSON."""
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.isprintable() and isinstance(_scalar(value), str):
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.isprintable() and isinstance(read_value(value), str):
         return value
     return msgspec.json.encode(value).decode()
 
@@ -80,7 +80,7 @@ def how_to_write(hint: Any) -> str:
         )
     return (
         "name=value for each field, or a JSON object, with no quotes around it"
-        if get_origin(_plain_hint(hint)) is dict
+        if get_origin(plain_hint(hint)) is dict
         else ""
     )
 
@@ -152,7 +152,7 @@ def _read_call(text: str, tools: dict[str, Tool]) -> Call:
         if name in params or key in fields:
             raise _Slip(f"{key or name} is given twice")
         if key is not None and key != name:
-            fields[key] = _scalar(raw)
+            fields[key] = read_value(raw)
         else:
             params[name] = _value(name, tool.hints[name], raw)
     if fields and params.setdefault(form_of(tool), fields) is not fields:
@@ -204,7 +204,7 @@ def _argument(tool: Tool, key: str | None, given: dict[str, Any]) -> str:
 
 
 def _value(name: str, hint: Any, raw: str) -> Any:
-    plain = _plain_hint(hint)
+    plain = plain_hint(hint)
     if raw[:1] in ("'", '"'):
         return _unquoted(raw)
     if raw[:1] in ("{", "["):
@@ -215,7 +215,7 @@ def _value(name: str, hint: Any, raw: str) -> Any:
         return _citations(raw)
     if plain is str or get_origin(plain) is Literal:
         return raw
-    value = _scalar(raw)
+    value = read_value(raw)
     if isinstance(value, str):
         wanted = "a whole number" if plain is int else how_to_write(hint) or plain
         raise _Slip(f"{name} is {wanted}, not {raw!r}; put a text of several words in quotes")
@@ -227,12 +227,13 @@ def _citations(raw: str) -> list[dict[str, Any]]:
     if ",".join(citation[0] for citation in found) != raw:
         raise _Slip(f"evidence is record:field=value,record:field=value with texts in quotes, or a JSON list; not {raw}")
     return [
-        {"record": record, "field": field, "value": _scalar(value)} for record, field, value in (c.groups() for c in found)
+        {"record": record, "field": field, "value": read_value(value)}
+        for record, field, value in (c.groups() for c in found)
     ]
 
 
-def _scalar(raw: str) -> Any:
-    """A number, true, false or null as such; anything else as a text."""
+def read_value(raw: str) -> Any:
+    """A number, true, false or null as such, what stands in quotes without them; anything else as the text that it is."""
     if raw[:1] in ("'", '"'):
         return _unquoted(raw)
     try:
@@ -284,22 +285,28 @@ def _ordered(params: dict[str, Any]) -> bytes:
 # -- what an argument is -----------------------------------------------------------------------------------------------
 
 
-def _plain_hint(hint: Any) -> Any:
-    """The type of an argument without its marks and without the None that means left out."""
+def given_hint(hint: Any) -> Any:
+    """The type of an argument where it is given: without the None that means left out."""
     if get_origin(hint) in (Union, types.UnionType):
-        hint = next(part for part in get_args(hint) if part is not type(None))
+        return next(part for part in get_args(hint) if part is not type(None))
+    return hint
+
+
+def plain_hint(hint: Any) -> Any:
+    """The type of an argument without its marks and without the None that means left out."""
+    hint = given_hint(hint)
     return getattr(hint, "__origin__", hint) if hasattr(hint, "__metadata__") else hint
 
 
 def is_evidence(hint: Any) -> bool:
     """Whether an argument is a list of facts."""
-    plain = _plain_hint(hint)
+    plain = plain_hint(hint)
     return get_origin(plain) is list and get_args(plain) == (Citation,)
 
 
 def form_of(tool: Tool) -> str:
     """The argument whose fields a line may name one by one."""
-    return next((name for name, hint in tool.hints.items() if get_origin(_plain_hint(hint)) is dict), "")
+    return next((name for name, hint in tool.hints.items() if get_origin(plain_hint(hint)) is dict), "")
 
 
 def _slot(tool: Tool, words: list[tuple[str | None, str]]) -> tuple[str, str]:

@@ -30,8 +30,18 @@ class Goal(msgspec.Struct, frozen=True):
     def name(self) -> str:
         return type(self).__name__
 
+    @property
+    def asks(self) -> str:
+        """What it asks for, in words, with the values that it asks for here."""
+        first_line = (type(self).__doc__ or "").partition("\n")[0]
+        values = [f"{name} {getattr(self, name)}" for name in self.__struct_fields__ if name not in _KNOWN]
+        return f"{first_line} ({', '.join(values)})" if values else first_line
+
     def holds(self, world: World) -> bool:
         raise NotImplementedError
+
+
+_KNOWN = ("ticket_id", "actor", "since")  # fields of goals that say nothing to who worked on the case
 
 
 class TicketIs(Goal, frozen=True):
