@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from companyos.apps import Tool, Toolbox
 from companyos.calls import NO_ANSWER, OK, Call
+from companyos.episode import Turn
 from companyos.lines import find_tool, parse_line, write_line
 from companyos.serve.errors import Malformed, NoSuchPlace, SessionOver, TurnAhead, TurnTaken
 from companyos.serve.lane import Lane
@@ -24,7 +25,7 @@ from companyos.serve.settings import Settings
 from companyos.serve.steps import Step
 from companyos.serve.wire import checked
 from companyos.web.desk import APPS, Desk, Desks, acts, ways, writers_on
-from companyos.web.forms import Blank, read_call, slots
+from companyos.web.forms import read_call, slots
 from companyos.web.sheets import GO, Pen, kind_of, lay_out
 from companyos.web.site import Form, Site, form_of, go_to
 from companyos.web.verdict import Judged, judged
@@ -92,8 +93,8 @@ class Office:
         turn = desk.turns[number - 1]
         tool, pen = desk.toolbox.find(turn.call), Pen(not desk.done)
         sheet = lay_out(tool, turn.reply.data, pen, desk.seen(number)) if turn.reply.ok else None
-        id = sheet.id if sheet else ""
-        reads, writes = acts(desk.toolbox, id, tool.name if tool else "") if id and not desk.done else ([], [])
+        record = sheet.id if sheet and not desk.done else ""
+        reads, writes = acts(desk.toolbox, record, tool.name if tool else "") if record else ([], [])
         beside = [one for one in writes if len(slots(one)) <= MOST_INLINE and not one.ends]
         again = tool if tool is not None and not desk.done and tool.hints and not tool.writes and not tool.target else None
         return self._show(
@@ -108,11 +109,11 @@ class Office:
             refused=turn.reply.code not in (OK, NO_ANSWER),
             unanswered=turn.reply.code == NO_ANSWER,
             reads=reads,
-            beside=[desk.blank(one, {one.target: id}) for one in beside],
+            beside=[desk.blank(one, {one.target: record}) for one in beside],
             elsewhere=[one for one in writes if one not in beside],
             filters=desk.blank(again, turn.call.params) if again else None,
             flip=_flip(turn.call, sheet.page, sheet.pages) if sheet and not desk.done else (None, None),
-            retry=self._retry(desk, tool, turn.call) if tool and not turn.reply.ok and not desk.done else None,
+            retry=desk.blank(tool, turn.call.params) if tool and _worth_changing(tool, turn) and not desk.done else None,
             about=_about(tool, turn.call),
         )
 
@@ -152,10 +153,6 @@ class Office:
         owner, session_id = self._owner(request), request.path_params["session_id"]
         return await self._lane.run(lambda sessions: self._desks.of(sessions.observe(session_id, owner)))
 
-    def _retry(self, desk: Desk, tool: Tool, call: Call) -> Blank:
-        """The form of a call that did not work, as it was filled in."""
-        return desk.blank(tool, call.params)
-
     def _show(self, template: str, desk: Desk, status: int = 200, **shown: Any) -> Response:
         return self._site.page(template, status, desk=desk, pen=Pen(not desk.done), **shown)
 
@@ -180,6 +177,11 @@ def _turn(form: Form) -> int:
     return int(text)
 
 
+def _worth_changing(tool: Tool, turn: Turn) -> bool:
+    """Whether a call did not work and might with other arguments: then its form is shown as it was filled in."""
+    return not turn.reply.ok and (turn.reply.code != NO_ANSWER or tool.writes) and bool(tool.hints)
+
+
 def _flip(call: Call, page: int, pages: int) -> tuple[str | None, str | None]:
     """The lines that turn a list's page back and on."""
 
@@ -192,5 +194,5 @@ def _flip(call: Call, page: int, pages: int) -> tuple[str | None, str | None]:
 
 def _about(tool: Tool | None, call: Call) -> str:
     """The record that a call was about, as a text in which it can be opened."""
-    id = call.params.get(tool.target) if tool and tool.target else None
-    return id if isinstance(id, str) and kind_of(id) else ""
+    record = call.params.get(tool.target) if tool and tool.target else None
+    return record if isinstance(record, str) and kind_of(record) else ""

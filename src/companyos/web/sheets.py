@@ -74,8 +74,8 @@ class Pen:
 
     def button(self, call: Call) -> Markup:
         """The id that a call opens, as its button."""
-        [id] = call.params.values()
-        return Markup('<button class="ref" form="{}" name="_line" value="{}">{}</button>').format(GO, write_line(call), id)
+        [name] = call.params.values()
+        return Markup('<button class="ref" form="{}" name="_line" value="{}">{}</button>').format(GO, write_line(call), name)
 
     def value(self, value: Any, field: str = "") -> Markup:
         """A field's value, as it was told."""
@@ -114,6 +114,7 @@ class Sheet(msgspec.Struct):
     pills: Sequence[tuple[str, Markup]] = ()
     prose: Sequence[tuple[str, Markup]] = ()
     facts: Sequence[tuple[str, Markup]] = ()
+    empty: Sequence[str] = ()  # fields that are there and say nothing
     figures: Sequence[tuple[str, Markup]] = ()
     columns: Sequence[str] = ()
     rows: Sequence[Any] = ()
@@ -161,25 +162,28 @@ def _facts(data: Mapping[str, Any], pen: Pen, without: Sequence[str] = ()) -> li
 
 
 def _record(data: Mapping[str, Any], pen: Pen, seen: Callable[[str], Seen]) -> Sheet:
-    id, kind = data["id"], kind_of(data["id"])
+    kind = kind_of(data["id"])
     head = next((name for name in TITLES if data.get(name)), "")
     pills = [name for name in ("status", "priority", "resolution", "pipeline", "presence") if data.get(name)]
     prose = [name for name in PROSE if data.get(name)]
     rest = ("id", head, *pills, *prose)
     figures = []
     if kind == "Metric":
-        figures = _metric(data, seen(id))
+        figures = _metric(data, seen(data["id"]))
         rest = (*rest, "value", "unit") if "value" in data else rest
     if kind == "Person" and "presence" in data and "manager" in data:
-        figures = [("Calendar", charts.calendar(seen(id).now, data.get("away_from"), data.get("away_until")))]
+        figures = [("Calendar", charts.calendar(seen(data["id"]).now, data.get("away_from"), data.get("away_until")))]
+    shown = [name for name in data if name not in rest]
+    empty = [name for name in shown if data[name] in (None, "", [])]
     return Sheet(
         "record",
-        title=str(data[head]) if head else id,
-        id=id,
+        title=str(data[head]) if head else data["id"],
+        id=data["id"],
         kind=kind,
         pills=[(name, pen.value(data[name], name)) for name in pills],
         prose=[(name, pen.text(str(data[name]))) for name in prose],
-        facts=_facts(data, pen, rest),
+        facts=[(name, pen.value(data[name], name)) for name in shown if name not in empty],
+        empty=empty,
         figures=figures,
     )
 

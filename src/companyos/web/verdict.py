@@ -1,5 +1,6 @@
 """Verdicts: how an episode was judged, and the expert's way beside one's own."""
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -10,7 +11,6 @@ from companyos.episode import Turn
 from companyos.lines import write_line
 from companyos.task import TaskId
 from companyos.web.links import link_code
-from companyos.web.words import in_words
 
 
 class Stride(msgspec.Struct, frozen=True):
@@ -28,9 +28,7 @@ class Judged(msgspec.Struct, frozen=True):
 
     success: bool
     out_of_steps: bool
-    ending: str
-    resolution: str
-    reason: str
+    right: str
     closed_as: str
     goals: Sequence[tuple[str, str, bool]]
     damage: Sequence[tuple[str, str]]
@@ -61,11 +59,9 @@ def judged(env: CompanyEnv) -> Judged:
     return Judged(
         success=verdict.success,
         out_of_steps=env.step_count >= env.max_steps and not resolved,
-        ending=in_words(ending.name),
-        resolution=ending.resolution,
-        reason=ending.reason,
-        closed_as=f"{last.get('resolution')}, {last.get('reason')}" if resolved else "",
-        goals=[(in_words(name), ending.asks(name), reached) for name, reached in verdict.goals.items()],
+        right=_how(ending.resolution, ending.reason),
+        closed_as=_how(last.get("resolution"), last.get("reason")) if resolved else "",
+        goals=[(_goal_in_words(name), ending.asks(name), reached) for name, reached in verdict.goals.items()],
         damage=[(harm.record, harm.field) for harm in verdict.damage],
         steps=env.step_count,
         budget=env.max_steps,
@@ -77,6 +73,17 @@ def judged(env: CompanyEnv) -> Judged:
         code=link_code(task),
         family=task.family,
     )
+
+
+def _how(resolution: object, reason: object) -> str:
+    return f"{resolution}, {reason}".replace("_", " ")
+
+
+def _goal_in_words(name: str) -> str:
+    """`CitesNothingFalse` as `Cites nothing false`, `TicketIs:verified` as `Ticket is: verified`."""
+    head, colon, rest = name.partition(":")
+    words = re.sub(r"(?<!^)([A-Z])", lambda found: f" {found[1].lower()}", head)
+    return f"{words}{colon} {rest}".strip().replace("_", " ")
 
 
 def _strides(env: CompanyEnv, turns: Sequence[Turn], others: set[str]) -> list[Stride]:
