@@ -61,7 +61,7 @@ def write_line(call: Call) -> str:
 
 def write_value(value: Any) -> str:
     """A value as it stands in a line: a bare word where that says it, else JSON."""
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.isprintable() and isinstance(read_value(value), str):
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.isprintable() and isinstance(_scalar(value), str):
         return value
     return msgspec.json.encode(value).decode()
 
@@ -152,7 +152,7 @@ def _read_call(text: str, tools: dict[str, Tool]) -> Call:
         if name in params or key in fields:
             raise _Slip(f"{key or name} is given twice")
         if key is not None and key != name:
-            fields[key] = read_value(raw)
+            fields[key] = _scalar(raw)
         else:
             params[name] = _value(name, tool.hints[name], raw)
     if fields and params.setdefault(form_of(tool), fields) is not fields:
@@ -215,7 +215,7 @@ def _value(name: str, hint: Any, raw: str) -> Any:
         return _citations(raw)
     if plain is str or get_origin(plain) is Literal:
         return raw
-    value = read_value(raw)
+    value = _scalar(raw)
     if isinstance(value, str):
         wanted = "a whole number" if plain is int else how_to_write(hint) or plain
         raise _Slip(f"{name} is {wanted}, not {raw!r}; put a text of several words in quotes")
@@ -227,13 +227,12 @@ def _citations(raw: str) -> list[dict[str, Any]]:
     if ",".join(citation[0] for citation in found) != raw:
         raise _Slip(f"evidence is record:field=value,record:field=value with texts in quotes, or a JSON list; not {raw}")
     return [
-        {"record": record, "field": field, "value": read_value(value)}
-        for record, field, value in (c.groups() for c in found)
+        {"record": record, "field": field, "value": _scalar(value)} for record, field, value in (c.groups() for c in found)
     ]
 
 
-def read_value(raw: str) -> Any:
-    """A number, true, false or null as such, what stands in quotes without them; anything else as the text that it is."""
+def _scalar(raw: str) -> Any:
+    """A number, true, false or null as such; anything else as a text."""
     if raw[:1] in ("'", '"'):
         return _unquoted(raw)
     try:

@@ -12,11 +12,11 @@ from companyos.apps import Message, Tool, Toolbox
 from companyos.apps.tool import reference
 from companyos.calls import Call
 from companyos.episode import Turn
-from companyos.lines import write_line, write_value
+from companyos.lines import write_line
 from companyos.observe import Scene
 from companyos.serve.sessions import Session
 from companyos.told import Told
-from companyos.web.forms import Blank, Known, Slot, slots
+from companyos.web.forms import Blank, Known, Slot, as_typed, slots
 from companyos.web.sheets import Seen, kind_of
 from companyos.web.words import in_words
 from companyos.world import Record, clock_text
@@ -85,7 +85,8 @@ class Desk(msgspec.Struct):
         options = {slot.name: _options(table, tool, slot) for slot in asked if slot.kind in ("text", "record", "list")}
         fields = {slot.name: self._form_fields(table, values) for slot in asked if slot.kind == "pairs" and slot.required}
         facts = self._facts(values) if any(slot.kind == "citations" for slot in asked) else ()
-        return Blank(tool, asked, values, options, fields, facts)
+        kinds = tuple(self.told.forms) if fields and tool.target else ()
+        return Blank(tool, asked, values, options, fields, facts, kinds)
 
     def _form_fields(self, table: Candidates, values: Mapping[str, Any]) -> list[tuple[str, bool, str]]:
         """What the company's form asks for, where one was told: its fields, and what of that is known."""
@@ -183,7 +184,7 @@ def _proposals(told: Told, values: Mapping[str, Any]) -> dict[str, str]:
     """Values for a company form's fields, where a fact of that name was shown for the ticket in question."""
     ticket = str(values.get("ticket_id", ""))
     return {"ticket_id": ticket} | {
-        field: write_value(value) for (record, field), value in told.facts.items() if record == ticket and value is not None
+        field: as_typed(value) for (record, field), value in told.facts.items() if record == ticket and value is not None
     }
 
 
@@ -198,6 +199,7 @@ class Way(msgspec.Struct, frozen=True):
     line: str = ""
     tool: str = ""
     writes: bool = False
+    asks: bool = False  # there is more to say than the line does
 
 
 class Ways(msgspec.Struct, frozen=True):
@@ -231,7 +233,7 @@ def _way(tool: Tool) -> Way:
     # What needs nothing is opened at once; a list's filters can be set once it is there.
     at_once = not tool.required and not tool.writes and ("page" in tool.hints or not tool.hints)
     line = write_line(Call(tool.app, tool.method)) if at_once else ""
-    return Way(in_words(tool.method), about, line, tool.name, tool.writes)
+    return Way(in_words(tool.method), about, line, tool.name, tool.writes, bool(tool.hints))
 
 
 class Act(msgspec.Struct, frozen=True):

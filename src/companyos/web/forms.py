@@ -10,7 +10,7 @@ from companyos.apps import Tool
 from companyos.apps.ticketdesk import Citation
 from companyos.apps.tool import PROSE, reference
 from companyos.calls import Call
-from companyos.lines import given_hint, is_evidence, plain_hint, read_value, write_value
+from companyos.lines import given_hint, is_evidence, plain_hint
 from companyos.serve.errors import Malformed
 from companyos.web.site import Form
 
@@ -92,6 +92,22 @@ def read_call(tool: Tool, form: Form) -> Call:
     return Call(tool.app, tool.method, params)
 
 
+def typed_value(text: str) -> str | int | float | bool | None:
+    """What somebody means who types this where a number may stand, too: a text in quotes is one, whatever it looks like."""
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    return value if value is None or isinstance(value, str | int | float) else text
+
+
+def as_typed(value: Any) -> str:
+    """A value as it has to be typed to be read as it is."""
+    if isinstance(value, str) and typed_value(value) == value:
+        return value
+    return msgspec.json.encode(value).decode()
+
+
 def _read_text(slot: Slot, form: Form) -> str | None:
     text = form.one(slot.name)
     if slot.kind in ("record", "choice"):
@@ -123,7 +139,7 @@ def _read_pairs(slot: Slot, form: Form) -> dict[str, Any] | None:
     begin = f"{slot.name}."
     pairs = [(name.removeprefix(begin), form.one(name)) for name in form if name.startswith(begin)]
     pairs += zip(form.all(f"{slot.name}:name"), form.all(f"{slot.name}:value"), strict=False)
-    read = str if slot.texts_only else read_value
+    read = str if slot.texts_only else typed_value
     found = {name.strip(): read(value.strip()) for name, value in pairs if name.strip() and value.strip()}
     return found if found or slot.required else None
 
@@ -136,7 +152,7 @@ def _read_citations(slot: Slot, form: Form) -> list[dict[str, Any]]:
         raise Malformed(f"{slot.name}: {error}") from None
     columns = (form.all(f"{slot.name}:{part}") for part in ("record", "field", "value"))
     typed = [(record.strip(), field.strip(), value.strip()) for record, field, value in zip(*columns, strict=False)]
-    facts = [Citation(record, field, read_value(value)) for record, field, value in typed if record or field or value]
+    facts = [Citation(record, field, typed_value(value)) for record, field, value in typed if record or field or value]
     return [{"record": one.record, "field": one.field, "value": one.value} for one in [*ticked, *facts]]
 
 
@@ -162,6 +178,7 @@ class Blank(msgspec.Struct):
     options: Mapping[str, Sequence[str]]  # by slot: what one was told that would fit
     fields: Mapping[str, Sequence[tuple[str, bool, str]]] = {}  # of pairs: name, whether it is required, what it may be
     facts: Sequence["Known"] = ()  # to tick
+    kinds: Sequence[str] = ()  # of forms that the company has, where the tool fills one in
 
     @property
     def about(self) -> str:
@@ -177,7 +194,7 @@ class Blank(msgspec.Struct):
 
     def pair(self, slot: Slot, name: str, proposed: str) -> str:
         given = self.values.get(slot.name)
-        return write_value(given[name]) if isinstance(given, dict) and name in given else proposed
+        return as_typed(given[name]) if isinstance(given, dict) and name in given else proposed
 
 
 class Known(msgspec.Struct, frozen=True):

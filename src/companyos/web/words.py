@@ -3,13 +3,17 @@
 from companyos.families import Family
 
 
+def sentence(text: str) -> str:
+    """A text that begins a line."""
+    return text[:1].upper() + text[1:]
+
+
 def in_words(name: str) -> str:
     """`get_ticket` as `Get ticket`."""
-    words = name.replace("_", " ").strip()
-    return words[:1].upper() + words[1:]
+    return sentence(name.replace("_", " ").strip())
 
 
 def asked(family: Family) -> tuple[str, str]:
     """A kind of work by its name, and the question that it asks."""
     name, _, question = family.words.partition("\n")[0].partition(": ")
-    return name, in_words(question)
+    return name, sentence(question)
