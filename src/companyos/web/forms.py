@@ -120,7 +120,7 @@ def _read_number(slot: Slot, form: Form) -> int | None:
     if not text and not slot.required:
         return None
     try:
-        return number if (number := int(text)) != slot.usual or slot.required else None
+        return int(text)
     except ValueError:
         raise Malformed(f"{slot.name} is a whole number, not {text!r}") from None
 
@@ -187,7 +187,7 @@ class Blank(msgspec.Struct):
 
     def value(self, slot: Slot) -> str:
         """What stands in a field."""
-        value = self.values.get(slot.name, slot.usual)
+        value = self.values.get(slot.name)
         if value is None or isinstance(value, dict | list):
             return ", ".join(map(str, value)) if isinstance(value, list) else ""
         return str(value)

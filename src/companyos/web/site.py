@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from companyos.families import FAMILIES
-from companyos.serve.errors import BadTask, Malformed, NoSuchPlace, ServeError, WrongToken
+from companyos.serve.errors import BadTask, Malformed, NoSuchPlace, OtherVersion, ServeError, UnknownSession, WrongToken
 from companyos.serve.guard import respond
 from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
@@ -38,6 +38,19 @@ HEADERS = {
     "referrer-policy": "same-origin",  # an address may hold a session's id, which is all one needs to play on
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",  # going back asks again, so that forms carry the turn that is due
+}
+
+
+# What programs are told to do next where people do something else.
+_NEXT = {
+    "unknown_session": "sessions are forgotten some time after their last step; begin another",
+    "no_such_place": "the front page leads everywhere",
+    "wrong_method": "the front page leads everywhere",
+    "bad_task": "choose another",
+    "malformed": "go back, correct it, and send it again",
+    "other_version": "begin another",
+    "over_capacity": "try again in a while",
+    "ledger_down": "send it again; it happens once",
 }
 
 
@@ -112,7 +125,14 @@ class Site:
                 return self.page("sign_in.html", error.status, wrong=False, back=_address(scope))
             return self.page("sign_in.html", error.status, wrong=False, back="/")
         families = list(FAMILIES) if isinstance(error, BadTask | NoSuchPlace) else []
-        shown = self.page("error.html", error.status, error=error, families=families)
+        shown = self.page(
+            "error.html",
+            error.status,
+            error=error,
+            families=families,
+            what_next=_NEXT.get(error.code, error.what_next),
+            back=_session_in(scope["path"], error),
+        )
         if (seconds := getattr(error, "retry_after", None)) is not None:
             shown.headers["retry-after"] = str(seconds)
         return shown
@@ -204,6 +224,13 @@ def check_origin(request: Request) -> None:
 def go_to(path: str) -> Response:
     """Sends a browser on to a page, by GET: loading that again sends no form again."""
     return RedirectResponse(path, 303, HEADERS)
+
+
+def _session_in(path: str, error: ServeError) -> str:
+    """Where to go on working, if what went wrong did so within a session."""
+    parts = path.split("/")
+    within = parts[1] == "office" and len(parts) > 3 and not isinstance(error, UnknownSession | OtherVersion)
+    return f"/office/{quote(parts[2], safe='')}" if within else ""
 
 
 def _address(scope: Scope) -> str:
