@@ -9,6 +9,7 @@ import uvicorn
 
 from companyos.serve.sessions import Session, Sessions
 from companyos.serve.settings import Settings
+from companyos.task import TaskId
 from companyos.web.app import create
 from tests.serve.doors import ADMIN, wait_for
 
@@ -19,6 +20,10 @@ class Served:
     def __init__(self, url: str, sessions: Sessions) -> None:
         self.url = url
         self._sessions = sessions
+
+    def begin(self, task: str) -> Session:
+        """A session that was begun by some other door."""
+        return self._sessions.create(TaskId.parse(task))
 
     def session(self, address: str) -> Session:
         """The session that a page of the office is about."""
