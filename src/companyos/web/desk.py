@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from companyos.agents.candidates import Candidates
-from companyos.apps import Message, Tool, Toolbox
+from companyos.apps import Message, Ticket, Tool, Toolbox
 from companyos.apps.tool import reference
 from companyos.calls import Call
 from companyos.episode import Turn
@@ -18,7 +18,7 @@ from companyos.serve.sessions import Session
 from companyos.told import Told
 from companyos.web.forms import Blank, Known, Slot, as_typed, slots
 from companyos.web.sheets import Seen, kind_of
-from companyos.web.words import in_words
+from companyos.web.words import in_words, tool_title
 from companyos.world import Record, clock_text
 
 MOST_OPTIONS = 60  # that a field proposes
@@ -182,7 +182,7 @@ def _options(table: Candidates, tool: Tool, slot: Slot) -> list[str]:
 
 def _proposals(told: Told, values: Mapping[str, Any]) -> dict[str, str]:
     """Values for a company form's fields, where a fact of that name was shown for the ticket in question."""
-    ticket = str(values.get("ticket_id", ""))
+    ticket = str(values.get("ticket_id") or next(iter(told.known(Ticket)), ""))  # the first is the brief's
     return {"ticket_id": ticket} | {
         field: as_typed(value) for (record, field), value in told.facts.items() if record == ticket and value is not None
     }
@@ -233,7 +233,7 @@ def _way(tool: Tool) -> Way:
     # What needs nothing is opened at once; a list's filters can be set once it is there.
     at_once = not tool.required and not tool.writes and ("page" in tool.hints or not tool.hints)
     line = write_line(Call(tool.app, tool.method)) if at_once else ""
-    return Way(in_words(tool.method), about, line, tool.name, tool.writes, bool(tool.hints))
+    return Way(tool_title(tool), about, line, tool.name, tool.writes, bool(tool.hints))
 
 
 class Act(msgspec.Struct, frozen=True):
@@ -247,7 +247,7 @@ def acts(toolbox: Toolbox, id: str, but: str) -> tuple[list[Act], list[Tool]]:
     """What can be read about a record, and which tools write on it. `but` is the tool whose reply is being shown."""
     about = [tool for tool in _about(toolbox, kind_of(id)) if not tool.writes and tool.required == [tool.target]]
     reads = [
-        Act(in_words(tool.method), write_line(Call(tool.app, tool.method, {tool.target: id})))
+        Act(tool_title(tool), write_line(Call(tool.app, tool.method, {tool.target: id})))
         for tool in about
         if tool.name != but
     ]

@@ -93,7 +93,7 @@ class Office:
         turn = desk.turns[number - 1]
         tool, pen = desk.toolbox.find(turn.call), Pen(not desk.done)
         sheet = lay_out(tool, turn.reply.data, pen, desk.seen(number)) if turn.reply.ok else None
-        record = sheet.id if sheet and not desk.done else ""
+        record = (sheet.id or _about(tool, turn.call)) if sheet and not desk.done else ""
         reads, writes = acts(desk.toolbox, record, tool.name if tool else "") if record else ([], [])
         beside = [one for one in writes if len(slots(one)) <= MOST_INLINE and not one.ends]
         again = tool if tool is not None and not desk.done and tool.hints and not tool.writes and not tool.target else None
@@ -108,6 +108,7 @@ class Office:
             message=pen.text(turn.reply.message),
             refused=turn.reply.code not in (OK, NO_ANSWER),
             unanswered=turn.reply.code == NO_ANSWER,
+            record=record,
             reads=reads,
             beside=[desk.blank(one, {one.target: record}) for one in beside],
             elsewhere=[one for one in writes if one not in beside],

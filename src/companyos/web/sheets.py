@@ -13,7 +13,7 @@ from companyos.calls import Call
 from companyos.lines import write_line
 from companyos.told import ids_in
 from companyos.web import charts
-from companyos.web.words import in_words
+from companyos.web.words import tool_title
 from companyos.world import Record
 
 GO = "go"  # the one form of a page whose buttons say in a line what to call
@@ -114,6 +114,7 @@ class Sheet(msgspec.Struct):
     pills: Sequence[tuple[str, Markup]] = ()
     prose: Sequence[tuple[str, Markup]] = ()
     facts: Sequence[tuple[str, Markup]] = ()
+    wide: Sequence[tuple[str, Markup]] = ()  # facts that hold others
     empty: Sequence[str] = ()  # fields that are there and say nothing
     figures: Sequence[tuple[str, Markup]] = ()
     columns: Sequence[str] = ()
@@ -138,7 +139,7 @@ def lay_out(tool: Tool | None, data: Any, pen: Pen, seen: Callable[[str], Seen])
     if rows is None:
         return _record(data, pen, seen) if isinstance(data.get("id"), str) else Sheet("figures", facts=_facts(data, pen))
     count = {"total": data.get("total", len(rows)), "page": data.get("page", 1), "pages": data.get("pages", 1)}
-    title = in_words(tool.method) if tool else ""
+    title = tool_title(tool) if tool else ""
     if any("sender" in row for row in rows) or "arrived" in data:
         return Sheet("letters", title, rows=[_letter(row, pen) for row in rows], **count)
     if any("before" in row and "after" in row for row in rows) or (tool and not rows and "history" in tool.method):
@@ -170,10 +171,16 @@ def _record(data: Mapping[str, Any], pen: Pen, seen: Callable[[str], Seen]) -> S
     figures = []
     if kind == "Metric":
         figures = _metric(data, seen(data["id"]))
-        rest = (*rest, "value", "unit") if "value" in data else rest
+        rest = (*rest, *(("value", "unit") if "value" in data else ("sources",)))
     if kind == "Person" and "presence" in data and "manager" in data:
-        figures = [("Calendar", charts.calendar(seen(data["id"]).now, data.get("away_from"), data.get("away_until")))]
+        figures = [
+            (
+                "Calendar, from this Monday on",
+                charts.calendar(seen(data["id"]).now, data.get("away_from"), data.get("away_until")),
+            )
+        ]
     shown = [name for name in data if name not in rest]
+    wide = [name for name in shown if data[name] and isinstance(data[name], dict | list) and name != "sources"]
     empty = [name for name in shown if data[name] in (None, "", [])]
     return Sheet(
         "record",
@@ -182,7 +189,8 @@ def _record(data: Mapping[str, Any], pen: Pen, seen: Callable[[str], Seen]) -> S
         kind=kind,
         pills=[(name, pen.value(data[name], name)) for name in pills],
         prose=[(name, pen.text(str(data[name]))) for name in prose],
-        facts=[(name, pen.value(data[name], name)) for name in shown if name not in empty],
+        facts=[(name, pen.value(data[name], name)) for name in shown if name not in (*empty, *wide)],
+        wide=[(name, pen.value(data[name], name)) for name in wide],
         empty=empty,
         figures=figures,
     )
@@ -190,6 +198,10 @@ def _record(data: Mapping[str, Any], pen: Pen, seen: Callable[[str], Seen]) -> S
 
 def _metric(data: Mapping[str, Any], seen: Seen) -> list[tuple[str, Markup]]:
     """A figure large, how old it is, and what it was when it was looked at before."""
+    if "sources" in data:
+        sources = Markup("").join(Markup("<li>{}</li>").format(source) for source in data["sources"])
+        flow = '<div class="lineage"><ul class="chips">{}</ul><span aria-hidden="true">→</span><b>{}</b></div>'
+        return [("Lineage", Markup(flow).format(sources, data["id"]))]
     if "value" not in data:
         return []
     figures = [("Value", Markup('<p class="figure">{} <small>{}</small></p>').format(data["value"], data.get("unit", "")))]

@@ -21,7 +21,7 @@ from companyos.serve.metrics import Metrics
 from companyos.serve.pages import COOKIE
 from companyos.serve.requests import body_of
 from companyos.serve.settings import Settings
-from companyos.web.words import in_words, sentence
+from companyos.web.words import in_words, sentence, tool_title
 
 HTML = "text/html; charset=utf-8"
 STATIC, SIGN_IN = "/static", "/sign-in"
@@ -87,7 +87,7 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.templates.filters |= {"in_words": in_words, "sentence": sentence}
+        self.templates.filters |= {"in_words": in_words, "sentence": sentence, "tool_title": tool_title}
         self.templates.globals["asset"] = self._asset
         self.templates.globals["ways"] = [(part.place, part.title) for part in parts if part.title]
 

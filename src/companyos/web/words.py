@@ -1,5 +1,8 @@
 """Words: names of the code as people read them."""
 
+import re
+
+from companyos.apps import Tool
 from companyos.families import Family
 
 
@@ -11,6 +14,14 @@ def sentence(text: str) -> str:
 def in_words(name: str) -> str:
     """`get_ticket` as `Get ticket`."""
     return sentence(name.replace("_", " ").strip())
+
+
+def tool_title(tool: Tool) -> str:
+    """A tool as people call it: what only shows something is named for that."""
+    return in_words(tool.method if tool.writes else _SHOWS.sub("", tool.method))
+
+
+_SHOWS = re.compile(r"^(list|get|read)_")
 
 
 def asked(family: Family) -> tuple[str, str]:
