@@ -5,7 +5,6 @@ page that is no longer the last, it is held back and shown. Reading is a step to
 is a button of the one form that every page has.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
@@ -187,8 +186,8 @@ def _flip(call: Call, page: int, pages: int) -> tuple[str | None, str | None]:
     """The lines that turn a list's page back and on."""
 
     def line(number: int) -> str:
-        more: Mapping[str, Any] = {"page": number} if number > 1 else {}
-        return write_line(Call(call.app, call.method, {k: v for k, v in call.params.items() if k != "page"} | more))
+        params = {name: value for name, value in call.params.items() if name != "page"}
+        return write_line(Call(call.app, call.method, params | ({"page": number} if number > 1 else {})))
 
     return line(page - 1) if page > 1 else None, line(page + 1) if page < pages else None
 

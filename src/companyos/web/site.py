@@ -235,7 +235,7 @@ def _session_in(path: str, error: ServeError) -> str:
 
 def _address(scope: Scope) -> str:
     query = scope["query_string"].decode("latin-1")
-    return scope["path"] + (f"?{query}" if query else "")
+    return f"{scope['path']}?{query}" if query else str(scope["path"])
 
 
 def _local(address: str) -> str:
