@@ -135,7 +135,7 @@ def test_after_the_end_there_is_the_verdict_and_nothing_to_send(site: Served, gu
     assert ended.headers["location"] == f"{place}/verdict"
     page = guest.get(f"{place}/verdict").text
     assert "Failure" in page
-    assert "You closed it as declined, not due." in page
+    assert "You closed it as declined, not due. The right ending was" in page
     assert "The expert&#39;s way" in page
     for looked in ("/0", "/1", "/verdict", "/form/ticketdesk.comment"):
         shown = guest.get(f"{place}{looked}").text

@@ -18,7 +18,7 @@ from companyos.world import Record
 
 GO = "go"  # the one form of a page whose buttons say in a line what to call
 TITLES = ("title", "name")  # the first of these heads a record
-PILLS = ("status", "priority", "resolution", "reason", "pipeline", "presence", "verdict", "code", "topic", "kind", "type")
+PILLS = ("status", "priority", "resolution", "reason", "pipeline", "presence", "verdict", "code", "topic")
 PROSE = ("text", "note", "message")
 _TONES = {
     tone: words.split(",")
