@@ -1,7 +1,6 @@
 """Hostile text: whatever a record, a message or a call holds, it is shown as text, in every field and on every page."""
 
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,7 +13,7 @@ from companyos.env import CompanyEnv, make, work
 from companyos.episode import Turn
 from companyos.families import FAMILIES
 from companyos.task import BENCHMARK_VERSION
-from tests.evaluate.reports import HOSTILE
+from tests.evaluate.reports import HOSTILE, Tags
 from tests.web.browser import browsing
 from tests.web.site import Served, served
 
@@ -24,25 +23,6 @@ BREAKOUTS = (
     "</textarea></title></button><iframe src=//example.invalid>",
     "{{ 7 * 7 }} {% raw %} \x0b\x00",
 )
-
-
-class Elements(HTMLParser):
-    """What a page is made of: its tags, its attributes, and its text."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: set[str] = set()
-        self.text = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes |= {name for name, _ in attrs}
-        self.text += "".join(value or "" for _, value in attrs)
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 def spoiled(value: Any, text: str) -> Any:
@@ -93,11 +73,10 @@ def test_no_text_of_a_reply_or_a_call_becomes_a_part_of_a_page(site: Served, nam
         for page in pages:
             reply = guest.get(f"{place}/{page}")
             assert reply.status_code == 200, page
-            elements = Elements(reply.text)
-            assert (elements.tags.count("script"), elements.tags.count("img")) == (1, 1), page
-            assert "iframe" not in elements.tags
-            assert not [name for name in elements.attributes if name.startswith("on")]
-            told += text.encode("utf-8", "replace").decode()[:12] in elements.text
+            seen = Tags(reply.text)
+            assert [seen.count(tag) for tag in ("script", "img", "iframe")] == [1, 1, 0], page
+            assert not [name for _, attributes in seen.tags for name in attributes if name.startswith("on")]
+            told += text[:12] in seen.text or text in [value for _, attributes in seen.tags for value in attributes.values()]
         assert told > len(pages) / 2, "and yet it is shown"
 
 

@@ -54,6 +54,11 @@ def openers(toolbox: Toolbox = TOOLBOX) -> Mapping[type[Record], Tool]:
     return found
 
 
+def _looks_measured(name: str) -> bool:
+    """Whether a name in a prose text is a metric's: with a dot in it, it might be much else, a tool's for one."""
+    return "_" in name and name.partition(".")[0] not in TOOLBOX.apps
+
+
 class Pen:
     """Writes values: ids as buttons that open what they name, as long as there is a turn to do it in."""
 
@@ -65,8 +70,7 @@ class Pen:
         pieces, at = [], 0
         for start, end, kind in ids_in(text) if self._live else ():
             tool = openers().get(kind)
-            # Names with a dot are metrics, and much else in a prose text.
-            if tool is None or (kind is Metric and "_" not in text[start:end] and end - start < len(text)):
+            if tool is None or (kind is Metric and end - start < len(text) and not _looks_measured(text[start:end])):
                 continue
             pieces += [escape(text[at:start]), self.button(Call(tool.app, tool.method, {tool.target: text[start:end]}))]
             at = end
