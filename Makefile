@@ -49,6 +49,7 @@ bench: $(VENV)/.ready
 bench-serve: $(SERVE)/.ready $(SERVE)/.packages
 	@$(SERVE_BIN)/python -m benchmarks.serve
 	@$(SERVE_BIN)/python -m benchmarks.sockets
+	@$(SERVE_BIN)/python -m benchmarks.office
 
 # The image's steps and the image itself, without a Docker engine: as root, with Debian's debootstrap; some minutes.
 container-check: $(SERVE)/.ready

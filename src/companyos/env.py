@@ -14,7 +14,7 @@ from companyos.episode import Footer, Header, Transcript, Turn
 from companyos.errors import BadChoice, BadTask
 from companyos.families import Memory, Setting, Taste, family, setting
 from companyos.families.chairs import hand_over
-from companyos.families.family import Linked
+from companyos.families.family import LINKED, Linked
 from companyos.families.goals import Damage, damage
 from companyos.observe import Observation, Scene
 from companyos.rewards import Happened, Offences, Profile, Verdict, profile
@@ -307,7 +307,7 @@ class CompanyEnv:
 
     def _judge(self) -> Verdict:
         goals = {name: goal.holds(self.world) for name, goal in self._setting.goals.items()}
-        goals |= {f"Linked:{one.name}": self._settled.get(one.ticket_id, False) for one in self._setting.ending.linked}
+        goals |= {f"{LINKED}{one.name}": self._settled.get(one.ticket_id, False) for one in self._setting.ending.linked}
         harm = tuple(self._damage())
         return Verdict(all(goals.values()) and not harm, goals, harm)
 

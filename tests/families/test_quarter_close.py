@@ -184,6 +184,16 @@ def test_closing_a_ticket_of_the_queue_ends_nothing_and_closing_the_close_does()
     assert rest.success
 
 
+def test_a_verdict_says_of_every_goal_what_it_asks_for_the_linked_tickets_included() -> None:
+    env = make(FAMILY, seed=7)
+    work(env)
+    assert env.verdict is not None
+    asks = {name: env.setting.ending.asks(name) for name in env.verdict.goals}
+    assert all(asks.values())
+    for one in linked(env).values():
+        assert one.ticket_id in asks[f"Linked:{one.name}"]
+
+
 def test_who_closes_first_what_comes_last_has_done_none_of_the_rest() -> None:
     env = make(FAMILY, seed=1)
     _, last = worked_up_to_the_close(env)

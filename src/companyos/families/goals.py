@@ -30,8 +30,25 @@ class Goal(msgspec.Struct, frozen=True):
     def name(self) -> str:
         return type(self).__name__
 
+    @property
+    def asks(self) -> str:
+        """What it asks for, in words, with the values that it asks for here."""
+        first_line = (type(self).__doc__ or "").partition("\n")[0]
+        fields = ((name, _said(getattr(self, name))) for name in self.__struct_fields__ if name not in _KNOWN)
+        values = [f"{name} {said}" for name, said in fields if said]
+        return f"{first_line} ({', '.join(values)})" if values else first_line
+
     def holds(self, world: World) -> bool:
         raise NotImplementedError
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(" ".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value)
+    return str(value)
+
+
+_KNOWN = ("ticket_id", "actor", "since")  # fields of goals that say nothing to who worked on the case
 
 
 class TicketIs(Goal, frozen=True):
