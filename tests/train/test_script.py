@@ -94,8 +94,8 @@ def test_no_text_can_pass_for_a_call_or_for_the_end_of_a_reply(one: str, other: 
 def test_lines_on_what_was_read_again_go_first_then_prose_then_rows() -> None:
     made, rows = script(), "\n".join(f"P-{n} policy{n}" for n in range(1, 9))
     turn(made, "search", f"id title:\n{rows}")
-    turn(made, "read P-1", "P-1 title=policy1 minimum=60\n " + "prose " * 20)
-    assert turn(made, "read P-2", "P-2 title=policy2 limit=5\n " + "words " * 40)
+    turn(made, "read P-1", "P-1 title=policy1 minimum=60\n " + "prose " * 50)
+    assert turn(made, "read P-2", "P-2 title=policy2 limit=5\n " + "words " * 6)
     shown = decode(made.tokens)
     assert "P-1 policy1" not in shown
     assert "P-3 policy3" in shown
@@ -109,7 +109,7 @@ def test_what_a_later_line_does_not_say_is_kept() -> None:
     turn(made, "get T-1", "T-1 amount=900 cost_center verified")
     turn(made, "update T-1", "T-1 verified=E-5")
     turn(made, "read", "P-1 a=1\n " + "prose " * 60)
-    assert turn(made, "read", "P-2 a=1\n " + "prose " * 40)
+    assert turn(made, "read", "P-2 a=1\n " + "prose " * 20)
     assert "T-1 amount=900 cost_center verified" in decode(made.tokens)
 
 
