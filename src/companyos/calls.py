@@ -41,8 +41,18 @@ Program = Generator[Call, Reply, None]  # yield a call, receive its reply: the s
 def parse(action: object) -> Call | Reply:
     """Any value as a call, or the reply that says why it is none."""
     try:
-        raw = _encode(action)
-        call = _decode(raw)
+        if (
+            type(action) is Call
+            and type(app := action.app) is str
+            and type(method := action.method) is str
+            and (app.isascii() and method.isascii())
+        ):
+            # JSON would give these names back as they are; kept, they need not be hashed anew to find the tool.
+            raw = _encode(action.params)
+            call = Call(app, method, _decode_params(raw))
+        else:
+            raw = _encode(action)
+            call = _decode(raw)
         if len(raw) <= _SHORT or raw.count(b"[") + raw.count(b"{") <= MOST_NESTED or _is_modest(call.params, MOST_NESTED):
             return call
     except _NOT_JSON:
@@ -83,3 +93,4 @@ def _is_modest(value: Any, depth: int) -> bool:
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Call).decode
+_decode_params = msgspec.json.Decoder(dict[str, Any]).decode

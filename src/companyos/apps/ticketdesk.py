@@ -175,7 +175,7 @@ def get_history(world: World, ticket_id: TicketId, page: PageNumber = 1) -> dict
     world.find(Ticket, ticket_id)
     events: list[_Event] = [(said.at, said, "") for said in world.all(Comment) if said.ticket_id == ticket_id]
     changes = [change for change in world.journal if change.after.id == ticket_id]
-    events += [(change.at, change, field) for change in changes for field in change.names()]
+    events += [(change.at, change, field) for change in changes for field in change.names]
     events.reverse()  # so that of two in one minute the later comes first
     events.sort(key=itemgetter(0), reverse=True)
     return page_of(events, page, lambda shown: [_told(what, field) for _, what, field in shown])
@@ -284,7 +284,7 @@ def _told(what: Comment | Change, field: str) -> dict[str, Any]:
 
 def _what_changed(change: Change) -> tuple[str, ...]:
     """A change field by field; something that was made is one line."""
-    return (MADE,) if change.before is None else change.names()
+    return (MADE,) if change.before is None else change.names
 
 
 def _line(change: Change, field: str, **more: str) -> dict[str, Any]:

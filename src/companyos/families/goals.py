@@ -1,9 +1,6 @@
 """Goals: what must be true of the company at the end, as named, frozen values."""
 
 from collections.abc import Mapping
-from functools import cache
-from itertools import compress
-from operator import attrgetter, ne
 from typing import Any, ClassVar, get_args
 
 import msgspec
@@ -83,7 +80,7 @@ class HandedTo(Goal, frozen=True):
     person: str
 
     def holds(self, world: World) -> bool:
-        changes = [c for c in world.journal if c.after.id == self.ticket_id and "assignee" in c.fields()]
+        changes = [c for c in world.journal if c.after.id == self.ticket_id and "assignee" in c.names]
         assignee = world.get(Ticket, self.ticket_id).assignee
         return any(assignee == self._in_charge(world, at) for at in (world.now, *(change.at for change in changes[-1:])))
 
@@ -297,12 +294,12 @@ def damage(world: World, actor: str, given: Mapping[str, CalledFor]) -> list[Dam
         after, own = change.after, change.actor == actor
         if type(after) is Ticket:
             if own or standing:
-                names = GUARDED if after.id in given else after.__struct_fields__
-                for field, was, _ in _moved(change.before, after, names):
-                    if own:
-                        standing.setdefault((after.id, field), was)
-                    else:
+                guarded = GUARDED if after.id in given else after.__struct_fields__
+                for field in change.names:
+                    if not own:
                         standing.pop((after.id, field), None)
+                    elif field in guarded:
+                        standing.setdefault((after.id, field), getattr(change.before, field))
         elif own and type(after) is Comment and after.ticket_id not in given:
             found.append(Damage(after.id, "text", False))
     for (record, field), was in standing.items():
@@ -326,15 +323,6 @@ def _wanted(standing: list[Approval], ticket: Ticket, signature: Signature) -> A
     wanted = [request for request in of_form if says_so(request, signature.says)]
     return min(wanted, key=lambda request: (request.id != ticket.approval, request.status != "approved"), default=None)
 
-
-def _moved(before: Record | None, after: Record, names: tuple[str, ...]) -> list[tuple[str, Any, Any]]:
-    """The fields, of these, that differ: name, old value, new value."""
-    get = _getter(names)
-    olds, news = get(before), get(after)
-    return [] if olds == news else list(compress(zip(names, olds, news, strict=True), map(ne, olds, news)))
-
-
-_getter = cache(lambda names: attrgetter(*names))
 
 # What may not be overwritten on the brief's own ticket. Its status, evidence and note are written by closing it anyway.
 GUARDED = tuple(field for field in get_args(Field) if field != "status")

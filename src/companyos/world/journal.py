@@ -1,5 +1,6 @@
 """Journal: every write, with when, who, why, before and after."""
 
+from functools import cached_property
 from itertools import compress
 from operator import ne
 from typing import Any
@@ -11,7 +12,7 @@ from companyos.world.clock import Minute
 from companyos.world.record import Record, shown_value, view
 
 
-class Change(msgspec.Struct, frozen=True, gc=False):
+class Change(msgspec.Struct, frozen=True, dict=True):
     """One write. `before` is None for a record that was made by it."""
 
     at: Minute
@@ -20,8 +21,9 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     before: Record | None
     after: Record
 
+    @cached_property
     def names(self) -> tuple[str, ...]:
-        """The fields that changed; of a made record, all that are shown."""
+        """The fields that changed; of a made record, all that are shown. Worked out once: histories are read often."""
         if self.before is None:
             return tuple(name for name in view(self.after) if name != "id")
         return tuple(compress(self.after.__struct_fields__, map(ne, astuple(self.before), astuple(self.after))))
@@ -34,4 +36,4 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     def fields(self) -> dict[str, tuple[Any, Any]]:
         """What changed, by shown field: (before, after)."""
-        return {name: self.values(name) for name in self.names()}
+        return {name: self.values(name) for name in self.names}

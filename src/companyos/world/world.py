@@ -290,7 +290,7 @@ class World:
         if not self._settled:
             self._sum += sum(table.take_prints() for table in self._tables.values())
             self._settled = True
-        return "%032x" % ((self._sum + _CLOCK * self.now) & _BITS)
+        return ((self._sum + _CLOCK * self.now) & _BITS).to_bytes(16, "big").hex()
 
 
 def _weight(appointment: Appointment) -> int:
