@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -285,11 +285,12 @@ class CompanyEnv:
         for change in written:
             after = change.after
             kinds[type(after)] = None
-            if after.id == case.ticket_id:
-                self._resolved = cast("Ticket", after).resolution is not None
-            elif after.id in linked and cast("Ticket", after).resolution is not None:
-                self._settle(linked[after.id])
-            elif type(after) is Approval and after.status == "rejected" and after.requester == case.actor:
+            if isinstance(after, Ticket):
+                if after.id == case.ticket_id:
+                    self._resolved = after.resolution is not None
+                elif after.id in linked and after.resolution is not None:
+                    self._settle(linked[after.id])
+            elif isinstance(after, Approval) and after.status == "rejected" and after.requester == case.actor:
                 self._rejections += after.code not in WHIMS
         self._read = len(world.journal)
         standing = self._standing

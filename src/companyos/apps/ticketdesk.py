@@ -66,6 +66,7 @@ class Ticket(Record, frozen=True):
 
     pattern = r"T-\d+"
     searched = ("title", "subject", "reference")
+    dated = "opened"
 
     title: str
     kind: str
@@ -142,12 +143,12 @@ def list_tickets(
     page: PageNumber = 1,
 ) -> dict[str, Any]:
     """List tickets, newest first, ten a page, optionally of one status or desk."""
-    found = list(world.all(Ticket))
+    found = world.latest(Ticket)
     if status is not None:
         found = [ticket for ticket in found if ticket.status == status]
     if desk is not None:
         found = [ticket for ticket in found if ticket.desk == desk]
-    return paged(newest_first(found), page, LINE)
+    return paged(found, page, LINE)
 
 
 @app.tool(minutes=2, steady=True)

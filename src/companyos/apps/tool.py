@@ -2,8 +2,8 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
-from typing import Annotated, Any, TypeVar, get_type_hints
+from functools import cached_property
+from typing import Annotated, Any, TypeVar, TypeVarTuple, get_type_hints
 
 import msgspec
 from msgspec import Meta, convert
@@ -14,6 +14,7 @@ from companyos.errors import Refused
 from companyos.world import Record, World, rows, view
 
 T = TypeVar("T")
+A = TypeVarTuple("A")
 F = TypeVar("F", bound=Callable[..., Any])
 
 PAGE_LENGTH = 10
@@ -176,16 +177,18 @@ class Toolbox:
         return f"{call.app} has no method {call.method!r}; methods: {methods}"
 
 
-def page_of(items: Sequence[T], page: int, lines: Callable[[Sequence[T]], list[dict[str, Any]]]) -> dict[str, Any]:
-    """One page of a list, a line an item, and how much there is."""
+def page_of(
+    items: Sequence[T], page: int, lines: Callable[[Sequence[T], *A], list[dict[str, Any]]], *how: *A
+) -> dict[str, Any]:
+    """One page of a list, a line an item, and how much there is. `lines` writes them, being told `how`."""
     total = len(items)
     pages = -(-total // PAGE_LENGTH) or 1
     if page > pages:
         raise Refused("no_such_page", f"the list has {pages} pages")
     end = page * PAGE_LENGTH
-    return {"page": page, "pages": pages, "total": total, "rows": lines(items[end - PAGE_LENGTH : end])}
+    return {"page": page, "pages": pages, "total": total, "rows": lines(items[end - PAGE_LENGTH : end], *how)}
 
 
 def paged(records: Sequence[Record], page: int, names: tuple[str, ...]) -> dict[str, Any]:
     """One page of records, each by its id and these fields."""
-    return page_of(records, page, partial(rows, names=names))
+    return page_of(records, page, rows, names)

@@ -22,6 +22,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     hidden: ClassVar[bool] = False  # true for what no actor may look up
     spread: ClassVar[str] = ""  # a dict field whose items are shown as if they were fields
     searched: ClassVar[tuple[str, ...]] = ()  # the text fields that a search looks at, beside the id
+    dated: ClassVar[str] = ""  # the field that says since when there is such a record: nothing may write it again
 
 
 @cache

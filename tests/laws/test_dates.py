@@ -1,0 +1,19 @@
+"""Law: nothing writes a record's date again, so lists may be kept in its order."""
+
+import pytest
+
+from companyos import agents, make
+from companyos.families import ROUND
+
+
+@pytest.mark.parametrize("family", ROUND)
+def test_a_record_keeps_its_date(family: str) -> None:
+    played = [
+        agents.play(make(family, seed=seed, chaos=1.0), agents.make(agent, seed))
+        for seed in range(5)
+        for agent in ("expert", "random")
+    ]
+    changes = [change for env in played for change in env.world.journal if change.before is not None and change.after.dated]
+    assert changes
+    for change in changes:
+        assert getattr(change.before, change.after.dated) == getattr(change.after, change.after.dated)
