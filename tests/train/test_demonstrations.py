@@ -38,8 +38,14 @@ def test_what_is_shown_is_a_function_of_the_plan_and_the_number(shown: list[Demo
 
 
 def test_workers_make_the_same_in_the_same_order(shown: list[Demonstration], learner: Learner) -> None:
-    made = stream(PLAN, learner.tokenizer.backend_tokenizer.to_str(), 2, workers=1)
+    made = stream(PLAN, learner.tokenizer.backend_tokenizer.to_str(), 2, among=100, workers=1)
     assert [next(made) for _ in range(6)] == shown[2:]
+    made.close()
+
+
+def test_demonstrations_come_round_again(shown: list[Demonstration], learner: Learner) -> None:
+    made = stream(PLAN, learner.tokenizer.backend_tokenizer.to_str(), 1, among=3, workers=0)
+    assert [next(made) for _ in range(5)] == [shown[1], shown[2], shown[0], shown[1], shown[2]]
     made.close()
 
 

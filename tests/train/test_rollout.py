@@ -106,6 +106,20 @@ def test_equal_calls_get_equal_rewards_in_process(episodes: list[Played]) -> Non
         assert env.digest() == episode.env.digest()
 
 
+def test_who_says_one_line_over_and_over_is_given_up_and_stays_unpaid() -> None:
+    speaker = speaker_of(model(), tongue().decode, 3, ROOM, MOST)
+    tasks = [task_id(seed) for seed in range(3)]
+    whole = rollout(speaker, (Played(task, True, tongue(), ROOM, MOST) for task in tasks), Spent())
+    cut = rollout(speaker, (Played(task, True, tongue(), ROOM, MOST, patience=2) for task in tasks), Spent())
+    assert any(one.env.step_count < other.env.step_count for one, other in zip(cut, whole, strict=True))
+    for one, other in zip(cut, whole, strict=True):
+        said = [turn.call for turn in one.env.turns]
+        assert said == [turn.call for turn in other.env.turns[: len(said)]]
+        assert one.env.done == (one.env.step_count == other.env.step_count)
+        assert one.total == (other.total if one.env.done else 0.0)
+        assert sum(len(window.calls) for window in one.windows) == one.env.step_count
+
+
 def test_episodes_do_not_depend_on_how_many_are_at_work() -> None:
     tasks = [(task_id(seed), True) for seed in range(5)]
     few, many = (played(tasks, rows) for rows in (2, 5))

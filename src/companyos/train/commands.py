@@ -32,6 +32,7 @@ def _sft(args: Namespace) -> int:
 
     recipe = Recipe(
         demonstrations=args.demonstrations,
+        times=args.times,
         at_once=args.at_once,
         rate=args.rate,
         schedule=args.schedule,
@@ -68,6 +69,7 @@ def _grpo(args: Namespace) -> int:
         steps=args.steps,
         batch=args.batch,
         rows=args.rows,
+        patience=args.patience,
         check_every=args.check_every,
     )
     how = "full" if args.full else "lora"
@@ -209,7 +211,8 @@ _CHECKS = (
 COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
     _sft: (
         *_MODEL,
-        option("--demonstrations", type=count, default=4000, metavar="N", help="in all"),
+        option("--demonstrations", type=count, default=4000, metavar="N", help="how many different ones"),
+        option("--times", type=count, default=1, metavar="N", help="that each is shown"),
         option("--doses", type=_shares, default=((0.0, 0.9), (0.5, 0.1)), metavar="X:SHARE,…", help="such as 0:0.9,0.5:0.1"),
         option("--slips", type=_share, default=0.25, metavar="SHARE", help="of them in which something is put right"),
         option("--at-once", type=count, default=32, metavar="N", help="demonstrations of an update"),
@@ -231,6 +234,9 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         option("--steps", type=count, default=1, metavar="N", help="of an update, each on its share of the tasks"),
         option("--batch", type=count, default=32768, metavar="N", help="tokens that go through the model at once"),
         option("--rows", type=count, default=1024, metavar="N", help="episodes at work at once"),
+        option(
+            "--patience", type=_amount, default=0, metavar="N", help="give up who says one line so often running; 0: never"
+        ),
         option("--check-every", type=count, default=10, metavar="N", help="updates between checkups"),
         *_CHECKS,
         option("--loop", default="lean", choices=("lean", "trl"), help="ours, or TRL's trainer with native tool calls"),

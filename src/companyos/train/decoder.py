@@ -4,18 +4,17 @@ The caches of transformers hold rows that grow together. Here every row has a le
 begin and end whenever they like; and all memory is laid out once, so a step of all rows is one CUDA graph.
 """
 
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.nn import functional as F  # noqa: N812
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention import sdpa_kernel
 
-from companyos.train.layers import Weights, causal_model, shape_of, through, turns_of, weights_of, working_type
+from companyos.train.layers import KERNELS, Weights, causal_model, shape_of, through, turns_of, weights_of, working_type
 
 _PLACES = 256  # what a step looks back on is rounded up to so many places, and each such size is a graph of its own
-# All but cuDNN's, which would prepare a plan for every shape that it meets.
-_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 class Drawn:
@@ -79,16 +78,20 @@ class Decoder:
         """These rows take in tokens, each from a place of its own on, and draw the first token of a line."""
         width = max(map(len, tokens))
         # Who has less to take in takes in its last token again, at the same place: that changes nothing.
-        padded = [[*said, *[said[-1]] * (width - len(said))] for said in tokens]
+        padded = array("q")
+        for said in tokens:
+            padded.extend(said)
+            padded.extend([said[-1]] * (width - len(said)))
         ends = [start + len(said) for start, said in zip(starts, tokens, strict=True)]
-        places = [[*range(start, end), *[end - 1] * (start + width - end)] for start, end in zip(starts, ends, strict=True)]
-        index = self._sent(list(rows))
-        with torch.no_grad(), sdpa_kernel(_KERNELS):
-            hidden = self._forward(self._sent(padded), self._sent(places), self._window(max(ends)), index)[:, -1]
+        index, first, last = self._sent(list(rows)), self._sent(list(starts)), self._sent(ends)
+        with torch.no_grad(), sdpa_kernel(KERNELS):
+            places = torch.minimum(first[:, None] + self._places[:width], last[:, None] - 1)
+            taken = self._sent(padded).view(len(rows), width)
+            hidden = self._forward(taken, places, self._window(max(ends)), index)[:, -1]
             self._hot[index] = self._sent(hot).to(torch.float32)
             chosen, drawn = self._draw(hidden, self._hot[index])
             self._token[index] = chosen
-            self._place[index] = self._sent(ends)
+            self._place[index] = last
             self._left[index] = self.most - 1
             self._speaking[index] = True
         return Drawn(rows, drawn)
@@ -100,7 +103,7 @@ class Decoder:
         if graph is not None:
             graph.replay()
         else:
-            with torch.no_grad(), sdpa_kernel(_KERNELS):
+            with torch.no_grad(), sdpa_kernel(KERNELS):
                 self._step(width, window)
                 if self._pool is not None:  # what ran once is warm, and can be captured
                     graph = self._graphs[width, window] = torch.cuda.CUDAGraph()
@@ -167,5 +170,5 @@ class Decoder:
         return min(self.room, -(-reach // _PLACES) * _PLACES)
 
     def _sent(self, numbers: Any) -> Any:
-        held = torch.tensor(numbers)
+        held = torch.frombuffer(numbers, dtype=torch.int64) if isinstance(numbers, array) else torch.tensor(numbers)
         return held.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else held

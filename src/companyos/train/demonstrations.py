@@ -239,13 +239,13 @@ def stands_in(value: str, text: str) -> bool:
 # -- many --------------------------------------------------------------------------------------------------------------
 
 
-def stream(plan: Plan, tokenizer: str, first: int, workers: int) -> Generator[Demonstration, None, None]:
-    """All demonstrations from this number on, without end, made on so many processes ahead of whoever takes them."""
+def stream(plan: Plan, tokenizer: str, first: int, among: int, workers: int) -> Generator[Demonstration, None, None]:
+    """So many demonstrations over and over, from this place on, made on so many processes ahead of whoever takes them."""
     portions = count(first, _AT_A_TIME)
-    for portion in ahead(partial(_portion, plan, tokenizer), portions, workers, _AHEAD):
+    for portion in ahead(partial(_portion, plan, tokenizer, among), portions, workers, _AHEAD):
         yield from portion
 
 
-def _portion(plan: Plan, tokenizer: str, first: int) -> list[Demonstration]:
+def _portion(plan: Plan, tokenizer: str, among: int, first: int) -> list[Demonstration]:
     tongue = Tongue(tokenizer)
-    return [demonstrate(plan, tongue, number) for number in range(first, first + _AT_A_TIME)]
+    return [demonstrate(plan, tongue, number % among) for number in range(first, first + _AT_A_TIME)]

@@ -52,6 +52,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     longest_gradient: float = 1.0
     batch: int = 32768  # tokens that go through the model at once
     rows: int = 1024  # episodes that are at work at once
+    patience: int = 0  # how often an attempt may say one line before it is given up, unpaid; 0: as often as it likes
     reserve: int = RESERVE  # tokens that a call may have
     check_every: int = 10  # updates
 
@@ -201,7 +202,9 @@ class Lean:
             self._speaker = speaker_of(learner.model, learner.decode, rows, learner.limit, recipe.reserve)
         else:
             self._speaker.load(learner.model)
-        episodes = (Played(*task, self.tongue, learner.limit, recipe.reserve, recipe.reward) for task in tasks)
+        how = self.tongue, learner.limit, recipe.reserve, recipe.reward
+        # What is measured is played to its end.
+        episodes = (Played(task_id, greedy, *how, 0 if greedy else recipe.patience) for task_id, greedy in tasks)
         return rollout(self._speaker, episodes, spent)
 
     def learn(self, groups: Sequence[Group]) -> dict[str, float]:

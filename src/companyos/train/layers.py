@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional as F  # noqa: N812
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
+# For attention all but cuDNN's, which would prepare a plan for every shape that it meets: here hardly two are alike.
+KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 SHAPES = ("llama", "qwen2")  # alike but for a bias
 
 # Queries, keys and values (row × time × head × size) of a layer, by its number, to what its heads saw, side by side.
@@ -139,7 +142,8 @@ def working_type(device: Any) -> Any:
 
 def _causally(number: int, q: Any, k: Any, v: Any) -> Any:
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    seen = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    with sdpa_kernel(KERNELS):
+        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
     return seen.transpose(1, 2).flatten(2)
 
 

@@ -1,7 +1,7 @@
 """Rollouts: episodes that a speaker works, many at once, with all that a loss needs to know of what was said."""
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -36,7 +36,10 @@ class Window(msgspec.Struct):
 
 
 class Played:
-    """One episode: the company, the script, and the windows through which it was seen."""
+    """One episode: the company, the script, and the windows through which it was seen.
+
+    `patience` is how often one line may be said in it before it is given up; 0: as often as there are steps.
+    """
 
     def __init__(
         self,
@@ -46,6 +49,7 @@ class Played:
         limit: int = LIMIT,
         reserve: int = RESERVE,
         reward: str = "score",
+        patience: int = 0,
     ) -> None:
         self.task_id = task_id
         self.greedy = greedy
@@ -54,7 +58,10 @@ class Played:
         self.script.open(opening(self.env.look()))
         self.windows: list[Window] = []
         self.usage: list[Usage] = []
+        self.over = False  # or given up: whoever goes round in circles takes up the time of all, and wins nothing
         self._tongue = tongue
+        self._patience = patience
+        self._said: Counter[str] = Counter()
         self._calls: list[tuple[int, list[float]]] = []
 
     def take(self, said: Said, spent: "Spent") -> None:
@@ -70,8 +77,10 @@ class Played:
         with spent.on("env"):
             obs = self.env.step(line if isinstance(call, str) else call)
         with spent.on("text"):
+            self._said[line] += 1
+            self.over = obs.done or self._said[line] == self._patience
             seen, end = script.tokens, len(script.tokens)
-            if obs.done or script.hear(heard(obs, call if isinstance(call, str) else "")):
+            if self.over or script.hear(heard(obs, call if isinstance(call, str) else "")):
                 self.windows.append(Window(seen[:end], self._calls))
                 self._calls = []
 
@@ -123,7 +132,7 @@ def as_they_end(speaker: Speaker, episodes: Iterable[Played], spent: Spent) -> I
         for said in speaker.speak():
             episode = begun[said.who]
             episode.take(said, spent)
-            if episode.env.done:
+            if episode.over:
                 speaker.leave(said.who)
                 at_work -= not begin()
                 yield said.who, episode

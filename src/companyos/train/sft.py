@@ -29,7 +29,8 @@ _ROWS = 256  # held-out episodes that are played at once
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """How to learn."""
 
-    demonstrations: int = 4000  # in all
+    demonstrations: int = 4000
+    times: int = 1  # that each is shown
     at_once: int = 32  # demonstrations of an update
     rate: float = 5e-4
     schedule: str = "cosine"  # or constant
@@ -40,7 +41,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def updates(self) -> int:
-        return math.ceil(self.demonstrations / self.at_once)
+        return math.ceil(self.demonstrations * self.times / self.at_once)
 
     def rate_at(self, update: int) -> float:
         """The learning rate of an update: up in a line, then down a cosine to a tenth, or level."""
@@ -154,7 +155,8 @@ def train(
 
     def updates() -> Iterator[Record]:
         first = student.done * recipe.at_once
-        with closing(stream(plan, learner.tokenizer.backend_tokenizer.to_str(), first, workers)) as shown:
+        tokenizer = learner.tokenizer.backend_tokenizer.to_str()
+        with closing(stream(plan, tokenizer, first, recipe.demonstrations, workers)) as shown:
             while student.done < recipe.updates and time.monotonic() < ends:
                 record = student.update(list(islice(shown, recipe.at_once)))
                 if examiner is not None and (student.done == recipe.updates or student.done % recipe.check_every == 0):
