@@ -8,9 +8,10 @@ from companyos.web.front import Front
 from companyos.web.office import Office
 from companyos.web.play import Play
 from companyos.web.site import Part, Site
+from companyos.web.watch import Watch
 
 
 def create(settings: Settings | None = None) -> FastAPI:
     """The app with all its doors, for programs and for people."""
-    parts: tuple[Part, ...] = (Front(), Play(), Office())
+    parts: tuple[Part, ...] = (Front(), Play(), Office(), Watch())
     return app.create(settings, Site(parts))

@@ -21,6 +21,7 @@ from companyos.serve.metrics import Metrics
 from companyos.serve.pages import COOKIE
 from companyos.serve.requests import body_of
 from companyos.serve.settings import Settings
+from companyos.web import charts
 from companyos.web.words import in_words, sentence, tool_title
 
 HTML = "text/html; charset=utf-8"
@@ -88,7 +89,7 @@ class Site:
             lstrip_blocks=True,
         )
         self.templates.filters |= {"in_words": in_words, "sentence": sentence, "tool_title": tool_title}
-        self.templates.globals["asset"] = self._asset
+        self.templates.globals |= {"asset": self._asset, "earned": charts.earned}
         self.templates.globals["ways"] = [(part.place, part.title) for part in parts if part.title]
 
     # -- what the server asks of pages -----------------------------------------------------------------------------

@@ -83,3 +83,22 @@ for (const field of document.querySelectorAll("[data-filter]")) {
   });
 }
 document.documentElement.classList.add("js");
+
+// A session that is being watched: what comes is made by the server's own templates, which let no text become a tag.
+for (const calls of document.querySelectorAll("[data-watch]")) {
+  const source = new EventSource(calls.dataset.watch);
+  const show = (id) => { const one = document.getElementById(id); if (one) one.hidden = false; };
+  const stop = () => { source.close(); document.getElementById("live")?.classList.add("off"); };
+  source.addEventListener("message", (event) => {
+    const { calls: rows, state, said } = JSON.parse(event.data);
+    document.getElementById("state").innerHTML = state;
+    document.getElementById("said").textContent = said;
+    document.getElementById("none")?.remove();
+    calls.querySelectorAll(".fresh details").forEach((one) => { one.open = false; });
+    calls.querySelectorAll(".fresh").forEach((one) => one.classList.remove("fresh"));
+    calls.insertAdjacentHTML("afterbegin", rows);
+  });
+  source.addEventListener("over", () => { stop(); show("over"); });
+  source.addEventListener("gone", () => { stop(); show("gone"); });
+  addEventListener("pagehide", () => source.close());
+}
