@@ -28,3 +28,10 @@ def asked(family: Family) -> tuple[str, str]:
     """A kind of work by its name, and the question that it asks."""
     name, _, question = family.words.partition("\n")[0].partition(": ")
     return name, sentence(question)
+
+
+def goal_in_words(name: str) -> str:
+    """`CitesNothingFalse` as `Cites nothing false`, `TicketIs:verified` as `Ticket is: verified`."""
+    head, colon, rest = name.partition(":")
+    words = re.sub(r"(?<!^)([A-Z])", lambda found: f" {found[1].lower()}", head)
+    return f"{words}{colon} {rest}".strip().replace("_", " ")

@@ -102,3 +102,37 @@ for (const calls of document.querySelectorAll("[data-watch]")) {
   source.addEventListener("gone", () => { stop(); show("gone"); });
   addEventListener("pagehide", () => source.close());
 }
+
+// A replay: one step at a time, by the slider, the keys, the marks above it and the links to steps.
+for (const player of document.querySelectorAll("#player")) {
+  const scenes = [...player.querySelectorAll(".scene")], marks = [...player.querySelectorAll(".track i")];
+  const scrub = document.getElementById("scrub"), at = document.getElementById("at");
+  const go = (step) => {
+    const now = Math.max(1, Math.min(scenes.length, step));
+    scenes.forEach((one) => { one.hidden = Number(one.dataset.step) !== now; });
+    marks.forEach((one) => one.classList.toggle("here", Number(one.dataset.step) === now));
+    scrub.value = now;
+    at.value = `${now} of ${scenes.length}`;
+  };
+  const asked = () => Number(/^#step-(\d+)$/.exec(location.hash)?.[1] || 0);
+  scrub.addEventListener("input", () => go(Number(scrub.value)));
+  player.addEventListener("click", (event) => {
+    if (event.target.dataset.go) go(Number(scrub.value) + Number(event.target.dataset.go));
+    else if (event.target.matches(".track i")) go(Number(event.target.dataset.step));
+  });
+  addEventListener("hashchange", () => { if (asked()) go(asked()); });
+  go(asked() || Number(player.dataset.at));
+}
+
+// A transcript that is dropped on its place is sent at once.
+for (const place of document.querySelectorAll("[data-drop]")) {
+  const over = (is) => (event) => { event.preventDefault(); place.classList.toggle("over", is); };
+  place.addEventListener("dragover", over(true));
+  place.addEventListener("dragleave", over(false));
+  place.addEventListener("drop", (event) => {
+    over(false)(event);
+    if (!event.dataTransfer.files.length) return;
+    place.querySelector("input").files = event.dataTransfer.files;
+    place.closest("form").requestSubmit();
+  });
+}
