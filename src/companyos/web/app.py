@@ -7,7 +7,9 @@ from fastapi import FastAPI
 
 from companyos.serve import app
 from companyos.serve.settings import Settings
+from companyos.web.docs import Docs
 from companyos.web.front import Front
+from companyos.web.gallery import Gallery
 from companyos.web.office import Office
 from companyos.web.play import Play
 from companyos.web.replay import Replay
@@ -20,5 +22,5 @@ def create(settings: Settings | None = None) -> FastAPI:
     """The app with all its doors, for programs and for people."""
     settings = settings or Settings.read(os.environ)
     watch, shelf = Watch(), Shelf(Path(settings.results) if settings.results else None)
-    parts: tuple[Part, ...] = (Front(), Play(), Office(), watch, Replay(watch, shelf))
+    parts: tuple[Part, ...] = (Front(), Play(), Office(), watch, Replay(watch, shelf), Gallery(shelf), Docs())
     return app.create(settings, Site(parts))

@@ -128,7 +128,8 @@ def plot(lines: Sequence[Line], title: str, across: str, share: bool = False, he
         said = f"{100 * y:.0f} %" if share else f"{y:g}"
         body += f'<line class="axis" x1="{left}" x2="{width - right}" y1="{tall}" y2="{tall}"/>'
         body += f'<text class="note" x="{left - 6}" y="{float(tall) + 4:.1f}" text-anchor="end">{said}</text>'
-    for x, anchor in {first: "start", (first + last) / 2: "middle", last: "end"}.items():
+    middle = (first + last) / 2 if last - first <= 1 else (first + last) // 2
+    for x, anchor in {first: "start", middle: "middle", last: "end"}.items():
         wide = at(x, low).partition(",")[0]
         body += f'<text class="note" x="{wide}" y="{height - 18}" text-anchor="{anchor}">{x:g}</text>'
     body += f'<text class="note" x="{(left + width) / 2:.0f}" y="{height - 2}" text-anchor="middle">{escape(across)}</text>'
@@ -171,8 +172,10 @@ _FEW = 30  # points that are seen as such; more are a line
 
 
 def _ends(values: Sequence[float]) -> tuple[float, float]:
+    """The least and the most, and some room where they are one, or nearly."""
     low, high = min(values), max(values)
-    return (low, high) if low < high else (low - 0.5, high + 0.5)
+    room = max(1.0, abs(low), abs(high))
+    return (low, high) if high - low > room * 1e-9 else (low - room / 2, high + room / 2)
 
 
 def _ticks(low: float, high: float) -> list[float]:

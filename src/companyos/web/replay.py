@@ -106,7 +106,9 @@ class Replay:
             shown = {"wrong": str(mistake), "other": other, "version": BENCHMARK_VERSION, "runs": self._shelf.runs()}
             return self._site.page("replay.html", 422, **shown)
         title, question = asked(family(TaskId.parse(found.task_id).family))
-        return self._site.page("replayed.html", it=found, title=title, question=question, again=again, source=source, run=run)
+        return self._site.page(
+            "replayed.html", it=found, title=title, question=question, again=again, source=source, run=run
+        )
 
     async def _reviewed(self, text: bytes, twin: str) -> Review:
         if self._waiting >= MOST_WAITING:

@@ -157,9 +157,7 @@ def _value(value: str) -> str:
     return {"0": "no", "1": "yes"}.get(value, value.replace("_", " "))
 
 
-def _beside(
-    recorded: Transcript, ours: Telling, choices: Sequence[Choice], wanted: str, doubted: Sequence[str]
-) -> Beside:
+def _beside(recorded: Transcript, ours: Telling, choices: Sequence[Choice], wanted: str, doubted: Sequence[str]) -> Beside:
     """The twin that is asked for. Else the first that has another ending and tells itself apart; doubtful causes first."""
     tasks = {f"{cause.name}.{value}": other for cause, value, other in siblings(ours.env.task_id)}
     known = {one.name: one for one in choices}

@@ -15,6 +15,7 @@ from companyos.serve.errors import NoSuchPlace
 MOST_FILES = 2000  # that are looked at for what they are
 LONGEST_LOG = 64_000_000  # bytes
 _LOG = ".jsonl"
+_ENDLESS = 1e300
 _DEEPEST = 4  # folders below the one that is given
 
 
@@ -127,7 +128,7 @@ class Shelf:
                 found = [msgspec.json.decode(line) for line in lines if line.endswith(b"\n")]
         except (msgspec.MsgspecError, UnicodeDecodeError, OSError):
             return None
-        records = tuple(one for one in found if isinstance(one, dict) and _is_number(one.get("update")))
+        records = tuple(one for one in found if isinstance(one, dict) and is_number(one.get("update")))
         place = self._place(file)
         return Log(place.removesuffix("/log.jsonl"), records)
 
@@ -138,8 +139,9 @@ class _Who(msgspec.Struct):
 
 def _is_update(line: bytes) -> bool:
     record = msgspec.json.decode(line) if line.strip() else None
-    return isinstance(record, dict) and _is_number(record.get("update"))
+    return isinstance(record, dict) and is_number(record.get("update"))
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def is_number(value: Any) -> bool:
+    """Whether it can stand in a picture: no truth, and not without end."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _ENDLESS

@@ -22,7 +22,7 @@ from companyos.serve.pages import COOKIE
 from companyos.serve.requests import body_of
 from companyos.serve.settings import Settings
 from companyos.web import charts
-from companyos.web.words import in_words, sentence, tool_title
+from companyos.web.words import in_words, sentence, tool_title, with_code
 
 HTML = "text/html; charset=utf-8"
 STATIC, SIGN_IN = "/static", "/sign-in"
@@ -88,7 +88,12 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.templates.filters |= {"in_words": in_words, "sentence": sentence, "tool_title": tool_title}
+        self.templates.filters |= {
+            "in_words": in_words,
+            "sentence": sentence,
+            "tool_title": tool_title,
+            "with_code": with_code,
+        }
         self.templates.globals |= {"asset": self._asset, "earned": charts.earned}
         self.templates.globals["ways"] = [(part.place, part.title) for part in parts if part.title]
 

@@ -102,6 +102,7 @@ class Watch:
         self._workers = settings.workers
         self._admin = bool(settings.admin_token)
         self.watchers = 0
+        site.templates.globals["watch_code"] = self.code
         one = "/watch/{code}"
         app.router.routes.extend(
             [
@@ -132,7 +133,9 @@ class Watch:
         live: list[dict[str, Any]] = await self._lane.run(
             lambda sessions: [self._row(session, now) for session in sessions.live(owner)[:MOST_LISTED]]
         )
-        return self._site.page("watch.html", live=live, workers=self._workers, all=not owner, admin=self._admin and owner is not None)
+        return self._site.page(
+            "watch.html", live=live, workers=self._workers, all=not owner, admin=self._admin and owner is not None
+        )
 
     def _row(self, session: Session, now: float) -> dict[str, Any]:
         env, turns = session.env, session.env.turns
