@@ -115,7 +115,8 @@ def _place(method: str, path: str, said: Mapping[str, Any], kinds: Mapping[str, 
 
 def _schema(said: Mapping[str, Any], kinds: Mapping[str, Any]) -> Mapping[str, Any]:
     found = said.get("content", {}).get("application/json", {}).get("schema", {})
-    return kinds[found["$ref"].removeprefix(_PLACE)] if "$ref" in found else found
+    schema: Mapping[str, Any] = kinds[found["$ref"].removeprefix(_PLACE)] if "$ref" in found else found
+    return schema
 
 
 def _fields(schema: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -106,9 +106,8 @@ def share(number: Estimate | None) -> Markup | str:
     if number is None:
         return NOTHING
     said = write(number, PERCENT)
-    return Markup("{}<b>{}</b> <small>{}</small>").format(
-        whisker(number.value, number.low, number.high), said.value, said.interval
-    )
+    drawn = whisker(number.value, number.low, number.high)
+    return Markup("{}<b>{}</b> <small>{}</small>").format(drawn, said.value, said.interval)
 
 
 # -- evaluations -------------------------------------------------------------------------------------------------------

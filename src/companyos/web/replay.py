@@ -87,7 +87,7 @@ class Replay:
         return await self._show(text.encode(), asked_for.get("twin", ""), source=source, run=asked_for.get("run", ""))
 
     async def session(self, request: Request) -> Response:
-        """A session that is over. What is true in it is shown here, so nobody sees it before, but for who runs the server."""
+        """A session that is over: here it is shown what is true in it. Who runs the server may look before."""
         code, owner = request.path_params["code"], owner_of(request)
         session_id = self._watch.session_of(code)
         watched: Watched = await self._lane.run(lambda sessions: Watched(sessions, session_id, owner))
@@ -105,10 +105,8 @@ class Replay:
             other = isinstance(mistake, OtherTimes)
             shown = {"wrong": str(mistake), "other": other, "version": BENCHMARK_VERSION, "runs": self._shelf.runs()}
             return self._site.page("replay.html", 422, **shown)
-        title, question = asked(family(TaskId.parse(found.task_id).family))
-        return self._site.page(
-            "replayed.html", it=found, title=title, question=question, again=again, source=source, run=run
-        )
+        title, _ = asked(family(TaskId.parse(found.task_id).family))
+        return self._site.page("replayed.html", it=found, title=title, again=again, source=source, run=run)
 
     async def _reviewed(self, text: bytes, twin: str) -> Review:
         if self._waiting >= MOST_WAITING:

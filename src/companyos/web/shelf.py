@@ -1,8 +1,8 @@
 """Shelves: the runs that lie in a folder. Evaluations with their episodes, and what training runs have logged."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -46,7 +46,7 @@ class Shelf:
         return [found for file in self._files("*results.json") if (found := self._result(file)) is not None]
 
     def result(self, name: str) -> Result:
-        return self._named(self.runs(), name)
+        return _named(self.runs(), name)
 
     def run(self, name: str) -> Run | None:
         """An evaluation with its episodes; None where only its numbers were kept, or they cannot be read."""
@@ -73,16 +73,9 @@ class Shelf:
         return [found for file in self._files(f"*{_LOG}") if (found := self._log(file)) is not None]
 
     def log(self, name: str) -> Log:
-        return self._named(self.logs(), name)
+        return _named(self.logs(), name)
 
     # -- files -----------------------------------------------------------------------------------------------------
-
-    @staticmethod
-    def _named(found: list[Any], name: str) -> Any:
-        for one in found:
-            if one.name == name:
-                return one
-        raise NoSuchPlace("there is no such run here")
 
     def _files(self, pattern: str) -> Iterator[Path]:
         """Files of a sort, in order; the episodes of runs, of which there may be thousands, are not gone through."""
@@ -131,6 +124,16 @@ class Shelf:
         records = tuple(one for one in found if isinstance(one, dict) and is_number(one.get("update")))
         place = self._place(file)
         return Log(place.removesuffix("/log.jsonl"), records)
+
+
+Named = TypeVar("Named", Result, Log)
+
+
+def _named(found: Iterable[Named], name: str) -> Named:
+    for one in found:
+        if one.name == name:
+            return one
+    raise NoSuchPlace("there is no such run here")
 
 
 class _Who(msgspec.Struct):

@@ -88,12 +88,8 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.templates.filters |= {
-            "in_words": in_words,
-            "sentence": sentence,
-            "tool_title": tool_title,
-            "with_code": with_code,
-        }
+        said = (in_words, sentence, tool_title, with_code)
+        self.templates.filters |= {one.__name__: one for one in said}
         self.templates.globals |= {"asset": self._asset, "earned": charts.earned}
         self.templates.globals["ways"] = [(part.place, part.title) for part in parts if part.title]
 

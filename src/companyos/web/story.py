@@ -27,7 +27,7 @@ _LONGEST = 160  # signs of a value
 
 
 class Written(msgspec.Struct, frozen=True):
-    """A record that a turn wrote: by whom, unless by the one who works the task, and on which dial, where that is trouble."""
+    """A record that a turn wrote: by whom, where that was somebody else, and on which dial, where that was trouble."""
 
     kind: str
     record: str
@@ -140,7 +140,7 @@ class Telling:
 
 
 def causes(env: CompanyEnv) -> list[Cause]:
-    """What is true of an episode and was told to nobody: the facts, then the troubles that struck, then those that did not."""
+    """What is true of an episode and was told to nobody: facts, then the troubles that are there, then those that are not."""
     found = []
     for spec in family(TaskId.parse(env.task_id).family).specs():
         value = getattr(env.setting.causes, spec.name)

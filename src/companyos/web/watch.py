@@ -69,7 +69,7 @@ class Watched:
         return [self.telling.tell(call) for call in later]
 
     def shown(self, whole: bool) -> dict[str, Any]:
-        """What stands on the page beside the calls. What only the judge knows is for those who may see the whole, or later."""
+        """What stands on the page beside the calls. What only the judge knows is for who may see the whole, or for later."""
         telling, env = self.telling, self.telling.env
         last = telling.chapters[-1] if telling.chapters else None
         made = {app: [chapter for chapter in telling.chapters if chapter.app == app] for app in APPS}
@@ -106,7 +106,7 @@ class Watch:
         one = "/watch/{code}"
         app.router.routes.extend(
             [
-                Route("/watch", self.list),
+                Route("/watch", self.everybody),
                 Route("/watch", self.find, methods=["POST"]),
                 Route(f"{one}/events", self.events),
                 Route(f"{one}/world", self.world),
@@ -127,15 +127,14 @@ class Watch:
 
     # -- pages -----------------------------------------------------------------------------------------------------
 
-    async def list(self, request: Request) -> Response:
+    async def everybody(self, request: Request) -> Response:
         """Who is at work, in the memory of the worker that answers."""
         owner, now = owner_of(request), time.time()
         live: list[dict[str, Any]] = await self._lane.run(
             lambda sessions: [self._row(session, now) for session in sessions.live(owner)[:MOST_LISTED]]
         )
-        return self._site.page(
-            "watch.html", live=live, workers=self._workers, all=not owner, admin=self._admin and owner is not None
-        )
+        could_sign_in = self._admin and owner is not None
+        return self._site.page("watch.html", live=live, workers=self._workers, all=not owner, admin=could_sign_in)
 
     def _row(self, session: Session, now: float) -> dict[str, Any]:
         env, turns = session.env, session.env.turns
@@ -217,7 +216,7 @@ class Watch:
 
     def _event(self, watched: Watched, fresh: Sequence[Chapter], whole: bool) -> bytes:
         """Pieces of the page, by the same templates: what they show is escaped there."""
-        parts = self._site.templates.get_template("watched.html").make_module(watched.shown(whole))
+        parts: Any = self._site.templates.get_template("watched.html").make_module(watched.shown(whole))
         calls = [str(parts.call(chapter, whole, True)) for chapter in reversed(fresh)]
         said = {"calls": "".join(calls), "state": str(parts.state()), "said": str(parts.said(fresh[-1]))}
         return b"id: %d\ndata: %s\n\n" % (fresh[-1].number, msgspec.json.encode(said))
