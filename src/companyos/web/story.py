@@ -140,7 +140,7 @@ class Telling:
 
 
 def causes(env: CompanyEnv) -> list[Cause]:
-    """What is true of an episode and was told to nobody: facts, then the troubles that are there, then those that are not."""
+    """What is true of an episode and was told to nobody: facts, then the troubles that are there, then all others."""
     found = []
     for spec in family(TaskId.parse(env.task_id).family).specs():
         value = getattr(env.setting.causes, spec.name)

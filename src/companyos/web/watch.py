@@ -102,6 +102,7 @@ class Watch:
         self._workers = settings.workers
         self._admin = bool(settings.admin_token)
         self.watchers = 0
+        app.state.watch = self
         site.templates.globals["watch_code"] = self.code
         one = "/watch/{code}"
         app.router.routes.extend(
