@@ -179,7 +179,7 @@ def test_no_text_of_a_transcript_becomes_a_part_of_the_page(site: Served, tmp_pa
         b"{}\n{}\n",
         b"\x89PNG\r\n\x1a\n\x00\x00",
         b"[" * 100_000,
-        b'{"task_id": "juggling-v3-train-7-50", "reward": "seed", "brief": ""}\n{"done": false, "success": null, "total": 0}',
+        b'{"task_id": "juggling-v3-train-7-50", "reward": "seed", "brief": ""}\n{"done": true, "success": null, "total": 0}',
     ],
 )
 def test_what_is_no_transcript_is_said_by_a_page_that_says_what_is(site: Served, text: bytes) -> None:
@@ -216,9 +216,7 @@ LINES = played("jittered", 3).transcript().to_jsonl().splitlines()
 
 @STEADY
 @given(st.lists(st.sampled_from(LINES), max_size=6), st.binary(max_size=40), st.integers(0, len(LINES)))
-def test_whatever_a_file_holds_it_is_reviewed_or_said_to_be_unreadable(
-    lines: list[str], noise: bytes, cut: int
-) -> None:
+def test_whatever_a_file_holds_it_is_reviewed_or_said_to_be_unreadable(lines: list[str], noise: bytes, cut: int) -> None:
     for text in ("\n".join(lines).encode(), noise, "\n".join([*LINES[:cut], LINES[-1]]).encode(), noise.join([b"{", b"}"])):
         try:
             found = review(text)
@@ -261,7 +259,7 @@ def test_a_twin_is_chosen_that_must_end_otherwise(lost: CompanyEnv) -> None:
 
 
 def test_who_sits_in_other_chairs_as_well_is_told_and_not_blamed() -> None:
-    env = make(task_id(), actors=["head"])
+    env = make("data_deletion", seed=1, actors=["Legal Counsel"])
     env.step(Call("ticketdesk", "list_tickets"))
     env.step(Call("ticketdesk", "list_tickets"), env.actors[1])
     found = review(env.transcript().to_jsonl().encode())
@@ -274,6 +272,7 @@ def test_other_times_are_told_from_other_files() -> None:
         review(b'{"task_id": "x", "version": 2}\n{}\n')
 
 
+@STEADY
 @given(st.text(), st.text())
 def test_pieces_put_together_are_the_reply(one: str, other: str) -> None:
     assert "".join(piece for piece, _ in pieces(one, other)) == one
