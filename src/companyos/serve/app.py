@@ -50,6 +50,8 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
         sweeping.cancel()
         with suppress(asyncio.CancelledError):
             await sweeping
+        if pages is not None:
+            pages.close()
         lane.close()
         ledger.close()
 

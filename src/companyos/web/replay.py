@@ -52,6 +52,7 @@ class Replay:
     def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
         self._site, self._lane = site, lane
         site.templates.globals |= {"pieces": pieces}
+        site.at_end.append(self._close)
         app.router.routes.extend(
             [
                 Route("/replay", self.ask),
@@ -120,3 +121,7 @@ class Replay:
             raise
         finally:
             self._waiting -= 1
+
+    def _close(self) -> None:
+        if self._crew is not None:
+            self._crew.shutdown(cancel_futures=True)

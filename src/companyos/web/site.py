@@ -1,6 +1,6 @@
 """Site: what all pages share. Templates, files, headers, errors, and where a form may come from."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from importlib.resources import files
 from typing import Any, Protocol
@@ -81,6 +81,7 @@ class Site:
         self._places = {part.place for part in parts} | {STATIC, SIGN_IN}
         self._files = _static_files()
         self._settings = Settings()
+        self.at_end: list[Callable[[], None]] = []  # what parts have to do when the server ends
         self.templates = Environment(
             loader=PackageLoader("companyos.web"),
             autoescape=True,
@@ -106,6 +107,10 @@ class Site:
                 Route(SIGN_IN, self._take_token, methods=["POST"]),
             ]
         )
+
+    def close(self) -> None:
+        for end in self.at_end:
+            end()
 
     def place(self, path: str) -> str:
         first = "/" + path.split("/", 2)[1]
