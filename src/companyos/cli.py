@@ -354,7 +354,7 @@ def _serve(args: Namespace) -> int:
         raise Misuse(f'serving needs {missing.name}: pip install "companyos[serve]"') from None
     from companyos.serve.settings import BadSetting
 
-    given = {name: getattr(args, name) for name in ("host", "port", "ledger", "fsync", "workers", "log_format")}
+    given = {name: getattr(args, name) for name in ("host", "port", "ledger", "fsync", "workers", "log_format", "results")}
     try:
         serve({name: value for name, value in given.items() if value is not None}, "companyos.web.app:create")
     except BadSetting as mistake:
@@ -525,6 +525,7 @@ COMMANDS: Commands = {
         option("--fsync", action="store_const", const="true", help="survive a power cut, too"),
         option("--workers", metavar="N", help="processes that share the ledger (default: 1)"),
         option("--log-format", choices=("text", "json")),
+        option("--results", metavar="DIR", help="a folder of runs that the gallery shows: evaluations and training logs"),
     ),
     _mcp: (
         option("--ledger", metavar="FILE", help="keeps the episodes (default: none, in memory only)"),

@@ -26,6 +26,11 @@ def pooled(function: Callable[[T], R], things: Sequence[T], workers: int, chunk:
         yield from pool.imap(function, things, chunksize=chunk)
 
 
+def crew(workers: int) -> ProcessPoolExecutor:
+    """Processes that wait for work: spawned, so that it works alike everywhere and beside threads."""
+    return ProcessPoolExecutor(workers, get_context("spawn"), _obey)
+
+
 def as_they_come(
     function: Callable[[T], R], things: Sequence[T], workers: int, chunk: int = 1, threads: bool = False
 ) -> Iterator[R]:
@@ -39,13 +44,13 @@ def as_they_come(
     if threads:
         yield from _on_threads(function, things, workers)
         return
-    crew = ProcessPoolExecutor(workers, get_context("spawn"), _obey)
+    hands = crew(workers)
     try:
-        chunks = [crew.submit(_each, function, things[n : n + chunk]) for n in range(0, len(things), chunk)]
+        chunks = [hands.submit(_each, function, things[n : n + chunk]) for n in range(0, len(things), chunk)]
         for done in as_completed(chunks):
             yield from done.result()
     finally:
-        crew.shutdown(cancel_futures=True)
+        hands.shutdown(cancel_futures=True)
 
 
 def ahead(function: Callable[[T], R], things: Iterator[T], workers: int, most: int) -> Iterator[R]:
@@ -53,14 +58,14 @@ def ahead(function: Callable[[T], R], things: Iterator[T], workers: int, most: i
     if workers == 0:
         yield from map(function, things)
         return
-    crew = ProcessPoolExecutor(workers, get_context("spawn"), _obey)
+    hands = crew(workers)
     try:
-        waiting = deque(crew.submit(function, thing) for thing in islice(things, workers * most))
+        waiting = deque(hands.submit(function, thing) for thing in islice(things, workers * most))
         while waiting:
             yield waiting.popleft().result()
-            waiting.extend(crew.submit(function, thing) for thing in islice(things, 1))
+            waiting.extend(hands.submit(function, thing) for thing in islice(things, 1))
     finally:
-        crew.shutdown(cancel_futures=True)
+        hands.shutdown(cancel_futures=True)
 
 
 def _on_threads(function: Callable[[T], R], things: Sequence[T], workers: int) -> Iterator[R]:

@@ -39,7 +39,7 @@ def regrade_all(paths: Iterable[Path]) -> Iterator[Regraded]:
 
 def regrade(text: bytes, path: str = "") -> Regraded:
     """Plays the text of a transcript again and compares how it was judged with how it is."""
-    claim = _claim(text)
+    claim = claim_of(text)
     if claim is not None and claim.version != BENCHMARK_VERSION:
         return Regraded(path, OTHER_VERSION, claim.task_id, (f"of version {claim.version}",))
     try:
@@ -64,16 +64,17 @@ def regrade(text: bytes, path: str = "") -> Regraded:
     return Regraded(path, UNCHANGED, task_id)
 
 
-class _Claim(msgspec.Struct):
+class Claim(msgspec.Struct):
     """What the first line of a transcript of any version says, whatever else stands in it."""
 
     task_id: str
     version: int
 
 
-def _claim(text: bytes) -> _Claim | None:
+def claim_of(text: bytes) -> Claim | None:
+    """The claim of what may be a transcript; None where its first line is no header."""
     try:
-        return msgspec.json.decode(text.lstrip().partition(b"\n")[0], type=_Claim)
+        return msgspec.json.decode(text.lstrip().partition(b"\n")[0], type=Claim)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 

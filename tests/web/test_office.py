@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
 from companyos.env import make, par, work
 from companyos.families import FAMILIES, Memory, Taste, family
 from companyos.task import TaskId
 from tests.web.browser import Visit, browsing
+from tests.web.looks import check_clean, look_at
 from tests.web.person import Person
 from tests.web.site import Served, served
 
@@ -40,11 +40,6 @@ def test_an_expert_solves_a_task_of_every_family_through_the_pages(site: Served,
         assert seen.page.get_by_role("heading", name="Success").is_visible()
         assert f"par {par(TaskId.parse(env.task_id))}, budget {env.max_steps}" in seen.page.locator(".numbers").inner_text()
         check_clean(seen, site)
-
-
-def check_clean(seen: Visit, site: Served) -> None:
-    assert seen.errors == []
-    assert {address for address in seen.requests if not address.startswith(f"{site.url}/")} == set()
 
 
 # -- clicks ------------------------------------------------------------------------------------------------------------
@@ -173,11 +168,3 @@ def test_every_page_fits_every_screen_and_everybody_can_use_it(site: Served, wid
             look_at(seen, f"{site.url}{page}", width)
         session.play([env.turns[-1].call])
         look_at(seen, f"{site.url}{place}/verdict", width)
-
-
-def look_at(seen: Visit, address: str, width: int) -> None:
-    seen.page.goto(address)
-    assert seen.page.evaluate("document.documentElement.scrollWidth") == width, f"{address} scrolls sideways"
-    found = Axe().run(seen.page).response["violations"]
-    serious = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
-    assert serious == [], address

@@ -68,17 +68,18 @@ def playback(run: int, trial: int, transcript: Transcript, found: Blame) -> Play
         begins=begins,
         budget=env.max_steps,
         milestones=tuple(milestone.name for milestone in milestones),
-        moments=tuple(_moment(turn, then) for turn, then in zip(env.turns, standing[1:], strict=True)),
+        moments=tuple(moment(turn, then) for turn, then in zip(env.turns, standing[1:], strict=True)),
         goals=verdict.goals if verdict else {},
         damage=tuple(f"{harm.record} {harm.field}" for harm in verdict.damage) if verdict else (),
         decisive=found.step,
         late=found.late,
         told=tuple(told(found)),
-        differs=_difference(transcript, env.transcript()),
+        differs=difference(transcript, env.transcript()),
     )
 
 
-def _moment(turn: Turn, standing: tuple[int, ...]) -> Moment:
+def moment(turn: Turn, standing: tuple[int, ...]) -> Moment:
+    """A turn as it is shown: what is very long is cut."""
     said = msgspec.json.encode(turn.action[0]).decode() if turn.action else write_line(turn.call)
     heard = compact(turn.reply.data) if turn.reply.ok else turn.reply.message
     return Moment(
@@ -92,7 +93,8 @@ def _moment(turn: Turn, standing: tuple[int, ...]) -> Moment:
     )
 
 
-def _difference(recorded: Transcript, played: Transcript) -> str:
+def difference(recorded: Transcript, played: Transcript) -> str:
+    """Where a file says otherwise than its calls; empty where it does not."""
     try:
         compare(recorded, played)
     except ReplayDiffers as difference:

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Route, WebSocketRoute
 
 from companyos import __version__
+from companyos.serve.describe import DOCS, listing
 from companyos.serve.discovery import Discovery
 from companyos.serve.errors import Bug, LedgerDown, Malformed, NoSuchPlace, ServeError, WrongMethod
 from companyos.serve.guard import Guard, respond, said
@@ -49,10 +50,13 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
         sweeping.cancel()
         with suppress(asyncio.CancelledError):
             await sweeping
+        if pages is not None:
+            pages.close()
         lane.close()
         ledger.close()
 
-    app = FastAPI(title="CompanyOS", version=__version__, lifespan=life)
+    # FastAPI's own pages about the API would fetch their programs from elsewhere; ours is made of the same description.
+    app = FastAPI(title="CompanyOS", version=__version__, lifespan=life, docs_url=None, redoc_url=None)
     app.state.sessions = sessions
     Rest(lane, metrics, settings).open(app)
     play = Play(lane, metrics)
@@ -61,6 +65,8 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
     hosts.open(app)
     if pages is not None:
         pages.open(app, lane, metrics, settings)
+    else:
+        app.router.routes.append(Route(DOCS, listing(app)))
     sockets = [WebSocketRoute(f"{one.place}/ws", Sockets(lane, play, rpc, settings, one)) for one in DIALECTS]
     app.router.routes[:0] = sockets
     places = frozenset(route.path for route in app.routes if isinstance(route, Route | WebSocketRoute))

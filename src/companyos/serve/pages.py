@@ -20,6 +20,9 @@ class Pages(Protocol):
     def open(self, app: FastAPI, lane: Lane, metrics: Metrics, settings: Settings) -> None:
         """Adds its places to the app."""
 
+    def close(self) -> None:
+        """Ends what it has begun beside the server."""
+
     def place(self, path: str) -> str:
         """By which name counts and logs know a path, without any id; empty: it is none of ours."""
 

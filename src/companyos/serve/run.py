@@ -2,9 +2,11 @@
 
 import logging.config
 import os
+import secrets
 import socket
 import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 
 import uvicorn
 
@@ -18,7 +20,10 @@ from companyos.serve.settings import PREFIX, BadSetting, Settings
 def serve(flags: Mapping[str, str], factory: str = "companyos.serve.app:create") -> None:
     """Serves until it is stopped. Flags become variables, since that is how workers hear of them."""
     os.environ.update({f"{PREFIX}{name.upper()}": value for name, value in flags.items()})
+    os.environ.setdefault(f"{PREFIX}WATCH_KEY", secrets.token_hex())  # which workers share
     settings = Settings.read(os.environ)
+    if settings.results and not Path(settings.results).is_dir():
+        raise BadSetting(f"there is no folder {settings.results}")
     # Found out before anything starts, and before several workers would furnish one file at once.
     open_ledger(settings.ledger, settings.fsync).close()
     _try_port(settings)

@@ -17,7 +17,7 @@ from companyos.calls import Call
 from companyos.env import CompanyEnv
 from companyos.observe import Observation
 from companyos.serve.errors import OtherVersion, OverCapacity, ServeError, SessionOver, TurnAhead, TurnTaken, UnknownSession
-from companyos.serve.ledger import HANDLE, Header, Ledger, Row
+from companyos.serve.ledger import HANDLE, Entry, Header, Ledger, Row
 from companyos.serve.steps import Outcome, Step
 from companyos.task import BENCHMARK_VERSION, TaskId
 
@@ -122,6 +122,22 @@ class Sessions:
         self._catch_up(session)
         return session
 
+    def entry(self, session_id: str, owner: str | None = "") -> Entry:
+        """A session as the ledger has it, for somebody who only looks: it stays where it is, and grows no younger."""
+        entry = self.ledger.read(session_id) if session_id.isascii() and session_id.isprintable() else None
+        if entry is None or owner not in (None, entry.header.owner) or entry.touched + self._ttl < self._clock():
+            raise UnknownSession
+        if entry.header.reward == HANDLE:
+            raise UnknownSession
+        if entry.header.version != BENCHMARK_VERSION:
+            raise OtherVersion(entry.header.version)
+        return entry
+
+    def live(self, owner: str | None = "") -> list[Session]:
+        """The sessions in memory, those first that were asked for last."""
+        found = [session for session in self._live.values() if owner in (None, session.header.owner)]
+        return sorted(found, key=lambda session: -session.touched)
+
     def fork(self, session_id: str, owner: str = "", count: int = 1) -> list[Session]:
         """Sessions that go on from where this one stands, each by itself."""
         session, now = self.observe(session_id, owner), self._clock()
@@ -219,13 +235,7 @@ class Sessions:
 
     def _bring_back(self, session_id: str, owner: str | None, now: float) -> Session:
         self._forget(session_id)
-        entry = self.ledger.read(session_id) if session_id.isascii() and session_id.isprintable() else None
-        if entry is None or owner not in (None, entry.header.owner) or entry.touched + self._ttl < now:
-            raise UnknownSession
-        if entry.header.reward == HANDLE:
-            raise UnknownSession
-        if entry.header.version != BENCHMARK_VERSION:
-            raise OtherVersion(entry.header.version)
+        entry = self.entry(session_id, owner)
         self._make_room(1, now)
         session = self._live[session_id] = Session(entry.header, entry.touched, entry.calls)
         if session.env.done:

@@ -33,6 +33,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     body_limit: Count = 1_000_000  # bytes
     request_seconds: Seconds = 30.0  # within these a request's body must have arrived
     cors_origins: tuple[str, ...] = ()
+    results: str = ""  # a folder whose runs the gallery shows
+    watch_key: str = ""  # covers what links to watch a session are made from; all who serve one ledger share it
     log_format: Literal["text", "json"] = "text"
     log_level: Literal["debug", "info", "warning"] = "info"  # single steps are logged at `debug`
 

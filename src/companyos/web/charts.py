@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import Any
+from itertools import accumulate
+from math import ceil, floor, log10
+from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
@@ -95,3 +97,90 @@ def _day(stamp: Any) -> date | None:
         return date.fromisoformat(str(stamp)[:10])
     except ValueError:
         return None
+
+
+# -- curves ------------------------------------------------------------------------------------------------------------
+
+
+class Line(NamedTuple):
+    """Points to be joined, and how far up and down each might as well be, where that is known."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    bands: Sequence[tuple[float, float, float]] = ()  # place, lowest, highest
+
+
+def plot(lines: Sequence[Line], title: str, across: str, share: bool = False, height: int = 190) -> Markup:
+    """Curves over what stands below them. Shares lie between 0 and 100 %."""
+    width, left, right, top, bottom = 440, 46, 14, 10, 34
+    places = [x for line in lines for x, _ in line.points]
+    values = [y for line in lines for _, y in line.points] + [y for line in lines for _, *ends in line.bands for y in ends]
+    low, high = (0.0, 1.0) if share else _ends(values)
+    first, last = min(places), max(places)
+
+    def at(x: float, y: float) -> str:
+        across_ = left + (x - first) / ((last - first) or 1) * (width - left - right)
+        return f"{across_:.1f},{top + (high - y) / (high - low) * (height - top - bottom):.1f}"
+
+    body = ""
+    for y in _ticks(low, high):
+        _, _, tall = at(first, y).partition(",")
+        said = f"{100 * y:.0f} %" if share else f"{y:g}"
+        body += f'<line class="axis" x1="{left}" x2="{width - right}" y1="{tall}" y2="{tall}"/>'
+        body += f'<text class="note" x="{left - 6}" y="{float(tall) + 4:.1f}" text-anchor="end">{said}</text>'
+    middle = (first + last) / 2 if last - first <= 1 else (first + last) // 2
+    for x, anchor in {first: "start", middle: "middle", last: "end"}.items():
+        wide = at(x, low).partition(",")[0]
+        body += f'<text class="note" x="{wide}" y="{height - 18}" text-anchor="{anchor}">{x:g}</text>'
+    body += f'<text class="note" x="{(left + width) / 2:.0f}" y="{height - 2}" text-anchor="middle">{escape(across)}</text>'
+    for number, line in enumerate(lines):
+        if line.bands:
+            round_ = [at(x, most) for x, _, most in line.bands] + [at(x, least) for x, least, _ in reversed(line.bands)]
+            body += f'<polygon class="band s{number}" points="{" ".join(round_)}"/>'
+        body += f'<polyline class="line s{number}" points="{" ".join(at(x, y) for x, y in line.points)}"/>'
+        for x, y in line.points if len(line.points) <= _FEW else ():
+            x_, _, y_ = at(x, y).partition(",")
+            said = f"{escape(line.name)} {x:g}: {y:.3g}"
+            body += f'<circle class="dot s{number}" cx="{x_}" cy="{y_}" r="3"><title>{said}</title></circle>'
+    said = "; ".join(f"{line.name} from {line.points[0][1]:.3g} to {line.points[-1][1]:.3g}" for line in lines)
+    return _svg(width, height, f"{title}. {said}.", body, "plot")
+
+
+def earned(rewards: Sequence[float]) -> Markup:
+    """What was earned so far, step by step, as a small line."""
+    width, height = 110, 22
+    sums = [0.0, *accumulate(rewards)]
+    low, high = _ends(sums)
+    points = (
+        f"{number / max(len(rewards), 1) * width:.1f},{2 + (high - value) / (high - low) * (height - 4):.1f}"
+        for number, value in enumerate(sums)
+    )
+    return _svg(width, height, f"Earned: {sums[-1]:+.2f}", f'<polyline points="{" ".join(points)}"/>', "earned")
+
+
+def whisker(value: float, low: float | None, high: float | None) -> Markup:
+    """A share as a dot on its interval."""
+    width, middle = 120, 7
+    body = f'<line class="axis" x1="0" x2="{width}" y1="{middle}" y2="{middle}"/>'
+    if low is not None and high is not None:
+        body += f'<line class="reach" x1="{low * width:.1f}" x2="{high * width:.1f}" y1="{middle}" y2="{middle}"/>'
+    body += f'<circle class="dot" cx="{value * width:.1f}" cy="{middle}" r="4"/>'
+    return _svg(width, 2 * middle, f"{100 * value:.1f} %", body, "whisker")
+
+
+_FEW = 30  # points that are seen as such; more are a line
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    """The least and the most, and some room where they are one, or nearly."""
+    low, high = min(values), max(values)
+    room = max(1.0, abs(low), abs(high))
+    return (low, high) if high - low > room * 1e-9 else (low - room / 2, high + room / 2)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Some round numbers between two others."""
+    rough = (high - low) / 4
+    size = 10 ** floor(log10(rough))
+    step = next(some * size for some in (1, 2, 2.5, 5, 10) if some * size >= rough)
+    return [round(number * step, 12) for number in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]

@@ -1,6 +1,6 @@
 """Site: what all pages share. Templates, files, headers, errors, and where a form may come from."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from importlib.resources import files
 from typing import Any, Protocol
@@ -21,7 +21,8 @@ from companyos.serve.metrics import Metrics
 from companyos.serve.pages import COOKIE
 from companyos.serve.requests import body_of
 from companyos.serve.settings import Settings
-from companyos.web.words import in_words, sentence, tool_title
+from companyos.web import charts
+from companyos.web.words import in_words, sentence, tool_title, with_code
 
 HTML = "text/html; charset=utf-8"
 STATIC, SIGN_IN = "/static", "/sign-in"
@@ -80,6 +81,7 @@ class Site:
         self._places = {part.place for part in parts} | {STATIC, SIGN_IN}
         self._files = _static_files()
         self._settings = Settings()
+        self.at_end: list[Callable[[], None]] = []  # what parts have to do when the server ends
         self.templates = Environment(
             loader=PackageLoader("companyos.web"),
             autoescape=True,
@@ -87,8 +89,9 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.templates.filters |= {"in_words": in_words, "sentence": sentence, "tool_title": tool_title}
-        self.templates.globals["asset"] = self._asset
+        said = (in_words, sentence, tool_title, with_code)
+        self.templates.filters |= {one.__name__: one for one in said}
+        self.templates.globals |= {"asset": self._asset, "earned": charts.earned}
         self.templates.globals["ways"] = [(part.place, part.title) for part in parts if part.title]
 
     # -- what the server asks of pages -----------------------------------------------------------------------------
@@ -104,6 +107,10 @@ class Site:
                 Route(SIGN_IN, self._take_token, methods=["POST"]),
             ]
         )
+
+    def close(self) -> None:
+        for end in self.at_end:
+            end()
 
     def place(self, path: str) -> str:
         first = "/" + path.split("/", 2)[1]

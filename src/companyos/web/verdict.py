@@ -1,6 +1,5 @@
 """Verdicts: how an episode was judged, and the expert's way beside one's own."""
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -11,6 +10,7 @@ from companyos.episode import Turn
 from companyos.lines import write_line
 from companyos.task import TaskId
 from companyos.web.links import link_code
+from companyos.web.words import goal_in_words
 
 
 class Stride(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ def judged(env: CompanyEnv) -> Judged:
         out_of_steps=env.step_count >= env.max_steps and not resolved,
         right=_how(ending.resolution, ending.reason),
         closed_as=_how(last.get("resolution"), last.get("reason")) if resolved else "",
-        goals=[(_goal_in_words(name), ending.asks(name), reached) for name, reached in verdict.goals.items()],
+        goals=[(goal_in_words(name), ending.asks(name), reached) for name, reached in verdict.goals.items()],
         damage=[(harm.record, harm.field) for harm in verdict.damage],
         steps=env.step_count,
         budget=env.max_steps,
@@ -77,13 +77,6 @@ def judged(env: CompanyEnv) -> Judged:
 
 def _how(resolution: object, reason: object) -> str:
     return f"{resolution}, {reason}".replace("_", " ")
-
-
-def _goal_in_words(name: str) -> str:
-    """`CitesNothingFalse` as `Cites nothing false`, `TicketIs:verified` as `Ticket is: verified`."""
-    head, colon, rest = name.partition(":")
-    words = re.sub(r"(?<!^)([A-Z])", lambda found: f" {found[1].lower()}", head)
-    return f"{words}{colon} {rest}".strip().replace("_", " ")
 
 
 def _strides(env: CompanyEnv, turns: Sequence[Turn], others: set[str]) -> list[Stride]:

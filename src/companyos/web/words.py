@@ -2,6 +2,8 @@
 
 import re
 
+from markupsafe import Markup, escape
+
 from companyos.apps import Tool
 from companyos.families import Family
 
@@ -28,3 +30,16 @@ def asked(family: Family) -> tuple[str, str]:
     """A kind of work by its name, and the question that it asks."""
     name, _, question = family.words.partition("\n")[0].partition(": ")
     return name, sentence(question)
+
+
+def goal_in_words(name: str) -> str:
+    """`CitesNothingFalse` as `Cites nothing false`, `TicketIs:verified` as `Ticket is: verified`."""
+    head, colon, rest = name.partition(":")
+    words = re.sub(r"(?<!^)([A-Z])", lambda found: f" {found[1].lower()}", head)
+    return f"{words}{colon} {rest}".strip().replace("_", " ")
+
+
+def with_code(text: str) -> Markup:
+    """A text in which what stands between backquotes is code."""
+    pieces = text.split("`")
+    return Markup("").join(Markup("<code>{}</code>").format(one) if n % 2 else escape(one) for n, one in enumerate(pieces))

@@ -83,3 +83,56 @@ for (const field of document.querySelectorAll("[data-filter]")) {
   });
 }
 document.documentElement.classList.add("js");
+
+// A session that is being watched: what comes is made by the server's own templates, which let no text become a tag.
+for (const calls of document.querySelectorAll("[data-watch]")) {
+  const source = new EventSource(calls.dataset.watch);
+  const show = (id) => { const one = document.getElementById(id); if (one) one.hidden = false; };
+  const stop = () => { source.close(); document.getElementById("live")?.classList.add("off"); };
+  source.addEventListener("message", (event) => {
+    const { calls: rows, state, said } = JSON.parse(event.data);
+    document.getElementById("state").innerHTML = state;
+    document.getElementById("said").textContent = said;
+    document.getElementById("none")?.remove();
+    calls.querySelectorAll(".fresh details").forEach((one) => { one.open = false; });
+    calls.querySelectorAll(".fresh").forEach((one) => one.classList.remove("fresh"));
+    calls.insertAdjacentHTML("afterbegin", rows);
+  });
+  source.addEventListener("over", () => { stop(); show("over"); });
+  source.addEventListener("gone", () => { stop(); show("gone"); });
+  addEventListener("pagehide", () => source.close());
+}
+
+// A replay: one step at a time, by the slider, the keys, the marks above it and the links to steps.
+for (const player of document.querySelectorAll("#player")) {
+  const scenes = [...player.querySelectorAll(".scene")], marks = [...player.querySelectorAll(".track i")];
+  const scrub = document.getElementById("scrub"), at = document.getElementById("at");
+  const go = (step) => {
+    const now = Math.max(1, Math.min(scenes.length, step));
+    scenes.forEach((one) => { one.hidden = Number(one.dataset.step) !== now; });
+    marks.forEach((one) => one.classList.toggle("here", Number(one.dataset.step) === now));
+    scrub.value = now;
+    at.value = `${now} of ${scenes.length}`;
+  };
+  const asked = () => Number(/^#step-(\d+)$/.exec(location.hash)?.[1] || 0);
+  scrub.addEventListener("input", () => go(Number(scrub.value)));
+  player.addEventListener("click", (event) => {
+    if (event.target.dataset.go) go(Number(scrub.value) + Number(event.target.dataset.go));
+    else if (event.target.matches(".track i")) go(Number(event.target.dataset.step));
+  });
+  addEventListener("hashchange", () => { if (asked()) go(asked()); });
+  go(asked() || Number(player.dataset.at));
+}
+
+// A transcript that is dropped on its place is sent at once.
+for (const place of document.querySelectorAll("[data-drop]")) {
+  const over = (is) => (event) => { event.preventDefault(); place.classList.toggle("over", is); };
+  place.addEventListener("dragover", over(true));
+  place.addEventListener("dragleave", over(false));
+  place.addEventListener("drop", (event) => {
+    over(false)(event);
+    if (!event.dataTransfer.files.length) return;
+    place.querySelector("input").files = event.dataTransfer.files;
+    place.closest("form").requestSubmit();
+  });
+}

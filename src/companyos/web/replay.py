@@ -1,0 +1,127 @@
+"""Replay: a transcript as a page to step through, from a file that is dropped, a run's folder or a session that is over.
+
+The work is done in a process of its own: looking closely at an episode takes a good part of a second, in which others step.
+"""
+
+import asyncio
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+from fastapi import FastAPI
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from companyos.families import family
+from companyos.pool import crew
+from companyos.serve.errors import Busy, Malformed, NoSuchPlace
+from companyos.serve.lane import Lane
+from companyos.serve.metrics import Metrics
+from companyos.serve.requests import caller_of
+from companyos.serve.settings import Settings
+from companyos.task import BENCHMARK_VERSION, TaskId
+from companyos.web.review import OtherTimes, Review, Unreadable, pieces, review
+from companyos.web.shelf import Shelf
+from companyos.web.site import Site, check_origin
+from companyos.web.watch import Watch, Watched, owner_of
+from companyos.web.words import asked
+
+MOST_WAITING = 8  # for the one who looks
+
+
+class TooManyReplays(Busy):
+    code, retry_after = "too_many_replays", 5
+    what_next = "send it again in a while"
+
+    def __init__(self) -> None:
+        super().__init__(f"{MOST_WAITING} replays are being made already")
+
+
+class Replay:
+    """The pages at `/replay`."""
+
+    place, title = "/replay", "Replay"
+
+    def __init__(self, watch: Watch, shelf: Shelf) -> None:
+        self._watch, self._shelf = watch, shelf
+        self._crew: ProcessPoolExecutor | None = None
+        self._waiting = 0
+
+    def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
+        self._site, self._lane = site, lane
+        site.templates.globals |= {"pieces": pieces}
+        site.at_end.append(self._close)
+        app.router.routes.extend(
+            [
+                Route("/replay", self.ask),
+                Route("/replay", self.dropped, methods=["POST"]),
+                Route("/replay/episode", self.episode),
+                Route("/replay/session/{code}", self.session),
+            ]
+        )
+
+    async def ask(self, request: Request) -> Response:
+        """Where to drop a file."""
+        return self._site.page("replay.html", wrong="", other=False, version=BENCHMARK_VERSION, runs=self._shelf.runs())
+
+    async def dropped(self, request: Request) -> Response:
+        """A file that came with the form, or its text that came back with the choice of a twin. Nothing of it is kept."""
+        check_origin(request)
+        try:
+            async with request.form(max_files=1, max_fields=4) as form:
+                file, twin = form.get("file"), form.get("twin", "")
+                text = await file.read() if isinstance(file, UploadFile) else str(form.get("text", "")).encode()
+        except HTTPException as mistake:
+            raise Malformed(f"this is no form: {mistake.detail}") from None
+        return await self._show(text, str(twin), again=text.decode("utf-8", "replace"))
+
+    async def episode(self, request: Request) -> Response:
+        """An episode of a run that lies in the folder of results."""
+        asked_for = request.query_params
+        trial = asked_for.get("trial", "0")
+        if not (trial.isascii() and trial.isdecimal() and len(trial) < 7):
+            raise Malformed("trial is a whole number")
+        text = self._shelf.transcript(asked_for.get("run", ""), asked_for.get("task", ""), int(trial))
+        source = {name: asked_for[name] for name in ("run", "task", "trial") if name in asked_for}
+        return await self._show(text.encode(), asked_for.get("twin", ""), source=source, run=asked_for.get("run", ""))
+
+    async def session(self, request: Request) -> Response:
+        """A session that is over: here it is shown what is true in it. Who runs the server may look before."""
+        code, owner = request.path_params["code"], owner_of(request)
+        session_id = self._watch.session_of(code)
+        watched: Watched = await self._lane.run(lambda sessions: Watched(sessions, session_id, owner))
+        env = watched.telling.env
+        if not env.done and not caller_of(request).admin:
+            raise NoSuchPlace("this episode is not over yet; it can be watched, and replayed once it is")
+        return await self._show(env.transcript().to_jsonl().encode(), request.query_params.get("twin", ""), source={})
+
+    async def _show(
+        self, text: bytes, twin: str, again: str = "", source: dict[str, str] | None = None, run: str = ""
+    ) -> Response:
+        try:
+            found = await self._reviewed(text, twin)
+        except Unreadable as mistake:
+            other = isinstance(mistake, OtherTimes)
+            shown = {"wrong": str(mistake), "other": other, "version": BENCHMARK_VERSION, "runs": self._shelf.runs()}
+            return self._site.page("replay.html", 422, **shown)
+        title, _ = asked(family(TaskId.parse(found.task_id).family))
+        return self._site.page("replayed.html", it=found, title=title, again=again, source=source, run=run)
+
+    async def _reviewed(self, text: bytes, twin: str) -> Review:
+        if self._waiting >= MOST_WAITING:
+            raise TooManyReplays
+        self._crew = self._crew or crew(1)
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._crew, review, text, twin)
+        except BrokenProcessPool:
+            self._crew = None  # the next one gets another
+            raise
+        finally:
+            self._waiting -= 1
+
+    def _close(self) -> None:
+        if self._crew is not None:
+            self._crew.shutdown(cancel_futures=True)

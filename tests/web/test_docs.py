@@ -1,0 +1,37 @@
+"""The API's own page: all of it, and nothing from elsewhere."""
+
+import httpx
+import pytest
+
+from tests.evaluate.reports import Tags
+from tests.serve.doors import Door
+from tests.web.browser import browsing
+from tests.web.looks import check_clean
+from tests.web.site import served
+
+
+def test_every_place_of_the_description_is_on_the_page() -> None:
+    with served() as site:
+        described, page = httpx.get(f"{site.url}/openapi.json").json(), Tags(httpx.get(f"{site.url}/docs").text)
+        for path, methods in described["paths"].items():
+            for method in methods:
+                assert f"{method.upper()} {path}" in page.text
+        assert "turn_taken" in page.text
+
+
+def test_it_asks_nobody_else_for_anything() -> None:
+    with served() as site, browsing() as seen:
+        seen.page.goto(site.url)
+        seen.page.get_by_role("link", name="all places").click()
+        seen.page.locator(".place summary").first.click()
+        assert "session_id" in seen.page.locator(".place[open]").inner_text()
+        check_clean(seen, site)
+        assert httpx.get(f"{site.url}/redoc").status_code == 404
+
+
+@pytest.mark.parametrize("place", ["/reset", "/step", "/rollout", "/render"])
+def test_a_server_without_pages_lists_its_places_as_text(place: str) -> None:
+    with Door() as door:
+        listed = door.get("/docs")
+        assert listed.headers["content-type"].startswith("text/plain")
+        assert place in listed.text

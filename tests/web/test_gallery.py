@@ -1,0 +1,188 @@
+"""The gallery: runs that lie in a folder, as far as they are runs, and the way from there to their episodes."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from companyos.chaos import DIALS
+from companyos.evaluate.report import read_run
+from companyos.families import FAMILIES
+from companyos.web.charts import Line, plot, whisker
+from companyos.web.shelf import Shelf
+from companyos.web.words import in_words
+from tests.evaluate.reports import HOSTILE, Tags, hostile_run, mixed_run
+from tests.helpers import STEADY
+from tests.web.browser import browsing
+from tests.web.looks import check_clean, look_at
+from tests.web.site import Served, served
+
+LOG = [
+    {"update": n, "loss": 2 / (n + 1), "success": n / 20, "elapsed": 60.0 * n, "checkup": {"pair_pass": n / 40}}
+    for n in range(12)
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs, a log of a training run, and things that are neither."""
+    folder = tmp_path_factory.mktemp("results")
+    mixed_run(folder)
+    hostile_run(folder)
+    (folder / "warm").mkdir()
+    lines = b"".join(msgspec.json.encode(record) + b"\n" for record in LOG)
+    (folder / "warm" / "log.jsonl").write_bytes(lines + b'{"update": 12, "lo')
+    (folder / "broken").mkdir()
+    (folder / "broken" / "results.json").write_text("{")
+    (folder / "broken" / "run.json").write_text("{}")
+    (folder / "notes.jsonl").write_text('"hello"\n')
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(folder: Path) -> Iterator[Served]:
+    with served(results=str(folder)) as one:
+        yield one
+
+
+def test_from_the_gallery_one_comes_to_an_episode_and_back(site: Served, folder: Path) -> None:
+    run = read_run(folder / "naive")
+    failed = [one for one in run.outcomes if not one.success]
+    with browsing() as seen:
+        seen.page.goto(site.url)
+        seen.page.get_by_role("link", name="Gallery").click()
+        assert seen.page.locator("#families .card").count() == len(FAMILIES)
+        assert seen.page.locator("#dials .card").count() == len(DIALS)
+        assert seen.page.locator("#results svg.plot").count() == 1
+        seen.page.get_by_role("link", name="naive", exact=True).click()
+        success = run.results.overall.numbers["success"].value
+        assert f"{100 * success:.1f} %" in seen.page.locator(".figures").inner_text()
+        seen.page.get_by_label("Ended in").select_option("failure")
+        seen.page.get_by_role("button", name="Show").click()
+        assert f"{len(failed)} of {len(run.outcomes)}" in seen.page.locator("#episodes").inner_text()
+        assert seen.page.locator("#episodes tbody tr").count() == len(failed)
+        seen.page.locator("#episodes tbody a").first.click()
+        seen.page.locator("#player").wait_for()
+        assert seen.page.get_by_role("heading", name="Failure").is_visible()
+        seen.page.locator("#twin").select_option(index=1)
+        seen.page.get_by_role("button", name="Show").click()
+        seen.page.locator("#player").wait_for()
+        assert "twin=" in seen.page.url
+        seen.page.get_by_role("link", name="Back to the run").click()
+        assert seen.page.get_by_role("heading", name="naive on").is_visible()
+        check_clean(seen, site)
+
+
+def test_a_training_run_is_drawn_as_far_as_it_is_written(site: Served) -> None:
+    with browsing() as seen:
+        seen.page.goto(f"{site.url}/gallery")
+        seen.page.get_by_role("link", name="warm").click()
+        assert f"{len(LOG)} updates" in seen.page.locator("main").inner_text()
+        titles = [one.inner_text() for one in seen.page.locator("figcaption").all()]
+        assert titles == ["Success", "Loss", "Pair pass on held-out tasks"]
+        assert seen.page.locator("svg.plot").count() == 3
+        check_clean(seen, site)
+
+
+def test_every_family_and_every_dial_is_in_it(site: Served) -> None:
+    page = Tags(httpx.get(f"{site.url}/gallery").text)
+    for name in FAMILIES:
+        assert ("a", {"href": f"/play?family={name}"}) in page.tags
+    for dial in DIALS:
+        assert in_words(dial) in page.text
+
+
+def test_without_a_folder_it_says_how_to_give_one() -> None:
+    with served() as site:
+        page = httpx.get(f"{site.url}/gallery").text
+        assert "companyos serve --results DIR" in page
+        assert "/play?family=vendor_onboarding" in page
+        assert httpx.get(f"{site.url}/gallery/run?at=naive").status_code == 404
+
+
+def test_what_is_no_run_is_left_out(folder: Path) -> None:
+    shelf = Shelf(folder)
+    assert sorted(run.name for run in shelf.runs()) == ["hostile", "naive"]
+    assert [log.name for log in shelf.logs()] == ["warm"]
+    assert len(shelf.log("warm").records) == len(LOG)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "/gallery/run?at=../naive",
+        "/gallery/run?at=/etc",
+        "/gallery/run",
+        "/gallery/training?at=naive/outcomes.jsonl",
+        "/replay/episode?run=naive&task=../../secret&trial=0",
+        "/replay/episode?run=../naive&task=x&trial=0",
+        "/replay/episode?run=naive",
+    ],
+)
+def test_nothing_is_read_but_what_is_on_the_shelf(site: Served, place: str) -> None:
+    assert httpx.get(f"{site.url}{place}").status_code == 404
+
+
+def test_links_out_of_the_folder_are_not_followed(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "away").symlink_to(folder / "naive")
+    (tmp_path / "log.jsonl").symlink_to(folder / "warm" / "log.jsonl")
+    assert (Shelf(tmp_path).runs(), Shelf(tmp_path).logs()) == ([], [])
+
+
+def test_a_folder_that_is_one_run_is_a_shelf_as_well(folder: Path) -> None:
+    [run] = Shelf(folder / "naive").runs()
+    assert (run.name, run.has_episodes) == (".", True)
+    with served(results=str(folder / "naive")) as site:
+        page = httpx.get(f"{site.url}/gallery/run?at=.").text
+        [first, *_] = re.findall(r'href="(/replay/episode\?[^"]+)"', page)
+        assert httpx.get(f"{site.url}{first.replace('&amp;', '&')}", timeout=60).status_code == 200
+
+
+def test_no_text_of_a_run_becomes_a_part_of_a_page(site: Served, folder: Path) -> None:
+    evil = folder / "evil.jsonl"
+    evil.write_text("".join(json.dumps({"update": n, HOSTILE: n}) + "\n" for n in range(2)))
+    pages = ("/gallery", "/gallery/run?at=hostile", "/gallery/training?at=evil.jsonl", "/replay")
+    try:
+        with browsing() as seen:
+            for page in pages:
+                tags = Tags(httpx.get(f"{site.url}{page}").text)
+                assert [tags.count(tag) for tag in ("script", "img", "iframe")] == [1, 1, 0], page
+                seen.page.goto(f"{site.url}{page}")
+                assert (seen.page.title() != "lost", seen.page.locator("img").count()) == (True, 1)
+            check_clean(seen, site)
+    finally:
+        evil.unlink()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_gallery_fits_every_screen_and_everybody_can_use_it(site: Served, width: int, scheme: str) -> None:
+    with browsing(width, 844, scheme) as seen:
+        for page in ("/gallery", "/gallery/run?at=naive", "/gallery/training?at=warm", "/docs"):
+            look_at(seen, f"{site.url}{page}", width)
+
+
+# -- what is drawn -----------------------------------------------------------------------------------------------------
+
+NUMBERS = st.floats(-1e300, 1e300)
+
+
+@STEADY
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=50), st.text(max_size=20))
+def test_any_numbers_can_be_drawn(points: list[tuple[float, float]], name: str) -> None:
+    drawn = Tags(str(plot([Line(name, points)], name, name)))
+    assert drawn.tags[0][0] == "svg"
+    assert "nan" not in str(drawn.tags[1:])
+
+
+@STEADY
+@given(st.floats(0, 1), st.none() | st.floats(0, 1))
+def test_a_share_is_drawn_with_its_interval_or_without(value: float, low: float | None) -> None:
+    drawn = Tags(str(whisker(value, low, 1.0)))
+    assert drawn.count("line") == (1 if low is None else 2)

@@ -1,0 +1,279 @@
+"""Replays: a file as a page to step through, and files that are none."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from companyos.calls import Call
+from companyos.env import CompanyEnv, make, work
+from companyos.episode import Transcript
+from companyos.evaluate.blame import blame
+from companyos.task import BENCHMARK_VERSION
+from companyos.twins import do
+from companyos.web.review import OtherTimes, Unreadable, pieces, review
+from tests.evaluate.reports import HOSTILE, Tags
+from tests.helpers import STEADY, played, step, task_id, ticket
+from tests.web.browser import Visit, browsing
+from tests.web.looks import check_clean, check_looks, look_at
+from tests.web.site import Served, served
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Served]:
+    with served() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def lost() -> CompanyEnv:
+    """An episode that was lost by who had not looked."""
+    env = played("naive", 8)
+    assert env.success is False
+    return env
+
+
+@pytest.fixture(scope="module")
+def file(lost: CompanyEnv, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("transcripts") / "lost.jsonl"
+    path.write_text(lost.transcript().to_jsonl())
+    return path
+
+
+def drop(seen: Visit, site: Served, file: Path) -> None:
+    seen.page.goto(f"{site.url}/replay")
+    seen.page.locator("#file").set_input_files(file)
+    seen.page.get_by_role("button", name="Replay").click()
+    seen.page.locator("#player").wait_for()
+
+
+def sent(site: Served, text: bytes, **more: str) -> httpx.Response:
+    return httpx.post(f"{site.url}/replay", files={"file": ("a.jsonl", text)}, data=more, timeout=60)
+
+
+def shown_step(seen: Visit) -> int:
+    [one] = [scene for scene in seen.page.locator(".scene").all() if scene.is_visible()]
+    return int(one.get_attribute("data-step") or 0)
+
+
+# -- in a browser ------------------------------------------------------------------------------------------------------
+
+
+def test_an_episode_is_stepped_through_from_where_it_was_lost(site: Served, lost: CompanyEnv, file: Path) -> None:
+    found = blame(lost.transcript())
+    with browsing() as seen:
+        drop(seen, site, file)
+        assert shown_step(seen) == found.step
+        assert "Lost here" in seen.page.locator(f"#step-{found.step}").inner_text()
+        assert f"Lost at step {found.step}" in seen.page.locator("main").inner_text()
+        seen.page.keyboard.press("[")
+        assert shown_step(seen) == found.step - 1
+        seen.page.keyboard.press("]")
+        seen.page.keyboard.press("]")
+        assert shown_step(seen) == min(found.step + 1, len(lost.turns))
+        seen.page.locator("#scrub").fill("3")
+        assert shown_step(seen) == 3
+        seen.page.locator('.track i[data-step="5"]').click()
+        assert shown_step(seen) == 5
+        wrote = next(n for n, turn in enumerate(lost.turns, 1) if turn.call.method == "update_ticket" and turn.reply.ok)
+        seen.page.locator("#scrub").fill(str(wrote))
+        assert "What it changed" in seen.page.locator(f"#step-{wrote}").inner_text()
+        check_clean(seen, site)
+
+
+def test_a_twin_stands_beside_it_and_the_first_divergence_is_marked(site: Served, lost: CompanyEnv, file: Path) -> None:
+    other = make(do(lost.task_id, duplicate=True))
+    apart = 0
+    for number, turn in enumerate(lost.turns, 1):
+        other.step(turn.call)
+        if not apart and other.turns[-1].reply != turn.reply:
+            apart = number
+    with browsing() as seen:
+        drop(seen, site, file)
+        seen.page.locator("#twin").select_option(label="Duplicate: yes")
+        seen.page.get_by_role("button", name="Show").click()
+        seen.page.get_by_text("First other reply at").wait_for()
+        seen.page.locator("form.twin a").click()
+        assert shown_step(seen) == apart
+        scene = seen.page.locator(f"#step-{apart}")
+        assert "First divergence from the twin" in scene.inner_text()
+        assert "Twin, Duplicate: yes" in scene.inner_text()
+        assert scene.locator("mark").count() > 0
+        assert seen.page.locator(f"#step-{apart - 1} mark").count() == 0
+        check_clean(seen, site)
+
+
+def test_without_a_script_all_steps_stand_there(site: Served, lost: CompanyEnv, file: Path) -> None:
+    with browsing(scripts=False) as seen:
+        drop(seen, site, file)
+        assert [scene.is_visible() for scene in seen.page.locator(".scene").all()] == [True] * len(lost.turns)
+        seen.page.locator("#twin").select_option(label="Duplicate: yes")
+        seen.page.get_by_role("button", name="Show").click()
+        assert "Twin, Duplicate: yes" in seen.page.locator(".scene").first.inner_text()
+
+
+def test_a_file_that_is_dropped_is_sent_at_once(site: Served, file: Path) -> None:
+    with browsing() as seen:
+        seen.page.goto(f"{site.url}/replay")
+        seen.page.evaluate(
+            """text => {
+                const files = new DataTransfer();
+                files.items.add(new File([text], "dropped.jsonl"));
+                const event = new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true });
+                document.querySelector("[data-drop]").dispatchEvent(event);
+            }""",
+            file.read_text(),
+        )
+        seen.page.locator("#player").wait_for()
+        assert seen.page.get_by_role("heading", name="Failure").is_visible()
+        check_clean(seen, site)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_replay_fits_every_screen_and_everybody_can_use_it(site: Served, file: Path, width: int, scheme: str) -> None:
+    with browsing(width, 844, scheme) as seen:
+        look_at(seen, f"{site.url}/replay", width)
+        drop(seen, site, file)
+        check_looks(seen, width)
+        seen.page.locator("form.twin a").first.click()
+        seen.page.locator(".causes summary").click()
+        check_looks(seen, width)
+
+
+# -- hostile text ------------------------------------------------------------------------------------------------------
+
+
+def test_no_text_of_a_transcript_becomes_a_part_of_the_page(site: Served, tmp_path: Path) -> None:
+    env = make(task_id())
+    step(env, "ticketdesk.comment", ticket_id=ticket(env).id, text=HOSTILE)
+    step(env, "ticketdesk.get_history", ticket_id=ticket(env).id)
+    env.step(Call(HOSTILE, HOSTILE, {HOSTILE: HOSTILE}))
+    env.step(HOSTILE)
+    file = tmp_path / "hostile.jsonl"
+    file.write_text(env.transcript().to_jsonl())
+    page = Tags(sent(site, file.read_bytes()).text)
+    assert [page.count(tag) for tag in ("script", "img", "iframe")] == [1, 1, 0]
+    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
+    with browsing() as seen:
+        drop(seen, site, file)
+        seen.page.get_by_role("button", name="Show").click()
+        seen.page.locator("#player").wait_for()
+        assert seen.page.title().startswith("Replay of")
+        assert seen.page.locator("img").count() == 1
+        check_clean(seen, site)
+
+
+# -- files that are none -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"hello",
+        b"{}\n{}\n",
+        b"\x89PNG\r\n\x1a\n\x00\x00",
+        b"[" * 100_000,
+        b'{"task_id": "juggling-v3-train-7-50", "reward": "seed", "brief": ""}\n{"done": true, "success": null, "total": 0}',
+    ],
+)
+def test_what_is_no_transcript_is_said_by_a_page_that_says_what_is(site: Served, text: bytes) -> None:
+    reply = sent(site, text)
+    assert reply.status_code == 422
+    assert "This cannot be replayed" in reply.text
+    assert re.search(rf"Readable here: benchmark version <b>{BENCHMARK_VERSION}</b>", reply.text)
+
+
+def test_a_transcript_of_other_times_is_named_and_so_is_what_can_be_read(site: Served, file: Path) -> None:
+    reply = sent(site, file.read_bytes().replace(b'"version":3', b'"version":1').replace(b"-v3-", b"-v1-"))
+    assert reply.status_code == 422
+    assert "This is a transcript of benchmark version 1" in reply.text
+    assert f"Readable here: benchmark version <b>{BENCHMARK_VERSION}</b>" in reply.text
+
+
+def test_a_file_that_says_otherwise_than_its_calls_is_found_out(site: Served, lost: CompanyEnv) -> None:
+    said = lost.transcript().to_jsonl().replace('"success":false', '"success":true')
+    page = sent(site, said.encode()).text
+    assert "The file says otherwise than its calls" in page
+    assert ">Failure</h1>" in page
+
+
+def test_what_is_no_form_is_refused(site: Served) -> None:
+    broken = httpx.post(f"{site.url}/replay", content=b"--x", headers={"content-type": "multipart/form-data; boundary=x"})
+    assert broken.status_code == 422
+    assert httpx.post(f"{site.url}/replay", data={"twin": "x"}).status_code == 422
+    sent_from_elsewhere = {"origin": "http://elsewhere.invalid"}
+    assert httpx.post(f"{site.url}/replay", files={"file": b"x"}, headers=sent_from_elsewhere).status_code == 403
+
+
+LINES = played("jittered", 3).transcript().to_jsonl().splitlines()
+
+
+@STEADY
+@given(st.lists(st.sampled_from(LINES), max_size=6), st.binary(max_size=40), st.integers(0, len(LINES)))
+def test_whatever_a_file_holds_it_is_reviewed_or_said_to_be_unreadable(lines: list[str], noise: bytes, cut: int) -> None:
+    for text in ("\n".join(lines).encode(), noise, "\n".join([*LINES[:cut], LINES[-1]]).encode(), noise.join([b"{", b"}"])):
+        try:
+            found = review(text)
+        except Unreadable:
+            continue
+        assert len(found.chapters) == len(Transcript.from_jsonl(text).turns)
+
+
+# -- what a review says ------------------------------------------------------------------------------------------------
+
+
+def test_a_review_says_what_the_judge_and_blame_say(lost: CompanyEnv) -> None:
+    found, verdict = review(lost.transcript().to_jsonl().encode()), lost.verdict
+    assert verdict is not None
+    assert (found.success, found.done, found.differs) == (False, True, "")
+    assert [reached for _, _, reached in found.goals] == list(verdict.goals.values())
+    assert found.decisive == blame(lost.transcript()).step
+    assert found.total == pytest.approx(lost.transcript().footer.total)
+
+
+def test_all_that_a_step_wrote_stands_in_its_chapter() -> None:
+    env = make(task_id(8, "100"))
+    work(env)
+    found = review(env.transcript().to_jsonl().encode())
+    told = [(one.record, name) for chapter in found.chapters for one in chapter.written for name, _, _ in one.fields]
+    assert told == [(change.after.id, name) for change in env.world.journal for name in change.names()]
+    assert {dial for chapter in found.chapters for dial in chapter.strikes} >= {"flaky", "interference", "refresh", "noise"}
+    stood = [set(chapter.moment.standing) for chapter in found.chapters]
+    assert stood[-1] == set(range(len(found.milestones)))
+
+
+def test_a_twin_is_chosen_that_must_end_otherwise(lost: CompanyEnv) -> None:
+    found = review(lost.transcript().to_jsonl().encode())
+    assert found.beside is not None
+    assert found.beside.other_ending
+    assert found.beside.right != found.right
+    assert found.beside.diverges > 0
+    assert {choice.name for choice in found.choices} >= {"duplicate.1", "conflict.1"}
+    assert review(lost.transcript().to_jsonl().encode(), "conflict.1").beside.name == "conflict.1"  # type: ignore[union-attr]
+
+
+def test_who_sits_in_other_chairs_as_well_is_told_and_not_blamed() -> None:
+    env = make("data_deletion", seed=1, actors=["Legal Counsel"])
+    env.step(Call("ticketdesk", "list_tickets"))
+    env.step(Call("ticketdesk", "list_tickets"), env.actors[1])
+    found = review(env.transcript().to_jsonl().encode())
+    assert [bool(chapter.actor) for chapter in found.chapters] == [False, True]
+    assert (found.decisive, found.beside, found.lost_by) == (0, None, ())
+
+
+def test_other_times_are_told_from_other_files() -> None:
+    with pytest.raises(OtherTimes, match="benchmark version 2"):
+        review(b'{"task_id": "x", "version": 2}\n{}\n')
+
+
+@STEADY
+@given(st.text(), st.text())
+def test_pieces_put_together_are_the_reply(one: str, other: str) -> None:
+    assert "".join(piece for piece, _ in pieces(one, other)) == one
+    assert not any(lacks for _, lacks in pieces(one, one))
