@@ -6,6 +6,7 @@ begin and end whenever they like; and all memory is laid out once, so a step of 
 
 from array import array
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -138,22 +139,25 @@ class Decoder:
         count, width = tokens.shape
         shape, group = self._shape, self._shape.heads // self._shape.key_heads
         at = torch.arange(count, device=self.device)[:, None] if rows is None else rows[:, None]
-        unseen = self._places[:window] > places[..., None]
-        mask = torch.zeros(unseen.shape, dtype=self._dtype, device=self.device).masked_fill_(unseen, -torch.inf)
-        mask = mask.repeat(1, group, 1)[:, None].expand(-1, shape.key_heads, -1, -1)
+        unseen = (self._places[:window] > places[..., None]).repeat(1, group, 1)[:, None]
+        look = partial(_by_hand, unseen) if width == 1 else partial(_by_kernel, self._mask(unseen))
 
         def attend(number: int, q: Any, k: Any, v: Any) -> Any:
             keys, values = self._keys[number], self._values[number]
             keys[at, :, places], values[at, :, places] = k, v
             chosen = slice(count) if rows is None else rows
-            seen = keys[:, :, :window][chosen], values[:, :, :window][chosen]
             # Heads that share keys stand behind one another in time, so keys and values are read once and never repeated.
             q = q.view(count, width, shape.key_heads, group, shape.size).permute(0, 2, 3, 1, 4)
-            found = F.scaled_dot_product_attention(q.reshape(count, shape.key_heads, -1, shape.size), *seen, attn_mask=mask)
+            q = q.reshape(count, shape.key_heads, group * width, shape.size)
+            found = look(q, keys[:, :, :window][chosen], values[:, :, :window][chosen])
             return found.view(count, shape.key_heads, group, width, shape.size).permute(0, 3, 1, 2, 4).flatten(2)
 
         turn = self._cos[places][:, :, None], self._sin[places][:, :, None]
         return through(self._weights, shape, tokens, turn, attend)
+
+    def _mask(self, unseen: Any) -> Any:
+        mask = torch.zeros(unseen.shape, dtype=self._dtype, device=self.device).masked_fill_(unseen, -torch.inf)
+        return mask.expand(-1, self._shape.key_heads, -1, -1)
 
     def _draw(self, hidden: Any, hot: Any) -> tuple[Any, Any]:
         """A token for each row, and it with its log probability as numbers that travel together."""
@@ -172,3 +176,13 @@ class Decoder:
     def _sent(self, numbers: Any) -> Any:
         held = torch.frombuffer(numbers, dtype=torch.int64) if isinstance(numbers, array) else torch.tensor(numbers)
         return held.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else held
+
+
+def _by_kernel(mask: Any, q: Any, keys: Any, values: Any) -> Any:
+    return F.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
+
+
+def _by_hand(unseen: Any, q: Any, keys: Any, values: Any) -> Any:
+    """The same, where a row asks for a token or a few: kernels are made for many, and take three times as long."""
+    found = torch.matmul(q, keys.transpose(2, 3)).float().mul_(q.shape[-1] ** -0.5).masked_fill_(unseen, -torch.inf)
+    return torch.matmul(found.softmax(-1).to(q.dtype), values)
