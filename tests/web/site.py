@@ -21,6 +21,10 @@ class Served:
         self.url = url
         self._sessions = sessions
 
+    def __len__(self) -> int:
+        """How many sessions there are."""
+        return len(self._sessions)
+
     def begin(self, task: str) -> Session:
         """A session that was begun by some other door."""
         return self._sessions.create(TaskId.parse(task))

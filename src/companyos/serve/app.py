@@ -46,6 +46,8 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
         sweeping = asyncio.create_task(_sweep(lane, min(settings.idle_seconds, settings.ttl_seconds, 60.0)))
         async with hosts.life():
             yield
+        if pages is not None:
+            await pages.screens.close()
         sweeping.cancel()
         with suppress(asyncio.CancelledError):
             await sweeping
@@ -54,8 +56,8 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
 
     app = FastAPI(title="CompanyOS", version=__version__, lifespan=life)
     app.state.sessions = sessions
-    Rest(lane, metrics, settings).open(app)
-    play = Play(lane, metrics)
+    play = Play(lane, metrics, pages.screens if pages is not None else None)
+    Rest(lane, play, metrics, settings).open(app)
     rpc = Rpc(lane, play)
     Discovery(lane, rpc).open(app)
     hosts.open(app)
