@@ -82,10 +82,12 @@ def test_a_form_is_filled_in_on_the_screen_with_what_a_list_offers(site: Served,
         hand.click(page.locator("select[name=status]"))
         assert hand.picture != closed, "what a list offers is on the picture"
         page.locator("select[name=status]").click()
-        hand.click(page.locator("select[name=status] option", has_text="closed"))
+        hand.click(page.locator("select[name=status] option", has_text="in_progress"))
         last = hand.click(page.locator("main form.call > button"))
         assert last["turn"] == 1
-        assert site.session(f"/office/{hand.session_id}").calls == [Call("ticketdesk", "list_tickets", {"status": "closed"})]
+        assert site.session(f"/office/{hand.session_id}").calls == [
+            Call("ticketdesk", "list_tickets", {"status": "in_progress"})
+        ]
 
 
 def test_gestures_that_call_nothing_are_no_step_and_cost_nothing(site: Served, guest: httpx.Client) -> None:
