@@ -23,6 +23,7 @@ from companyos.web.site import STATIC
 
 ORIGIN = "http://company.test"  # a name that nobody can have
 QUALITY = 80  # of a JPEG, of 100
+Answer = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
 _LOG = logging.getLogger("companyos.screens")
 _LEAVES = ("Page.frameScheduledNavigation", "Page.frameRequestedNavigation")
 _ARRIVES = ("Page.loadEventFired", "Page.navigatedWithinDocument")
@@ -42,21 +43,26 @@ _LOOKS = {
 
 
 class Screen:
-    """A page in a context of its own: it shares neither cookies nor history nor anything else with another session's."""
+    """A page in a context of its own, which belongs to one session until it is handed over, empty, to the next."""
 
-    def __init__(self, office: ASGIApp, session_id: str, owner: str) -> None:
+    def __init__(self, office: ASGIApp) -> None:
         self._office = office
-        self._place = f"/office/{session_id}"
-        self._caller = Caller(owner, False, session_id)
         self._still = asyncio.Event()
         self._answers: set[asyncio.Task[None]] = set()
         self.is_open = False
-        self.over = False  # the episode is
-        self.touched = time.monotonic()
-        self.turn = -1  # up to which it shows the episode
         self.lock = asyncio.Lock()  # one thing at a time
+        self.belong("", "")
+
+    def belong(self, session_id: str, owner: str) -> None:
+        """From here on the page is this session's; it has shown nothing of it yet."""
+        self._place = f"/office/{session_id}"
+        self._caller = Caller(owner, False, session_id)
+        self.touched = time.monotonic()
+        self.over = False  # the episode is
+        self.turn = -1  # up to which it shows the episode
 
     async def open(self, browser: Any) -> None:
+        """Makes the page. That takes a process of its own, and most of a second of a processor's time."""
         self._context = await browser.new_context(**_LOOKS)
         self._page = await self._context.new_page()
         self._context.on("page", lambda other: self._spawn(other.close()))  # there is one screen
@@ -69,6 +75,14 @@ class Screen:
         await self._line.send("Page.enable")
         await self._line.send("Fetch.enable")
         self.is_open = True
+
+    async def clear(self) -> None:
+        """Leaves nothing on the page, behind it or beside it that was of its session."""
+        await self._page.goto("about:blank")
+        await asyncio.gather(*self._answers)
+        await self._context.clear_cookies()
+        await self._line.send("Storage.clearDataForOrigin", {"origin": ORIGIN, "storageTypes": "all"})
+        await self._line.send("Page.resetNavigationHistory")
 
     async def show(self, turn: int) -> None:
         """Goes to the page of a turn, unless it is past it already."""
@@ -115,11 +129,13 @@ class Screen:
 
         asked = paused["request"]
         address = urlsplit(asked["url"])
-        if f"{address.scheme}://{address.netloc}" != ORIGIN or not self._is_own(address.path):
+        path = unquote(address.path)
+        if f"{address.scheme}://{address.netloc}" == ORIGIN and self._is_own(path):
+            status, headers, body = await self._ask(asked, path, address.query)
+        elif paused["resourceType"] == "Document":
             status, headers, body = 303, [(b"location", self._place.encode())], b""
-        else:
-            sent = b"".join(b64decode(part["bytes"]) for part in asked.get("postDataEntries", ()))
-            status, headers, body = await self._ask(asked["method"], address.path, address.query, asked["headers"], sent)
+        else:  # such as an icon that no page named
+            status, headers, body = 404, [], b""
         said = [{"name": name.decode("latin-1"), "value": value.decode("latin-1")} for name, value in headers]
         reply = {"requestId": paused["requestId"], "responseCode": status, "responseHeaders": said}
         with suppress(Error):  # the page may have gone elsewhere meanwhile
@@ -129,24 +145,20 @@ class Screen:
         own = path == self._place or path.startswith(f"{self._place}/")
         return (own and path != f"{self._place}/verdict") or path.startswith(f"{STATIC}/")
 
-    async def _ask(
-        self, method: str, path: str, query: str, headers: dict[str, str], sent: bytes
-    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    async def _ask(self, asked: dict[str, Any], path: str, query: str) -> Answer:
         """What the office replies to one request."""
+        headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in asked["headers"].items()]
+        sent = b"".join(b64decode(part["bytes"]) for part in asked.get("postDataEntries", ()))
         scope: Scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
-            "method": method,
+            "method": asked["method"],
             "scheme": "http",
-            "path": unquote(path),
-            "raw_path": path.encode(),
+            "path": path,
             "root_path": "",
             "query_string": query.encode(),
-            "headers": [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-            + [(b"host", urlsplit(ORIGIN).netloc.encode())],
-            "server": None,
-            "client": None,
+            "headers": [*headers, (b"host", urlsplit(ORIGIN).netloc.encode())],
             "state": {"caller": self._caller},
         }
         messages: list[Message] = []

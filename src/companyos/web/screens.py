@@ -1,7 +1,7 @@
 """Screens: one headless browser for all sessions that are looked at by pictures, and a page in it for each.
 
-Pages are few (`COMPANYOS_SCREENS`). Those that nobody works on any more make room; whoever comes back all the same is shown
-the page of the last turn, and a form that was half filled in is gone, as in a browser that one closes.
+A page is dear to open, so one that has become free is cleared and handed on. Pages are few (`COMPANYOS_SCREENS`): whoever
+comes back to a session whose page was handed on is shown its last turn, and a form that was half filled in is gone.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -93,12 +93,12 @@ class Screens:
         session = await self._session(step.session_id, step.owner)
         if session.env.done:
             raise SessionOver(session.outcome)
-        before = session.env.step_count
         async with self._screen(session) as screen:
+            before = session.env.step_count
             await screen.do(gesture)
             session = await self._session(step.session_id, step.owner)
             made = session.env.turns[before:]
-            screen.turn, screen.over = session.env.step_count, session.env.done
+            screen.turn = session.env.step_count
             shot = await screen.picture(OBSERVED)
         seen = msgspec.structs.replace(session.last, reward=sum((turn.reward for turn in made), 0.0))
         return Outcome(step.session_id, seen, session.env.success, shot)
@@ -112,36 +112,52 @@ class Screens:
         await self.start()
         from playwright.async_api import Error
 
-        session_id = session.header.session_id
-        screen = self._screens.get(session_id) or await self._another(session)
-        self._screens.move_to_end(session_id)
+        screen = self._of(session)
         try:
             async with screen.lock, asyncio.timeout(PATIENCE):
                 if not screen.is_open:
                     await screen.open(self._browser)
+                elif screen.turn < 0:
+                    await screen.clear()
                 await screen.show(session.env.step_count)
                 yield screen
-                screen.touched = time.monotonic()
+                screen.touched, screen.over = time.monotonic(), session.env.done
         except (Error, TimeoutError):
             _LOG.warning("a screen is lost", exc_info=True)
-            await self._leave(session_id)
+            await self._leave(session.header.session_id)
             raise ScreenLost from None
 
-    async def _another(self, session: Session) -> Screen:
-        """A page for a session that has none, and room for it."""
-        if len(self._screens) >= self._settings.screens:
-            leaves = next((one for one, screen in self._screens.items() if self._may_leave(one, screen)), None)
-            if leaves is None:
-                raise OverCapacity(self._settings.screens, 1)
-            await self._leave(leaves)
-        screen = Screen(_behind_guard(self._app), session.header.session_id, session.header.owner)
-        return self._screens.setdefault(session.header.session_id, screen)
+    def _of(self, session: Session) -> Screen:
+        """The page of a session, or one that nobody works on any more, or another."""
+        session_id = session.header.session_id
+        if session_id not in self._screens:
+            screen = self._spare()
+            screen.belong(session_id, session.header.owner)
+            self._screens[session_id] = screen
+        self._screens.move_to_end(session_id)
+        return self._screens[session_id]
 
-    def _may_leave(self, session_id: str, screen: Screen) -> bool:
-        """Whether nothing is lost with a page: nobody works on it, or nobody comes back to it."""
-        left = screen.over or not self._lane.sessions.holds(session_id)
-        idle = screen.touched + self._settings.idle_seconds < time.monotonic()
-        return not screen.lock.locked() and (left or idle or not is_pictured(session_id))
+    def _spare(self) -> Screen:
+        """A page that has become free, or one more, or one that can be spared; `OverCapacity` where all are worked on."""
+        if left := self._first(self._has_left):
+            return self._screens.pop(left)
+        if len(self._screens) < self._settings.screens:
+            return Screen(_behind_guard(self._app))
+        if idle := self._first(self._is_idle):
+            return self._screens.pop(idle)
+        raise OverCapacity(self._settings.screens, 1)
+
+    def _first(self, holds: Callable[[str, Screen], bool]) -> str:
+        """The session that was looked at longest ago, of those of which this is so."""
+        found = (one for one, screen in self._screens.items() if not screen.lock.locked() and holds(one, screen))
+        return next(found, "")
+
+    def _has_left(self, session_id: str, screen: Screen) -> bool:
+        return screen.over or not self._lane.sessions.holds(session_id)
+
+    def _is_idle(self, session_id: str, screen: Screen) -> bool:
+        """Whether nothing but time is lost with the page: somebody only looked, or has not come back for long."""
+        return not is_pictured(session_id) or screen.touched + self._settings.idle_seconds < time.monotonic()
 
     async def _leave(self, session_id: str) -> None:
         screen = self._screens.pop(session_id, None)
