@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -108,6 +109,9 @@ def test_gestures_that_call_nothing_are_no_step_and_cost_nothing(site: Served, g
             ("key", {"key": "?"}),
             ("type", {"text": "i"}),
             ("click", {"x": 1, "y": 1}),
+            ("key", {"key": "Escape"}),
+            ("key", {"key": "Tab"}),
+            ("key", {"key": "Enter"}),  # skips to the content, on the same page
         ):
             last = hand.does(method, **params)
             assert (last["turn"], last["reward"], last["done"]) == (1, 0.0, False)
@@ -299,6 +303,18 @@ def test_the_light_client_has_the_picture_of_every_step(site: Served) -> None:
         assert first != company.screenshot
         assert Image.open(io.BytesIO(company.screenshot)).format == "JPEG"
         assert Image.open(io.BytesIO(company.picture())).format == "PNG"
+
+
+def test_the_lines_of_the_docs_open_the_ticket(site: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    docs = (Path(__file__).parents[2] / "docs" / "screens.md").read_text()
+    block = re.findall(r"```python\n(.*?)```", docs, re.DOTALL)[0]
+    names: dict[str, Any] = {}
+    exec(block.replace("http://127.0.0.1:8000", site.url), names)
+    made = site.session(f"/office/{names['company'].session_id}").calls
+    assert [call.method for call in made] == ["get_ticket"]
+    assert Image.open(io.BytesIO(Path("page.jpg").read_bytes())).size == (WIDTH, HEIGHT)
+    names["company"].close()
 
 
 def test_a_session_in_words_has_no_screen_to_click_on(guest: httpx.Client) -> None:
