@@ -43,7 +43,8 @@ class CompanyTask(AbstractBrowserTask):
     ) -> None:
         super().__init__(seed)
         self.viewport = {"width": WIDTH, "height": HEIGHT}
-        self.slow_mo = 0  # a page that has loaded is ready
+        self.slow_mo = 0  # ms; a page that has loaded is ready
+        self.timeout = 30_000  # ms; a busy machine is no reason to fail
         self._task = task_named(family, int(self.random.randint(MAX_SEED)) if seed is None else seed, chaos, split)
         self._reward = reward
         self._session_id = ""
