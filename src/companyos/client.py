@@ -5,6 +5,7 @@ so that it happens once, whatever became of the connection or of the server in b
 """
 
 import time
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from types import TracebackType
@@ -19,6 +20,7 @@ from companyos.observe import Observation, Scene
 
 Action = Call | Mapping[str, Any]
 _OVER = "session_over"
+_SCREEN = "screen"
 _JSON = {"content-type": "application/json"}
 _BUSY = 503
 _PAUSE = 0.1  # seconds, between one try and the next
@@ -49,13 +51,14 @@ class Company:
         self.session_id = ""
         self.task_id = ""  # for the trainer, never for agents
         self.success: bool | None = None  # known once it is done
+        self.screenshot = b""  # a JPEG of the agent's page, after `reset(observation="screenshot")`
 
     # -- the episode -----------------------------------------------------------------------------------------------
 
     def reset(self, task: str | None = None, **choices: Any) -> Observation:
         """Begins an episode: by task id, by family with `seed=`, `chaos=`, `split=`, or by `split=` and `index=`.
 
-        Further choices are `reward=` and `progress=`. The episode before it, if any, is closed.
+        Further choices are `reward=`, `progress=` and `observation=`. The episode before it, if any, is closed.
         """
         self._forget()
         begun = self._ask("/reset", choices if task is None else {"task": task, **choices})
@@ -64,7 +67,11 @@ class Company:
         return self._take(begun)
 
     def step(self, action: Action) -> Observation:
-        """Makes one call. After the end nothing happens any more, and the observation says so."""
+        """Makes one call. After the end nothing happens any more, and the observation says so.
+
+        Where the episode is looked at by pictures, calls to app `screen` are what a hand does: `Call("screen", "click",
+        {"x": 40, "y": 120})`. They have no turn: one that got no answer is not sent again.
+        """
         try:
             return self._take(self._ask("/step", self._body(action)))
         except ServerError as error:
@@ -84,8 +91,11 @@ class Company:
 
     def render(self, view: str = "text") -> str:
         """The episode as its agent sees it: `text`, `html` or `json`."""
-        query = urlencode({"session_id": self.session_id, "view": view})
-        return self._exchange("GET", f"/render?{query}").decode()
+        return self._render(view).decode()
+
+    def picture(self, kind: str = "png") -> bytes:
+        """The page that its agent is on: `png` or `jpeg`."""
+        return self._render(kind)
 
     def capacity(self) -> int:
         """How many episodes may go on at a time on the server, in each of its workers."""
@@ -110,11 +120,15 @@ class Company:
 
     def _body(self, action: Action) -> dict[str, Any]:
         call = {"app": action.app, "method": action.method, "params": action.params} if isinstance(action, Call) else action
-        turn = 1 if self._last is None else self._last.step + 1
-        return {**call, "session_id": self.session_id, "turn": turn}
+        turn = {} if call.get("app") == _SCREEN else {"turn": 1 if self._last is None else self._last.step + 1}
+        return {**call, "session_id": self.session_id, **turn}
+
+    def _render(self, view: str) -> bytes:
+        return self._exchange("GET", f"/render?{urlencode({'session_id': self.session_id, 'view': view})}")
 
     def _take(self, reply: dict[str, Any]) -> Observation:
         seen = reply["observation"]
+        self.screenshot = b64decode(seen.get("screenshot", ""))
         progress = tuple(seen["progress"]) if "progress" in seen else None
         said = Reply(seen["code"] == OK, seen["code"], seen["last_result"], seen["message"])
         scene = Scene(seen["task"], seen["max_steps"], self._offered)
@@ -136,10 +150,11 @@ class Company:
         self.session_id, self._last = "", None
 
     def _ask(self, place: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = msgspec.json.decode(self._exchange("POST", place, msgspec.json.encode(body)))
+        safe = body.get("app") != _SCREEN  # to send again
+        found: dict[str, Any] = msgspec.json.decode(self._exchange("POST", place, msgspec.json.encode(body), safe))
         return found
 
-    def _exchange(self, method: str, place: str, body: bytes | None = None) -> bytes:
+    def _exchange(self, method: str, place: str, body: bytes | None = None, safe: bool = True) -> bytes:
         """One request and its reply, tried again for a while where the server is not there or has no room."""
         headers = {**_JSON, **({"authorization": f"Bearer {self._token}"} if self._token else {})}
         give_up = time.monotonic() + self._retry
@@ -151,7 +166,7 @@ class Company:
                 raw = answer.read()
             except (OSError, HTTPException):
                 self._line.close()
-                if time.monotonic() + pause > give_up:
+                if not safe or time.monotonic() + pause > give_up:
                     raise
             else:
                 if answer.status == 200:

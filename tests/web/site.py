@@ -1,33 +1,35 @@
-"""Site: a server with all its pages, in a thread of the test's own process, so that a test can look into its sessions."""
+"""Site: a server with all its pages, into whose sessions a test can look."""
 
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import httpx
-import uvicorn
 
 from companyos.calls import Call
-from companyos.serve.sessions import Session, Sessions
+from companyos.serve.sessions import Session
 from companyos.serve.settings import Settings
 from companyos.task import TaskId
-from companyos.web.app import create
+from companyos.web import local
 from companyos.web.watch import Watch
-from tests.serve.doors import ADMIN, body_of, good, wait_for
+from tests.serve.doors import ADMIN, body_of, good
 
 
 class Served:
     """Where it is, and what it holds."""
 
-    def __init__(self, url: str, sessions: Sessions, watch: Watch) -> None:
-        self.url = url
-        self._sessions = sessions
-        self.watch = watch
+    def __init__(self, server: local.Local) -> None:
+        self.url = server.url
+        self._server = server
+        self.watch: Watch = server.app.state.watch
+
+    def __len__(self) -> int:
+        """How many sessions there are."""
+        return self._server.run(len)
 
     def begin(self, task: str) -> Session:
         """A session that was begun by some other door."""
-        return self._sessions.create(TaskId.parse(task))
+        return self._server.run(lambda sessions: sessions.create(TaskId.parse(task)))
 
     def agent(self, task: str, token: str = "") -> "Agent":
         """Somebody who begins a session over HTTP, as agents do."""
@@ -35,7 +37,8 @@ class Served:
 
     def session(self, address: str) -> Session:
         """The session that a page of the office is about."""
-        return self._sessions.observe(address.split("/office/")[1].split("/")[0], None)
+        session_id = address.split("/office/")[1].split("/")[0]
+        return self._server.run(lambda sessions: sessions.observe(session_id, None))
 
 
 class Agent:
@@ -61,14 +64,5 @@ class Agent:
 @contextmanager
 def served(**settings: Any) -> Iterator[Served]:
     """Serves until it is left."""
-    app = create(Settings(**{"ledger": "none", "admin_token": ADMIN} | settings))
-    server = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", 0, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        wait_for(lambda: server.started)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield Served(f"http://127.0.0.1:{port}", app.state.sessions, app.state.watch)
-    finally:
-        server.should_exit = True
-        thread.join()
+    with local.served(Settings(**{"ledger": "none", "admin_token": ADMIN} | settings)) as server:
+        yield Served(server)

@@ -47,6 +47,8 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
         sweeping = asyncio.create_task(_sweep(lane, min(settings.idle_seconds, settings.ttl_seconds, 60.0)))
         async with hosts.life():
             yield
+        if pages is not None:
+            await pages.screens.close()
         sweeping.cancel()
         with suppress(asyncio.CancelledError):
             await sweeping
@@ -58,8 +60,8 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
     # FastAPI's own pages about the API would fetch their programs from elsewhere; ours is made of the same description.
     app = FastAPI(title="CompanyOS", version=__version__, lifespan=life, docs_url=None, redoc_url=None)
     app.state.sessions = sessions
-    Rest(lane, metrics, settings).open(app)
-    play = Play(lane, metrics)
+    play = Play(lane, metrics, pages.screens if pages is not None else None)
+    Rest(lane, play, metrics, settings).open(app)
     rpc = Rpc(lane, play)
     Discovery(lane, rpc).open(app)
     hosts.open(app)

@@ -13,6 +13,7 @@ from companyos.rewards import profile
 from companyos.serve.bodies import ResetBody
 from companyos.serve.errors import BadTask, Malformed, UnknownSession
 from companyos.serve.lane import Lane
+from companyos.serve.screens import PICTURED
 from companyos.serve.sessions import Session, Sessions
 from companyos.splits import CHAOS, task_at
 from companyos.task import SPLITS, TaskId
@@ -26,11 +27,15 @@ async def begin(lane: Lane, body: ResetBody, owner: str, in_place_of: str = "", 
     Its id starts with `name`, if one is given.
     """
 
+    pictured = body.observation == "screenshot"
+    if pictured and name:
+        raise Malformed("pictures are shown at /reset and at /ws, not at this door - at `$.observation`")
+
     def change(sessions: Sessions) -> Session:
         if in_place_of:
             with suppress(UnknownSession):  # it may have expired
                 sessions.close(in_place_of, owner)
-        return sessions.create(task, body.reward, body.progress, owner, name)
+        return sessions.create(task, body.reward, body.progress, owner, PICTURED if pictured else name)
 
     with _named(body):
         task = _task(body)
@@ -40,6 +45,8 @@ async def begin(lane: Lane, body: ResetBody, owner: str, in_place_of: str = "", 
 
 def episode(body: ResetBody) -> CompanyEnv:
     """The same without any session: for those who hold the episode themselves."""
+    if body.observation == "screenshot":
+        raise Malformed("pictures need the pages of `companyos serve` - at `$.observation`")
     with _named(body):
         return CompanyEnv(_task(body), body.reward, body.progress)
 

@@ -1,6 +1,6 @@
 """Bodies: what requests and replies look like on the wire."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -34,6 +34,10 @@ class ResetBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ) = UNSET
     reward: Name = "seed"
     progress: Annotated[bool, Meta(description="show the agent which milestones stand")] = False
+    observation: Annotated[
+        Literal["text", "screenshot"],
+        Meta(description="screenshot: a picture of the agent's page beside the words; calls to app `screen` beside tools"),
+    ] = "text"
 
 
 class StepBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,6 +92,7 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     last_result: Any
     text: str
     progress: tuple[str, ...] | UnsetType = UNSET
+    screenshot: bytes | UnsetType = UNSET  # a JPEG
 
 
 class StepReply(msgspec.Struct, frozen=True, gc=False):
@@ -150,21 +155,22 @@ class RolloutReply(msgspec.Struct, frozen=True):
     answers: list[RolloutAnswer]
 
 
-def seen(obs: Observation) -> Seen:
+def seen(obs: Observation, screenshot: bytes | None = None) -> Seen:
     scene, reply = obs.scene, obs.reply
+    shot = UNSET if screenshot is None else screenshot
     left, progress = scene.max_steps - obs.step, UNSET if obs.progress is None else obs.progress
     return Seen(
-        scene.task, obs.now, obs.step, scene.max_steps, left, reply.code, reply.message, reply.data, obs.text, progress
+        scene.task, obs.now, obs.step, scene.max_steps, left, reply.code, reply.message, reply.data, obs.text, progress, shot
     )  # fmt: skip
 
 
-def reset_reply(session_id: str, task_id: str, obs: Observation) -> ResetReply:
-    return ResetReply(session_id, task_id, 0, seen(obs), obs.reward, obs.done, obs.scene.offered)
+def reset_reply(session_id: str, task_id: str, obs: Observation, screenshot: bytes | None = None) -> ResetReply:
+    return ResetReply(session_id, task_id, 0, seen(obs, screenshot), obs.reward, obs.done, obs.scene.offered)
 
 
 def step_reply(outcome: Outcome) -> StepReply:
     obs, success = outcome.observation, UNSET if outcome.success is None else outcome.success
-    return StepReply(outcome.session_id, obs.step, seen(obs), obs.reward, obs.done, success)
+    return StepReply(outcome.session_id, obs.step, seen(obs, outcome.screenshot), obs.reward, obs.done, success)
 
 
 def rollout_answer(answer: Outcome | ServeError) -> RolloutAnswer:

@@ -141,6 +141,19 @@ class LedgerDown(Busy):
         super().__init__("the ledger does not answer; whether this was written is not known")
 
 
+class NoScreens(ServeError):
+    status, code = 409, "no_screens"
+    what_next = "do that and start the server again, or go without: view=text, html or json, observation=text"
+
+
+class ScreenLost(ServeError):
+    status, code = 502, "screen_lost"
+    what_next = "GET /render?view=png shows where it stands; then go on from there"
+
+    def __init__(self) -> None:
+        super().__init__("the browser does not answer; whether this was done is not known")
+
+
 class Bug(ServeError):
     status, code = 500, "bug"
     what_next = "please report it with the X-Request-Id of this reply"

@@ -9,6 +9,7 @@ from starlette.types import Scope
 from companyos.serve.errors import ServeError
 from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
+from companyos.serve.screens import Screens
 from companyos.serve.settings import Settings
 
 COOKIE = "companyos_token"  # where a browser, which sends no header by itself, keeps its token
@@ -16,6 +17,10 @@ COOKIE = "companyos_token"  # where a browser, which sends no header by itself, 
 
 class Pages(Protocol):
     """Places whose visitors read HTML, bring their token in a cookie, and are told by a page what is wrong."""
+
+    @property
+    def screens(self) -> Screens:
+        """What takes pictures of them."""
 
     def open(self, app: FastAPI, lane: Lane, metrics: Metrics, settings: Settings) -> None:
         """Adds its places to the app."""

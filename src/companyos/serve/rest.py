@@ -30,7 +30,9 @@ from companyos.serve.describe import LOOKS, Operation, described
 from companyos.serve.errors import BadTask, Malformed, NoSuchPlace, ServeError, WrongToken
 from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
+from companyos.serve.play import Play
 from companyos.serve.requests import body_of, caller_of, json_response, session_named, sessions_named
+from companyos.serve.screens import SCREEN, Picture, is_pictured
 from companyos.serve.sessions import Session
 from companyos.serve.settings import Settings
 from companyos.serve.steps import Outcome, Step
@@ -40,10 +42,11 @@ from companyos.task import BENCHMARK_VERSION, SPLITS
 
 T = TypeVar("T")
 
+_OF_SCREEN = (errors.NoScreens, errors.ScreenLost)
 _OF_SESSION = (errors.UnknownSession, errors.OtherVersion, Malformed, WrongToken, errors.TooLarge, errors.LedgerDown)
 _OF_MEMORY = (*_OF_SESSION, errors.OverCapacity)
-_OF_STEP = (*_OF_MEMORY, errors.SessionOver, errors.TurnTaken, errors.TurnAhead)
-_OF_RESET = (BadTask, Malformed, WrongToken, errors.TooLarge, errors.OverCapacity, errors.LedgerDown)
+_OF_STEP = (*_OF_MEMORY, errors.SessionOver, errors.TurnTaken, errors.TurnAhead, *_OF_SCREEN)
+_OF_RESET = (BadTask, Malformed, WrongToken, errors.TooLarge, errors.OverCapacity, errors.LedgerDown, *_OF_SCREEN)
 _IN_SESSION = ("step", "fork", "close", *LOOKS)
 # Body, reply, errors, whether it is about one session, and where to go on with the session that it gives.
 _TAKES: dict[str, tuple[Any, Any, tuple[type[ServeError], ...], bool, tuple[str, ...]]] = {
@@ -58,8 +61,9 @@ _TAKES: dict[str, tuple[Any, Any, tuple[type[ServeError], ...], bool, tuple[str,
 class Rest:
     """The door for curl and for every language that speaks HTTP."""
 
-    def __init__(self, lane: Lane, metrics: Metrics, settings: Settings) -> None:
+    def __init__(self, lane: Lane, play: Play, metrics: Metrics, settings: Settings) -> None:
         self._lane = lane
+        self._play = play
         self._metrics = metrics
         self._admin = bool(settings.admin_token)
         self._capacity = settings.capacity
@@ -73,7 +77,7 @@ class Rest:
         app.openapi = described(app, operations)  # type: ignore[method-assign]
         views: dict[str, Any] = {media: {} for media in MEDIA.values()}
         for look, content in zip((self.render, self.inspect, self.manifest), (views, {JSON: {}}, {JSON: {}}), strict=True):
-            said = Operation("", None, None, _OF_MEMORY).written()
+            said = Operation("", None, None, (*_OF_MEMORY, *_OF_SCREEN)).written()
             said["responses"]["200"]["content"] = content
             more = {"openapi_extra": {"parameters": said["parameters"]}, "responses": said["responses"]}
             app.add_api_route(f"/{look.__name__}", look, response_class=Response, operation_id=look.__name__, **more)
@@ -85,24 +89,28 @@ class Rest:
     async def reset(self, request: Request) -> Response:
         """Begins a session: a task by its id, by family, seed, chaos and split, or by split and index."""
         body, owner = _read_reset(await body_of(request)), caller_of(request).owner
+        await self._play.expect(body.observation)
         session = await begin(self._lane, body, owner)
-        return json_response(reset_reply(session.header.session_id, session.header.task_id, session.last))
+        header, last = session.header, session.last
+        shot = await self._play.first_picture(header.session_id, owner)
+        return json_response(reset_reply(header.session_id, header.task_id, last, shot))
 
     async def step(self, request: Request) -> Response:
-        """Makes one call in a session. With `turn`, sending it again is safe."""
+        """Makes one call in a session. With `turn`, sending it again is safe. Calls to `screen` are clicks, keys …"""
         body = _read_step(await body_of(request))
         session_id = session_named(request, body.session_id)
-        outcome = await self._lane.step(Step(session_id, checked(body.call), body.turn, caller_of(request).owner))
-        self._metrics.steps(1)
+        outcome = await self._play.step(Step(session_id, checked(body.call), body.turn, caller_of(request).owner))
         return json_response(step_reply(outcome))
 
     async def rollout(self, request: Request) -> Response:
-        """Makes calls in many sessions at once; each is answered by itself, in order."""
+        """Makes calls in many sessions at once; each is answered by itself, in order, and in words."""
         owner = caller_of(request).owner
         steps = [
             Step(body.session_id, checked(body.call), body.turn, owner)
             for body in _read_rollout(await body_of(request)).steps
         ]
+        if any(step.call.app == SCREEN and is_pictured(step.session_id) for step in steps):
+            raise Malformed("what is done on a screen is sent to /step - at `$.steps`")
         answers = await self._lane.step_all(steps)
         self._metrics.steps(sum(isinstance(answer, Outcome) for answer in answers))
         return json_response(RolloutReply([rollout_answer(answer) for answer in answers]))
@@ -123,8 +131,12 @@ class Rest:
 
     # -- what can be seen ------------------------------------------------------------------------------------------
 
-    async def render(self, request: Request, view: Annotated[View, Query()] = "text") -> Response:
-        """The episode as its agent sees it."""
+    async def render(self, request: Request, view: Annotated[View | Picture, Query()] = "text") -> Response:
+        """The episode as its agent sees it: in words, or as a picture of the page that it is on."""
+        if view == "png" or view == "jpeg":
+            owner = None if caller_of(request).admin else caller_of(request).owner
+            shot = await self._play.screens.picture(session_named(request, None), owner, view)
+            return Response(shot, media_type=MEDIA[view])
         return Response(await self._look(request, lambda session: render(session, view)), media_type=MEDIA[view])
 
     async def inspect(self, request: Request) -> Response:

@@ -86,7 +86,11 @@ class Rpc:
 
     async def _create(self, params: dict[str, Any], owner: str) -> str:
         """A handle; to an episode, where it is said which, else to one that a reset is to begin."""
-        begun = (await begin(self._lane, read_reset(params), owner)).header.session_id if params else ""
+        begun = ""
+        if params:
+            body = read_reset(params)
+            await self._play.expect(body.observation)
+            begun = (await begin(self._lane, body, owner)).header.session_id
         return await self._lane.run(lambda sessions: handles.open_handle(sessions, owner, begun))
 
     async def _call(self, params: dict[str, Any], owner: str, session_id: str) -> dict[str, Any]:

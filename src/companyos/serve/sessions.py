@@ -18,6 +18,7 @@ from companyos.env import CompanyEnv
 from companyos.observe import Observation
 from companyos.serve.errors import OtherVersion, OverCapacity, ServeError, SessionOver, TurnAhead, TurnTaken, UnknownSession
 from companyos.serve.ledger import HANDLE, Entry, Header, Ledger, Row
+from companyos.serve.screens import PICTURED, is_pictured
 from companyos.serve.steps import Outcome, Step
 from companyos.task import BENCHMARK_VERSION, TaskId
 
@@ -87,8 +88,7 @@ class Sessions:
         """Begins an episode under an id that nobody can guess; under a name it can be found again by that."""
         now = self._clock()
         self._make_room(1, now)
-        session_id = f"{name}.{secrets.token_urlsafe(16)}" if name else secrets.token_urlsafe(24)
-        header = Header(session_id, str(task), reward, progress, BENCHMARK_VERSION, now, owner)
+        header = Header(_unguessable(name), str(task), reward, progress, BENCHMARK_VERSION, now, owner)
         session = Session(header, now)
         self.ledger.begin([header])
         self._live[header.session_id] = session
@@ -142,8 +142,8 @@ class Sessions:
         """Sessions that go on from where this one stands, each by itself."""
         session, now = self.observe(session_id, owner), self._clock()
         self._make_room(count, now)
-        replace = msgspec.structs.replace
-        headers = [replace(session.header, session_id=secrets.token_urlsafe(24), created=now) for _ in range(count)]
+        replace, name = msgspec.structs.replace, PICTURED if is_pictured(session_id) else ""
+        headers = [replace(session.header, session_id=_unguessable(name), created=now) for _ in range(count)]
         self.ledger.begin(headers, session.calls)
         twins = [session.fork(header) for header in headers]
         self._live.update((twin.header.session_id, twin) for twin in twins)
@@ -263,6 +263,11 @@ class Sessions:
 
     def _forget(self, session_id: str) -> None:
         self._live.pop(session_id, None)
+
+
+def _unguessable(name: str) -> str:
+    """An id for a session; under a name it begins with that."""
+    return f"{name}.{secrets.token_urlsafe(16)}" if name else secrets.token_urlsafe(24)
 
 
 def _canonical(call: Call) -> bytes:

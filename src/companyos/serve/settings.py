@@ -32,6 +32,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ttl_seconds: Seconds = 86400.0  # this long after its last step a session is forgotten for good
     body_limit: Count = 1_000_000  # bytes
     request_seconds: Seconds = 30.0  # within these a request's body must have arrived
+    screens: Count = 32  # pages of the browser that takes pictures, each of a session that is looked at by them
+    chromium: str = ""  # that browser's program; else one of the system's, or Playwright's own
     cors_origins: tuple[str, ...] = ()
     results: str = ""  # a folder whose runs the gallery shows
     watch_key: str = ""  # covers what links to watch a session are made from; all who serve one ledger share it

@@ -21,3 +21,4 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     session_id: str
     observation: Observation
     success: bool | None = None
+    screenshot: bytes | None = None  # of the page that the agent is on, where that is how it looks at its episode

@@ -13,13 +13,16 @@ from companyos.episode import Turn
 from companyos.lines import write_line
 from companyos.observe import Observation
 from companyos.serve.bodies import seen
+from companyos.serve.screens import Picture
 from companyos.serve.sessions import Session
 
 View = Literal["text", "html", "json"]
-MEDIA: dict[View, str] = {
+MEDIA: dict[View | Picture, str] = {
     "text": "text/plain; charset=utf-8",
     "html": "text/html; charset=utf-8",
     "json": "application/json",
+    "png": "image/png",
+    "jpeg": "image/jpeg",
 }
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>CompanyOS</title>

@@ -132,20 +132,24 @@ class _Holder:
             raise NotBegun
         outcome = await door.play(self._session_id, call, action.metadata.turn, self._owner)
         obs = outcome.observation
-        metadata = {} if outcome.success is None else {"success": outcome.success}
+        metadata: dict[str, Any] = {} if outcome.success is None else {"success": outcome.success}
+        metadata |= {} if outcome.screenshot is None else {"screenshot": outcome.screenshot}
         return protocol.observation(door.dialect.seen(action, obs, metadata), obs.reward, obs.done)
 
     async def _reset(self, given: dict[str, Any]) -> bytes:
         episode_id = given.pop("episode_id", None)
         if episode_id is not None and not (isinstance(episode_id, str) and len(episode_id) <= _LONGEST_NAME):
             raise Malformed(f"Expected `str` of length <= {_LONGEST_NAME} - at `$.episode_id`")
-        session = await begin(self._door.lane, read_reset(given), self._owner, self._session_id)
+        body, play = read_reset(given), self._door.play
+        await play.expect(body.observation)
+        session = await begin(self._door.lane, body, self._owner, self._session_id)
         self._session_id, self._episode_id = session.header.session_id, episode_id or ""
         if self._handle:
             here = (self._handle, self._owner, self._session_id)
             await self._door.lane.run(lambda sessions: point(sessions, *here))
-        obs = session.last
-        return protocol.observation(protocol.company_seen(obs, {"session_id": self._session_id}), obs.reward, obs.done)
+        obs, shot = session.last, await play.first_picture(self._session_id, self._owner)
+        metadata = {"session_id": self._session_id} | ({} if shot is None else {"screenshot": shot})
+        return protocol.observation(protocol.company_seen(obs, metadata), obs.reward, obs.done)
 
     async def _state(self) -> bytes:
         if not self._session_id:

@@ -13,6 +13,7 @@ from companyos.web.gallery import Gallery
 from companyos.web.office import Office
 from companyos.web.play import Play
 from companyos.web.replay import Replay
+from companyos.web.screens import Screens
 from companyos.web.shelf import Shelf
 from companyos.web.site import Part, Site
 from companyos.web.watch import Watch
@@ -23,4 +24,4 @@ def create(settings: Settings | None = None) -> FastAPI:
     settings = settings or Settings.read(os.environ)
     watch, shelf = Watch(), Shelf(Path(settings.results) if settings.results else None)
     parts: tuple[Part, ...] = (Front(), Play(), Office(), watch, Replay(watch, shelf), Gallery(shelf), Docs())
-    return app.create(settings, Site(parts))
+    return app.create(settings, Site(parts, Screens()))

@@ -20,6 +20,7 @@ from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
 from companyos.serve.pages import COOKIE
 from companyos.serve.requests import body_of
+from companyos.serve.screens import Screens
 from companyos.serve.settings import Settings
 from companyos.web import charts
 from companyos.web.words import in_words, sentence, tool_title, with_code
@@ -73,10 +74,18 @@ class Part(Protocol):
         """Adds its pages to the app."""
 
 
+class Camera(Screens, Protocol):
+    """What takes pictures of pages, once it knows which."""
+
+    def open(self, app: FastAPI, lane: Lane, metrics: Metrics, settings: Settings) -> None:
+        """Hears of the app whose pages they are."""
+
+
 class Site:
     """All pages of a server: `serve.pages.Pages`."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[Part], screens: Camera) -> None:
+        self.screens = screens
         self._parts = parts
         self._places = {part.place for part in parts} | {STATIC, SIGN_IN}
         self._files = _static_files()
@@ -100,6 +109,7 @@ class Site:
         self._settings = settings
         for part in self._parts:
             part.open(app, self, lane, metrics, settings)
+        self.screens.open(app, lane, metrics, settings)
         app.router.routes.extend(
             [
                 Route(f"{STATIC}/{{name}}", self._file),

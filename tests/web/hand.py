@@ -1,0 +1,65 @@
+"""Hand: somebody who works on a screen by clicking at places and typing, and sees nothing but pictures.
+
+Where things are on them is measured in a browser of the test's own, on the same page and as large.
+"""
+
+from base64 import b64decode
+from typing import Any
+
+import httpx
+
+from companyos.calls import Call
+from companyos.lines import write_line
+from companyos.web.gestures import HEIGHT
+
+
+class Hand:
+    """Works in one session by REST; `page` shows where things are."""
+
+    def __init__(self, guest: httpx.Client, page: Any, task: str) -> None:
+        self._guest, self._page = guest, page
+        self._scrolled = 0
+        self.last = self._take(guest.post("/reset", json={"task": task, "observation": "screenshot"}))
+        self.session_id: str = self.last["session_id"]
+
+    @property
+    def picture(self) -> bytes:
+        return b64decode(self.last["observation"]["screenshot"])
+
+    def does(self, method: str, **params: Any) -> dict[str, Any]:
+        return self.calls("screen", method, **params)
+
+    def calls(self, app: str, method: str, **params: Any) -> dict[str, Any]:
+        body = {"session_id": self.session_id, "app": app, "method": method, "params": params}
+        turn = self.last["turn"]
+        self.last = self._take(self._guest.post("/step", json=body))
+        if self.last["turn"] != turn:
+            self._scrolled = 0
+        return self.last
+
+    def look_at(self, page: str) -> None:
+        """Opens the page that the screen is on, to measure it."""
+        self._page.goto(f"{self._guest.base_url}/office/{self.session_id}/{page}")
+
+    def click(self, what: Any) -> dict[str, Any]:
+        """Clicks on the middle of something, which is scrolled to if need be."""
+        box = what.bounding_box()
+        x, y = int(box["x"] + box["width"] / 2), int(box["y"] + box["height"] / 2)
+        if not 80 <= y - self._scrolled < HEIGHT - 20:  # below the top bar, which stays
+            there = max(0, y - HEIGHT // 2)
+            self.does("scroll", dy=there - self._scrolled)
+            self._scrolled = there
+        return self.does("click", x=x, y=y - self._scrolled)
+
+    def types_call(self, call: Call) -> None:
+        """By keys alone, from the page on which one can type a call: that of the brief."""
+        self.look_at("0")
+        self.click(self._page.get_by_role("link", name="Brief"))
+        self.does("key", key="/")
+        self.does("type", text=write_line(call))
+        self.does("key", key="Enter")
+
+    def _take(self, reply: httpx.Response) -> dict[str, Any]:
+        assert reply.status_code == 200, reply.text
+        found: dict[str, Any] = reply.json()
+        return found

@@ -1,0 +1,430 @@
+"""Pictures as observations: a task worked on a screen is the same task, and no screen shows another session."""
+
+import asyncio
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+from base64 import b64decode
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from playwright.async_api import async_playwright
+from starlette.responses import HTMLResponse
+from starlette.types import Receive, Scope, Send
+from websockets.sync.client import connect
+
+from companyos.calls import Call
+from companyos.client import Company, ServerError
+from companyos.env import make, work
+from companyos.families import Memory, Taste, family
+from companyos.lines import write_line
+from companyos.serve.errors import Malformed
+from companyos.web.gestures import GESTURES, HEIGHT, WIDTH, Click, read_gesture
+from companyos.web.screen import Screen
+from companyos.web.screens import CHROMIUMS
+from tests.helpers import task_id
+from tests.serve.doors import ADMIN, wait_for
+from tests.web.browser import browsing
+from tests.web.hand import Hand
+from tests.web.site import Served, served
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Served]:
+    with served() as one:
+        yield one
+
+
+@pytest.fixture
+def guest(site: Served) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=site.url, timeout=60) as client:
+        yield client
+
+
+# -- one episode, however it is worked ---------------------------------------------------------------------------------
+
+
+def test_an_expert_solves_a_task_by_clicks_and_keys_alone(site: Served, guest: httpx.Client) -> None:
+    """By a click where something on the page is that call, else typed; the company is the same after every step."""
+    env = make("handbook_update", seed=7, chaos=0.5)
+    program = family("handbook_update").expert(Memory(env.scene.task, env.reset().now), Taste())
+    with browsing(WIDTH, HEIGHT) as seen:
+        hand, call, clicks = Hand(guest, seen.page, env.task_id), next(program), 0
+        while not env.done:
+            hand.look_at(str(env.step_count))
+            button = seen.page.locator(f"main button[name=_line][value={json.dumps(write_line(call))}]:visible")
+            if button.count():
+                clicks += 1
+                hand.click(button.first)
+            else:
+                hand.types_call(call)
+            obs = env.step(call)
+            there = site.session(f"/office/{hand.session_id}").env
+            assert (there.turns[-1].call, there.digest()) == (call, env.digest())
+            assert (hand.last["turn"], hand.last["reward"], hand.last["done"]) == (obs.step, obs.reward, obs.done)
+            if not env.done:
+                call = program.send(env.turns[-1].reply)
+        assert hand.last["success"] is True
+        assert clicks >= 3
+
+
+def test_a_form_is_filled_in_on_the_screen_with_what_a_list_offers(site: Served, guest: httpx.Client) -> None:
+    with browsing(WIDTH, HEIGHT) as seen:
+        hand, page = Hand(guest, seen.page, task_id()), seen.page
+        hand.look_at("0")
+        hand.click(page.locator('nav.side a[href$="/form/ticketdesk.list_tickets"]'))
+        hand.look_at("form/ticketdesk.list_tickets")
+        closed = hand.picture
+        hand.click(page.locator("select[name=status]"))
+        assert hand.picture != closed, "what a list offers is on the picture"
+        page.locator("select[name=status]").click()
+        hand.click(page.locator("select[name=status] option", has_text="in_progress"))
+        last = hand.click(page.locator("main form.call > button"))
+        assert last["turn"] == 1
+        assert site.session(f"/office/{hand.session_id}").calls == [
+            Call("ticketdesk", "list_tickets", {"status": "in_progress"})
+        ]
+
+
+def test_gestures_that_call_nothing_are_no_step_and_cost_nothing(site: Served, guest: httpx.Client) -> None:
+    with browsing(WIDTH, HEIGHT) as seen:
+        hand = Hand(guest, seen.page, task_id())
+        hand.calls("ticketdesk", "list_tickets")
+        digest = site.session(f"/office/{hand.session_id}").env.digest()
+        pictures = [hand.picture]
+        for method, params in (
+            ("scroll", {"dy": 200}),
+            ("key", {"key": "?"}),
+            ("type", {"text": "i"}),
+            ("click", {"x": 1, "y": 1}),
+            ("key", {"key": "Escape"}),
+            ("key", {"key": "Tab"}),
+            ("key", {"key": "Enter"}),  # skips to the content, on the same page
+        ):
+            last = hand.does(method, **params)
+            assert (last["turn"], last["reward"], last["done"]) == (1, 0.0, False)
+            pictures.append(hand.picture)
+        assert pictures[0] != pictures[1] != pictures[2], "it shows what was done"
+        assert site.session(f"/office/{hand.session_id}").env.digest() == digest
+
+
+def test_tool_calls_and_gestures_go_together(guest: httpx.Client) -> None:
+    with browsing(WIDTH, HEIGHT) as seen:
+        hand = Hand(guest, seen.page, task_id())
+        before = hand.picture
+        assert hand.calls("ticketdesk", "list_tickets")["turn"] == 1
+        listed = hand.picture
+        assert listed != before
+        hand.look_at("1")
+        assert hand.click(seen.page.get_by_role("button", name="Metrics", exact=True).first)["turn"] == 2
+        assert hand.calls("ticketdesk", "list_tickets")["turn"] == 3
+        assert hand.does("key", key="[")["turn"] == 3  # looks back
+        assert hand.does("key", key="i")["observation"]["code"] == "ok"
+        assert hand.last["turn"] == 4
+
+
+def test_a_screen_shows_how_it_stands_whoever_made_the_last_step(site: Served, guest: httpx.Client) -> None:
+    session = site.begin(task_id())
+    place = {"session_id": session.header.session_id}
+    first = guest.get("/render", params=place | {"view": "png"}).content
+    session.play([Call("ticketdesk", "list_tickets")])
+    second = guest.get("/render", params=place | {"view": "png"}).content
+    assert Image.open(io.BytesIO(first)).size == Image.open(io.BytesIO(second)).size == (WIDTH, HEIGHT)
+    assert first != second
+    jpeg = guest.get("/render", params=place | {"view": "jpeg"})
+    assert (jpeg.headers["content-type"], Image.open(io.BytesIO(jpeg.content)).format) == ("image/jpeg", "JPEG")
+
+
+def test_the_last_picture_is_what_the_last_call_replied_and_no_verdict(guest: httpx.Client, site: Served) -> None:
+    env = make("handbook_update", seed=7)
+    work(env)
+    calls = [turn.call for turn in env.turns]
+    by_tools = site.begin(env.task_id)
+    by_tools.play(calls)
+    with browsing(WIDTH, HEIGHT) as seen:
+        hand = Hand(guest, seen.page, env.task_id)
+        for call in calls[:-1]:
+            hand.calls(call.app, call.method, **call.params)
+        hand.types_call(calls[-1])
+        assert hand.last["done"] is True
+        ids = (hand.session_id, by_tools.header.session_id)
+        shots = [guest.get("/render", params={"session_id": one, "view": "png"}).content for one in ids]
+        assert shots[0] == shots[1]
+        over = guest.post("/step", json={"session_id": ids[0], "app": "screen", "method": "key", "params": {"key": "i"}})
+        assert (over.status_code, over.json()["error"]["code"]) == (409, "session_over")
+
+
+# -- whose screen it is ------------------------------------------------------------------------------------------------
+
+
+def worked(guest: httpx.Client, seed: int) -> bytes:
+    """A session of its own, worked a little, and what it looks like then."""
+    begun = guest.post("/reset", json={"seed": seed, "chaos": 0.5, "observation": "screenshot"}).json()
+    body = {"session_id": begun["session_id"]}
+    for app, method, params in (
+        ("screen", "key", {"key": "/"}),
+        ("screen", "type", {"text": "list_tickets"}),
+        ("screen", "key", {"key": "Enter"}),
+        ("screen", "key", {"key": "j"}),
+        ("screen", "key", {"key": "Enter"}),
+        ("datahub", "list_metrics", {}),
+        ("screen", "scroll", {"dy": 120}),
+    ):
+        reply = guest.post("/step", json=body | {"app": app, "method": method, "params": params})
+        assert reply.status_code == 200, reply.text
+    assert reply.json()["turn"] == 3
+    shown = guest.get("/render", params=body | {"view": "png"}).content
+    guest.post("/close", json=body)
+    return shown
+
+
+def test_no_session_ever_shows_what_is_of_another(guest: httpx.Client) -> None:
+    """Eight at once show, to the byte, what each shows on a page that was another's until then."""
+    with ThreadPoolExecutor(8) as people:
+        together = list(people.map(lambda seed: worked(guest, seed), range(8)))
+    assert len(set(together)) == 8
+    with served(screens=1) as site, httpx.Client(base_url=site.url, timeout=60) as alone:
+        assert [worked(alone, seed) for seed in (0, 5, 3)] == [together[seed] for seed in (0, 5, 3)]
+
+
+PROBE = """<!doctype html><title>none</title><a href="/office/another/0" style="position: fixed; inset: 0">elsewhere</a>
+<script>
+document.title = [document.cookie, localStorage.length, history.length];
+document.cookie = "a=1";
+localStorage.a = 1;
+</script>"""
+
+
+def test_a_page_that_is_handed_on_has_no_past_and_goes_nowhere_else() -> None:
+    """Seen by a page that leaves all the traces that it can, and is one link to somebody else's session."""
+    asked: list[tuple[str, str]] = []
+
+    async def office(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.append((scope["path"], scope["state"]["caller"].owner))
+        await HTMLResponse(PROBE)(scope, receive, send)
+
+    async def titles() -> list[str]:
+        async with async_playwright() as playwright:
+            program = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+            screen, found = Screen(office), []
+            await screen.open(await playwright.chromium.launch(executable_path=program))
+            for owner in ("me", "you"):
+                screen.belong(f"of-{owner}", owner)
+                await screen.clear()
+                for turn in (0, 1):
+                    await screen.show(turn)
+                    found.append(await screen._page.title())
+                await screen.do(Click(5, 5))
+            return found
+
+    first, later, *others = asyncio.run(titles())
+    assert first != later, "it does leave traces"
+    assert others == [first, later]
+    own = ("/office/of-{}/0", "/office/of-{}/1", "/office/of-{}")  # the link led back to the last
+    assert asked == [(path.format(owner), owner) for owner in ("me", "you") for path in own]
+
+
+def test_a_screen_stays_with_its_session(guest: httpx.Client) -> None:
+    """Links that lead elsewhere lead back."""
+    with browsing(WIDTH, HEIGHT) as seen:
+        hand = Hand(guest, seen.page, task_id())
+        before = hand.picture
+        hand.look_at("0")
+        for link in (seen.page.get_by_role("link", name="Another task"), seen.page.locator("header a").first):
+            hand.click(link)
+            hand.does("click", x=WIDTH // 2, y=HEIGHT - 1)  # nowhere
+            assert hand.picture == before
+        assert hand.calls("ticketdesk", "list_tickets")["turn"] == 1
+
+
+def test_a_token_s_sessions_are_shown_to_that_token_alone() -> None:
+    with served(tokens=("mine", "yours")) as site:
+        mine, yours = ({"authorization": f"Bearer {token}"} for token in ("mine", "yours"))
+        begun = httpx.post(f"{site.url}/reset", json={"observation": "screenshot"}, headers=mine, timeout=60).json()
+        body = {"session_id": begun["session_id"]}
+        press = body | {"app": "screen", "method": "key", "params": {"key": "i"}}
+        assert httpx.post(f"{site.url}/step", json=press, headers=yours, timeout=60).status_code == 404
+        assert httpx.get(f"{site.url}/render", params=body | {"view": "png"}, headers=yours, timeout=60).status_code == 404
+        assert httpx.get(f"{site.url}/render", params=body | {"view": "png"}, timeout=60).status_code == 401
+        assert httpx.post(f"{site.url}/step", json=press, headers=mine, timeout=60).json()["turn"] == 1
+        admin = {"authorization": f"Bearer {ADMIN}"}
+        assert httpx.get(f"{site.url}/render", params=body | {"view": "png"}, headers=admin, timeout=60).status_code == 200
+
+
+def test_a_fork_is_looked_at_as_what_it_was_forked_from(guest: httpx.Client) -> None:
+    begun = guest.post("/reset", json={"observation": "screenshot"}).json()
+    [twin] = guest.post("/fork", json={"session_id": begun["session_id"]}).json()["session_ids"]
+    step = guest.post("/step", json={"session_id": twin, "app": "screen", "method": "key", "params": {"key": "i"}}).json()
+    assert step["turn"] == 1
+    assert step["observation"]["screenshot"] != begun["observation"]["screenshot"]
+    stands = guest.post(
+        "/step", json={"session_id": begun["session_id"], "app": "screen", "method": "scroll", "params": {"dy": 0}}
+    )
+    assert stands.json()["turn"] == 0
+
+
+# -- other doors -------------------------------------------------------------------------------------------------------
+
+
+def test_openenv_s_socket_shows_pictures_as_well(site: Served) -> None:
+    with connect(f"ws{site.url.removeprefix('http')}/ws") as socket:
+
+        def ask(kind: str, **data: Any) -> dict[str, Any]:
+            socket.send(json.dumps({"type": kind, "data": data}))
+            found: dict[str, Any] = json.loads(socket.recv())["data"]
+            return found
+
+        begun = ask("reset", seed=7, observation="screenshot")
+        pressed = ask("step", app="screen", method="key", params={"key": "i"})
+        called = ask("step", app="ticketdesk", method="list_tickets")
+        pictures = [b64decode(one["observation"]["metadata"]["screenshot"]) for one in (begun, pressed, called)]
+        assert len(set(pictures)) == 3
+        assert [one["observation"]["step"] for one in (begun, pressed, called)] == [0, 1, 2]
+
+
+def test_the_light_client_has_the_picture_of_every_step(site: Served) -> None:
+    with Company(site.url) as company:
+        company.reset("vendor_onboarding", seed=7, observation="screenshot")
+        first = company.screenshot
+        assert company.step(Call("screen", "key", {"key": "i"})).step == 1
+        assert company.step(Call("ticketdesk", "list_tickets")).step == 2
+        assert first != company.screenshot
+        assert Image.open(io.BytesIO(company.screenshot)).format == "JPEG"
+        assert Image.open(io.BytesIO(company.picture())).format == "PNG"
+
+
+def test_the_lines_of_the_docs_open_the_ticket(site: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    docs = (Path(__file__).parents[2] / "docs" / "screens.md").read_text()
+    block = re.findall(r"```python\n(.*?)```", docs, re.DOTALL)[0]
+    names: dict[str, Any] = {}
+    exec(block.replace("http://127.0.0.1:8000", site.url), names)
+    made = site.session(f"/office/{names['company'].session_id}").calls
+    assert [call.method for call in made] == ["get_ticket"]
+    assert Image.open(io.BytesIO(Path("page.jpg").read_bytes())).size == (WIDTH, HEIGHT)
+    names["company"].close()
+
+
+def test_a_session_in_words_has_no_screen_to_click_on(guest: httpx.Client) -> None:
+    session_id = guest.post("/reset", json={}).json()["session_id"]
+    body = {"session_id": session_id, "app": "screen", "method": "key", "params": {"key": "i"}}
+    reply = guest.post("/step", json=body).json()
+    assert reply["observation"]["code"] == "unknown_tool"
+    assert "screenshot" not in reply["observation"]
+
+
+# -- what is wrong -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "more", "says"),
+    [
+        ("click", {"x": WIDTH, "y": 0}, {}, "$.params.x"),
+        ("click", {"x": 1}, {}, "`y`"),
+        ("key", {"key": "Hyper"}, {}, "$.params.key"),
+        ("type", {"text": ""}, {}, "$.params.text"),
+        ("drag", {}, {}, "$.method"),
+        ("key", {"key": "i"}, {"turn": 1}, "$.turn"),
+    ],
+)
+def test_a_gesture_that_is_none_says_what_is_wrong_and_does_nothing(
+    guest: httpx.Client, method: str, params: dict[str, Any], more: dict[str, Any], says: str
+) -> None:
+    body = {"session_id": guest.post("/reset", json={"observation": "screenshot"}).json()["session_id"]}
+    reply = guest.post("/step", json=body | {"app": "screen", "method": method, "params": params} | more)
+    assert reply.status_code == 422
+    assert says in reply.json()["error"]["message"]
+    assert guest.get("/render", params=body | {"view": "json"}).json()["step"] == 0
+
+
+NAMES = st.sampled_from(("x", "y", "dx", "dy", "key", "text", "method", "method "))
+METHODS = st.sampled_from([one.__struct_config__.tag for one in GESTURES]) | st.text(max_size=8)
+
+
+@given(METHODS, st.dictionaries(NAMES, st.integers() | st.text()))
+def test_whatever_is_sent_is_a_gesture_or_malformed(method: str, params: dict[str, Any]) -> None:
+    with suppress(Malformed):
+        assert isinstance(read_gesture(Call("screen", method, params)), GESTURES)
+
+
+def test_gestures_do_not_go_into_a_rollout(guest: httpx.Client) -> None:
+    session_id = guest.post("/reset", json={"observation": "screenshot"}).json()["session_id"]
+    step = {"session_id": session_id, "app": "screen", "method": "key", "params": {"key": "i"}}
+    assert guest.post("/rollout", json={"steps": [step]}).status_code == 422
+
+
+def test_where_all_pages_are_worked_on_the_next_waits_until_one_is_closed() -> None:
+    with served(screens=1) as site, httpx.Client(base_url=site.url, timeout=60) as guest:
+        first = guest.post("/reset", json={"observation": "screenshot"}).json()["session_id"]
+        full = guest.post("/reset", json={"observation": "screenshot"})
+        assert (full.status_code, full.json()["error"]["code"]) == (503, "over_capacity")
+        guest.post("/close", json={"session_id": first})
+        assert guest.post("/reset", json={"observation": "screenshot"}).status_code == 200
+
+
+def refused(site: Served) -> str:
+    """Why there are no pictures, at both doors alike; nothing is left of what was asked for."""
+    reset = httpx.post(f"{site.url}/reset", json={"observation": "screenshot"}, timeout=60)
+    session_id = httpx.post(f"{site.url}/reset", json={}).json()["session_id"]
+    render = httpx.get(f"{site.url}/render", params={"session_id": session_id, "view": "png"}, timeout=60)
+    assert reset.status_code == render.status_code == 409
+    assert reset.json() == render.json()
+    assert len(site) == 1
+    message: str = reset.json()["error"]["message"]
+    return message
+
+
+def test_without_a_browser_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(chromium="/no/such/program") as site:
+        assert "apt-get install chromium" in refused(site)
+    with served(workers=2) as site:
+        assert "--workers 1" in refused(site)
+    monkeypatch.setitem(sys.modules, "playwright.async_api", None)
+    with served() as site:
+        assert 'pip install "companyos[browser]"' in refused(site)
+
+
+def test_a_browser_that_dies_is_started_again() -> None:
+    with served() as site, Company(site.url) as company:
+        company.reset(seed=7, observation="screenshot")
+        company.step(Call("ticketdesk", "list_tickets"))
+        before = company.picture()
+        for pid in chromiums():
+            os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: again(company) == before)
+        assert company.step(Call("screen", "key", {"key": "i"})).step == 2
+
+
+def again(company: Company) -> bytes:
+    with suppress(ServerError):  # the one who finds it dead is told so
+        return company.picture()
+    return b""
+
+
+def chromiums() -> list[int]:
+    """The browsers that this process has started, by way of Playwright's driver."""
+    found, parents = [], {os.getpid()}
+    for _ in range(3):
+        children = {pid: command for pid, parent, command in processes() if parent in parents}
+        found += [pid for pid, command in children.items() if "chromium" in command and "--type=" not in command]
+        parents = set(children)
+    return found
+
+
+def processes() -> Iterator[tuple[int, int, str]]:
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = (place / "stat").read_text().rpartition(")")[2].split()[1]
+            yield int(place.name), int(parent), (place / "cmdline").read_text().replace("\0", " ")
