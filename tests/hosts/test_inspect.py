@@ -32,7 +32,7 @@ def test_an_experts_episodes_give_the_scores_that_they_have_in_process(tmp_path:
         log = evaluated(server, tmp_path, len(TASKS))
     assert log.status == "success"
     found = {str(sample.id): sample.scores for sample in log.samples or ()}
-    assert tuple(found) == TASKS
+    assert set(found) == set(TASKS)
     holds(lambda task_id: float((found[task_id] or {})["company_score"].as_float()), TASKS)
     assert log.results is not None
     assert {score.name: score.metrics["mean"].value for score in log.results.scores}["success"] == 1.0
@@ -44,8 +44,8 @@ def test_an_experts_episodes_give_the_scores_that_they_have_in_process(tmp_path:
 def test_whatever_a_model_says_instead_of_a_call_costs_a_step(tmp_path: Path, said: object) -> None:
     with endpoint(lambda request: said) as server:  # type: ignore[arg-type,return-value]
         log = evaluated(server, tmp_path, 1)
-    [sample] = log.samples or ()
     assert log.status == "success"
+    [sample] = log.samples or []
     assert sample.scores is not None
     assert sample.scores["success"].value == 0.0
     assert sample.scores["company_score"].metadata is not None

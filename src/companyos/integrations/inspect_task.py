@@ -1,8 +1,8 @@
 """Inspect: every suite is a task, `inspect eval companyos/core --model ...`.
 
-A model works as it does in `companyos evaluate`: the tools are Inspect's own kind, a message without a call costs a step, and
-an episode ends when the ticket is resolved or the budget is spent. What was called stands in the sample's store, and the
-scorers make the same calls again.
+A model works as it does in `companyos evaluate`: the tools are Inspect's own kind, a message without a call costs a step,
+and an episode ends when the ticket is resolved or the budget is spent. What was called stands in the sample's store, and
+the scorers make the same calls again.
 """
 
 from collections.abc import Callable
@@ -21,6 +21,7 @@ from companyos.chat import SYSTEM
 from companyos.env import CompanyEnv, make
 from companyos.evaluate.suite import frozen_names
 from companyos.integrations.lists import replayed, tasks_of
+from companyos.integrations.trl_env import meaning
 
 ACTIONS = "actions"
 
@@ -60,7 +61,9 @@ def _tool(company: CompanyEnv, state: TaskState, told: dict[str, Any]) -> Tool:
         [asked] = by_tools(Reply(tool_calls=(called,)), company.toolbox).asked
         return _step(company, state, asked)
 
-    parameters = ToolParams.model_validate(told["parameters"])
+    asked_for = told["parameters"]["properties"].items()
+    described = {name: schema | {"description": meaning(name, schema)} for name, schema in asked_for}  # Inspect insists
+    parameters = ToolParams.model_validate(told["parameters"] | {"properties": described})
     return ToolDef(execute, name=told["name"], description=told["description"], parameters=parameters).as_tool()
 
 

@@ -35,7 +35,7 @@ def _opening(env: CompanyEnv) -> list[Message]:
 class CompanyOS(BaseTextEnv):
     """One episode, as SkyRL makes one for each rollout. The reward is the score, at the end."""
 
-    def __init__(self, env_config: Any = None, extras: Mapping[str, Any] = {}) -> None:  # noqa: B006
+    def __init__(self, env_config: Any, extras: Mapping[str, Any]) -> None:
         super().__init__()
         self.company = make(extras["task_id"], reward="score")
         self.max_turns = self.company.max_steps
