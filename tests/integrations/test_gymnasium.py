@@ -20,6 +20,7 @@ from companyos.splits import SIZES
 from companyos.task import TaskId
 from tests.helpers import STEADY, task_id
 from tests.integrations.law import experts_calls, holds
+from tests.integrations.pages import run_blocks
 
 IDS = ["CompanyOS-v0", "CompanyOSDiscrete-v0", *(f"CompanyOS/{name}-v0" for name in FAMILIES)]
 # Gymnasium never reads a text again from shared memory, once it was read.
@@ -196,3 +197,7 @@ def test_the_environment_shows_what_the_company_shows() -> None:
     env, info = opened(task_id())
     assert env.render() == make(task_id()).reset().text
     assert info == {"task_id": task_id(), "code": "ok", "success": False}
+
+
+def test_what_the_page_shows_runs() -> None:
+    assert run_blocks("Gymnasium") == 2

@@ -12,6 +12,7 @@ from companyos.integrations.pettingzoo_env import CompanyOS, crossing, parallel_
 from companyos.lines import write_line
 from companyos.together import cooperate, expert
 from tests.integrations.law import score_of
+from tests.integrations.pages import run_blocks
 from tests.test_together import CROSSING, handed_over
 
 WAIT = "wait 24"
@@ -111,3 +112,8 @@ def test_whoever_waits_while_others_work_makes_no_step() -> None:
     assert [infos[agent]["acted"] for agent in env.agents] == [True, False, False]
     assert "did you mean read_inbox?" in texts["Compliance"]
     assert "step 0 of" in texts["Legal"]
+
+
+def test_what_the_page_shows_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_blocks("PettingZoo") == 1
+    assert capsys.readouterr().out.startswith("['Compliance', 'Legal', 'Engineering']\n{'Compliance': True, 'Legal': False,")
