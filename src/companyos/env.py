@@ -212,6 +212,11 @@ class CompanyEnv:
         return self.verdict is not None
 
     @property
+    def resolved(self) -> bool:
+        """Whether the ticket is resolved, be it wrongly. An episode that ends otherwise ran out of steps."""
+        return self._resolved
+
+    @property
     def success(self) -> bool | None:
         return None if self.verdict is None else self.verdict.success
 

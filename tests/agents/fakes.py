@@ -66,7 +66,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.busy += 1
             self.server.busiest = max(self.server.busiest, self.server.busy)
         try:
-            self._send(self.server.answer(body))
+            answer = self.server.answer(body)
+            self._send(streamed(answer) if body.get("stream") else answer)
         finally:
             with self.server.lock:
                 self.server.busy -= 1
@@ -108,8 +109,23 @@ def endpoint(answer: Callable[[Request], Response]) -> Iterator[Endpoint]:
 def completion(content: str | None = None, *calls: Any, tokens: tuple[int, int] = (100, 10)) -> Response:
     """A chat completion with this text and these tool calls."""
     message = {"role": "assistant", "content": content, **({"tool_calls": list(calls)} if calls else {})}
-    usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
-    return Response(json.dumps({"choices": [{"index": 0, "message": message}], "usage": usage}).encode())
+    usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+    about = {"id": "completion", "object": "chat.completion", "created": 0, "model": "fake"}
+    return Response(json.dumps(about | {"choices": [choice], "usage": usage}).encode())
+
+
+def streamed(response: Response) -> Response:
+    """A chat completion as a stream of events: all of it in one, then its usage."""
+    whole = json.loads(response.body)
+    about = {name: whole[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    [choice] = whole["choices"]
+    message = choice.pop("message")
+    calls = [{"index": number, **call} for number, call in enumerate(message.get("tool_calls", ()))]
+    delta = message | ({"tool_calls": calls} if calls else {})
+    chunks = [about | {"choices": [choice | {"delta": delta}]}, about | {"choices": [], "usage": whole["usage"]}]
+    events = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    return Response(events.encode(), headers={"content-type": "text/event-stream"})
 
 
 def function(name: str, arguments: Any, identity: str = "x") -> dict[str, Any]:

@@ -133,6 +133,7 @@ def test_a_reply_without_a_tool_call_is_an_invalid_call() -> None:
     [
         ("", "an empty line is no call"),
         ("\n \n```\n```", "an empty line is no call"),
+        ("\x1f", "an empty line is no call"),
         ("get_tickets T-1", "did you mean get_ticket?"),
         ("get_ticket(T-1)", "there is no tool 'get_ticket(T-1)'"),
         ("get_ticket", "ticket_id missing: get_ticket ticket_id"),

@@ -56,10 +56,7 @@ class Conversation:
     def hear(self, obs: Observation) -> None:
         """Takes in what came of its next call."""
         turn = self._turns[-1]
-        wrong = turn.said.asked[len(turn.heard)].wrong
-        # What a line should look like helps its author more than what an action in JSON should.
-        said = msgspec.structs.replace(obs.reply, message=wrong) if wrong else obs.reply
-        turn.heard.append(msgspec.structs.replace(obs, reply=said))
+        turn.heard.append(turn.said.asked[len(turn.heard)].hears(obs))
 
     def messages(self, room: float) -> list[Message]:
         """All of it in so many characters, or nearly so."""

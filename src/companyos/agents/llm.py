@@ -6,7 +6,7 @@ back, or does not, is worth a step: what is no call is sent as it is, refused as
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from threading import Lock
 from typing import Any, Literal
@@ -17,10 +17,9 @@ from companyos.agents.agent import Usage
 from companyos.agents.conversation import Conversation, size_of
 from companyos.agents.endpoint import TRIES, Endpoint, NoAnswer
 from companyos.agents.replies import NOTHING, Asked, NotAReply, Reply, by_line, by_tools, read_reply
-from companyos.apps import ALL_TOOLS, Tool, Toolbox, toolbox_of
-from companyos.chat import Message, prompt
+from companyos.apps import ALL_TOOLS, Toolbox, toolbox_of
+from companyos.chat import Message, at_length, in_brief, prompt
 from companyos.errors import BadChoice
-from companyos.lines import argument_help, usage
 from companyos.observe import Observation
 
 _GREETING = "Good morning! Are you there?"
@@ -142,30 +141,12 @@ class Model:
         """The prompt; where tools are not sent apart they stand in it, at length if there is room for that."""
         if form == "tools":
             return prompt(form)
-        at_length = "\n\n".join(map(_tool_at_length, toolbox))
-        brief = len(at_length) / _CHARACTERS > self.settings.context / 3
-        return prompt(form).format(tools="\n".join(map(_tool_in_brief, toolbox)) if brief else at_length)
+        told = at_length(toolbox)
+        return prompt(form).format(tools=in_brief(toolbox) if len(told) / _CHARACTERS > self.settings.context / 3 else told)
 
     def fixed_size(self, form: str, toolbox: Toolbox) -> int:
         """The characters of each request that are no message."""
         return size_of(toolbox.schemas) if form == "tools" else 0
-
-
-def _tool_at_length(tool: Tool) -> str:
-    meanings = [f"  {name}: {said}" for name in tool.hints if (said := argument_help(tool, name))]
-    return "\n".join([usage(tool), tool.description, *meanings])
-
-
-def _tool_in_brief(tool: Tool) -> str:
-    choices = [f"{name}: {'|'.join(values)}" for name, values in _choices(tool)]
-    return usage(tool) + (f" ({'; '.join(choices)})" if choices else "")
-
-
-def _choices(tool: Tool) -> Iterator[tuple[str, list[str]]]:
-    for name in tool.required:
-        values = tool.schema["function"]["parameters"]["properties"][name].get("enum")
-        if values:
-            yield name, values
 
 
 class LanguageModel:

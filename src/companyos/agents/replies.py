@@ -7,7 +7,9 @@ import msgspec
 
 from companyos.apps import Toolbox
 from companyos.calls import Call
+from companyos.env import CompanyEnv
 from companyos.lines import find_tool, parse_line
+from companyos.observe import Observation
 
 MOST_CALLS = 16  # of one message are made; whoever plans further ahead has not seen a reply for long
 _MOST_TOKENS = 2**31
@@ -42,6 +44,12 @@ class Asked(msgspec.Struct, frozen=True):
     name: str = ""
     arguments: str = ""
     wrong: str = ""
+
+    def hears(self, obs: Observation) -> Observation:
+        """What is shown to its author of what came of it."""
+        # What a line should look like helps them more than what an action in JSON should.
+        said = msgspec.structs.replace(obs.reply, message=self.wrong) if self.wrong else obs.reply
+        return msgspec.structs.replace(obs, reply=said)
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -162,7 +170,7 @@ def by_line(reply: Reply, toolbox: Toolbox) -> Said:
 
 def _bare(line: str) -> str:
     """A line without what models put around it: marks of a list, of a quotation, of code."""
-    return line.lstrip(" \t>*-•`").rstrip(" \t`")
+    return line.lstrip(" \t>*-•`").rstrip(" \t`").strip()
 
 
 def _names_a_tool(line: str, toolbox: Toolbox) -> bool:
@@ -173,3 +181,9 @@ def _no_call(line: str, toolbox: Toolbox) -> tuple[str, str]:
     slip = parse_line(line[:_KEPT], toolbox)
     assert isinstance(slip, str), "a line that names no tool is no call"
     return line, slip
+
+
+def step_by_line(env: CompanyEnv, text: str) -> Observation:
+    """Makes the call that a text says, and gives what its author sees of that. A text that says none costs a step, too."""
+    [asked] = by_line(Reply(text), env.toolbox).asked
+    return asked.hears(env.step(asked.action))

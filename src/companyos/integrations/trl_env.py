@@ -175,10 +175,10 @@ def _docstring(tool: Tool) -> Iterator[str]:
     if arguments:
         yield "\nArgs:"
     for name, schema in arguments.items():
-        yield f"    {name}: {_meaning(name, schema)}"
+        yield f"    {name}: {meaning(name, schema)}"
 
 
-def _meaning(name: str, schema: Mapping[str, Any]) -> str:
+def meaning(name: str, schema: Mapping[str, Any]) -> str:
     """What an argument means, on one line; of a list of records, what each of them has."""
     parts = (schema, *schema.get("anyOf", ()))
     said = next((part["description"] for part in parts if "description" in part), name.replace("_", " "))

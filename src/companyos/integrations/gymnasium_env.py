@@ -1,0 +1,128 @@
+"""Gymnasium: `CompanyOS-v0`, and one environment for each family, such as `CompanyOS/expense_report-v0`.
+
+An action is a text in which a line is a call, as in `companyos.lines`; an observation is the text that every agent reads.
+In `CompanyOSDiscrete-v0` an action is the number of a card (`companyos.agents.deals`), and `info["action_mask"]` says which
+numbers have one. Which task it is `reset` draws by its seed, or `options={"task_id": ...}` says.
+
+An episode is terminated when the ticket is resolved, and truncated when the budget is spent.
+"""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Discrete, Text
+
+from companyos.agents.deals import ALL_CARDS, Deal
+from companyos.agents.replies import step_by_line
+from companyos.chaos import Chaos
+from companyos.env import CompanyEnv, make, task_named
+from companyos.families import FAMILIES, ROUND
+from companyos.observe import Observation
+from companyos.splits import CHAOS, size_of, task_at
+from companyos.task import TaskId
+
+LONGEST = 16_384  # characters of an observation; those of the company have a tenth of it
+LONGEST_ACTION = 4_096
+_LETTERS = "".join(map(chr, range(128)))  # all that the company writes; a space of text knows its letters one by one
+Info = dict[str, Any]
+
+
+def text_space(longest: int = LONGEST) -> Text:
+    """The space of what is read or written."""
+    return Text(longest, min_length=0, charset=_LETTERS)
+
+
+def in_space(text: str) -> str:
+    """A text as it stands in the space. Only what agents wrote themselves can be too long or in other letters."""
+    return text[:LONGEST].encode("ascii", "replace").decode()
+
+
+class CompanyOS(gymnasium.Env[str, Any]):
+    """Episodes as Gymnasium has them. `company` is the one that is played."""
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}
+    company: CompanyEnv
+
+    def __init__(
+        self,
+        family: str = "",
+        chaos: Chaos = CHAOS,
+        split: str = "train",
+        reward: str = "seed",
+        render_mode: str | None = None,
+    ) -> None:
+        self._family, self._chaos, self._split, self._reward = family, chaos, split, reward
+        self._task(0)  # says what is not valid
+        self._text = ""
+        self.render_mode = render_mode
+        self.observation_space = text_space()
+        self.action_space: Any = text_space(LONGEST_ACTION)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, Info]:
+        super().reset(seed=seed)
+        asked = (options or {}).get("task_id")
+        drawn = int(self.np_random.integers(size_of(self._split)))
+        self.company = make(asked or str(self._task(drawn)), reward=self._reward)
+        return self._shown(self.company.look())
+
+    def step(self, action: Any) -> tuple[str, float, bool, bool, Info]:
+        obs = self._act(action)
+        text, info = self._shown(obs)
+        resolved = self.company.resolved
+        return text, obs.reward, resolved, obs.done and not resolved, info
+
+    def render(self) -> str:
+        return self._text
+
+    def _task(self, number: int) -> TaskId:
+        if self._family:
+            return task_named(self._family, number // len(ROUND), self._chaos, self._split)
+        return task_at(self._split, number, self._chaos)
+
+    def _act(self, action: Any) -> Observation:
+        return step_by_line(self.company, action)
+
+    def _shown(self, obs: Observation) -> tuple[str, Info]:
+        self._text = in_space(obs.text)
+        return self._text, {"task_id": self.company.task_id, "code": obs.code, "success": bool(self.company.success)}
+
+
+class CompanyOSDiscrete(CompanyOS):
+    """The same, played by numbers. What no card says cannot be done here: cards carry little prose and no long forms."""
+
+    def __init__(self, **choices: Any) -> None:
+        super().__init__(**choices)
+        self.action_space = Discrete(ALL_CARDS)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, Info]:
+        text, info = super().reset(seed=seed, options=options)
+        self._deal = Deal(self.company, self.company.look())
+        return text, info | {"action_mask": self.action_masks()}
+
+    def step(self, action: Any) -> tuple[str, float, bool, bool, Info]:
+        text, reward, terminated, truncated, info = super().step(action)
+        return text, reward, terminated, truncated, info | {"action_mask": self.action_masks()}
+
+    def action_masks(self) -> "np.ndarray[Any, np.dtype[np.int8]]":
+        """For each number, whether there is a card; sb3's maskable learners ask for it by this name."""
+        return np.array(self._deal.mask(), dtype=np.int8)
+
+    def meaning(self, action: int) -> Any:
+        """The call on a card, None where there is none."""
+        return self._deal.call(int(action))
+
+    def _act(self, action: Any) -> Observation:
+        obs = self.company.step(self.meaning(action) or "a number without a card")
+        self._deal.hear(obs)
+        return obs
+
+
+def _register() -> None:
+    gymnasium.register("CompanyOS-v0", CompanyOS)
+    gymnasium.register("CompanyOSDiscrete-v0", CompanyOSDiscrete)
+    for name in FAMILIES:
+        gymnasium.register(f"CompanyOS/{name}-v0", CompanyOS, kwargs={"family": name})
+
+
+_register()

@@ -1,0 +1,105 @@
+"""Inspect: every suite is a task, `inspect eval companyos/core --model ...`.
+
+A model works as it does in `companyos evaluate`: the tools are Inspect's own kind, a message without a call costs a step,
+and an episode ends when the ticket is resolved or the budget is spent. What was called stands in the sample's store, and
+the scorers make the same calls again.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ChatMessageSystem, ChatMessageUser
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.tool import Tool, ToolDef, ToolParams
+
+from companyos.agents.replies import Asked, Reply, by_tools
+from companyos.chat import SYSTEM
+from companyos.env import CompanyEnv, make
+from companyos.evaluate.suite import frozen_names
+from companyos.integrations.lists import replayed, tasks_of
+from companyos.integrations.trl_env import meaning
+
+ACTIONS = "actions"
+
+
+def task_of(tasks: str) -> Task:
+    """The tasks of a suite or a split as one task of Inspect's."""
+    return Task(dataset=list(map(_sample, tasks_of(tasks))), solver=works(), scorer=[company_score(), success()])
+
+
+def _sample(task_id: str) -> Sample:
+    brief = make(task_id).look().text
+    return Sample(id=task_id, input=[ChatMessageSystem(content=SYSTEM), ChatMessageUser(content=brief)])
+
+
+@solver
+def works() -> Solver:
+    """Lets the model work until the episode is over."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        company = make(str(state.sample_id))
+        state.store.set(ACTIONS, [])
+        state.tools = [_tool(company, state, schema["function"]) for schema in company.toolbox.schemas]
+        while not company.done:
+            before = len(company.turns)
+            state = await generate(state, tool_calls="single")
+            if len(company.turns) == before:  # it called nothing, or nothing that Inspect could read
+                [asked] = by_tools(Reply(state.output.completion), company.toolbox).asked
+                state.messages.append(ChatMessageUser(content=_step(company, state, asked)))
+        return state
+
+    return solve
+
+
+def _tool(company: CompanyEnv, state: TaskState, told: dict[str, Any]) -> Tool:
+    async def execute(**arguments: Any) -> str:
+        called = {"function": {"name": told["name"], "arguments": arguments}}
+        [asked] = by_tools(Reply(tool_calls=(called,)), company.toolbox).asked
+        return _step(company, state, asked)
+
+    asked_for = told["parameters"]["properties"].items()
+    described = {name: schema | {"description": meaning(name, schema)} for name, schema in asked_for}  # Inspect insists
+    parameters = ToolParams.model_validate(told["parameters"] | {"properties": described})
+    return ToolDef(execute, name=told["name"], description=told["description"], parameters=parameters).as_tool()
+
+
+def _step(company: CompanyEnv, state: TaskState, asked: Asked) -> str:
+    if not company.done:
+        state.store.get(ACTIONS).append(msgspec.to_builtins(asked.action))
+    return asked.hears(company.step(asked.action)).text
+
+
+@scorer(metrics=[mean(), stderr()])
+def company_score() -> Scorer:
+    """The score, from 0 to 1."""
+    return _scored(lambda env: env.turns[-1].reward)
+
+
+@scorer(metrics=[mean(), stderr()])
+def success() -> Scorer:
+    """Whether the work was done, and done rightly."""
+    return _scored(lambda env: float(bool(env.success)))
+
+
+def _scored(value: Callable[[CompanyEnv], float]) -> Scorer:
+    async def score(state: TaskState, target: Target) -> Score:
+        env = replayed(str(state.sample_id), state.store.get(ACTIONS, []))
+        return Score(value=value(env), metadata={"steps": env.step_count, "success": bool(env.success)})
+
+    return score
+
+
+def _suite_task(name: str) -> Callable[[], Task]:
+    def suite_task() -> Task:
+        return task_of(name)
+
+    suite_task.__name__ = name
+    registered: Callable[[], Task] = task(name=name)(suite_task)
+    return registered
+
+
+SUITE_TASKS = {name: _suite_task(name) for name in frozen_names()}

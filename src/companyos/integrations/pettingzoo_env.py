@@ -1,0 +1,113 @@
+"""PettingZoo: departments as agents, in its parallel form, where work crosses departments.
+
+`parallel_env("data_deletion")`: the first agent works the task, the others sit in the chairs of colleagues who have a part
+in it (ADR 10). Each is called by their department; where two sit in one, the second has a number. Everybody writes a line
+a round. Whoever waits while others are at work makes no step, unless mail has come for them.
+
+All share what a round earns. Everybody is done when the ticket is resolved (terminated) or the budget of the one who works
+the task is spent (truncated); who has spent a budget of their own is done before (truncated).
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Text
+from pettingzoo import ParallelEnv
+
+from companyos.agents.replies import Asked, Reply, by_line
+from companyos.apps import Person
+from companyos.chaos import Chaos
+from companyos.env import CompanyEnv, make, task_named
+from companyos.errors import BadChoice
+from companyos.families import FAMILIES, ROUND
+from companyos.integrations.gymnasium_env import LONGEST_ACTION, in_space, text_space
+from companyos.observe import Observation
+from companyos.splits import CHAOS, size_of
+from companyos.together import chairs, play_round
+
+Infos = dict[str, dict[str, Any]]
+
+
+@cache
+def crossing() -> tuple[str, ...]:
+    """The families in which colleagues of several departments have a part."""
+    return tuple(name for name in FAMILIES if len(chairs(str(task_named(name)))) > 1)
+
+
+class CompanyOS(ParallelEnv[str, str, str]):
+    """Episodes as PettingZoo has them. `company` is the one that is played."""
+
+    company: CompanyEnv
+
+    def __init__(self, family: str, chaos: Chaos = CHAOS, split: str = "train", reward: str = "seed") -> None:
+        if family not in crossing():
+            raise BadChoice("family whose work crosses departments", family, crossing())
+        self.metadata = {"name": f"CompanyOS/{family}-v0", "render_modes": []}
+        self._family, self._chaos, self._split, self._reward = family, chaos, split, reward
+        self._size = size_of(split) // len(ROUND)
+        self._draws = np.random.default_rng()
+        self._open(str(task_named(family, 0, chaos, split)))
+        self.possible_agents = list(self._handles)
+        self._read = {agent: text_space() for agent in self.possible_agents}
+        self._written = {agent: text_space(LONGEST_ACTION) for agent in self.possible_agents}
+
+    def observation_space(self, agent: str) -> Text:
+        return self._read[agent]
+
+    def action_space(self, agent: str) -> Text:
+        return self._written[agent]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, str], Infos]:
+        if seed is not None:
+            self._draws = np.random.default_rng(seed)
+        asked = (options or {}).get("task_id")
+        drawn = int(self._draws.integers(self._size))
+        self._open(asked or str(task_named(self._family, drawn, self._chaos, self._split)))
+        self.agents = list(self.possible_agents)
+        seen = {agent: self.company.look(self._handles[agent]) for agent in self.agents}
+        return self._texts(seen), {agent: self._info(obs, False) for agent, obs in seen.items()}
+
+    def step(
+        self, actions: dict[str, str]
+    ) -> tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], Infos]:
+        company, agents = self.company, self.agents
+        asked = {self._handles[agent]: self._asked(actions[agent]) for agent in agents if agent in actions}
+        made = play_round(company, {handle: one.action for handle, one in asked.items()})
+        earned = sum((obs.reward for obs in made.values()), 0.0)
+        seen, infos = {}, {}
+        for agent in agents:
+            handle = self._handles[agent]
+            acted = handle in made
+            seen[agent] = asked[handle].hears(made[handle]) if acted else company.look(handle)
+            infos[agent] = self._info(seen[agent], acted)
+        spent = {agent: company.done or not company.steps_left(self._handles[agent]) for agent in agents}
+        terminated = dict.fromkeys(agents, company.resolved)
+        truncated = {agent: spent[agent] and not company.resolved for agent in agents}
+        self.agents = [agent for agent in agents if not spent[agent]]
+        return self._texts(seen), dict.fromkeys(agents, earned), terminated, truncated, infos
+
+    def handle(self, agent: str) -> str:
+        """Whom an agent plays in this episode."""
+        return self._handles[agent]
+
+    def _open(self, task_id: str) -> None:
+        self.company = make(task_id, reward=self._reward, actors=chairs(task_id))
+        self._handles: dict[str, str] = {}
+        for handle in self.company.actors:
+            department = self.company.world.get(Person, handle).department
+            there = sum(agent.startswith(department) for agent in self._handles)
+            self._handles[f"{department} {there + 1}" if there else department] = handle
+
+    def _asked(self, text: str) -> Asked:
+        return by_line(Reply(text), self.company.toolbox).asked[0]
+
+    def _texts(self, seen: dict[str, Observation]) -> dict[str, str]:
+        return {agent: in_space(obs.text) for agent, obs in seen.items()}
+
+    def _info(self, obs: Observation, acted: bool) -> dict[str, Any]:
+        success = bool(self.company.success)
+        return {"task_id": self.company.task_id, "code": obs.code, "acted": acted, "success": success}
+
+
+parallel_env = CompanyOS

@@ -1,0 +1,58 @@
+"""SkyRL: an environment of texts for `skyrl_gym`, registered as `companyos`.
+
+The dataset has a row for each task (`rows`), with the columns that SkyRL wants; `task_id` is the one that counts. What the
+model reads first comes from the task, so that a row's own prompt is only shown where SkyRL measures prompts. A reply is a
+text in which a line is a call; one without any costs a step, too.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import skyrl_gym
+from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
+
+from companyos.agents.replies import step_by_line
+from companyos.chaos import Chaos
+from companyos.chat import Message, at_length, prompt
+from companyos.env import CompanyEnv, make
+from companyos.integrations.lists import tasks_of
+from companyos.splits import CHAOS
+
+NAME = "companyos"
+
+
+def rows(tasks: str = "train", chaos: Chaos = CHAOS) -> Iterator[dict[str, Any]]:
+    """A dataset of the tasks of a split or a suite."""
+    for task_id in tasks_of(tasks, chaos):
+        yield {"env_class": NAME, "prompt": _opening(make(task_id)), "task_id": task_id}
+
+
+def _opening(env: CompanyEnv) -> list[Message]:
+    system = prompt("text").format(tools=at_length(env.toolbox))
+    return [{"role": "system", "content": system}, {"role": "user", "content": env.look().text}]
+
+
+class CompanyOS(BaseTextEnv):
+    """One episode, as SkyRL makes one for each rollout. The reward is the score, at the end."""
+
+    def __init__(self, env_config: Any, extras: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.company = make(extras["task_id"], reward="score")
+        self.max_turns = self.company.max_steps
+
+    def init(self, prompt: list[Message]) -> tuple[list[Message], dict[str, Any]]:
+        self.company.reset()
+        return _opening(self.company), {"task_id": self.company.task_id}
+
+    def step(self, action: str) -> BaseTextEnvStepOutput:
+        obs = step_by_line(self.company, action)
+        self.turns = self.company.step_count
+        told = [] if obs.done else [{"role": "user", "content": obs.text}]
+        seen = {"code": obs.code, "success": bool(self.company.success)}
+        return BaseTextEnvStepOutput(observations=told, reward=obs.reward, done=obs.done, metadata=seen)
+
+    def get_metrics(self) -> dict[str, Any]:
+        return {"success": float(bool(self.company.success)), "steps": self.company.step_count}
+
+
+skyrl_gym.register(id=NAME, entry_point=f"{__name__}:CompanyOS")

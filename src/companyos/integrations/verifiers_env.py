@@ -1,0 +1,108 @@
+"""verifiers 0.4 (`verifiers.v1`): tasks with the company's tools, for its evaluations and for prime-rl.
+
+`vf-eval companyos-verifiers` finds it by the module of that name. The harness is verifiers' own; the tools are served to it
+beside each rollout, and what was called comes back with the state. The score is worked out by making the same calls again.
+"""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import msgspec
+import verifiers.v1 as vf
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.types import CallToolResult, TextContent, Tool
+
+from companyos.agents.replies import Reply, by_tools
+from companyos.calls import OK
+from companyos.chat import SYSTEM
+from companyos.env import CompanyEnv, make
+from companyos.evaluate.outcome import INVALID
+from companyos.integrations.lists import replayed, tasks_of
+from companyos.splits import CHAOS
+
+
+class CompanyData(vf.TaskData):
+    task_id: str
+
+
+class CompanyState(vf.State):
+    """What comes back from the server of the tools: what was sent to the company, and whether that ended the episode."""
+
+    actions: list[Any] = []
+    over: bool = False
+
+
+class CompanyTools(vf.Toolset[vf.ToolsetConfig, CompanyState]):
+    """The tools of one episode, with their own descriptions. A call that is none costs a step here, too."""
+
+    TOOL_PREFIX = None
+    company: CompanyEnv
+
+    async def setup_task(self, task: CompanyData) -> None:
+        self.company = make(task.task_id)
+
+    def register(self, mcp: MCPServer) -> None:
+        server = cast("Any", mcp)  # which tools there are is known by the task only
+        server.list_tools, server.call_tool = self.list_tools, self._with_state(self.call_tool)
+
+    async def list_tools(self) -> list[Tool]:
+        told = [schema["function"] for schema in self.company.toolbox.schemas]
+        return [Tool(name=of["name"], description=of["description"], input_schema=of["parameters"]) for of in told]
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context | None = None) -> CallToolResult:
+        called = {"function": {"name": name, "arguments": arguments}}
+        [asked] = by_tools(Reply(tool_calls=(called,)), self.company.toolbox).asked
+        obs = asked.hears(self.company.step(asked.action))
+        if len(self.company.turns) > len(self.state.actions):
+            self.state.actions.append(msgspec.to_builtins(asked.action))
+        self.state.over = obs.done
+        return CallToolResult(content=[TextContent(type="text", text=obs.text)], is_error=obs.code != OK)
+
+
+class CompanyTask(vf.Task[CompanyData, CompanyState, vf.TaskConfig]):
+    @classmethod
+    def toolsets(cls, config: vf.TaskConfig) -> list[vf.Toolset]:
+        return [CompanyTools(vf.ToolsetConfig())]
+
+    @vf.stop
+    async def over(self, trace: vf.Trace) -> bool:
+        return bool(trace.state.over)
+
+    @vf.reward
+    async def company_score(self, trace: vf.Trace) -> float:
+        return self._ended(trace).turns[-1].reward
+
+    @vf.metric
+    async def success(self, trace: vf.Trace) -> float:
+        return float(bool(self._ended(trace).success))
+
+    @vf.metric
+    async def invalid_calls(self, trace: vf.Trace) -> float:
+        """The share of calls that were refused for their form."""
+        made = self._ended(trace).turns[: len(trace.state.actions)]
+        return sum(turn.reply.code in INVALID for turn in made) / max(1, len(made))
+
+    def _ended(self, trace: vf.Trace) -> CompanyEnv:
+        return replayed(self.data.task_id, trace.state.actions)
+
+
+class CompanyConfig(vf.TasksetConfig):
+    tasks: str = "train"
+    """A split (train, validation, test) or a suite (core, smoke, ...)."""
+    chaos: float = CHAOS
+    """The dose of every dial, in a split."""
+
+
+class CompanyTaskset(vf.Taskset[CompanyTask, CompanyConfig]):
+    def load(self) -> Iterator[CompanyTask]:
+        for task_id in tasks_of(self.config.tasks, self.config.chaos):
+            brief = make(task_id).look().text
+            yield CompanyTask(
+                CompanyData(id=task_id, name=task_id, prompt=brief, system_prompt=SYSTEM, task_id=task_id), self.config.task
+            )
+
+
+__all__ = ["CompanyTaskset"]
+
+if __name__ == "__main__":
+    CompanyTools.run()

@@ -1,0 +1,1 @@
+"""Hosts: each with its own tool, in an environment of its own (`make test-hosts`)."""

@@ -1,0 +1,63 @@
+"""verifiers: `vf-eval` itself, with its own harness and a model behind an endpoint."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from companyos.chat import SYSTEM
+from companyos.env import make
+from companyos.integrations.lists import replayed
+from companyos.integrations.verifiers_env import CompanyConfig, CompanyTaskset
+from companyos.splits import SIZES, task_at
+from tests.agents.fakes import Endpoint, Expert, completion, endpoint
+from tests.integrations.law import FEW, holds, score_of
+
+BIN = Path(sys.executable).parent
+
+
+def evaluated(server: Endpoint, folder: Path, tasks: tuple[str, ...]) -> dict[str, Mapping[str, Any]]:
+    """The traces of `vf-eval companyos-verifiers`, by task. Its harness is set up with uv, as verifiers does it."""
+    (folder / "tasks.txt").write_text("\n".join(tasks))
+    client = ["--client.base-url", server.url, "--client.api-key-var", "FAKE_API_KEY", "--no-push", "-m", "expert"]
+    where = ["--env.taskset.tasks", str(folder / "tasks.txt"), "--output-dir", str(folder / "runs")]
+    agent = ["--env.agent.harness.id", "null", "--env.agent.runtime.type", "subprocess"]
+    known = os.environ | {"FAKE_API_KEY": "none", "PATH": f"{BIN}:{os.environ['PATH']}"}
+    command = [str(BIN / "vf-eval"), "companyos-verifiers", *client, *where, *agent]
+    done = subprocess.run(command, env=known, capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [written] = (folder / "runs").glob("*/traces.jsonl")
+    episodes = [json.loads(line) for line in written.read_text().splitlines()]
+    return {episode["task"]["data"]["task_id"]: episode["traces"][0] for episode in episodes}
+
+
+def test_an_experts_episodes_give_the_scores_that_they_have_in_process(tmp_path: Path) -> None:
+    with endpoint(Expert(FEW[:2])) as server:
+        traces = evaluated(server, tmp_path, FEW[:2])
+    assert [trace["errors"] for trace in traces.values()] == [[], []]
+    holds(lambda task_id: float(traces[task_id]["rewards"]["company_score"]["score"]), FEW[:2])
+    for trace in traces.values():
+        assert trace["stop_condition"] == "over"
+        assert trace["metrics"] == {"success": 1.0, "invalid_calls": 0.0}
+
+
+def test_who_stops_before_the_end_has_given_up(tmp_path: Path) -> None:
+    with endpoint(lambda request: completion("I am done.")) as server:
+        [trace] = evaluated(server, tmp_path, FEW[:1]).values()
+    assert trace["errors"] == []
+    assert trace["rewards"]["company_score"]["score"] == score_of(replayed(FEW[0], ()))
+    assert trace["metrics"]["success"] == 0.0
+    assert len(server.requests) == 1
+
+
+def test_a_split_is_a_taskset_of_briefs() -> None:
+    taskset = CompanyTaskset(CompanyConfig(id="companyos-verifiers", tasks="validation", chaos=0.25))
+    first = next(iter(taskset))
+    assert first.data.task_id == str(task_at("validation", 0, 0.25))
+    assert first.data.prompt == make(first.data.task_id).look().text
+    assert first.data.system_prompt == SYSTEM
+    assert taskset.bounded
+    assert SIZES["validation"] == 500
