@@ -242,7 +242,7 @@ def test_all_that_a_step_wrote_stands_in_its_chapter() -> None:
     work(env)
     found = review(env.transcript().to_jsonl().encode())
     told = [(one.record, name) for chapter in found.chapters for one in chapter.written for name, _, _ in one.fields]
-    assert told == [(change.after.id, name) for change in env.world.journal for name in change.names()]
+    assert told == [(change.after.id, name) for change in env.world.journal for name in change.names]
     assert {dial for chapter in found.chapters for dial in chapter.strikes} >= {"flaky", "interference", "refresh", "noise"}
     stood = [set(chapter.moment.standing) for chapter in found.chapters]
     assert stood[-1] == set(range(len(found.milestones)))

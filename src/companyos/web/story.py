@@ -130,7 +130,7 @@ class Telling:
     def _dial(self, change: Change) -> str:
         """The dial by which something was written, where it was written by trouble that comes with the hours."""
         after, mind = change.after, self.env.world.peek(Mind, change.actor)
-        if mind is not None and after.id in mind.meddles and change.names() == ("priority",):
+        if mind is not None and after.id in mind.meddles and change.names == ("priority",):
             return "interference"
         if isinstance(after, Metric) and after.pipeline == "failed":
             return "refresh"
