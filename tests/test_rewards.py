@@ -11,7 +11,7 @@ from companyos.apps import Approval
 from companyos.apps.colleagues import WHIMS
 from companyos.calls import NO_ANSWER
 from companyos.env import CompanyEnv, make, par
-from companyos.families.goals import Damage
+from companyos.families.goals import Damage, added
 from companyos.rewards import (
     FAILED_CALL,
     FAILURE,
@@ -346,3 +346,7 @@ def test_a_request_that_is_withdrawn_gives_back_what_it_paid() -> None:
     paid = [turn.parts.get("milestones", 0.0) for turn in env.turns]
     assert paid[0] > 0
     assert sum(paid) == 0
+
+
+def test_rewards_are_added_one_by_one_so_that_every_python_comes_to_the_same_total() -> None:
+    assert added([0.1] * 10) == 0.9999999999999999  # `sum` says 1.0 from Python 3.12 on

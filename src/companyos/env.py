@@ -15,7 +15,7 @@ from companyos.errors import BadChoice, BadTask
 from companyos.families import Memory, Setting, Taste, family, setting
 from companyos.families.chairs import hand_over
 from companyos.families.family import LINKED, Linked
-from companyos.families.goals import Damage, damage
+from companyos.families.goals import Damage, added, damage
 from companyos.observe import Observation, Scene
 from companyos.rewards import Happened, Offences, Profile, Verdict, profile
 from companyos.task import MAX_SEED, SPLITS, TaskId
@@ -129,7 +129,7 @@ class CompanyEnv:
             self.verdict = self._judge()
         if moved or over:
             parts = self._profile(self._happened(reply))
-            reward = sum(parts.values(), 0.0)
+            reward = added(parts.values())
         else:
             known, reward = self._quiet.get(reply.code) or self._fine(reply)
             parts = known.copy()
@@ -264,7 +264,7 @@ class CompanyEnv:
         """What happened so far, ready to be written, replayed and judged again."""
         header = Header(self.task_id, self.reward, self._setting.case.brief, actors=tuple(self._chairs) or msgspec.UNSET)
         verdict = msgspec.json.decode(msgspec.json.encode(self.verdict)) if self.verdict is not None else {}
-        total = sum((turn.reward for turn in self.turns), 0.0)
+        total = added(turn.reward for turn in self.turns)
         return Transcript(header, tuple(self.turns), Footer(self.done, self.success, total, verdict))
 
     # -- how a step goes -------------------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ class CompanyEnv:
         before = self._offences
         if reply.code in (UNKNOWN_TOOL, BAD_ACTION):
             parts = self._profile(self._happened(reply))
-            return parts, sum(parts.values(), 0.0)
+            return parts, added(parts.values())
         self._offences = Offences(before.failed + 1, before.unknown, before.rejected)
         return _usual_pay(self._profile, self.scene.max_steps, REFUSED, before.failed)
 
@@ -377,7 +377,7 @@ def _usual_pay(of: Profile, max_steps: int, code: str, refused_before: int = 0) 
     failed = code not in (OK, NO_ANSWER)
     before = Offences(failed=refused_before)
     parts = of(Happened(code == NO_ANSWER, failed, False, 0, before, 0.0, 0.0, 1.0, max_steps, 1, None, lambda: max_steps))
-    return parts, sum(parts.values(), 0.0)
+    return parts, added(parts.values())
 
 
 def make(

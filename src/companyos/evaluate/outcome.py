@@ -12,7 +12,7 @@ from companyos.episode import Transcript
 from companyos.errors import BadTask
 from companyos.families import Setting, family
 from companyos.families.case import Trouble
-from companyos.families.goals import Goal
+from companyos.families.goals import Goal, added
 from companyos.replay import states
 from companyos.rewards import parts_of_score
 from companyos.task import TaskId
@@ -97,8 +97,8 @@ def judge(transcript: Transcript, trial: int = 0, tokens: int | None = None, cos
         said=f"{ticket.resolution}/{ticket.reason}" if ticket.resolution else "",
         decider=_decider(world, ticket, env.setting.case.actor),
         success=bool(env.success),
-        score=sum(score.values(), 0.0),
-        total=sum((turn.reward for turn in env.turns), 0.0),
+        score=added(score.values()),
+        total=added(turn.reward for turn in env.turns),
         steps=env.step_count,
         par=shortest,
         damage=tuple(f"{harm.record} {harm.field}" for harm in verdict.damage) if verdict else (),

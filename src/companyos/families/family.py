@@ -14,7 +14,7 @@ from companyos.errors import BadTask
 from companyos.families import everyday
 from companyos.families.backdrop import Backdrop, furnish
 from companyos.families.case import Case, Cause, Fact, Trouble, Value
-from companyos.families.goals import CalledFor, Goal, Milestone, Signature
+from companyos.families.goals import CalledFor, Goal, Milestone, Signature, added
 from companyos.task import TaskId
 from companyos.world import Record, Streams, World
 
@@ -164,7 +164,7 @@ class Family(msgspec.Struct, frozen=True, eq=False):
             kind: tuple(one for one in unmet if kind in one[2].tables or (one[2].reads and kind is None))
             for kind in (*world.kinds(), None)
         }
-        potential = sum(worth for _, worth, _ in unmet) + sum(one.worth for one in ending.linked)
+        potential = added(worth for _, worth, _ in unmet) + added(one.worth for one in ending.linked)
         linked = {one.ticket_id: one for one in ending.linked}
         endings = {case.ticket_id: ending} | {ticket: one.ending for ticket, one in linked.items()}
         given = {ticket: CalledFor(one.allowed, one.signatures) for ticket, one in endings.items()}

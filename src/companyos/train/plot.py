@@ -43,6 +43,7 @@ _STAGES: dict[str, Find] = {
 }
 _PROGRESS: dict[str, Find] = {
     "Reward of an update's attempts": _logged("reward"),
+    "Success of an update's attempts": _logged("success"),
     "Loss": _logged("loss"),
     "Success on held-out tasks": _checked("success"),
     "Both of two held-out twins": _checked("pair_pass"),
