@@ -270,7 +270,7 @@ class Milestone(msgspec.Struct, frozen=True):
 
 
 def added(worths: Iterable[float]) -> float:
-    """Their sum, one after the other: from Python 3.12 on `sum` rounds otherwise, and a transcript is the same bytes on all."""
+    """Their sum, one by one: from Python 3.12 on `sum` rounds otherwise, and a transcript is the same bytes on all."""
     return reduce(add, worths, 0.0)
 
 
