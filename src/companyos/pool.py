@@ -22,13 +22,13 @@ def pooled(function: Callable[[T], R], things: Sequence[T], workers: int, chunk:
         yield from map(function, things)
         return
     # Spawned, so that it works alike everywhere and beside the threads that draw a progress bar.
-    with get_context("spawn").Pool(workers, _obey) as pool:
+    with get_context("spawn").Pool(workers, obey) as pool:
         yield from pool.imap(function, things, chunksize=chunk)
 
 
 def crew(workers: int) -> ProcessPoolExecutor:
     """Processes that wait for work: spawned, so that it works alike everywhere and beside threads."""
-    return ProcessPoolExecutor(workers, get_context("spawn"), _obey)
+    return ProcessPoolExecutor(workers, get_context("spawn"), obey)
 
 
 def as_they_come(
