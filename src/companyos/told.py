@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from copy import copy
 from typing import Any
 
 from companyos.apps import KINDS
@@ -23,7 +24,16 @@ class Told:
         self.facts: dict[tuple[str, str], Any] = {}
         self.values: dict[str, None] = {}
         self.forms: dict[str, list[str]] = {}  # what each form requires
+        self.attachments: dict[str, list[str]] = {}  # what each form takes when that is asked for
         self._take_text(brief)
+
+    def fork(self) -> "Told":
+        """An independent copy."""
+        twin = copy(self)
+        twin.ids = {kind: known.copy() for kind, known in self.ids.items()}
+        twin.facts, twin.values = self.facts.copy(), self.values.copy()
+        twin.forms, twin.attachments = self.forms.copy(), self.attachments.copy()
+        return twin
 
     def hear(self, reply: Reply) -> None:
         """Takes in one reply."""
@@ -57,6 +67,7 @@ class Told:
                     self.ids.setdefault(kind, {})[record] = None
         if "required" in shown:
             self.forms[record] = list(shown["required"])
+            self.attachments[record] = list(shown.get("optional", ()))
         if "id" in shown:
             for field, value in shown.items():
                 if field != "id" and not isinstance(value, dict | list | tuple):

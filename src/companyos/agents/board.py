@@ -1,0 +1,517 @@
+"""Notice board: what was replied so far and what could be called next, as numbers that mean the same in every family.
+
+Everything on it comes from the brief and the replies. A record is called by where it was met (`case.requester`), what kind of
+record it is and how it hangs together with the ticket of the brief (`Entry vendor =`: the same reference), never by its id.
+Of a value the board keeps a class: empty, a kind of record, a date past or to come, a word; of two numbers which is larger;
+of two ids whether they are the same. What these things mean for the work is for the learner to find out.
+"""
+
+import re
+from collections.abc import Iterable
+from copy import copy
+from functools import cache, lru_cache
+from itertools import combinations
+from typing import Any, NamedTuple, get_args
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from companyos.agents.candidates import Candidates
+from companyos.agents.evidence import asked_for, texts
+from companyos.apps import KINDS, Tool, Toolbox, toolbox_of
+from companyos.apps.tool import reference
+from companyos.calls import NO_ANSWER, OK, Call, Reply
+from companyos.observe import Observation
+from companyos.told import Told
+
+Indices = NDArray[np.int32]
+NOTICES = 1024  # numbers that a board has: hashed, so two may share one
+TRAITS = 4096  # numbers that a candidate has
+WIDTH = 12  # of them at most so many are not 0
+
+_KIND_OF = re.compile("|".join(f"(?P<{kind.__name__}>{kind.pattern})" for kind in KINDS if kind.pattern))
+_WORD = re.compile(r"[a-z][a-z_ ]{0,24}")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_CODE = re.compile(r"[A-Z]+-\d+")
+_KINDS = (*(kind.__name__ for kind in KINDS), "case", "text")
+_LONGEST = 50  # letters of what is a name or a code; more is prose
+
+
+@cache
+def notice(*words: object) -> int:
+    return crc32(repr(words).encode()) % NOTICES
+
+
+@lru_cache(maxsize=65536)
+def kind_of(text: str) -> str:
+    """The kind of record that an id points at; nothing for other text."""
+    found = _KIND_OF.fullmatch(text)
+    return found.lastgroup or "" if found else ""
+
+
+class Sorts:
+    """Sorts of candidates: those of which the same is to be said. Each has a number, and a row of traits."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, tuple[str, ...], str], int] = {}
+        self.rows: Indices = np.full((1024, WIDTH), TRAITS, np.int32)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def number(self, group: str, words: tuple[str, ...], outcome: str) -> int:
+        """The sort of a candidate: its tool, what is said of its arguments, and what became of it before."""
+        key = group, words, outcome
+        number = self._numbers.get(key)
+        return self._add(key) if number is None else number
+
+    def _add(self, key: tuple[str, tuple[str, ...], str]) -> int:
+        group, words, outcome = key
+        number = self._numbers[key] = len(self._numbers)
+        if number == len(self.rows):
+            self.rows = np.concatenate([self.rows, np.full_like(self.rows, TRAITS)])
+        said = [(group,), (group, "", outcome), (group, words[:1], outcome), *((group, word) for word in words)]
+        traits = sorted({crc32(repr(one).encode()) % TRAITS for one in said[:WIDTH]})
+        self.rows[number, : len(traits)] = traits
+        return number
+
+
+SORTS = Sorts()
+
+
+class Group:
+    """The candidates of one tool, or of one field that it sets."""
+
+    __slots__ = ("field", "keys", "kinds", "name", "rows", "sorts", "tool", "ways")
+
+    def __init__(self, tool: Tool, field: str) -> None:
+        self.tool = tool
+        self.field = field
+        self.name = _group(tool, field)
+        self.kinds = _about(tool, field)  # of records by which there come to be more of them
+        self.ways: list[dict[str, Any]] = []
+        self.keys: list[str] = []
+        self.rows: dict[str, list[int]] = {}  # by each value that stands in them, and by their keys
+        self.sorts: list[int] = []
+
+    def fill(self, ways: list[dict[str, Any]]) -> None:
+        self.ways = ways
+        self.keys = [_key(way) for way in ways]
+        self.rows = {}
+        for row, way in enumerate(ways):
+            for value in {self.keys[row], *way.values()}:
+                self.rows.setdefault(value, []).append(row)
+        self.sorts = [0] * len(ways)
+
+
+class Shown(NamedTuple):
+    """What a record that belongs to the case shows: notices, numbers by place, ids and codes with name, field and place."""
+
+    notices: list[int]
+    numbers: list[tuple[str, int]]
+    held: list[tuple[str, str, str, str]]
+
+
+class Board:
+    """The notice board of one episode."""
+
+    def __init__(self, obs: Observation) -> None:
+        self.told = Told(obs.task)
+        self._toolbox = toolbox_of(obs.scene.offered)
+        self.table = Candidates(self.told, self._toolbox)
+        self._case = next(iter(self.table.own), "")
+        self._records: dict[str, dict[str, Any]] = {}
+        self._read: set[str] = set()  # what was shown by itself, not only as a line of a list
+        self._names: dict[str, str] = {}
+        self._met: dict[str, str] = {}  # where an id or a code first stood
+        self._said: dict[str, tuple[str, ...]] = {}  # of ids and codes
+        self._done: dict[int, None] = {}  # notices of calls that were answered
+        self._shown: dict[str, Shown | None] = {}  # by record, where it was looked at
+        self._seen: list[int] = []  # notices of records
+        self._texts: list[str] = []
+        self._tried: dict[tuple[str, str], tuple[str, int]] = {}  # what became of a call, and when
+        self._changed = -1  # when something was last written, or time passed
+        self._last: tuple[str, str] = ("", "")
+        self._step = obs.step
+        self._today = obs.now[4:14]
+        self._max_steps = obs.max_steps
+        self._code = OK
+        self._grown: set[str] = set(_KINDS)  # kinds of records of which there are more, or of which more is known
+        self._stale: set[tuple[str, str]] = set()  # values, and keys of calls by their groups, of which something else is to be said
+        self._anew = True  # of all
+        self._looked = True
+        self._groups = {group.name: group for group in map(Group, *_parts(self._toolbox))}
+
+    def fork(self) -> "Board":
+        """An independent copy: what is behind it is never changed in place."""
+        twin = Board.__new__(Board)
+        twin.__dict__.update(self.__dict__)
+        twin.told = self.told.fork()
+        twin.table = self.table.about(twin.told)
+        twin._records, twin._names, twin._met = self._records.copy(), self._names.copy(), self._met.copy()
+        twin._read, twin._said, twin._done = self._read.copy(), self._said.copy(), self._done.copy()
+        twin._tried, twin._stale, twin._grown = self._tried.copy(), self._stale.copy(), self._grown.copy()
+        twin._shown = self._shown.copy()
+        twin._groups = {name: copy(group) for name, group in self._groups.items()}
+        return twin
+
+    # -- what is heard -------------------------------------------------------------------------------------------------
+
+    def hear(self, call: Call, obs: Observation) -> None:
+        """Takes in a call and what came of it. What there is to choose from then, `notices` and `candidates` find out."""
+        reply = obs.reply
+        self._step, self._today, self._code = obs.step, obs.now[4:14], reply.code
+        tool = self._toolbox.find(call)
+        known = {kind: len(ids) for kind, ids in self.told.ids.items()}
+        self.told.hear(reply)
+        self._grown |= {kind.__name__ for kind, ids in self.told.ids.items() if len(ids) != known.get(kind)}
+        if reply.ok and tool is not None:
+            self._take(reply.data, tool)
+        self._remember(call, reply, tool)
+
+    def _take(self, data: Any, tool: Tool) -> None:
+        """Takes in the records of a reply."""
+        if not isinstance(data, dict):
+            return
+        rows = data.get("rows")
+        if rows is None:
+            rows = data.get("arrived")
+        whole = rows is None and "id" in data
+        for row in (data,) if whole else rows or ():
+            record = row.get("id")
+            if not isinstance(record, str):
+                continue
+            before = self._records.get(record)
+            first = whole and not tool.writes and record not in self._read
+            if first:
+                self._read.add(record)
+            elif before is not None and all(before.get(field, row) == value for field, value in row.items()):
+                continue
+            self._records[record] = row if before is None else before | row
+            self._looked = False
+            self._grown.add(self._kind(record))
+            self._forget(record)
+            if whole:
+                self._meet(record, row)
+
+    def _meet(self, record: str, shown: dict[str, Any]) -> None:
+        """Keeps where each id and each code was met first: they are called by it, and so may others be."""
+        name = self._name(record)
+        for field, value in shown.items():
+            if type(value) is str and value not in self._met and field != "id" and len(value) < _LONGEST:
+                self._met[value] = f"{name}.{field}"
+                self._forget(value)
+        if name.startswith("case"):
+            self._names.clear()
+            self._said.clear()
+            self._shown.clear()
+            self._anew = True
+            self._grown.add("case")
+        if "text" in shown:
+            self._grown.add("text")
+            self._texts = texts(self.told)
+
+    def _forget(self, value: str) -> None:
+        self._names.pop(value, None)
+        self._said.pop(value, None)
+        self._shown.pop(value, None)
+        self._stale.add(("", value))
+
+    def _remember(self, call: Call, reply: Reply, tool: Tool | None) -> None:
+        """Keeps what became of a call."""
+        if tool is None:
+            return
+        group, key = _group(tool, call.params.get("field", "")), _key(call.params)
+        if self._last[0]:
+            self._stale.add(self._last)
+        self._last = group, key
+        self._stale.add(self._last)
+        self._tried[group, key] = "ok" if reply.ok else "silence" if reply.code == NO_ANSWER else "refused", self._step
+        if not reply.ok:
+            return
+        if tool.writes or tool.method == "wait":
+            self._changed = self._step
+            self._stale.update(self._tried)
+        about = tuple(self._say(value)[0] for value in call.params.values() if type(value) is str and len(value) < _LONGEST)
+        self._done[notice("did", group, about)] = None
+        if isinstance(reply.data, dict):
+            if "total" in reply.data:
+                self._done[notice("found", group, about, min(reply.data["total"], 3))] = None
+            for letter in reply.data.get("arrived", ()):
+                self._done[notice("letter", letter["topic"])] = None
+
+    # -- what stands on it ---------------------------------------------------------------------------------------------
+
+    def notices(self) -> Indices:
+        """The numbers of the board that are 1; all others are 0."""
+        if not self._looked:
+            self._look()
+        third = min(2, 3 * self._step // self._max_steps)
+        last = self._last[0]
+        now = (notice("always"), notice("code", self._code), notice("last", last, self._code), notice("third", third))
+        return np.array(list({*now, *self._done, *self._seen}), np.int32)
+
+    def _look(self) -> None:
+        """Reads off the records that belong to the case what they show."""
+        seen: set[int] = set()
+        numbers: dict[str, int] = {}
+        holders: dict[str, list[str]] = {}
+        fields: dict[str, list[tuple[str, str]]] = {}
+        for record in self._records:
+            if record not in self._shown:
+                self._shown[record] = self._show(record)
+            shown = self._shown[record]
+            if shown is not None:
+                seen.update(shown.notices)
+                numbers.update(shown.numbers)
+                for name, field, place, value in shown.held:
+                    holders.setdefault(value, []).append(place)
+                    fields.setdefault(field, []).append((name, value))
+        for (one, low), (other, high) in combinations(sorted(numbers.items()), 2):
+            seen.add(notice(one, other, (low > high) - (low < high)))
+        for places in holders.values():
+            if len(places) > 1:
+                seen.update([notice("same", pair) for pair in combinations(sorted(places), 2)])
+        for field, held in fields.items():
+            if len(held) > 1:
+                pairs = combinations(sorted(held), 2)
+                seen.update([notice("unlike", field, mine[0], other[0]) for mine, other in pairs if mine[1] != other[1]])
+        self._seen, self._looked = list(seen), True
+
+    def _show(self, record: str) -> Shown | None:
+        kind, name = self._kind(record), self._name(record)
+        if not self._belongs(record, kind, name):
+            return None
+        shown = Shown([], [], [])
+        for field, value in self._records[record].items():
+            if type(value) is int:
+                shown.numbers.append((f"{name}.{field}", value))
+            elif field != "id" and kind != "Policy":
+                place, sort = f"{name}.{field}", self._class(value)
+                if sort:
+                    shown.notices.append(notice(place, sort))
+                if sort[:1].isupper():
+                    shown.held.append((name, field, place, value))
+        return shown
+
+    def _belongs(self, record: str, kind: str, name: str) -> bool:
+        return kind == "Approval" or name.startswith("case") or name.endswith("=") or (record in self._read and kind != "")
+
+    def _class(self, value: Any) -> str:
+        """What is kept of a value; nothing of prose and lists. That of an id or a code has a capital."""
+        if value is None or value == "":
+            return "empty"
+        if type(value) is not str:
+            return str(value) if type(value) is bool else ""
+        if kind := kind_of(value):
+            return kind
+        if _DATE.match(value):
+            return "past" if value[:10] < self._today else "coming"
+        if _WORD.fullmatch(value):
+            return value
+        if _CODE.fullmatch(value):
+            return "Code"
+        return "away" if value.startswith("away") else ""
+
+    # -- how records are called ----------------------------------------------------------------------------------------
+
+    def _kind(self, record: str) -> str:
+        return kind_of(record) or ("ApprovalType" if record in self.told.forms else "")
+
+    def _name(self, record: str) -> str:
+        name = self._names.get(record)
+        if name is None:
+            name = self._names[record] = self._find_name(record, self._records.get(record, {}))
+        return name
+
+    def _find_name(self, record: str, shown: dict[str, Any]) -> str:
+        if record == self._case:
+            return "case"
+        kind, case, met = self._kind(record), self._records.get(self._case, {}), self._met.get(record)
+        same = " =" if case and shown.get("reference") == case.get("reference") else ""
+        if kind == "Person":
+            return met if met is not None and shown.get("limit") is None else self._masked(shown.get("role", kind))
+        if kind == "Policy":
+            later = " later" if shown.get("since", "") > case.get("opened", "9") else ""
+            return f"Policy {shown.get('title', kind).rsplit(': ', 1)[-1]} {shown.get('status')}{later}"
+        if kind == "ApprovalType":
+            return "form of the case" if record == case.get("kind") else "form"
+        if kind == "Metric":
+            return met or record.split(".")[0]
+        if kind == "Entry":
+            copied = next((f" {field}" for field, value in shown.items() if field != "id" and kind_of(str(value)) == kind), "")
+            return f"Entry {shown.get('kind', '')}{copied}{same}"
+        if kind == "Ticket":
+            return met if met and not same else f"Ticket {shown.get('kind') == case.get('kind')}{same}"
+        return kind
+
+    def _masked(self, role: str) -> str:
+        """An office, with what the case says of its people in place of the word: `Head of (case.requester.department)`."""
+        places = [(word, self._met.get(word, "")) for word in role.split()]
+        return " ".join(f"({place})" if place.startswith("case.") else word for word, place in places)
+
+    # -- what could be called ------------------------------------------------------------------------------------------
+
+    def candidates(self) -> tuple[Indices, NDArray[np.float32]]:
+        """The sort of each candidate, and what speaks for it beforehand: every group is as likely as the next."""
+        self._refresh()
+        sorts: list[int] = []
+        sizes: list[int] = []
+        for group in self._groups.values():
+            if group.sorts:
+                sorts += group.sorts
+                sizes.append(len(group.sorts))
+        return np.array(sorts, np.int32), np.repeat(_LOGS[sizes], sizes)
+
+    def call(self, number: int) -> Call:
+        """The candidate with this number."""
+        for group in self._groups.values():
+            if number < len(group.ways):
+                return self.table.completed(group.tool, group.ways[number])
+            number -= len(group.ways)
+        raise IndexError(number)
+
+    def _refresh(self) -> None:
+        """Looks anew at what there is to choose from, and at what is to be said of it, as far as that is another now."""
+        if self._grown:
+            for group in self._groups.values():
+                if not group.kinds.isdisjoint(self._grown):
+                    ways = self.table.every(group.tool, group.field)
+                    if len(ways) != len(group.ways) or group.kinds == _ENDINGS:
+                        group.fill(ways)
+                        self._sort(group, range(len(ways)))
+        if self._anew:
+            for group in self._groups.values():
+                if group.kinds != _ENDINGS:
+                    self._sort(group, range(len(group.ways)))
+        for of, value in () if self._anew else self._stale:
+            for group in (self._groups[of],) if of else self._groups.values():
+                if value in group.rows:
+                    self._sort(group, group.rows[value])
+        self._grown.clear()
+        self._stale.clear()
+        self._anew = False
+
+    def _sort(self, group: Group, rows: Iterable[int]) -> None:
+        """Finds the sorts of some candidates."""
+        name = group.name
+        for row in rows:
+            key = name, group.keys[row]
+            outcome = self._outcome(key) if key in self._tried else "never"
+            group.sorts[row] = SORTS.number(name, self._said_of(group, group.ways[row]), outcome)
+
+    def _outcome(self, key: tuple[str, str]) -> str:
+        outcome, when = self._tried[key]
+        if key == self._last:
+            return f"just {outcome}"
+        return f"once {outcome}" if when < self._changed else outcome
+
+    def _said_of(self, group: Group, way: dict[str, Any]) -> tuple[str, ...]:
+        """What is to be said of a candidate by its arguments, the most telling first."""
+        if group.field:
+            return (*self._say(way["value"]), self._beside(group.field, way["value"]))
+        if "resolution" in way:
+            return self._said_of_ending(way["resolution"], way["reason"])
+        said: tuple[str, ...] = ()
+        for argument, value in way.items():
+            if argument == "role":
+                said += (self._masked(value),)
+            elif type(value) is not str:
+                said += (str(value),)
+            elif value != self._case and argument not in _PROSE:
+                said += self._say(value)
+        return said
+
+    def _said_of_ending(self, resolution: str, reason: str) -> tuple[str, ...]:
+        """What the texts one has read say of an ending: whether they name it, and what to cite for it."""
+        named = any((resolution, reason) in _endings_in(text) for text in self._texts)
+        cited = any(reason in asked_for(text) for text in self._texts)
+        return f"{resolution} {reason}", f"named {named}", f"evidence {cited}"
+
+    def _beside(self, field: str, value: str) -> str:
+        """What the case's field holds, beside what it could be set to."""
+        case = self._records.get(self._case, {})
+        holds = case.get(field)
+        return "unseen" if field not in case else "empty" if holds is None else "same" if holds == value else "other"
+
+    def _say(self, value: str) -> tuple[str, ...]:
+        """What is to be said of an id, a code or a word."""
+        said = self._said.get(value)
+        if said is None:
+            said = self._said[value] = self._find_words(value)
+        return said
+
+    def _find_words(self, value: str) -> tuple[str, ...]:
+        if not self._kind(value):
+            return (self._met.get(value, value),)
+        shown = self._records.get(value)
+        if shown is None:
+            return (self._name(value), "unheard")
+        said = [self._name(value), "read" if value in self._read else "line"]
+        said += [f"{field} {self._class(shown[field])}" for field in ("status", "presence") if field in shown]
+        case = self._records.get(self._case, {})
+        sum_of_case, limit = case.get("amount"), shown.get("limit")
+        if sum_of_case is not None and limit is not None:
+            said.append("covers" if limit >= sum_of_case else "does not cover")
+        said += [f"at {field}" for field, held in case.items() if held == value and field != "id"][:1]
+        return tuple(said)
+
+
+_PROSE = ("text", "reason")
+_ENDINGS = frozenset({"text"})  # what is said of them hangs on texts alone
+_LOGS = -np.log(np.maximum(np.arange(4096, dtype=np.float32), 1))
+
+
+@lru_cache(maxsize=1024)
+def _endings_in(text: str) -> frozenset[tuple[str, str]]:
+    """The endings that a text names in one breath: `declined, below_minimum`."""
+    return frozenset(re.findall(r"(\w+), (\w+)", text))
+
+
+@lru_cache(maxsize=64)
+def _parts(toolbox: Toolbox) -> tuple[list[Tool], list[str]]:
+    """Every group of a toolbox: tools, and the fields that they set."""
+    parts = [(tool, field) for tool in toolbox for field in _fields(tool)]
+    return [tool for tool, _ in parts], [field for _, field in parts]
+
+
+def _fields(tool: Tool) -> tuple[str, ...]:
+    return get_args(tool.hints["field"]) if "field" in tool.hints else ("",)
+
+
+def _group(tool: Tool, field: str) -> str:
+    return f"{tool.method}.{field}" if field else tool.method
+
+
+def _key(params: dict[str, Any]) -> str:
+    return "|".join([str(value) for name, value in params.items() if name not in _NOT_IN_KEYS and value is not None])
+
+
+_NOT_IN_KEYS = ("evidence", "data", "text", "note")
+
+
+@cache
+def _about(tool: Tool, field: str) -> frozenset[str]:
+    """The kinds of records by which a group's candidates can change."""
+    if field:
+        return frozenset({"case", *_HELD[field]})
+    if "evidence" in tool.hints:
+        return _ENDINGS
+    kinds = {kind.__name__ for hint in tool.hints.values() if (kind := reference(hint))} | {"case"}
+    kinds |= {kind for name, kind in (("to", "Person"), ("role", "text")) if name in tool.hints}
+    return frozenset(kinds)
+
+
+_HELD = {
+    "priority": (),
+    "status": (),
+    "blocked_by": (),
+    "assignee": ("Person",),
+    "escalated_to": ("Person",),
+    "waiting_on": ("Person",),
+    "cost_center": ("Person",),
+    "verified": ("Entry",),
+    "approval": ("Approval",),
+    "duplicate_of": ("Ticket",),
+}

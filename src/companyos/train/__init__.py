@@ -1,0 +1,1 @@
+"""Train: learning from episodes."""
