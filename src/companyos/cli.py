@@ -27,6 +27,7 @@ from companyos.proofs import check_all
 from companyos.replay import replay
 from companyos.rewards import PROFILES
 from companyos.task import SPLITS
+from companyos.train.commands import COMMANDS as TRAINING
 from companyos.twins import twins
 
 if TYPE_CHECKING:
@@ -77,14 +78,21 @@ def parser() -> Parser:
     """The whole command line, from the table at the end of this file."""
     whole = Parser(prog="companyos", description="A company in a box, for agents to work in.", allow_abbrev=False)
     whole.add_argument("--version", action="version", version=f"companyos {__version__}")
-    commands = whole.add_subparsers(required=True, metavar="COMMAND")
-    for run, arguments in COMMANDS.items():
+    commands = _add_commands(whole, COMMANDS)
+    train = commands.add_parser("train", help=_TRAIN, description=_TRAIN, allow_abbrev=False)
+    _add_commands(train, TRAINING)
+    return whole
+
+
+def _add_commands(whole: argparse.ArgumentParser, table: "Commands") -> "argparse._SubParsersAction[Parser]":
+    commands = whole.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    for run, arguments in table.items():
         name = run.__name__.removeprefix("_").replace("_", "-")
         command = commands.add_parser(name, help=run.__doc__, description=run.__doc__, allow_abbrev=False)
         command.set_defaults(run=run)
         for flags, settings in arguments:
             command.add_argument(*flags, **settings)
-    return whole
+    return commands
 
 
 # -- episodes ----------------------------------------------------------------------------------------------------------
@@ -442,6 +450,7 @@ def _mix(text: str) -> dict[str, float]:
         raise argparse.ArgumentTypeError(f"{text!r} is no mix; one looks like expert=6,recovered=3,failed=1") from None
 
 
+_TRAIN = "Train on it: by demonstrations, by reward; and see how that went."
 _TASK = option("task", metavar="TASK", help="a task id, or a family (then its first seed)")
 _FAMILIES = option(
     "--families", "--family", default="all", help="names with commas between; all: those that take turns, not a long one"
@@ -456,7 +465,8 @@ _EPISODE = (
     option("--split", choices=SPLITS, help="with a family"),
     option("--reward", choices=list(PROFILES), help="how the return is counted (default: seed)"),
 )
-COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
+Commands = dict[Callable[[Namespace], int], tuple[Argument, ...]]
+COMMANDS: Commands = {
     _play: (
         *_EPISODE,
         option("--save", type=Path, metavar="FILE", help="keep the transcript here; an unfinished one is resumed"),

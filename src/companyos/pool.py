@@ -2,9 +2,11 @@
 
 import os
 import signal
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import suppress
+from itertools import islice
 from multiprocessing import get_context, parent_process
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -42,6 +44,21 @@ def as_they_come(
         chunks = [crew.submit(_each, function, things[n : n + chunk]) for n in range(0, len(things), chunk)]
         for done in as_completed(chunks):
             yield from done.result()
+    finally:
+        crew.shutdown(cancel_futures=True)
+
+
+def ahead(function: Callable[[T], R], things: Iterator[T], workers: int, most: int) -> Iterator[R]:
+    """Like `map` over things that may never end, on this many processes, each up to `most` ahead; with none, in this one."""
+    if workers == 0:
+        yield from map(function, things)
+        return
+    crew = ProcessPoolExecutor(workers, get_context("spawn"), _obey)
+    try:
+        waiting = deque(crew.submit(function, thing) for thing in islice(things, workers * most))
+        while waiting:
+            yield waiting.popleft().result()
+            waiting.extend(crew.submit(function, thing) for thing in islice(things, 1))
     finally:
         crew.shutdown(cancel_futures=True)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Protocol
 
 from companyos.agents import AGENTS, Agent
@@ -154,10 +155,18 @@ def _openai(model: str, options: Mapping[str, str]) -> Contestant:
     return open_model(model, tuple(sorted(options.items())))
 
 
+def _local(folder: str, options: Mapping[str, str]) -> Contestant:
+    """DIR"""
+    # Named by its place: it stands above us, where models are trained, and what it plays with comes with an extra.
+    opened: Contestant = resolve_name("companyos.train.local:open_local")(folder)
+    return opened
+
+
 # The docstring of each is what its names look like after the colon.
 OPENERS: dict[str, Callable[[str, Mapping[str, str]], Contestant]] = {
     "variant": _variant,
     "careless": _careless,
     "saved": _saved,
     "openai": _openai,
+    "local": _local,
 }

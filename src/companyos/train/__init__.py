@@ -1,1 +1,1 @@
-"""Train: learning from episodes."""
+"""Training: language models that learn to work here, and a small learner that needs none."""

@@ -1,0 +1,351 @@
+"""GRPO: a model learns from its own attempts, by how each compares with the others at the same task. The lean loop, whole.
+
+An update: some tasks, half of them twins; a group of attempts at each; the score of each attempt, and more for twins that are
+told apart; its advantage, which is that less its group's mean; one or more steps on the tokens of the calls, no further than the
+clip allows. No critic, no reference model. What comes next is a function of the seed, the number of the update and what a
+checkpoint holds, so a run that was killed goes on as if it had not been.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from statistics import fmean
+from typing import Any, Protocol
+
+import msgspec
+import torch
+from torch.nn import functional as F  # noqa: N812
+
+from companyos.calls import BAD_ACTION, BAD_ARGUMENTS, UNKNOWN_TOOL
+from companyos.episode import Transcript
+from companyos.evaluate.outcome import judge
+from companyos.families import ROUND
+from companyos.task import TaskId
+from companyos.train.decoder import causal_model
+from companyos.train.rollout import Played, Spent, Tongue, Window, rollout
+from companyos.train.script import LIMIT, RESERVE
+from companyos.train.speakers import Speaker, speaker_of
+from companyos.train.tasks import Lesson, lessons
+
+_INVALID = (BAD_ACTION, BAD_ARGUMENTS, UNKNOWN_TOOL)
+_FURTHEST = 20.0  # in log probability: beyond that the clip has long held it, and numbers would overflow
+_LEAST_WEIGHT = 0.05  # of a family in which all goes well
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """How to learn."""
+
+    families: tuple[str, ...] = ROUND[:5]
+    seed: int = 0
+    tasks: int = 64  # of an update
+    group: int = 16  # attempts at each
+    doses: tuple[float, ...] = (0.25, 0.5)  # each until `good` of its attempts succeed
+    good: float = 0.6
+    reward: str = "score"
+    bonus: float = 0.2  # for a success, where more than half of the attempts at both twins are
+    rate: float = 1e-4
+    clip: tuple[float, float] = (0.2, 0.28)
+    steps: int = 1  # of an update, each on its share of the groups
+    longest_gradient: float = 1.0
+    batch: int = 32768  # tokens that go through the model at once
+    rows: int = 1024  # episodes that are at work at once
+    limit: int = LIMIT
+    reserve: int = RESERVE
+    check_every: int = 10  # updates
+
+
+class Standing(msgspec.Struct):
+    """What a run has come to, beside weights."""
+
+    update: int = 0
+    rung: int = 0  # which of the doses
+    success: dict[str, float] = {}  # of the latest attempts, by family
+
+
+class Checkup(Protocol):
+    """Held-out work that is measured on the way."""
+
+    @property
+    def ids(self) -> Sequence[str]: ...
+    def numbers(self, transcripts: Sequence[Transcript]) -> dict[str, Any]: ...
+
+
+class Group(msgspec.Struct):
+    """The attempts at one task, and what each was worth."""
+
+    task_id: str
+    attempts: list[Played]
+    rewards: list[float]
+
+    @property
+    def success(self) -> float:
+        return fmean(bool(one.env.success) for one in self.attempts)
+
+    @property
+    def advantages(self) -> list[float]:
+        mean = fmean(self.rewards)
+        return [reward - mean for reward in self.rewards]
+
+    @property
+    def teaches(self) -> bool:
+        """Whether any attempt was better than another."""
+        return max(self.rewards) > min(self.rewards)
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """A window, and how much better its episode was than others."""
+
+    window: Window
+    advantage: float
+
+
+# -- what attempts are worth -------------------------------------------------------------------------------------------
+
+
+def grouped(plan: Sequence[Lesson], attempts: Sequence[Played], bonus: float) -> list[Group]:
+    """The groups of an update, from attempts in the order of its tasks."""
+    size = len(attempts) // sum(map(len, plan))
+    rest = iter(attempts)
+    groups: list[Group] = []
+    for lesson in plan:
+        some = [[next(rest) for _ in range(size)] for _ in lesson]
+        found = [Group(task_id, ones, [one.total for one in ones]) for task_id, ones in zip(lesson, some, strict=True)]
+        if len(found) > 1 and all(group.success > 0.5 for group in found):
+            for group in found:  # one that all of a group got would be gone from its advantages
+                group.rewards = [
+                    r + bonus * bool(one.env.success) for r, one in zip(group.rewards, group.attempts, strict=True)
+                ]
+        groups += found
+    return groups
+
+
+def samples_of(groups: Sequence[Group]) -> list[Sample]:
+    return [
+        Sample(window, advantage)
+        for group in groups
+        for attempt, advantage in zip(group.attempts, group.advantages, strict=True)
+        for window in attempt.windows
+    ]
+
+
+# -- what a model learns from them -------------------------------------------------------------------------------------
+
+
+def loss_of(model: Any, samples: Sequence[Sample], clip: tuple[float, float]) -> tuple[Any, Any]:
+    """The clipped loss of samples, summed over the tokens of their calls; and, of these, how many moved as far as they may
+    and by how much in all their log probabilities are not those at which they were drawn."""
+    lm = causal_model(model)
+    width = max(len(sample.window.tokens) for sample in samples)
+    # Padded behind, and nobody looks ahead: no mask is needed.
+    tokens = torch.tensor([[*s.window.tokens, *[0] * (width - len(s.window.tokens))] for s in samples])
+    at, old, advantages = [], [], []
+    for number, sample in enumerate(samples):
+        for start, logprobs in sample.window.calls:
+            at += range(number * width + start, number * width + start + len(logprobs))
+            old += logprobs
+            advantages += [sample.advantage] * len(logprobs)
+    places, device = torch.tensor(at), lm.device
+    said = tokens.flatten()[places].to(device)
+    before, worth = torch.tensor(old, device=device), torch.tensor(advantages, device=device)
+    with _mixed_precision(model, device):
+        hidden = getattr(lm, lm.base_model_prefix)(input_ids=tokens.to(device), use_cache=False).last_hidden_state
+    head = lm.get_output_embeddings()
+    logits = F.linear(hidden.flatten(0, 1)[places.to(device) - 1].float(), head.weight.float())
+    logprobs = logits.gather(-1, said[:, None])[:, 0] - logits.logsumexp(-1)
+    ratio = (logprobs - before).clamp(-_FURTHEST, _FURTHEST).exp()
+    low, high = clip
+    gains = torch.minimum(ratio * worth, ratio.clamp(1 - low, 1 + high) * worth)
+    with torch.no_grad():
+        clipped = ((worth > 0) & (ratio > 1 + high)) | ((worth < 0) & (ratio < 1 - low))
+        seen = torch.stack((clipped.sum(), (logprobs - before).abs().sum()))
+    return -gains.sum(), seen
+
+
+@contextmanager
+def _mixed_precision(model: Any, device: Any) -> Iterator[None]:
+    """On a GPU, bf16 wherever that is precise enough, though adapters are kept in float32."""
+    with ExitStack() as stack:
+        if device.type == "cuda":
+            stack.enter_context(torch.autocast("cuda", torch.bfloat16))
+            if hasattr(model, "peft_config"):
+                from peft.helpers import disable_input_dtype_casting
+
+                stack.enter_context(disable_input_dtype_casting(model))
+        yield
+
+
+def batches(samples: Sequence[Sample], most: int) -> Iterator[list[Sample]]:
+    """Samples of like length together, so many tokens at most at once, or one sample."""
+    some: list[Sample] = []
+    for sample in sorted(samples, key=lambda one: -len(one.window.tokens)):
+        if some and (len(some) + 1) * len(some[0].window.tokens) > most:
+            yield some
+            some = []
+        some.append(sample)
+    if some:
+        yield some
+
+
+# -- the loop ----------------------------------------------------------------------------------------------------------
+
+
+class Lean:
+    """A run of the lean loop: a model, how it learns, and what it has come to."""
+
+    def __init__(self, model: Any, tokenizer: Any, recipe: Recipe, checkup: Checkup | None = None) -> None:
+        self.model, self.recipe, self.checkup = model, recipe, checkup
+        self.standing = Standing(success=dict.fromkeys(recipe.families, 0.0))
+        self.tongue = Tongue(tokenizer)
+        self.weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+        self.optimizer = torch.optim.AdamW(self.weights.values(), lr=recipe.rate, betas=(0.9, 0.99), weight_decay=0.0)
+        self._speaker: Speaker | None = None
+        torch.set_float32_matmul_precision("high")  # a GPU multiplies float32 in TF32; a processor as ever
+
+    def update(self) -> dict[str, Any]:
+        """Learns from one round of attempts. Gives what is to be logged of it."""
+        recipe, standing, spent = self.recipe, self.standing, Spent()
+        torch.manual_seed(recipe.seed * 1_000_003 + standing.update)
+        dose = recipe.doses[standing.rung]
+        with spent.on("tasks"):
+            shares = {name: max(_LEAST_WEIGHT, 1 - success) for name, success in standing.success.items()}
+            plan = lessons(recipe.seed, standing.update, recipe.tasks, shares, dose)
+        tasks = [(task_id, False) for lesson in plan for task_id in lesson for _ in range(recipe.group)]
+        measured = self.checkup.ids if self.checkup and standing.update % recipe.check_every == 0 else ()
+        played = self.play([*tasks, *((task_id, True) for task_id in measured)], spent)
+        rolled = spent.wall
+        attempts, checked = played[: len(tasks)], played[len(tasks) :]
+        groups = grouped(plan, attempts, recipe.bonus)
+        learned = self.learn(groups)
+        record = {"update": standing.update, "dose": dose, **self._seen(plan, groups, spent), **learned}
+        if self.checkup and checked:
+            with spent.on("checkup"):
+                record["checkup"] = self.checkup.numbers([one.env.transcript() for one in checked])
+        record |= _pace(spent, rolled, len(played))
+        self.advance(groups)
+        return record
+
+    def check(self) -> dict[str, Any]:
+        """Measures the model as it is, and nothing else."""
+        assert self.checkup is not None
+        played = self.play([(task_id, True) for task_id in self.checkup.ids], Spent())
+        numbers = self.checkup.numbers([one.env.transcript() for one in played])
+        return {"update": self.standing.update, "checkup": numbers}
+
+    def play(self, tasks: Sequence[tuple[str, bool]], spent: Spent) -> list[Played]:
+        """Plays tasks with the model as it is, each greedily or not."""
+        recipe = self.recipe
+        if self._speaker is None:
+            rows = min(recipe.rows, recipe.tasks * recipe.group)
+            self._speaker = speaker_of(self.model, self.tongue.decode, rows, recipe.limit, recipe.reserve)
+        else:
+            self._speaker.load(self.model)
+        episodes = (Played(*task, self.tongue, recipe.limit, recipe.reserve, recipe.reward) for task in tasks)
+        return rollout(self._speaker, episodes, spent)
+
+    def learn(self, groups: Sequence[Group]) -> dict[str, float]:
+        """Takes the steps of an update on the groups that teach something."""
+        teaching = [group for group in groups if group.teaches]
+        made: list[dict[str, float]] = []
+        for number in range(self.recipe.steps):
+            samples = samples_of(teaching[number :: self.recipe.steps])
+            if samples:
+                made.append(self._step(samples))
+        means = {name: fmean(one[name] for one in made) for name in made[0]} if made else {}
+        return {"teaching": len(teaching) / len(groups), **means}
+
+    def _step(self, samples: Sequence[Sample]) -> dict[str, float]:
+        """One step on the mean loss over all tokens of all calls."""
+        whole = sum(len(logprobs) for sample in samples for _, logprobs in sample.window.calls)
+        seen = torch.zeros(3, device=self.model.device)
+        for batch in batches(samples, self.recipe.batch):
+            loss, others = loss_of(self.model, batch, self.recipe.clip)
+            (loss / whole).backward()
+            seen += torch.cat((loss.detach()[None], others))
+        norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), self.recipe.longest_gradient)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        lost, clipped, apart = (seen / whole).tolist()
+        return {"loss": lost, "clipped": clipped, "apart": apart, "gradient": float(norm), "learned_tokens": whole}
+
+    def _seen(self, plan: Sequence[Lesson], groups: Sequence[Group], spent: Spent) -> dict[str, Any]:
+        """What attempts came to. Where calls went is looked up for one attempt of each group."""
+        with spent.on("judge"):
+            outcomes = [judge(group.attempts[0].env.transcript()) for group in groups]
+        turns = [turn for group in groups for one in group.attempts for turn in one.env.turns]
+        by_task = {group.task_id: group.success for group in groups}
+        twins = [lesson for lesson in plan if len(lesson) > 1]
+        return {
+            "reward": fmean(reward for group in groups for reward in group.rewards),
+            "success": fmean(group.success for group in groups),
+            "families": _by_family(groups),
+            "twins": fmean(all(by_task[task_id] > 0.5 for task_id in lesson) for lesson in twins) if twins else None,
+            "invalid": fmean(turn.reply.code in _INVALID for turn in turns),
+            "routing": sum(one.routed for one in outcomes) / max(1, sum(one.steps - one.waits for one in outcomes)),
+            "turns": len(turns) / sum(len(group.attempts) for group in groups),
+        }
+
+    def advance(self, groups: Sequence[Group]) -> None:
+        """Takes in how an update went, for the choice of the next one's tasks."""
+        standing, recipe = self.standing, self.recipe
+        standing.update += 1
+        standing.success |= _by_family(groups)
+        if fmean(group.success for group in groups) >= recipe.good:
+            standing.rung = min(standing.rung + 1, len(recipe.doses) - 1)
+
+    # -- what a checkpoint holds -----------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """What a run goes on from, to be written before it does."""
+        return {
+            "standing": msgspec.to_builtins(self.standing),
+            "weights": {name: weight.detach().cpu() for name, weight in self.weights.items()},
+            "optimizer": self.optimizer.state_dict(),
+        }
+
+    def resume(self, state: dict[str, Any]) -> None:
+        self.standing = msgspec.convert(state["standing"], Standing)
+        with torch.no_grad():
+            for name, weight in self.weights.items():
+                weight.copy_(state["weights"][name])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+
+def _by_family(groups: Sequence[Group]) -> dict[str, float]:
+    found: dict[str, list[float]] = defaultdict(list)
+    for group in groups:
+        found[TaskId.parse(group.task_id).family].append(group.success)
+    return {name: fmean(shares) for name, shares in sorted(found.items())}
+
+
+def _pace(spent: Spent, rolled: float, episodes: int) -> dict[str, Any]:
+    wall = spent.wall
+    return {
+        "seconds": round(wall, 3),
+        "rollout_seconds": round(rolled, 3),
+        "tokens_per_second": spent.tokens / rolled,
+        "episodes_per_second": episodes / rolled,
+        "ours": {kind: seconds / wall for kind, seconds in spent.seconds.items()},
+    }
+
+
+class Journal(Protocol):
+    """Where a run is written down."""
+
+    def log(self, record: dict[str, Any]) -> None: ...
+    def due(self) -> bool: ...
+    def save(self, state: dict[str, Any]) -> None: ...
+
+
+def run(lean: Lean, journal: Journal, updates: int, minutes: float, clock: Callable[[], float] = time.monotonic) -> None:
+    """Learns until that many updates are made, or until the next would not be over in time."""
+    begun = last = clock()
+    longest = 0.0
+    while lean.standing.update < updates and last + longest - begun <= minutes * 60:
+        journal.log(lean.update())
+        longest, last = max(longest, clock() - last), clock()
+        if journal.due():
+            journal.save(lean.state())
+    if lean.checkup and lean.standing.update >= updates:
+        journal.log(lean.check())
+    journal.save(lean.state())

@@ -1,0 +1,92 @@
+"""Plots: how training went, as pictures (PNG), from what runs have logged and nothing else."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from companyos.options import Misuse
+from companyos.train.journal import Record, records
+
+STAGES, PROGRESS = "stages.png", "progress.png"
+_STYLE = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+}
+_PIXELS = 150  # an inch
+Curve = list[tuple[float, float]]
+Find = Callable[[Record], Any]
+
+
+def _checked(name: str) -> Find:
+    return lambda record: record.get("checkup", {}).get(name)
+
+
+def _logged(*names: str) -> Find:
+    """The first of these that an update has logged: loops call alike what is alike, but not every loop has everything."""
+    return lambda record: next((record[name] for name in names if record.get(name) is not None), None)
+
+
+# What is learnt one after the other: the panel's title, and what it shows on held-out tasks.
+_STAGES: dict[str, Find] = {
+    "1. Calls that are none": _checked("invalid_calls"),
+    "2. Calls that go where there is something to do": _checked("routing"),
+    "3. Faults that were got past": _checked("recovery"),
+}
+_PROGRESS: dict[str, Find] = {
+    "Reward of an update's attempts": _logged("reward"),
+    "Loss": _logged("loss"),
+    "Success on held-out tasks": _checked("success"),
+    "Both of two held-out twins": _checked("pair_pass"),
+}
+_NO_SHARES = ("Reward of an update's attempts", "Loss")
+
+
+def draw(runs: Sequence[Path], out: Path) -> list[Path]:
+    """Draws what runs have logged, beside one another, into a folder. Gives the pictures."""
+    logs = {run.name or str(run): list(records(run)) for run in runs}
+    if not any(curve(log, find) for log in logs.values() for find in (_STAGES | _PROGRESS).values()):
+        raise Misuse("there is nothing to draw yet: no update was logged")
+    out.mkdir(parents=True, exist_ok=True)
+    drawn = {STAGES: _figure(logs, _STAGES), PROGRESS: _figure(logs, _PROGRESS)}
+    for name, figure in drawn.items():
+        figure.savefig(out / name, dpi=_PIXELS, metadata={"Software": None})  # the same bytes from the same logs
+    return [out / name for name in drawn]
+
+
+def curve(log: Sequence[Record], find: Find) -> Curve:
+    """What there is to see of one number, over updates."""
+    return [(record["update"], float(found)) for record in log if (found := find(record)) is not None]
+
+
+def _figure(logs: dict[str, list[Record]], panels: dict[str, Find]) -> Figure:
+    shown = {title: find for title, find in panels.items() if any(curve(log, find) for log in logs.values())} or panels
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(4.2 * len(shown), 3.4), layout="constrained")
+        for axes, (title, find) in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown.items(), strict=True):
+            _panel(axes, title, {name: curve(log, find) for name, log in logs.items()})
+        if len(logs) > 1:
+            lines, names = figure.axes[0].get_legend_handles_labels()
+            figure.legend(lines, names, loc="outside lower center", ncols=min(4, len(logs)), frameon=False)
+    return figure
+
+
+def _panel(axes: Any, title: str, curves: dict[str, Curve]) -> None:
+    for number, (name, points) in enumerate(curves.items()):
+        updates, values = [at for at, _ in points], [value for _, value in points]
+        # A few points are seen as such, many as a line.
+        axes.plot(updates, values, color=f"C{number}", label=name, marker="o" if len(points) < 40 else "", markersize=3.5)
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel("updates")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    if title not in _NO_SHARES:
+        axes.set_ylim(-0.03, 1.03)
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))

@@ -1,0 +1,235 @@
+"""Speakers: a language model that works many episodes at once. Each hears its script so far, and says a call, when it will.
+
+`Streaming` goes token by token for all rows together, while each takes its turns at its own pace: whoever has ended a line
+is answered at once, and the others go on meanwhile. It needs a model that a `Decoder` fits. `Waiting` asks `generate`, turn by
+turn, and everybody waits for whoever says most; every causal model can be asked that way.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+import torch
+
+from companyos.train.decoder import Decoder, Drawn, causal_model, fits
+
+_NARROWEST = 64  # rows, below which a step costs the same however few there are
+_FED_AT_ONCE = 16384  # tokens
+_PATIENCE = 8  # who has heard something waits until it is one to so many who speak: many are fed as fast as few
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A call, to the token that ends its line. One that was cut off has no log probability for its last token."""
+
+    who: int
+    tokens: list[int]
+    logprobs: list[float]
+
+
+class Speaker(Protocol):
+    """Whoever speaks for many. `who` is any number; of those who listen, at most `rows` may not have left."""
+
+    rows: int
+
+    def load(self, model: Any) -> None:
+        """Takes over a model's weights as they are; nobody is speaking."""
+        ...
+
+    def listen(self, who: int, script: list[int], greedy: bool) -> None: ...
+    def leave(self, who: int) -> None: ...
+    def speak(self) -> list[Said]:
+        """Goes on until somebody has said a call, of those who listened."""
+        ...
+
+
+def speaker_of(model: Any, decode: Callable[[int], str], rows: int, room: int, most: int) -> Speaker:
+    """The fastest speaker for a model: its scripts take `room` tokens, of which a call may have `most`."""
+    lm = causal_model(model)
+    enders = [token for token in range(lm.config.vocab_size) if "\n" in decode(token)]
+    enders.sort(key=lambda token: decode(token) != "\n")
+    if fits(model):
+        return Streaming(Decoder(model, rows, room, enders, most), enders)
+    return Waiting(model, rows, enders, most)
+
+
+# -- token by token ----------------------------------------------------------------------------------------------------
+
+
+class Streaming:
+    """The processor reads what a step drew, and answers, while the device works on the next, which does not depend on it."""
+
+    def __init__(self, decoder: Decoder, enders: Sequence[int]) -> None:
+        self._decoder = decoder
+        self._enders = frozenset(enders)
+        self.rows = self._width = decoder.rows
+        self._row: dict[int, int] = {}
+        self._free = list(range(decoder.rows))
+        self._cached: dict[int, list[int]] = {}  # the script that a row's keys and values are of
+        self._waiting: dict[int, tuple[list[int], bool]] = {}
+        self._speaking: dict[int, tuple[list[int], list[float]]] = {}  # what was said so far, as far as we have read
+        self._reach: dict[int, int] = {}  # of those who may be speaking: length in the cache, less the steps until then
+        self._steps = 0
+        self._unread: deque[tuple[tuple[int, ...], Drawn]] = deque()  # with who was fed; nobody: a step of all
+
+    def load(self, model: Any) -> None:
+        assert not self._row, "somebody has not left"
+        self._decoder.load(model)
+        self._width, self._free = self.rows, list(range(self.rows))
+        self._unread.clear()
+
+    def listen(self, who: int, script: list[int], greedy: bool) -> None:
+        if who not in self._row:
+            self._row[who] = self._free.pop(0)
+            self._cached[who] = []
+        self._waiting[who] = script, greedy
+
+    def leave(self, who: int) -> None:
+        self._free.append(self._row.pop(who))
+        del self._cached[who]
+
+    def speak(self) -> list[Said]:
+        finished = self._narrowed()
+        while not finished:
+            if len(self._waiting) * _PATIENCE >= len(self._reach):
+                self._feed()
+            if self._reach:
+                self._steps += 1
+                longest = max(self._reach.values()) + self._steps
+                self._unread.append(((), self._decoder.step(self._width, longest)))
+            finished = self._read(leaving=1)
+        return finished
+
+    def _feed(self) -> None:
+        """Lets those who wait take in what is not in the cache yet, those alike in length together."""
+        lacking = []
+        for who, (script, greedy) in self._waiting.items():
+            known = _common(self._cached[who], script)
+            lacking.append((len(script) - known, who, known, script, greedy))
+        self._waiting.clear()
+        lacking.sort(key=lambda one: one[:2])
+        while lacking:
+            # The longest of a batch is its last, and all are made as long.
+            size = next(n for n in range(len(lacking), 0, -1) if n == 1 or n * lacking[n - 1][0] <= _FED_AT_ONCE)
+            batch, lacking = lacking[:size], lacking[size:]
+            drawn = self._decoder.feed(
+                rows=[self._row[who] for _, who, _, _, _ in batch],
+                tokens=[script[known:] for _, _, known, script, _ in batch],
+                starts=[known for _, _, known, _, _ in batch],
+                hot=[not greedy for _, _, _, _, greedy in batch],
+            )
+            for _, who, _, script, _ in batch:
+                self._cached[who] = script
+                self._reach[who] = len(script) - self._steps
+            self._unread.append((tuple(who for _, who, _, _, _ in batch), drawn))
+
+    def _read(self, leaving: int) -> list[Said]:
+        """Reads what was drawn, all but the last so many."""
+        finished = []
+        while len(self._unread) > leaving or (self._unread and not self._reach):
+            fed, drawn = self._unread.popleft()
+            tokens, logprobs = drawn.read()
+            if fed:
+                for who, token, logprob in zip(fed, tokens, logprobs, strict=True):
+                    self._speaking[who] = [token], [logprob]
+                finished += [self._ended(who) for who, token in zip(fed, tokens, strict=True) if token in self._enders]
+            else:
+                ended = []
+                for who, (said, likely) in self._speaking.items():
+                    row = self._row[who]
+                    said.append(tokens[row])
+                    likely.append(logprobs[row])
+                    if tokens[row] in self._enders:
+                        ended.append(who)
+                finished += map(self._ended, ended)
+        return finished
+
+    def _ended(self, who: int) -> Said:
+        tokens, logprobs = self._speaking.pop(who)
+        del self._reach[who]
+        self._cached[who] = [*self._cached[who], *tokens[:-1]]  # whether the end is in it, depends on what was under way
+        return Said(who, tokens, logprobs[: self._decoder.most - 1])
+
+    def _narrowed(self) -> list[Said]:
+        """Moves those who are left together, once they are few, and reads for that what is under way."""
+        if len(self._row) > self._width // 2 or self._width <= _NARROWEST:
+            return []
+        finished = self._read(leaving=0)
+        while len(self._row) <= self._width // 2 and self._width > _NARROWEST:
+            self._width //= 2
+        left = sorted(self._row, key=self._row.__getitem__)
+        self._decoder.move([self._row[who] for who in left])
+        self._row = {who: row for row, who in enumerate(left)}
+        self._free = list(range(len(left), self._width))
+        return finished
+
+
+def _common(one: list[int], other: list[int]) -> int:
+    """How many tokens two scripts begin with alike, but for the last of the second: somebody has to draw what follows."""
+    most = min(len(one), len(other) - 1)
+    if one[:most] == other[:most]:
+        return most
+    return next(n for n in range(most) if one[n] != other[n])
+
+
+# -- turn by turn ------------------------------------------------------------------------------------------------------
+
+
+class Waiting:
+    """All who have listened are asked together, and answer together."""
+
+    def __init__(self, model: Any, rows: int, enders: Sequence[int], most: int) -> None:
+        self.rows = rows
+        self._model = model
+        self._enders = list(enders)
+        self._most = most
+        self._waiting: dict[int, tuple[list[int], bool]] = {}
+
+    def load(self, model: Any) -> None:
+        self._model = model
+
+    def listen(self, who: int, script: list[int], greedy: bool) -> None:
+        self._waiting[who] = script, greedy
+
+    def leave(self, who: int) -> None:
+        pass
+
+    def speak(self) -> list[Said]:
+        asked, self._waiting = self._waiting, {}
+        finished = []
+        for greedy in (False, True):
+            scripts = {who: script for who, (script, mode) in asked.items() if mode == greedy}
+            if scripts:
+                finished += self._generated(scripts, greedy)
+        return finished
+
+    def _generated(self, scripts: dict[int, list[int]], greedy: bool) -> list[Said]:
+        width, device = max(map(len, scripts.values())), self._model.device
+        padding = [width - len(script) for script in scripts.values()]
+        tokens = torch.tensor([[0] * pad + script for pad, script in zip(padding, scripts.values(), strict=True)])
+        seen = torch.arange(width)[None] >= torch.tensor(padding)[:, None]
+        with torch.no_grad():
+            made = self._model.generate(
+                input_ids=tokens.to(device),
+                attention_mask=seen.to(device, torch.int64),
+                max_new_tokens=self._most,
+                do_sample=not greedy,
+                temperature=None if greedy else 1.0,
+                top_k=None if greedy else 0,
+                top_p=None if greedy else 1.0,
+                eos_token_id=self._enders,
+                pad_token_id=self._enders[0],
+                return_dict_in_generate=True,
+                output_logits=True,
+            )
+        chosen = made.sequences[:, width:]
+        likely = torch.stack([logits.float().log_softmax(-1) for logits in made.logits], 1)
+        likely = likely.gather(-1, chosen[..., None])[..., 0].tolist()
+        return [
+            self._said(who, line, logprobs) for who, line, logprobs in zip(scripts, chosen.tolist(), likely, strict=True)
+        ]
+
+    def _said(self, who: int, tokens: list[int], logprobs: list[float]) -> Said:
+        end = next((n for n, token in enumerate(tokens) if token in self._enders), self._most - 1)
+        line = [*tokens[:end], tokens[end] if tokens[end] in self._enders else self._enders[0]]
+        return Said(who, line, logprobs[: min(end + 1, self._most - 1)])

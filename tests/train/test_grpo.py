@@ -1,0 +1,273 @@
+"""The lean loop learns from groups, tells twins apart, and goes on after it was killed as if it had not been."""
+
+import io
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from peft import LoraConfig, get_peft_model
+
+from companyos.env import make, work
+from companyos.episode import Transcript
+from companyos.lines import write_line
+from companyos.train.grpo import Group, Lean, Recipe, Sample, batches, grouped, loss_of, run, samples_of
+from companyos.train.rollout import Played, Spent, Tongue, Window
+from companyos.train.script import spoken
+from companyos.train.speakers import Said
+from companyos.twins import opposites
+from tests.helpers import STEADY, task_id
+from tests.train.tiny_model import schooled, tiny_llama, tiny_tokenizer
+
+torch.set_num_threads(1)
+TONGUE = Tongue(tiny_tokenizer())
+RECIPE = Recipe(
+    families=("vendor_onboarding",),
+    tasks=4,
+    group=3,
+    doses=(0.0,),
+    reward="seed",  # pays for calls that are calls, which is about what a tiny model can learn
+    rate=1e-2,
+    batch=4096,
+    rows=10,
+    limit=1024,
+    reserve=18,
+)
+
+
+class Ledger:
+    """A journal in memory. Like a file it holds what was, not what is."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        self.saved: list[bytes] = []
+
+    def log(self, record: dict[str, Any]) -> None:
+        self.records.append(record)
+
+    def due(self) -> bool:
+        return True
+
+    def save(self, state: dict[str, Any]) -> None:
+        written = io.BytesIO()
+        torch.save(state, written)
+        self.saved.append(written.getvalue())
+
+
+class Steps:
+    """A checkup that counts."""
+
+    ids = (task_id(500), task_id(501))
+
+    def numbers(self, transcripts: Sequence[Transcript]) -> dict[str, Any]:
+        return {"steps": [len(transcript.turns) for transcript in transcripts]}
+
+
+def beginner() -> Lean:
+    model = schooled(tiny_llama())
+    config = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
+    return Lean(get_peft_model(model, config), tiny_tokenizer(), RECIPE, Steps())
+
+
+@cache
+def after_two_updates() -> tuple[Lean, Ledger]:
+    lean, ledger = beginner(), Ledger()
+    run(lean, ledger, updates=2, minutes=60)
+    return lean, ledger
+
+
+def attempt(task: str, well: bool) -> Played:
+    """An episode that was worked by the expert, or by somebody who says nothing that makes sense."""
+    one, expert = Played(task, False, TONGUE, limit=8192), make(task)
+    work(expert)
+    lines = [write_line(turn.call) for turn in expert.turns] if well else ["hm"] * expert.max_steps
+    for line in lines:
+        tokens = TONGUE.encode(spoken(line))
+        one.take(Said(0, tokens, [-1.0] * len(tokens)), Spent())
+    return one
+
+
+def sample(size: int = 8, advantage: float = 1.0, logprob: float = -1.0) -> Sample:
+    """Of a script whose second half is a call."""
+    return Sample(Window([65 + n % 26 for n in range(size)], [(size // 2, [logprob] * (size - size // 2))]), advantage)
+
+
+def likelihood(model: Any, one: Sample) -> float:
+    """The log probability of a sample's call."""
+    ((start, logprobs),) = one.window.calls
+    with torch.no_grad():
+        whole = model(input_ids=torch.tensor([one.window.tokens])).logits[0].log_softmax(-1)
+    return float(sum(whole[at - 1, one.window.tokens[at]] for at in range(start, start + len(logprobs))))
+
+
+# -- groups ------------------------------------------------------------------------------------------------------------
+
+
+@STEADY
+@given(st.lists(st.floats(-10, 10), min_size=1, max_size=16))
+def test_advantages_of_a_group_sum_to_zero(rewards: list[float]) -> None:
+    group = Group(task_id(), [], rewards)
+    assert sum(group.advantages) == pytest.approx(0.0, abs=1e-9)
+    assert group.teaches == any(reward != rewards[0] for reward in rewards)
+
+
+@cache
+def twin_tasks() -> tuple[str, str]:
+    return task_id(1), opposites(task_id(1))[0][1]
+
+
+@cache
+def some_attempts(well: bool) -> tuple[Played, Played]:
+    one, other = (attempt(task, well) for task in twin_tasks())
+    return one, other
+
+
+@pytest.mark.parametrize(("won", "paid"), [((2, 2), 0.2), ((2, 1), 0.0), ((1, 3), 0.0), ((3, 3), 0.2)])
+def test_twins_that_are_told_apart_are_worth_more(won: tuple[int, int], paid: float) -> None:
+    """Of three attempts at each: more than half of both have to succeed, and it is the successes that gain."""
+    attempts = [some_attempts(n < wins)[which] for which, wins in enumerate(won) for n in range(3)]
+    groups = grouped([twin_tasks()], attempts, bonus=0.2)
+    for group, wins in zip(groups, won, strict=True):
+        gained = [reward - one.total for reward, one in zip(group.rewards, group.attempts, strict=True)]
+        assert gained == pytest.approx([paid] * wins + [0.0] * (3 - wins))
+
+
+def test_tasks_alone_are_paid_their_score() -> None:
+    good, bad = (some_attempts(well)[0] for well in (True, False))
+    (group,) = grouped([(task_id(1),)], [good, good], bonus=0.2)
+    assert group.rewards == [good.total] * 2
+    assert good.total > 0.9 > 0.4 >= bad.total
+
+
+def test_a_group_of_equals_teaches_nothing() -> None:
+    lean = beginner()
+    before = {name: weight.detach().clone() for name, weight in lean.weights.items()}
+    good = some_attempts(True)[0]
+    assert lean.learn(grouped([(task_id(1),)], [good, good], bonus=0.2)) == {"teaching": 0.0}
+    assert all(torch.equal(weight, before[name]) for name, weight in lean.weights.items())
+
+
+def test_every_token_that_was_drawn_is_learned_from_once() -> None:
+    groups = grouped([twin_tasks()], [*some_attempts(True)], bonus=0.2)
+    drawn = [logprob for one in samples_of(groups) for _, logprobs in one.window.calls for logprob in logprobs]
+    calls = [write_line(turn.call) for group in groups for one in group.attempts for turn in one.env.turns]
+    assert len(drawn) == sum(len(TONGUE.encode(spoken(call))) for call in calls)
+
+
+# -- the loss ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_better_becomes_likelier_and_what_was_worse_less_likely() -> None:
+    model = tiny_llama()
+    good, bad = sample(8, 1.0), Sample(Window([40, 41, 42, 43], [(2, [-5.0, -5.0])]), -1.0)
+    before = likelihood(model, good), likelihood(model, bad)
+    loss, _ = loss_of(model, [good, bad], clip=(100.0, 100.0))
+    loss.backward()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight -= 0.01 * weight.grad
+    assert likelihood(model, good) > before[0]
+    assert likelihood(model, bad) < before[1]
+
+
+@pytest.mark.parametrize(("logprob", "advantage", "moves"), [(-100, 1.0, False), (-100, -1.0, True), (9, 1.0, True), (9, -1.0, False)])
+def test_no_token_moves_further_than_the_clip(logprob: float, advantage: float, moves: bool) -> None:
+    """Of a token that was drawn at a far smaller probability, only less likely would be a move back."""
+    model = tiny_llama()
+    loss, (clipped, _) = loss_of(model, [sample(8, advantage, logprob)], clip=(0.2, 0.28))
+    loss.backward()
+    assert bool(model.lm_head.weight.grad.any()) == moves
+    assert bool(clipped) != moves
+
+
+def test_the_loss_is_that_of_the_whole_forward_pass() -> None:
+    """On call tokens alone, each at the ratio of what it is to what it was drawn at."""
+    model, ours = tiny_llama(), sample(10, 2.0, -5.5)
+    loss, _ = loss_of(model, [ours, sample(4, 1.0, -5.5)], clip=(100.0, 100.0))
+    expected = 0.0
+    for one in (ours, sample(4, 1.0, -5.5)):
+        whole = model(input_ids=torch.tensor([one.window.tokens])).logits[0].log_softmax(-1)
+        ((start, logprobs),) = one.window.calls
+        for at in range(start, start + len(logprobs)):
+            expected -= float((whole[at - 1, one.window.tokens[at]] + 5.5).exp()) * one.advantage
+    assert float(loss) == pytest.approx(expected, rel=1e-4)
+
+
+@STEADY
+@given(st.lists(st.integers(2, 40), max_size=30), st.integers(1, 100))
+def test_batches_hold_every_sample_once_and_no_more_tokens_than_fit(sizes: list[int], most: int) -> None:
+    samples = [sample(size) for size in sizes]
+    made = list(batches(samples, most))
+    assert sorted(map(id, (one for batch in made for one in batch))) == sorted(map(id, samples))
+    for batch in made:
+        assert len(batch) == 1 or len(batch) * max(len(one.window.tokens) for one in batch) <= most
+
+
+# -- the loop ----------------------------------------------------------------------------------------------------------
+
+
+def test_two_updates_run() -> None:
+    lean, ledger = after_two_updates()
+    first, second, last = ledger.records
+    assert [record["update"] for record in ledger.records] == [0, 1, 2]
+    assert first["teaching"] > 0
+    assert 0 < first["invalid"] < 1
+    assert first["learned_tokens"] > 0
+    assert {"reward", "success", "families", "twins", "routing", "tokens_per_second", "episodes_per_second"} <= second.keys()
+    assert set(first["ours"]) == {"env", "text", "tasks", "judge", "checkup"}
+    assert lean.standing.update == 2
+    assert "checkup" not in second
+    assert first["checkup"].keys() == last["checkup"].keys() == {"steps"}
+
+
+def test_tokens_are_drawn_as_likely_as_the_loss_finds_them() -> None:
+    """Adapters are merged into what is played with, and sit beside the weights in what is learned with."""
+    _, ledger = after_two_updates()
+    assert all(record["apart"] < 1e-4 for record in ledger.records[:2])
+
+
+def test_a_run_that_was_killed_goes_on_with_the_same_update() -> None:
+    whole, ledger = after_two_updates()
+    resumed = beginner()
+    resumed.resume(torch.load(io.BytesIO(ledger.saved[0])))  # as it stood after the first update
+    record = resumed.update()
+    by_clock = {"seconds", "rollout_seconds", "tokens_per_second", "episodes_per_second", "ours"}
+    assert {k: v for k, v in record.items() if k not in by_clock} == {
+        k: v for k, v in ledger.records[1].items() if k not in by_clock
+    }
+    assert all(torch.equal(weight, whole.weights[name]) for name, weight in resumed.weights.items())
+
+
+def test_dose_and_families_follow_success() -> None:
+    lean = Lean(tiny_llama(), tiny_tokenizer(), Recipe(families=("vendor_onboarding",), doses=(0.25, 0.5)))
+    bad, good = (grouped([(task_id(1),)], [some_attempts(well)[0]], 0.2) for well in (False, True))
+    rungs = []
+    for groups in (bad, good, good):
+        lean.advance(groups)
+        rungs.append(lean.standing.rung)
+    assert rungs == [0, 1, 1]
+    assert lean.standing.success == {"vendor_onboarding": 1.0}
+
+
+class Clocked(Lean):
+    """One whose updates take two minutes each."""
+
+    minutes = 0
+
+    def update(self) -> dict[str, Any]:
+        self.minutes += 2
+        self.standing.update += 1
+        return {}
+
+
+@pytest.mark.parametrize(("minutes", "made"), [(1, 1), (5, 2), (6, 3), (100, 7)])
+def test_no_update_is_begun_that_would_not_be_over_in_time(minutes: float, made: int) -> None:
+    """The first one has to be tried to be known."""
+    lean = Clocked(tiny_llama(), tiny_tokenizer(), RECIPE)
+    run(lean, Ledger(), 7, minutes, clock=lambda: lean.minutes * 60.0)
+    assert lean.standing.update == made
+
+

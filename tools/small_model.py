@@ -1,0 +1,73 @@
+"""A small model: a language model of a million random weights, for trying a whole training run where there is no GPU.
+
+    python -m tools.small_model DIR
+
+Its tokenizer has read some episodes of the train split, so that scripts are about as long as others find them.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from companyos.agents import make as make_agent
+from companyos.env import make
+from companyos.families import ROUND
+from companyos.lines import write_line
+from companyos.train.script import heard, opening, spoken
+
+VOCABULARY = 2048
+_EPISODES = 8  # of each family
+
+
+def small_model(folder: Path, size: int = 128, layers: int = 4, vocabulary: int = VOCABULARY, seed: int = 0) -> Path:
+    """Writes one into a folder, as if it had been downloaded."""
+    tokenizer = _tokenizer(vocabulary)
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=size,
+        intermediate_size=size * 11 // 4,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=8192,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
+    raw = Tokenizer(models.BPE())
+    digits, letters = pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.pre_tokenizer = pre_tokenizers.Sequence([digits, letters])
+    raw.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    raw.train_from_iterator(
+        _texts(), trainers.BpeTrainer(vocab_size=vocabulary, initial_alphabet=alphabet, show_progress=False)
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=raw)
+
+
+def _texts() -> Iterator[str]:
+    for name in ROUND[:5]:
+        for seed in range(_EPISODES):
+            env, agent = make(name, seed=seed, chaos=0.5), make_agent("expert")
+            obs = env.reset()
+            yield opening(obs)
+            while not obs.done:
+                call = agent.act(obs)
+                obs = env.step(call)
+                yield spoken(write_line(call)) + heard(obs)
+
+
+if __name__ == "__main__":
+    print(f"Written to {small_model(Path(sys.argv[1]))}.")
