@@ -22,7 +22,7 @@ def pooled(function: Callable[[T], R], things: Sequence[T], workers: int, chunk:
         yield from map(function, things)
         return
     # Spawned, so that it works alike everywhere and beside the threads that draw a progress bar.
-    with get_context("spawn").Pool(workers, _obey) as pool:
+    with get_context("spawn").Pool(workers, obey) as pool:
         yield from pool.imap(function, things, chunksize=chunk)
 
 
@@ -39,7 +39,7 @@ def as_they_come(
     if threads:
         yield from _on_threads(function, things, workers)
         return
-    crew = ProcessPoolExecutor(workers, get_context("spawn"), _obey)
+    crew = ProcessPoolExecutor(workers, get_context("spawn"), obey)
     try:
         chunks = [crew.submit(_each, function, things[n : n + chunk]) for n in range(0, len(things), chunk)]
         for done in as_completed(chunks):
@@ -53,7 +53,7 @@ def ahead(function: Callable[[T], R], things: Iterator[T], workers: int, most: i
     if workers == 0:
         yield from map(function, things)
         return
-    crew = ProcessPoolExecutor(workers, get_context("spawn"), _obey)
+    crew = ProcessPoolExecutor(workers, get_context("spawn"), obey)
     try:
         waiting = deque(crew.submit(function, thing) for thing in islice(things, workers * most))
         while waiting:
@@ -97,7 +97,8 @@ def _each(function: Callable[[T], R], things: Sequence[T]) -> list[R]:
     return [function(thing) for thing in things]
 
 
-def _obey() -> None:
+def obey() -> None:
+    """What a process does first that works for another one."""
     # Ctrl-C is for whoever started the pool, who ends it; and nobody goes on working for one who was killed.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_leave_with_parent, daemon=True).start()

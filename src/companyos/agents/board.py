@@ -1,7 +1,7 @@
 """Notice board: what was replied so far and what could be called next, as numbers that mean the same in every family.
 
-Everything on it comes from the brief and the replies. A record is called by where it was met (`case.requester`), what kind of
-record it is and how it hangs together with the ticket of the brief (`Entry vendor =`: the same reference), never by its id.
+Everything on it comes from the brief and the replies. A record is called by where it was met (`case.requester`), by its kind
+and by how it hangs together with the ticket of the brief (`Entry vendor =`: the same reference), never by its id.
 Of a value the board keeps a class: empty, a kind of record, a date past or to come, a word; of two numbers which is larger;
 of two ids whether they are the same. What these things mean for the work is for the learner to find out.
 """
@@ -34,13 +34,17 @@ _KIND_OF = re.compile("|".join(f"(?P<{kind.__name__}>{kind.pattern})" for kind i
 _WORD = re.compile(r"[a-z][a-z_ ]{0,24}")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _CODE = re.compile(r"[A-Z]+-\d+")
-_KINDS = (*(kind.__name__ for kind in KINDS), "case", "text")
 _LONGEST = 50  # letters of what is a name or a code; more is prose
 
 
 @cache
 def notice(*words: object) -> int:
     return crc32(repr(words).encode()) % NOTICES
+
+
+@cache
+def trait(group: str, *words: object) -> int:
+    return crc32(repr((group, *words)).encode()) % TRAITS
 
 
 @lru_cache(maxsize=65536)
@@ -66,13 +70,21 @@ class Sorts:
         number = self._numbers.get(key)
         return self._add(key) if number is None else number
 
+    def keys(self) -> list[tuple[str, tuple[str, ...], str]]:
+        return list(self._numbers)
+
+    def take_up(self, keys: Iterable[tuple[str, Iterable[str], str]]) -> None:
+        """Numbers sorts in this order, if none has a number yet: sums over them are the same to the last bit then."""
+        for group, words, outcome in keys:
+            self.number(group, tuple(words), outcome)
+
     def _add(self, key: tuple[str, tuple[str, ...], str]) -> int:
         group, words, outcome = key
         number = self._numbers[key] = len(self._numbers)
         if number == len(self.rows):
             self.rows = np.concatenate([self.rows, np.full_like(self.rows, TRAITS)])
-        said = [(group,), (group, "", outcome), (group, words[:1], outcome), *((group, word) for word in words)]
-        traits = sorted({crc32(repr(one).encode()) % TRAITS for one in said[:WIDTH]})
+        said = [(), ("", outcome), (words[:1], outcome), *((word,) for word in words)]
+        traits = sorted({trait(group, *one) for one in said[:WIDTH]})
         self.rows[number, : len(traits)] = traits
         return number
 
@@ -83,26 +95,37 @@ SORTS = Sorts()
 class Group:
     """The candidates of one tool, or of one field that it sets."""
 
-    __slots__ = ("field", "keys", "kinds", "name", "rows", "sorts", "tool", "ways")
+    __slots__ = ("closes", "field", "keys", "kinds", "name", "rows", "sorts", "tool", "ways")
 
     def __init__(self, tool: Tool, field: str) -> None:
         self.tool = tool
         self.field = field
         self.name = _group(tool, field)
         self.kinds = _about(tool, field)  # of records by which there come to be more of them
+        self.closes = "evidence" in tool.hints  # then what is said of them hangs on texts alone
         self.ways: list[dict[str, Any]] = []
         self.keys: list[str] = []
         self.rows: dict[str, list[int]] = {}  # by each value that stands in them, and by their keys
         self.sorts: list[int] = []
 
-    def fill(self, ways: list[dict[str, Any]]) -> None:
-        self.ways = ways
-        self.keys = [_key(way) for way in ways]
-        self.rows = {}
-        for row, way in enumerate(ways):
-            for value in {self.keys[row], *way.values()}:
-                self.rows.setdefault(value, []).append(row)
-        self.sorts = [0] * len(ways)
+    def fork(self) -> "Group":
+        twin = copy(self)
+        twin.sorts = self.sorts.copy()  # the one thing that is changed in place
+        return twin
+
+    def fill(self, ways: list[dict[str, Any]]) -> range:
+        """Takes candidates in place of those there were; gives the rows that are others than before."""
+        known = len(self.ways)
+        if ways[:known] != self.ways:
+            known = 0
+        keys, rows = self.keys[:known], {value: rows.copy() for value, rows in self.rows.items()} if known else {}
+        for row, way in enumerate(ways[known:], known):
+            keys.append(_key(way))
+            for value in {keys[row], *way.values()}:
+                rows.setdefault(value, []).append(row)
+        self.ways, self.keys, self.rows = ways, keys, rows
+        self.sorts = self.sorts[:known] + [0] * (len(ways) - known)
+        return range(known, len(ways))
 
 
 class Shown(NamedTuple):
@@ -137,14 +160,16 @@ class Board:
         self._today = obs.now[4:14]
         self._max_steps = obs.max_steps
         self._code = OK
-        self._grown: set[str] = set(_KINDS)  # kinds of records of which there are more, or of which more is known
-        self._stale: set[tuple[str, str]] = set()  # values, and keys of calls by their groups, of which something else is to be said
-        self._anew = True  # of all
+        self._filled = False
+        self._grown: set[str] = set()  # of which kinds there are more ids, and what else is new
+        self._stale: set[tuple[str, str]] = set()  # values, or groups with keys, of which something else is to be said …
+        self._anew = True  # … or of all
         self._looked = True
+        self._only: dict[str, str] = {}
         self._groups = {group.name: group for group in map(Group, *_parts(self._toolbox))}
 
     def fork(self) -> "Board":
-        """An independent copy: what is behind it is never changed in place."""
+        """An independent copy."""
         twin = Board.__new__(Board)
         twin.__dict__.update(self.__dict__)
         twin.told = self.told.fork()
@@ -153,15 +178,18 @@ class Board:
         twin._read, twin._said, twin._done = self._read.copy(), self._said.copy(), self._done.copy()
         twin._tried, twin._stale, twin._grown = self._tried.copy(), self._stale.copy(), self._grown.copy()
         twin._shown = self._shown.copy()
-        twin._groups = {name: copy(group) for name, group in self._groups.items()}
+        twin._groups = {name: group.fork() for name, group in self._groups.items()}
         return twin
 
     # -- what is heard -------------------------------------------------------------------------------------------------
 
     def hear(self, call: Call, obs: Observation) -> None:
         """Takes in a call and what came of it. What there is to choose from then, `notices` and `candidates` find out."""
-        reply = obs.reply
-        self._step, self._today, self._code = obs.step, obs.now[4:14], reply.code
+        reply, today = obs.reply, obs.now[4:14]
+        if today != self._today:  # what was to come may be past
+            self._shown.clear()
+            self._looked = False
+        self._step, self._today, self._code = obs.step, today, reply.code
         tool = self._toolbox.find(call)
         known = {kind: len(ids) for kind, ids in self.told.ids.items()}
         self.told.hear(reply)
@@ -190,9 +218,9 @@ class Board:
                 continue
             self._records[record] = row if before is None else before | row
             self._looked = False
-            self._grown.add(self._kind(record))
+            self._grown.add(f"{self._kind(record)} shown")
             self._forget(record)
-            if whole:
+            if whole or record == self._case:
                 self._meet(record, row)
 
     def _meet(self, record: str, shown: dict[str, Any]) -> None:
@@ -329,7 +357,7 @@ class Board:
         if record == self._case:
             return "case"
         kind, case, met = self._kind(record), self._records.get(self._case, {}), self._met.get(record)
-        same = " =" if case and shown.get("reference") == case.get("reference") else ""
+        same = " =" if case.get("reference") and shown.get("reference") == case["reference"] else ""
         if kind == "Person":
             return met if met is not None and shown.get("limit") is None else self._masked(shown.get("role", kind))
         if kind == "Policy":
@@ -340,8 +368,8 @@ class Board:
         if kind == "Metric":
             return met or record.split(".")[0]
         if kind == "Entry":
-            copied = next((f" {field}" for field, value in shown.items() if field != "id" and kind_of(str(value)) == kind), "")
-            return f"Entry {shown.get('kind', '')}{copied}{same}"
+            named = [f" {field}" for field, value in shown.items() if field != "id" and kind_of(str(value)) == kind]
+            return f"Entry {shown.get('kind', '')}{''.join(named)}{same}"
         if kind == "Ticket":
             return met if met and not same else f"Ticket {shown.get('kind') == case.get('kind')}{same}"
         return kind
@@ -372,19 +400,25 @@ class Board:
             number -= len(group.ways)
         raise IndexError(number)
 
+    def keep_to(self, resolution: str, reason: str) -> None:
+        """From now on there is but one ending to choose: for comparison with whoever has a choice."""
+        self._only = {"resolution": resolution, "reason": reason}
+        self._grown.add("text")
+
     def _refresh(self) -> None:
         """Looks anew at what there is to choose from, and at what is to be said of it, as far as that is another now."""
-        if self._grown:
-            for group in self._groups.values():
-                if not group.kinds.isdisjoint(self._grown):
-                    ways = self.table.every(group.tool, group.field)
-                    if len(ways) != len(group.ways) or group.kinds == _ENDINGS:
-                        group.fill(ways)
-                        self._sort(group, range(len(ways)))
-        if self._anew:
-            for group in self._groups.values():
-                if group.kinds != _ENDINGS:
-                    self._sort(group, range(len(group.ways)))
+        for group in self._groups.values() if self._grown or self._anew else ():
+            rows: Iterable[int] = ()
+            if not self._filled or not group.kinds.isdisjoint(self._grown):
+                ways = self.table.every(group.tool, group.field)
+                if group.closes:
+                    ways = [way for way in ways if self._only.items() <= way.items()]
+                    group.ways = []
+                rows = group.fill(ways) if len(ways) != len(group.ways) else ()
+            if self._anew and not group.closes:
+                rows = range(len(group.ways))
+            self._sort(group, rows)
+        self._filled = True
         for of, value in () if self._anew else self._stale:
             for group in (self._groups[of],) if of else self._groups.values():
                 if value in group.rows:
@@ -417,6 +451,8 @@ class Board:
         for argument, value in way.items():
             if argument == "role":
                 said += (self._masked(value),)
+            elif argument == "query":
+                said += (self._met.get(value) or ("kind" if value in self._kind_of_work() else "topic"),)
             elif type(value) is not str:
                 said += (str(value),)
             elif value != self._case and argument not in _PROSE:
@@ -428,6 +464,9 @@ class Board:
         named = any((resolution, reason) in _endings_in(text) for text in self._texts)
         cited = any(reason in asked_for(text) for text in self._texts)
         return f"{resolution} {reason}", f"named {named}", f"evidence {cited}"
+
+    def _kind_of_work(self) -> list[str]:
+        return str(self._records.get(self._case, {}).get("kind", "")).split("_")
 
     def _beside(self, field: str, value: str) -> str:
         """What the case's field holds, beside what it could be set to."""
@@ -444,7 +483,7 @@ class Board:
 
     def _find_words(self, value: str) -> tuple[str, ...]:
         if not self._kind(value):
-            return (self._met.get(value, value),)
+            return (self._met.get(value) or self._class(value),)
         shown = self._records.get(value)
         if shown is None:
             return (self._name(value), "unheard")
@@ -459,7 +498,6 @@ class Board:
 
 
 _PROSE = ("text", "reason")
-_ENDINGS = frozenset({"text"})  # what is said of them hangs on texts alone
 _LOGS = -np.log(np.maximum(np.arange(4096, dtype=np.float32), 1))
 
 
@@ -493,24 +531,23 @@ _NOT_IN_KEYS = ("evidence", "data", "text", "note")
 
 @cache
 def _about(tool: Tool, field: str) -> frozenset[str]:
-    """The kinds of records by which a group's candidates can change."""
+    """By what there come to be more candidates in a group: ids of these kinds, or these things that are shown."""
     if field:
-        return frozenset({"case", *_HELD[field]})
+        return frozenset(_HELD.get(field, ()))
     if "evidence" in tool.hints:
-        return _ENDINGS
-    kinds = {kind.__name__ for hint in tool.hints.values() if (kind := reference(hint))} | {"case"}
-    kinds |= {kind for name, kind in (("to", "Person"), ("role", "text")) if name in tool.hints}
+        return frozenset({"text"})
+    if "data" in tool.hints:
+        return frozenset({"ApprovalType shown", "Person shown"})
+    kinds = {kind.__name__ for hint in tool.hints.values() if (kind := reference(hint))}
+    kinds |= {kind for name, kind in (("to", "Person"), ("role", "text"), ("query", "case")) if name in tool.hints}
     return frozenset(kinds)
 
 
 _HELD = {
-    "priority": (),
-    "status": (),
-    "blocked_by": (),
     "assignee": ("Person",),
     "escalated_to": ("Person",),
     "waiting_on": ("Person",),
-    "cost_center": ("Person",),
+    "cost_center": ("Person shown", "Ticket shown"),
     "verified": ("Entry",),
     "approval": ("Approval",),
     "duplicate_of": ("Ticket",),

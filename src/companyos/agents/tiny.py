@@ -1,17 +1,26 @@
-"""Tiny: a policy of one table of weights over what the notice board says, and the agent that plays it.
+"""Tiny: a policy that is one table of weights over the notice board, and the agent that plays it.
 
-What speaks for a candidate is the sum of the weights of its traits, each beside each notice of the board. A softmax over
-all candidates chooses. That is all there is to it: no text is read that is not on the board.
+What speaks for a candidate is the sum of the weights of its traits, each beside each notice that stands on the board; a
+softmax over all candidates chooses. No text is read but what the board makes of it.
 """
 
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from companyos.agents.board import NOTICES, SORTS, TRAITS, WIDTH, Board, Indices
+from companyos.agents.board import NOTICES, SORTS, TRAITS, WIDTH, Board, Indices, notice, trait
+from companyos.calls import Call
+from companyos.errors import BadChoice
+from companyos.observe import Observation
 
 Floats = NDArray[np.float32]
+Places = NDArray[np.int64]
+SHARPNESS = 1.5  # how much more than in training the likeliest is preferred, when it counts
+_NAMED = 3.0  # how much speaks at first for an ending that some text names in one breath
 
 
 class Weights(NamedTuple):
@@ -21,12 +30,14 @@ class Weights(NamedTuple):
     value: Floats
 
     @staticmethod
-    def none() -> "Weights":
-        return Weights(np.zeros((TRAITS + 1, NOTICES), np.float32), np.zeros(NOTICES, np.float32))
+    def at_first() -> "Weights":
+        weights = Weights(np.zeros((TRAITS + 1, NOTICES), np.float32), np.zeros(NOTICES, np.float32))
+        weights.choice[trait("resolve_ticket", "named True"), notice("always")] = _NAMED
+        return weights
 
 
 class Seen(NamedTuple):
-    """What stood before the learner: which notices, and the candidates by their sorts."""
+    """What lies before somebody who chooses: notices, and candidates by their sorts."""
 
     notices: Indices
     sorts: Indices
@@ -35,6 +46,44 @@ class Seen(NamedTuple):
 
 def look(board: Board) -> Seen:
     return Seen(board.notices(), *board.candidates())
+
+
+class Choices:
+    """Many choices at once: the boards as rows of 0 and 1, and the candidates of all of them in one line."""
+
+    def __init__(self, boards: Floats, sorts: Indices, prior: Floats, sizes: Places) -> None:
+        self.boards = boards
+        self.prior = prior
+        self.sizes = sizes
+        self.begins: Places = np.cumsum(sizes) - sizes  # where each one's candidates begin
+        self.whose: Places = np.repeat(np.arange(len(sizes)), sizes)  # the board that a candidate belongs to
+        self.notices = np.flatnonzero(boards.any(0))  # that stand on any
+        self.all_sorts = sorts
+        self.sorts, self.places = np.unique(sorts, return_inverse=True)
+
+    @staticmethod
+    def of(seen: Sequence[Seen]) -> "Choices":
+        return Choices(
+            boards_of([one.notices for one in seen]),
+            np.concatenate([one.sorts for one in seen]),
+            np.concatenate([one.prior for one in seen]),
+            np.array([len(one.sorts) for one in seen]),
+        )
+
+    @staticmethod
+    def joined(parts: Sequence["Choices"]) -> "Choices":
+        return Choices(
+            np.concatenate([part.boards for part in parts]),
+            np.concatenate([part.all_sorts for part in parts]),
+            np.concatenate([part.prior for part in parts]),
+            np.concatenate([part.sizes for part in parts]),
+        )
+
+
+def boards_of(notices: Sequence[Indices]) -> Floats:
+    boards = np.zeros((len(notices), NOTICES), np.float32)
+    boards[np.repeat(np.arange(len(notices)), [len(one) for one in notices]), np.concatenate(notices)] = 1.0
+    return boards
 
 
 class Policy:
@@ -49,14 +98,15 @@ class Policy:
         """After the weights have changed."""
         self._added_up[:] = False
 
-    def scores(self, boards: Floats, sorts: Indices, rows: Indices) -> Floats:
-        """What speaks for each candidate: of this sort, on the board in this row."""
-        used = np.flatnonzero(boards.any(0))
-        kinds, places = np.unique(sorts, return_inverse=True)
-        self._add_up(kinds)
-        table = boards[:, used] @ self._of_sorts[np.ix_(kinds, used)].T
-        scores: Floats = table[rows, places]
-        return scores
+    def chances(self, choices: Choices, sharpness: float = 1.0) -> Floats:
+        """How likely each candidate is."""
+        self._add_up(choices.sorts)
+        used = choices.notices
+        table = choices.boards[:, used] @ self._of_sorts[np.ix_(choices.sorts, used)].T
+        scores = sharpness * (table[choices.whose, choices.places] + choices.prior)
+        odds = np.exp(scores - np.maximum.reduceat(scores, choices.begins)[choices.whose])
+        chances: Floats = odds / np.add.reduceat(odds, choices.begins)[choices.whose]
+        return chances
 
     def _add_up(self, sorts: Indices) -> None:
         if len(self._added_up) < len(SORTS):
@@ -68,52 +118,60 @@ class Policy:
             traits = SORTS.rows[fresh]
             total = self.weights.choice[traits[:, 0]]
             for column in range(1, WIDTH):
-                total += self.weights.choice[traits[:, column]]
+                (has,) = np.nonzero(traits[:, column] < TRAITS)
+                total[has] += self.weights.choice[traits[has, column]]
             self._of_sorts[fresh] = total
             self._added_up[fresh] = True
 
 
-class Choices(NamedTuple):
-    """Many choices at once: the boards, and the candidates of all of them in one row."""
-
-    boards: Floats
-    sorts: Indices
-    prior: Floats
-    begins: NDArray[np.int64]  # where each one's candidates begin
-    rows: NDArray[np.int64]  # whose each candidate is
-
-    @staticmethod
-    def of(seen: list[Seen]) -> "Choices":
-        sizes = np.array([len(one.sorts) for one in seen])
-        return Choices(
-            dense([one.notices for one in seen]),
-            np.concatenate([one.sorts for one in seen]),
-            np.concatenate([one.prior for one in seen]),
-            np.concatenate([[0], np.cumsum(sizes)[:-1]]),
-            np.repeat(np.arange(len(seen)), sizes),
-        )
-
-
-def dense(notices: list[Indices]) -> Floats:
-    """Boards as rows of 0 and 1."""
-    boards = np.zeros((len(notices), NOTICES), np.float32)
-    rows = np.repeat(np.arange(len(notices)), [len(one) for one in notices])
-    boards[rows, np.concatenate(notices)] = 1.0
-    return boards
-
-
-def softmax(scores: Floats, begins: NDArray[np.int64]) -> Floats:
-    """By stretches."""
-    sizes = np.diff(begins, append=len(scores))
-    odds = np.exp(scores - np.repeat(np.maximum.reduceat(scores, begins), sizes))
-    result: Floats = odds / np.repeat(np.add.reduceat(odds, begins), sizes)
-    return result
-
-
-def pick(chances: Floats, begins: NDArray[np.int64], draws: NDArray[np.float64]) -> NDArray[np.int64]:
-    """One of each stretch, by its chances and a draw between 0 and 1: its place in the stretch."""
+def pick(chances: Floats, begins: Places, draws: NDArray[np.float64]) -> Places:
+    """One candidate for each board, by the chances and a draw between 0 and 1: its place among its own."""
     heaped = np.cumsum(chances, dtype=np.float64)
-    before = heaped[begins] - chances[begins]
     ends = np.append(begins[1:], len(chances)) - 1
-    wanted = before + draws * (heaped[ends] - before)
-    return np.minimum(np.searchsorted(heaped, wanted, side="right"), ends) - begins
+    before = heaped[begins] - chances[begins]
+    found = np.searchsorted(heaped, before + draws * (heaped[ends] - before), side="right")
+    places: Places = np.clip(found, begins, ends) - begins
+    return places
+
+
+# -- the agent ---------------------------------------------------------------------------------------------------------
+
+
+class Tiny:
+    """Plays a policy."""
+
+    def __init__(self, policy: Policy, seed: int) -> None:
+        self._policy = policy
+        self._draws = np.random.default_rng(seed)
+        self._board: Board | None = None
+        self._call: Call | None = None
+
+    def act(self, obs: Observation) -> Call:
+        if self._board is None or self._call is None:
+            self._board = Board(obs)
+        else:
+            self._board.hear(self._call, obs)
+        choices = Choices.of([look(self._board)])
+        chances = self._policy.chances(choices, SHARPNESS)
+        self._call = self._board.call(int(pick(chances, choices.begins, self._draws.random(1))[0]))
+        return self._call
+
+
+def save(path: Path, weights: Weights) -> None:
+    """Writes a policy, whole or not at all; only what is not 0 takes room."""
+    part = path.with_suffix(".part.npz")
+    np.savez_compressed(part, choice=weights.choice, value=weights.value)
+    part.replace(path)
+
+
+@cache
+def load(path: str) -> Policy:
+    """A policy that was written; `BadChoice` says what is wrong with the file."""
+    try:
+        with np.load(path, allow_pickle=False) as kept:
+            weights = Weights(kept["choice"], kept["value"])
+    except (OSError, ValueError, KeyError) as error:
+        raise BadChoice("policy", path, [f"a file that `companyos train tiny` wrote ({error})"]) from None
+    if weights.choice.shape != (TRAITS + 1, NOTICES) or weights.value.shape != (NOTICES,):
+        raise BadChoice("policy", path, ["a file that this version of `companyos train tiny` wrote"])
+    return Policy(weights)

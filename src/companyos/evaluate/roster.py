@@ -162,6 +162,14 @@ def _local(folder: str, options: Mapping[str, str]) -> Contestant:
     return opened
 
 
+def _tiny(path: str, options: Mapping[str, str]) -> Contestant:
+    """FILE"""
+    from companyos.agents.tiny import Tiny, load  # needs an extra
+
+    policy = load(path)
+    return Zoo(lambda seed: Tiny(policy, seed))
+
+
 # The docstring of each is what its names look like after the colon.
 OPENERS: dict[str, Callable[[str, Mapping[str, str]], Contestant]] = {
     "variant": _variant,
@@ -169,4 +177,5 @@ OPENERS: dict[str, Callable[[str, Mapping[str, str]], Contestant]] = {
     "saved": _saved,
     "openai": _openai,
     "local": _local,
+    "tiny": _tiny,
 }

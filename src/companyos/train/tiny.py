@@ -1,0 +1,262 @@
+"""The small learner: a softmax over candidates that learns by A2C, on two cores, in minutes, with numpy alone.
+
+Episodes begin near the end at first, where an expert would be some steps before it, and earlier as the learner gets better;
+after 60 % of the time all begin at the beginning. Each batch of steps is used twice, held back as PPO does it. What is
+learnt lies in `policy.npz`, which `companyos eval --agent tiny:FILE` plays.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from companyos.agents.board import NOTICES, TRAITS
+from companyos.agents.tiny import Floats, Weights, save
+from companyos.env import setting
+from companyos.pool import obey
+from companyos.task import TaskId
+from companyos.train.journal import Journal, Record
+from companyos.train.tiny_rollout import Ended, Hand, Recipe, Slope, held_out
+
+POLICY = "policy.npz"
+CHECK_EVERY = 50  # batches
+CHECKED = 100  # held-out tasks, while learning
+EXAMINED = 200  # … and at the end
+_RECENT = 300  # episodes, whose successes say how far from the end to begin
+_FIRST = 0.03  # share of the way that is left at first
+_STEADY, _WARY = 0.9, 0.99  # how slowly Adam forgets gradients, and their squares
+
+Budget = tuple[float, float]  # seconds, updates: whichever is spent first
+
+
+# -- those who play ----------------------------------------------------------------------------------------------------
+
+
+class Crew:
+    """The hands, each in a process of its own unless there is but one. They share the weights."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        context = get_context("spawn")
+        sizes = ((TRAITS + 1) * NOTICES, NOTICES)
+        shared = tuple(context.RawArray("f", size) for size in sizes)
+        self.weights = _weights_in(shared)
+        for weights, first in zip(self.weights, Weights.at_first(), strict=True):
+            weights[:] = first
+        self._hand = Hand(recipe, 0, self.weights) if recipe.workers == 1 else None
+        self._lines: list[Connection] = []
+        with _one_thread():
+            for number in range(recipe.workers if self._hand is None else 0):
+                ours, theirs = context.Pipe()
+                context.Process(target=_serve, args=(theirs, recipe, number, shared), daemon=True).start()
+                self._lines.append(ours)
+
+    def each(self, method: str, *arguments: Any) -> list[Any]:
+        """Has every hand do the same."""
+        return self.apart(method, [arguments] * max(1, len(self._lines)))
+
+    def apart(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Has every hand do something of its own."""
+        if self._hand is not None:
+            return [getattr(self._hand, method)(*arguments[0])]
+        for line, own in zip(self._lines, arguments, strict=True):
+            line.send((method, own))
+        return [line.recv() for line in self._lines]
+
+    def play(self, tasks: Sequence[str], ending: tuple[str, str] | None = None) -> list[Ended]:
+        """Plays tasks, shared out among all hands."""
+        hands = max(1, len(self._lines))
+        parts = self.apart("play", [(tasks[hand::hands], ending) for hand in range(hands)])
+        return [ended for part in parts for ended in part]
+
+    def close(self) -> None:
+        for line in self._lines:
+            line.send(None)
+
+
+def _weights_in(shared: Sequence[Any]) -> Weights:
+    choice, value = (np.frombuffer(one, np.float32) for one in shared)
+    return Weights(choice.reshape(TRAITS + 1, NOTICES), value)
+
+
+def _serve(line: Connection, recipe: Recipe, number: int, shared: Sequence[Any]) -> None:
+    obey()
+    hand = Hand(recipe, number, _weights_in(shared))
+    while (asked := line.recv()) is not None:
+        method, arguments = asked
+        line.send(getattr(hand, method)(*arguments))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Whoever is started meanwhile does its sums on one core: the other has a hand of its own."""
+    before = {name: os.environ.get(name) for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")}
+    os.environ.update(dict.fromkeys(before, "1"))
+    yield
+    for name, value in before.items():
+        if value is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = value
+
+
+# -- those who learn ---------------------------------------------------------------------------------------------------
+
+
+class Momentum(NamedTuple):
+    """What Adam remembers of gradients."""
+
+    mean: Weights
+    square: Weights
+
+    @staticmethod
+    def none() -> "Momentum":
+        empty = [Weights(np.zeros((TRAITS + 1, NOTICES), np.float32), np.zeros(NOTICES, np.float32)) for _ in range(2)]
+        return Momentum(*empty)
+
+
+class Learner:
+    """A run in the making: everything that its next batch hangs on."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.crew = Crew(recipe)
+        self.momentum = Momentum.none()
+        self.batches = self.updates = self.steps = 0
+        self.left = _FIRST if recipe.curriculum else 1.0  # share of the expert's way that lies before an episode at most
+        self.recent: deque[bool] = deque(maxlen=_RECENT)
+
+    def batch(self, progress: float) -> Record:
+        """Takes some steps in all episodes and learns from them; `progress` is the share of the run that is over."""
+        recipe = self.recipe
+        if progress >= recipe.annealed:
+            self.left = 1.0
+        elif self.left < 1:
+            better = len(self.recent) == _RECENT and sum(self.recent) > recipe.good * _RECENT
+            self.left = max(self.left + recipe.pace * better, (progress / recipe.annealed) ** 2)
+        ended = [one for hand in self.crew.each("roll", self.left) for one in hand]
+        self.recent.extend(one.success for one in ended)
+        entropy = recipe.entropy + (recipe.last_entropy - recipe.entropy) * progress
+        for _ in range(recipe.epochs):
+            slopes = self.crew.each("slope", entropy)
+            self._climb(slopes)
+        self.batches += 1
+        self.updates += recipe.epochs
+        self.steps += recipe.episodes * recipe.steps
+        record: Record = {"update": self.updates, "steps": self.steps, "left": round(min(self.left, 1.0), 3)}
+        record["entropy"] = round(slopes[0].entropy, 3)
+        if ended:
+            record["reward"] = round(sum(one.success for one in ended) / len(ended), 4)
+        return record
+
+    def _climb(self, slopes: Sequence[Slope]) -> None:
+        """One step of Adam, on the weights that anything hung on."""
+        traits, notices = (_union([slope[axis] for slope in slopes]) for axis in range(2))
+        block = np.ix_(traits, notices)
+        choice = np.zeros((len(traits), len(notices)), np.float32)
+        value = np.zeros(len(notices), np.float32)
+        for slope in slopes:
+            rows, columns = np.searchsorted(traits, slope.traits), np.searchsorted(notices, slope.notices)
+            choice[np.ix_(rows, columns)] += slope.choice / len(slopes)
+            value[columns] += slope.value / len(slopes)
+        weights, (mean, square) = self.crew.weights, self.momentum
+        _adam(weights.choice, mean.choice, square.choice, block, choice, self.recipe.rate)
+        _adam(weights.value, mean.value, square.value, notices, value, self.recipe.value_rate)
+
+    def close(self) -> None:
+        self.crew.close()
+
+    # -- to go on from -------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        weights, (mean, square) = self.crew.weights, self.momentum
+        tables = {"weights": weights, "mean": mean, "square": square}
+        arrays = {f"{name} {part}": table._asdict()[part] for name, table in tables.items() for part in Weights._fields}
+        more = {"counts": [self.batches, self.updates, self.steps], "left": self.left, "recent": list(self.recent)}
+        return {**arrays, **more, "hands": self.crew.each("keep")}
+
+    def resume(self, state: dict[str, Any]) -> None:
+        weights, (mean, square) = self.crew.weights, self.momentum
+        for name, table in {"weights": weights, "mean": mean, "square": square}.items():
+            for part in Weights._fields:
+                table._asdict()[part][:] = state[f"{name} {part}"]
+        self.batches, self.updates, self.steps = (int(number) for number in state["counts"])
+        self.left = float(state["left"])
+        self.recent.extend(bool(one) for one in state["recent"])
+        self.crew.apart("take_up", [(str(kept),) for kept in state["hands"]])
+
+
+def _union(parts: Sequence[Any]) -> Any:
+    return np.unique(np.concatenate(parts))
+
+
+def _adam(weights: Floats, mean: Floats, square: Floats, block: Any, up: Floats, rate: float) -> None:
+    mean[block] = steady = _STEADY * mean[block] + (1 - _STEADY) * up
+    square[block] = wary = _WARY * square[block] + (1 - _WARY) * up * up
+    weights[block] += rate * steady / (np.sqrt(wary) + 1e-6)
+
+
+class ArrayJournal(Journal):
+    """A journal whose checkpoints are arrays and nothing else, so that it needs no torch."""
+
+    checkpoint = "checkpoint.npz"
+
+    def _write(self, kept: Record, path: Path) -> None:
+        with path.open("wb") as file:
+            np.savez(file, logged=kept["logged"], elapsed=kept["elapsed"], **kept["state"])
+
+    def _read(self, path: Path) -> Record:
+        with np.load(path, allow_pickle=False) as kept:
+            state = {name: kept[name] for name in kept.files if name not in ("logged", "elapsed")}
+            return {"state": state, "logged": int(kept["logged"]), "elapsed": float(kept["elapsed"])}
+
+
+# -- a run -------------------------------------------------------------------------------------------------------------
+
+
+def train(learner: Learner, journal: Journal, budget: Budget, show: Callable[[Record], None]) -> None:
+    """Learns until the time, or the number of updates, is spent; what was spent before counts."""
+    seconds, updates = budget
+    state = journal.resume()
+    if state is not None:
+        learner.resume(state)
+    checked = held_out(learner.recipe, "validation", CHECKED)
+    while (progress := max(journal.elapsed / seconds, learner.updates / updates)) < 1:
+        record = learner.batch(progress)
+        if learner.batches % CHECK_EVERY == 0:
+            record["checkup"] = {"success": _success(learner.crew.play(checked))}
+        journal.log(record)
+        show(record)
+        if journal.due():
+            journal.save(learner.state())
+            save(journal.folder / POLICY, learner.crew.weights)
+    journal.save(learner.state())
+    save(journal.folder / POLICY, learner.crew.weights)
+
+
+def examine(learner: Learner) -> Iterator[tuple[str, float]]:
+    """What the policy is worth on tasks that nobody has seen, beside what takes no learning: lines of who and how often."""
+    recipe, crew = learner.recipe, learner.crew
+    tasks = held_out(recipe, "test", EXAMINED)
+    learnt = crew.play(tasks)
+    yield "the policy", _success(learnt)
+    for name in recipe.families if len(recipe.families) > 1 else ():
+        yield f"  on {name}", _success([one for one in learnt if TaskId.parse(one.task_id).family == name])
+    endings = [setting(TaskId.parse(task_id)).ending for task_id in tasks]
+    constants = dict.fromkeys((ending.resolution, ending.reason) for ending in endings)
+    best, ending = max((_success(crew.play(tasks, ending)), ending) for ending in constants)
+    yield f"the same, but every ticket ends as {ending[0]}, {ending[1]} (the best of {len(constants)})", best
+    weights = [part.copy() for part in crew.weights]
+    crew.weights.choice[:] = 0
+    yield "anyhow, among the same candidates", _success(crew.play(tasks))
+    for part, kept in zip(crew.weights, weights, strict=True):
+        part[:] = kept
+
+
+def _success(ended: Sequence[Ended]) -> float:
+    return sum(one.success for one in ended) / len(ended)

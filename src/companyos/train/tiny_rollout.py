@@ -1,0 +1,296 @@
+"""Rollouts of the small learner: where episodes begin, how they go on, and what is to be learnt from their steps.
+
+An episode may begin where the expert would be some steps before the end: a *start*. The learner is never shown what the
+expert does next; it finds out for itself what leads from there to the end, and then what leads to there.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from companyos.agents.baselines import Whim
+from companyos.agents.board import SORTS, TRAITS, Board, Indices
+from companyos.agents.tiny import SHARPNESS, Choices, Floats, Places, Policy, Weights, boards_of, look, pick
+from companyos.calls import Call
+from companyos.env import CompanyEnv, task_named
+from companyos.families import family
+from companyos.task import TaskId
+from companyos.world import Streams
+
+REWARD = "seed"  # whose milestones are paid on the way
+_SCALE = 0.1
+_FAILURE = 5.0  # what the profile takes for an end without success: here that is worth nothing, as going on for ever is
+_SPARE_STEPS = 10
+
+
+class Recipe(msgspec.Struct, frozen=True):
+    """What a run of the small learner is."""
+
+    families: tuple[str, ...]
+    chaos: float = 0.25
+    seed: int = 0
+    curriculum: bool = True
+    workers: int = 2
+    episodes: int = 256  # at work at once
+    steps: int = 4  # of each, between updates
+    epochs: int = 2  # updates from the same steps
+    starts: int = 16  # of one task
+    discount: float = 0.99
+    trace: float = 0.95
+    clip: float = 0.5
+    entropy: float = 0.05
+    last_entropy: float = 0.01
+    rate: float = 6e-4
+    value_rate: float = 2e-3
+    good: float = 0.5  # share of successes from which on episodes begin earlier
+    pace: float = 0.01  # by which share of the way
+    annealed: float = 0.6  # share of the time after which all begin at the beginning
+
+
+class Ended(NamedTuple):
+    """An episode that is over."""
+
+    task_id: str
+    success: bool
+    steps: int
+    whole: bool  # from the first step on
+
+
+class Episode:
+    """One episode at work."""
+
+    def __init__(self, env: CompanyEnv, board: Board, limit: int = 0) -> None:
+        self.env = env
+        self.board = board
+        self.limit = limit  # steps that the learner may take; 0: as many as the task allows
+        self.taken = 0
+
+    def step(self, number: int) -> tuple[float, bool]:
+        """Makes a call; what it paid, and whether that was the last."""
+        call = self.board.call(number)
+        obs = self.env.step(call)
+        self.board.hear(call, obs)
+        self.taken += 1
+        paid = obs.reward + (0.0 if not obs.done or self.env.success else _FAILURE)
+        return _SCALE * paid, obs.done or self.taken == self.limit
+
+    def ended(self) -> Ended:
+        return Ended(self.env.task_id, bool(self.env.success), self.taken, self.taken == self.env.step_count)
+
+    def fork(self, limit: int) -> "Episode":
+        return Episode(self.env.fork(), self.board.fork(), limit)
+
+
+def begin(task: TaskId) -> Episode:
+    """An episode from its beginning."""
+    env = CompanyEnv(task, REWARD)
+    return Episode(env, Board(env.reset()))
+
+
+def starts(task: TaskId, left: Sequence[float]) -> list[Episode]:
+    """Episodes of one task from where these shares of the expert's way are still to go."""
+    whole = begin(task)
+    calls = _way_of_an_expert(whole.env)
+    made: list[Episode] = []
+    for steps_left in sorted((max(1, round(len(calls) * share)) for share in left), reverse=True):
+        for call in calls[whole.env.step_count : len(calls) - steps_left]:
+            whole.board.hear(call, whole.env.step(call))
+        made.append(whole.fork(2 * steps_left + _SPARE_STEPS))
+    return made
+
+
+def _way_of_an_expert(env: CompanyEnv) -> list[Call]:
+    """The calls of an expert who works in any of the right ways, and reads every policy that a search has listed."""
+    trial, streams = env.fork(), Streams(f"opening/{env.task_id}")
+    program = family(TaskId.parse(env.task_id).family).expert(trial.memory(), Whim(streams))
+    call = next(program)
+    while not trial.step(call).done:
+        reply = trial.turns[-1].reply
+        if call.method == "search_policies" and reply.ok:
+            listed = [str(row["id"]) for row in reply.data["rows"]]
+            for policy_id in streams.at("reads", trial.step_count).shuffled(listed):
+                trial.step(Call("datahub", "read_policy", {"policy_id": policy_id}))
+        if trial.done:
+            break
+        call = program.send(reply)
+    return [turn.call for turn in trial.turns]
+
+
+class Batch(NamedTuple):
+    """Steps that were taken, and how much better than expected they turned out."""
+
+    choices: Choices
+    chosen: Places  # among all candidates
+    chances: Floats  # of all of them, when it was chosen
+    advantages: Floats
+    returns: Floats
+
+
+class Slope(NamedTuple):
+    """Which way is up, for the weights of these traits and notices."""
+
+    traits: Indices
+    notices: Indices
+    choice: Floats
+    value: Floats
+    entropy: float
+
+
+class Hand:
+    """Plays its share of the episodes, and says which way is up."""
+
+    def __init__(self, recipe: Recipe, number: int, weights: Weights) -> None:
+        self._recipe = recipe
+        self._policy = Policy(weights)
+        self._draws = np.random.default_rng([recipe.seed, number])
+        self._number = number
+        self._begun = 0  # tasks
+        self._spare: list[Episode] = []
+        self._at_work: list[Episode] = []
+        self._batch: Batch | None = None
+        self._fresh = False
+
+    def roll(self, left: float) -> list[Ended]:
+        """Takes some steps in every episode; those that begin meanwhile have up to this share of the way left to go."""
+        self._policy.renew()
+        recipe = self._recipe
+        while len(self._at_work) < recipe.episodes // recipe.workers:
+            self._at_work.append(self._next(left))
+        ended: list[Ended] = []
+        taken: list[tuple[Choices, Floats, Places, Floats]] = []
+        paid = np.zeros((recipe.steps, len(self._at_work)), np.float32)
+        over = np.zeros(paid.shape, np.float32)
+        for step in range(recipe.steps):
+            choices = Choices.of([look(episode.board) for episode in self._at_work])
+            chances = self._policy.chances(choices)
+            places = pick(chances, choices.begins, self._draws.random(len(self._at_work)))
+            taken.append((choices, chances, places, choices.boards @ self._policy.weights.value))
+            for row, episode in enumerate(self._at_work):
+                paid[step, row], over[step, row] = episode.step(int(places[row]))
+                if over[step, row]:
+                    ended.append(episode.ended())
+                    self._at_work[row] = self._next(left)
+        values = np.stack([expected for *_, expected in taken])
+        after = boards_of([episode.board.notices() for episode in self._at_work]) @ self._policy.weights.value
+        gains = _gains(recipe, paid, over, values, after)
+        choices = Choices.joined([choices for choices, *_ in taken])
+        chosen = choices.begins + np.concatenate([places for _, _, places, _ in taken])
+        chances = np.concatenate([chances for _, chances, *_ in taken])
+        spread = (gains - gains.mean()) / (gains.std() + 1e-3)
+        self._batch = Batch(choices, chosen, chances, spread.ravel(), (gains + values).ravel())
+        self._fresh = True
+        return ended
+
+    def _next(self, left: float) -> Episode:
+        while not self._spare:
+            recipe = self._recipe
+            name = recipe.families[self._begun % len(recipe.families)]
+            # No two hands and no two runs have a task in common.
+            seed = (recipe.seed * 10**6 + self._begun) * recipe.workers + self._number
+            task = task_named(name, seed, recipe.chaos)
+            self._begun += 1
+            if left >= 1:
+                self._spare = [begin(task)]
+            else:
+                self._spare = starts(task, left * np.sqrt(self._draws.random(recipe.starts)))
+        return self._spare.pop(int(self._draws.integers(len(self._spare))))
+
+    def slope(self, entropy: float) -> Slope:
+        """Which way is up, by the steps that were taken last: A2C's, held back where PPO would."""
+        assert self._batch is not None
+        if self._fresh:  # nothing has been learnt from it yet
+            self._fresh, chances = False, self._batch.chances
+        else:
+            self._policy.renew()
+            chances = self._policy.chances(self._batch.choices)
+        return slope(self._policy.weights.value, self._batch, chances, entropy, self._recipe.clip)
+
+    def play(self, tasks: Sequence[str], ending: tuple[str, str] | None = None) -> list[Ended]:
+        """Plays tasks from their beginning, as an agent would; only this ending is open to it, if one is given."""
+        self._policy.renew()
+        draws = np.random.default_rng(self._recipe.seed)
+        waiting, ended = list(tasks), []
+        playing: list[Episode] = []
+        while waiting or playing:
+            while waiting and len(playing) < 64:
+                playing.append(begin(TaskId.parse(waiting.pop(0))))
+                if ending is not None:
+                    playing[-1].board.keep_to(*ending)
+            choices = Choices.of([look(episode.board) for episode in playing])
+            places = pick(self._policy.chances(choices, SHARPNESS), choices.begins, draws.random(len(playing)))
+            over = [episode.step(int(place))[1] for episode, place in zip(playing, places, strict=True)]
+            ended += [episode.ended() for episode, last in zip(playing, over, strict=True) if last]
+            playing = [episode for episode, last in zip(playing, over, strict=True) if not last]
+        return ended
+
+    # -- to go on from -------------------------------------------------------------------------------------------------
+
+    def keep(self) -> str:
+        """All that its next steps hang on: an episode is its task and its calls."""
+        episodes = [[_kept(episode) for episode in some] for some in (self._at_work, self._spare)]
+        return json.dumps([self._draws.bit_generator.state, self._begun, SORTS.keys(), *episodes])
+
+    def take_up(self, kept: str) -> None:
+        state, self._begun, sorts, at_work, spare = json.loads(kept)
+        self._draws.bit_generator.state = state
+        SORTS.take_up(sorts)
+        self._at_work, self._spare = [_taken_up(one) for one in at_work], [_taken_up(one) for one in spare]
+
+
+def _kept(episode: Episode) -> list[Any]:
+    calls = [msgspec.to_builtins(turn.call) for turn in episode.env.turns]
+    return [episode.env.task_id, calls, episode.limit, episode.taken]
+
+
+def _taken_up(kept: list[Any]) -> Episode:
+    task_id, calls, limit, taken = kept
+    episode = begin(TaskId.parse(task_id))
+    for call in msgspec.convert(calls, list[Call]):
+        episode.board.hear(call, episode.env.step(call))
+    episode.limit, episode.taken = limit, taken
+    return episode
+
+
+def _gains(recipe: Recipe, paid: Floats, over: Floats, values: Floats, after: Floats) -> Floats:
+    """By how much each step turned out better than expected (GAE)."""
+    gains = np.zeros_like(paid)
+    gain = np.zeros_like(after)
+    for step in reversed(range(len(paid))):
+        goes_on = recipe.discount * (1.0 - over[step])
+        gain = paid[step] + goes_on * after - values[step] + recipe.trace * goes_on * gain
+        gains[step], after = gain, values[step]
+    return gains
+
+
+def slope(values: Floats, batch: Batch, chances: Floats, entropy: float, clip: float) -> Slope:
+    """Which way is up: likelier what turned out better than expected, but not much likelier than it was, and undecided."""
+    choices, size = batch.choices, len(batch.chosen)
+    surprise = np.log(chances + 1e-20)
+    undecided = -np.add.reduceat(chances * surprise, choices.begins)
+    ratio = chances[batch.chosen] / np.maximum(batch.chances[batch.chosen], 1e-20)
+    free = np.where(batch.advantages > 0, ratio < 1 + clip, ratio > 1 - clip)
+    pull = (batch.advantages * ratio * free).astype(np.float32)
+    pulls = -chances * (pull[choices.whose] + entropy * (surprise + undecided[choices.whose]))
+    pulls[batch.chosen] += pull
+    # From candidates to their sorts, from boards to the notices that stand on any, and from sorts to their traits.
+    sorts, notices = choices.sorts, choices.notices
+    cells = choices.whose * len(sorts) + choices.places
+    by_sort = np.bincount(cells, weights=pulls, minlength=size * len(sorts)).reshape(size, len(sorts))
+    boards = choices.boards[:, notices]
+    steep = by_sort.astype(np.float32).T @ boards / size
+    traits, columns = np.unique(SORTS.rows[sorts], return_inverse=True)
+    has = np.zeros((len(traits), len(sorts)), np.float32)
+    has[columns.reshape(len(sorts), -1), np.arange(len(sorts))[:, None]] = 1.0
+    has[traits == TRAITS] = 0.0  # nobody's
+    missed = batch.returns - boards @ values[notices]
+    value = (boards.T @ missed / size).astype(np.float32)
+    return Slope(traits, notices.astype(np.int32), has @ steep, value, float(undecided.mean()))
+
+
+def held_out(recipe: Recipe, split: str, size: int) -> list[str]:
+    """So many tasks that nobody learns from, of all families in turn."""
+    turns = [(recipe.families[number % len(recipe.families)], number // len(recipe.families)) for number in range(size)]
+    return [str(task_named(name, seed, recipe.chaos, split)) for name, seed in turns]

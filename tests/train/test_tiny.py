@@ -1,0 +1,168 @@
+"""The small learner learns, from its own attempts, and goes on where it stood."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from companyos.agents.agent import play
+from companyos.agents.tiny import Weights, load, save
+from companyos.cli import main
+from companyos.env import make
+from companyos.evaluate.roster import contestant
+from companyos.train.tiny import Learner
+from companyos.train.tiny_curve import drawn
+from companyos.train.tiny_rollout import Recipe, begin, held_out, starts
+from companyos.task import TaskId
+from tests.helpers import FAMILY, task_id
+
+SMALL = Recipe((FAMILY,), chaos=0.0, workers=1, episodes=32)
+
+
+def taught(recipe: Recipe, batches: int) -> Learner:
+    learner = Learner(recipe)
+    for _ in range(batches):
+        learner.batch(0.0)
+    return learner
+
+
+def test_near_the_end_it_soon_wins_far_more_often_than_at_first() -> None:
+    learner = Learner(SMALL)
+    first = [learner.batch(0.0)["reward"] for _ in range(8)]
+    later = [learner.batch(0.0)["reward"] for _ in range(72)][-16:]
+    assert np.mean(later) > 0.3 > 3 * np.mean(first)
+
+
+def test_the_same_seed_learns_the_same_and_another_one_something_else() -> None:
+    one, same, other = (taught(SMALL, 3), taught(SMALL, 3), taught(Recipe((FAMILY,), 0.0, 1, workers=1, episodes=32), 3))
+    assert (one.crew.weights.choice == same.crew.weights.choice).all()
+    assert (one.crew.weights.choice != other.crew.weights.choice).any()
+
+
+def test_episodes_begin_where_an_expert_has_so_much_left_to_do_and_can_be_won_from_there() -> None:
+    task = TaskId.parse(task_id(5, "25"))
+    early, late = starts(task, [0.9, 0.1])
+    assert 0 < early.env.step_count < late.env.step_count
+    assert early.env.lost() is None is late.env.lost()
+    assert begin(task).env.step_count == 0
+
+
+def test_after_three_fifths_of_the_run_all_begin_at_the_beginning() -> None:
+    learner = Learner(SMALL)
+    assert learner.batch(0.59)["left"] < 1
+    assert learner.batch(0.6)["left"] == 1
+    assert Learner(Recipe((FAMILY,), curriculum=False, workers=1, episodes=8)).batch(0.0)["left"] == 1
+
+
+def test_nobody_learns_from_what_is_held_out() -> None:
+    recipe = Recipe((FAMILY, "expense_report"))
+    tasks = held_out(recipe, "validation", 4)
+    assert [TaskId.parse(one).family for one in tasks] == [FAMILY, "expense_report"] * 2
+    assert {TaskId.parse(one).split for one in tasks} == {"validation"}
+
+
+# -- going on ----------------------------------------------------------------------------------------------------------
+
+RUN = """
+import os, sys
+from pathlib import Path
+from companyos.train.tiny import ArrayJournal, Learner, train
+from companyos.train.tiny_rollout import Recipe
+
+def main(folder, last):
+    recipe = Recipe(("vendor_onboarding",), episodes=32)
+    learner = Learner(recipe)
+    batches = 0
+    def show(record):
+        if record["update"] == int(last):
+            os._exit(9)
+    train(learner, ArrayJournal(Path(folder), {"recipe": recipe}, every=0.0), (3600.0, 12.0), show)
+    learner.close()
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+"""
+
+
+def run(script: Path, folder: Path, killed_at: int) -> int:
+    return subprocess.run([sys.executable, script, folder, str(killed_at)], check=False, timeout=300).returncode
+
+
+def weights_in(folder: Path) -> NDArray[np.float32]:
+    with np.load(folder / "policy.npz") as kept:
+        choice: NDArray[np.float32] = kept["choice"]
+        return choice
+
+
+def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(RUN)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    assert run(script, whole, 0) == 0
+    assert run(script, broken, 8) == 9
+    assert run(script, broken, 0) == 0
+    assert (weights_in(whole) == weights_in(broken)).all()
+    logs = [[line.split(b',"elapsed"')[0] for line in (one / "log.jsonl").read_bytes().split(b"\n")] for one in (whole, broken)]
+    assert logs[0] == logs[1]
+
+
+# -- what was learnt ---------------------------------------------------------------------------------------------------
+
+
+def test_what_was_learnt_plays_whole_episodes_and_the_same_ones_again(tmp_path: Path) -> None:
+    path = tmp_path / "policy.npz"
+    save(path, taught(SMALL, 4).crew.weights)
+    plays = [play(make(task_id(split="test")), contestant(f"tiny:{path}").agent("a task", trial)) for trial in (0, 0, 1)]
+    assert all(env.done for env in plays)
+    calls = [[turn.call for turn in env.turns] for env in plays]
+    assert calls[0] == calls[1] != calls[2]
+
+
+@pytest.mark.parametrize("wrong", ["nowhere.npz", "text.npz", "small.npz"])
+def test_what_is_no_policy_is_one_line(wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text.npz").write_text("hello")
+    np.savez(tmp_path / "small.npz", choice=np.zeros((2, 2)), value=np.zeros(2))
+    assert main(["eval", "--agent", f"tiny:{tmp_path / wrong}", "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("companyos: unknown policy")
+    assert said.count("\n") == 1
+
+
+def test_a_policy_is_read_as_it_was_written(tmp_path: Path) -> None:
+    weights = Weights.at_first()
+    weights.value[3] = 0.5
+    save(tmp_path / "policy.npz", weights)
+    assert (load(str(tmp_path / "policy.npz")).weights.value == weights.value).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["--family", "gardening"], "unknown family 'gardening'"),
+        (["--minutes", "0"], "'0' is no number above 0"),
+        (["--chaos", "2"], "'2' is no number from 0 to 1"),
+        (["--workers", "0"], "'0' is no number from 1 up"),
+        (["--seed", "-1"], "'-1' is no number from 0 up"),
+        (["--family", FAMILY, "--out", "full"], "neither empty nor the folder of a training run"),
+    ],
+)
+def test_bad_input_is_one_line(
+    given: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").touch()
+    assert main(["train", "tiny", *given]) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
+
+
+def test_a_curve_has_its_points_where_they_belong() -> None:
+    lines = drawn([(0.0, 0.0)], [(0.99, 1.0)], "so far").splitlines()
+    assert lines[0].endswith("#")
+    assert lines[11].startswith("  0 % |.")
+    assert lines[-1].strip() == "so far"
