@@ -3,12 +3,14 @@
 from companyos.agents.evidence import evidence
 from companyos.calls import Reply
 from companyos.env import make
+from companyos.task import TaskId
 from companyos.told import Told
 from companyos.train.tiny_rollout import starts
-from companyos.task import TaskId
 from tests.helpers import FAMILY
 
-TEXT = "Cite what is so. same_request: the other ticket's reference and status. document_expired: the entry's insurance_until."
+TEXT = (
+    "Cite what is so. same_request: the other ticket's reference and status. document_expired: the entry's insurance_until."
+)
 OWN = {"id": "T-1", "reference": "TAX-7", "status": "open"}
 OTHER = {"id": "T-2", "reference": "TAX-7", "status": "in_progress"}
 ENTRY = {"id": "E-1", "insurance_until": "2026-01-02", "owner": "@dana.reyes"}

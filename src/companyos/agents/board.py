@@ -26,8 +26,8 @@ from companyos.observe import Observation
 from companyos.told import Told
 
 Indices = NDArray[np.int32]
-NOTICES = 1024  # numbers that a board has: hashed, so two may share one
-TRAITS = 4096  # numbers that a candidate has
+NOTICES = 2048  # numbers that a board has: hashed, so two may share one
+TRAITS = 8192  # numbers that a candidate has
 WIDTH = 12  # of them at most so many are not 0
 
 _KIND_OF = re.compile("|".join(f"(?P<{kind.__name__}>{kind.pattern})" for kind in KINDS if kind.pattern))
@@ -70,7 +70,7 @@ class Sorts:
         number = self._numbers.get(key)
         return self._add(key) if number is None else number
 
-    def keys(self) -> list[tuple[str, tuple[str, ...], str]]:
+    def known(self) -> list[tuple[str, tuple[str, ...], str]]:
         return list(self._numbers)
 
     def take_up(self, keys: Iterable[tuple[str, Iterable[str], str]]) -> None:

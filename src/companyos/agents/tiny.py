@@ -60,6 +60,8 @@ class Choices:
         self.notices = np.flatnonzero(boards.any(0))  # that stand on any
         self.all_sorts = sorts
         self.sorts, self.places = np.unique(sorts, return_inverse=True)
+        self.traits, columns = np.unique(SORTS.rows[self.sorts], return_inverse=True)  # that any of the sorts has
+        self.columns = columns.reshape(len(self.sorts), WIDTH)
 
     @staticmethod
     def of(seen: Sequence[Seen]) -> "Choices":
@@ -86,42 +88,17 @@ def boards_of(notices: Sequence[Indices]) -> Floats:
     return boards
 
 
-class Policy:
-    """Weights, ready for use: those of a sort of candidates are added up when it first turns up."""
-
-    def __init__(self, weights: Weights) -> None:
-        self.weights = weights
-        self._of_sorts = np.zeros((0, NOTICES), np.float32)
-        self._added_up = np.zeros(0, bool)
-
-    def renew(self) -> None:
-        """After the weights have changed."""
-        self._added_up[:] = False
-
-    def chances(self, choices: Choices, sharpness: float = 1.0) -> Floats:
-        """How likely each candidate is."""
-        self._add_up(choices.sorts)
-        used = choices.notices
-        table = choices.boards[:, used] @ self._of_sorts[np.ix_(choices.sorts, used)].T
-        scores = sharpness * (table[choices.whose, choices.places] + choices.prior)
-        odds = np.exp(scores - np.maximum.reduceat(scores, choices.begins)[choices.whose])
-        chances: Floats = odds / np.add.reduceat(odds, choices.begins)[choices.whose]
-        return chances
-
-    def _add_up(self, sorts: Indices) -> None:
-        if len(self._added_up) < len(SORTS):
-            room = 2 * len(SORTS) - len(self._added_up)
-            self._of_sorts = np.concatenate([self._of_sorts, np.zeros((room, NOTICES), np.float32)])
-            self._added_up = np.concatenate([self._added_up, np.zeros(room, bool)])
-        fresh = sorts[~self._added_up[sorts]]
-        if len(fresh):
-            traits = SORTS.rows[fresh]
-            total = self.weights.choice[traits[:, 0]]
-            for column in range(1, WIDTH):
-                (has,) = np.nonzero(traits[:, column] < TRAITS)
-                total[has] += self.weights.choice[traits[has, column]]
-            self._of_sorts[fresh] = total
-            self._added_up[fresh] = True
+def chances(weights: Weights, choices: Choices, sharpness: float = 1.0) -> Floats:
+    """How likely each candidate is."""
+    of_traits = weights.choice[np.ix_(choices.traits, choices.notices)]
+    of_sorts = of_traits[choices.columns[:, 0]]
+    for column in range(1, WIDTH):
+        of_sorts += of_traits[choices.columns[:, column]]
+    table = choices.boards[:, choices.notices] @ of_sorts.T
+    scores = sharpness * (table[choices.whose, choices.places] + choices.prior)
+    odds = np.exp(scores - np.maximum.reduceat(scores, choices.begins)[choices.whose])
+    result: Floats = odds / np.add.reduceat(odds, choices.begins)[choices.whose]
+    return result
 
 
 def pick(chances: Floats, begins: Places, draws: NDArray[np.float64]) -> Places:
@@ -140,8 +117,8 @@ def pick(chances: Floats, begins: Places, draws: NDArray[np.float64]) -> Places:
 class Tiny:
     """Plays a policy."""
 
-    def __init__(self, policy: Policy, seed: int) -> None:
-        self._policy = policy
+    def __init__(self, weights: Weights, seed: int) -> None:
+        self._weights = weights
         self._draws = np.random.default_rng(seed)
         self._board: Board | None = None
         self._call: Call | None = None
@@ -152,8 +129,8 @@ class Tiny:
         else:
             self._board.hear(self._call, obs)
         choices = Choices.of([look(self._board)])
-        chances = self._policy.chances(choices, SHARPNESS)
-        self._call = self._board.call(int(pick(chances, choices.begins, self._draws.random(1))[0]))
+        (place,) = pick(chances(self._weights, choices, SHARPNESS), choices.begins, self._draws.random(1))
+        self._call = self._board.call(int(place))
         return self._call
 
 
@@ -165,7 +142,7 @@ def save(path: Path, weights: Weights) -> None:
 
 
 @cache
-def load(path: str) -> Policy:
+def load(path: str) -> Weights:
     """A policy that was written; `BadChoice` says what is wrong with the file."""
     try:
         with np.load(path, allow_pickle=False) as kept:
@@ -174,4 +151,4 @@ def load(path: str) -> Policy:
         raise BadChoice("policy", path, [f"a file that `companyos train tiny` wrote ({error})"]) from None
     if weights.choice.shape != (TRAITS + 1, NOTICES) or weights.value.shape != (NOTICES,):
         raise BadChoice("policy", path, ["a file that this version of `companyos train tiny` wrote"])
-    return Policy(weights)
+    return weights

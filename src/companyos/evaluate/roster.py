@@ -166,8 +166,8 @@ def _tiny(path: str, options: Mapping[str, str]) -> Contestant:
     """FILE"""
     from companyos.agents.tiny import Tiny, load  # needs an extra
 
-    policy = load(path)
-    return Zoo(lambda seed: Tiny(policy, seed))
+    weights = load(path)
+    return Zoo(lambda seed: Tiny(weights, seed))
 
 
 # The docstring of each is what its names look like after the colon.

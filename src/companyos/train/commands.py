@@ -177,7 +177,7 @@ def _curve(over: Callable[[], float]) -> Iterator[Callable[[dict[str, Any]], Non
             attempts.append((over(), record["reward"]))
         if "checkup" in record:
             held_out.append((over(), record["checkup"]["success"]))
-        caption = f"{record['steps']:,} steps;  . attempts, up to {record['left']:.0%} of the way from the end;  # held-out tasks"
+        caption = f"{record['steps']:,} steps; . attempts, up to {record['left']:.0%} of the way from the end; # held-out"
         live.update(Text(drawn(attempts, held_out, caption)), refresh=True)
 
     if not console.is_terminal:

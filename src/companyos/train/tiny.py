@@ -175,16 +175,18 @@ class Learner:
 
     def state(self) -> dict[str, Any]:
         weights, (mean, square) = self.crew.weights, self.momentum
+        rows = np.flatnonzero(square.choice.any(1))  # of the others nothing has been learnt
         tables = {"weights": weights, "mean": mean, "square": square}
-        arrays = {f"{name} {part}": table._asdict()[part] for name, table in tables.items() for part in Weights._fields}
+        arrays = {f"{name} choice": table.choice[rows] for name, table in tables.items()}
+        arrays |= {f"{name} value": table.value for name, table in tables.items()}
         more = {"counts": [self.batches, self.updates, self.steps], "left": self.left, "recent": list(self.recent)}
-        return {**arrays, **more, "hands": self.crew.each("keep")}
+        return {**arrays, **more, "rows": rows, "hands": self.crew.each("keep")}
 
     def resume(self, state: dict[str, Any]) -> None:
         weights, (mean, square) = self.crew.weights, self.momentum
         for name, table in {"weights": weights, "mean": mean, "square": square}.items():
-            for part in Weights._fields:
-                table._asdict()[part][:] = state[f"{name} {part}"]
+            table.choice[state["rows"]] = state[f"{name} choice"]
+            table.value[:] = state[f"{name} value"]
         self.batches, self.updates, self.steps = (int(number) for number in state["counts"])
         self.left = float(state["left"])
         self.recent.extend(bool(one) for one in state["recent"])

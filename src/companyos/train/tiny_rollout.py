@@ -13,7 +13,7 @@ import numpy as np
 
 from companyos.agents.baselines import Whim
 from companyos.agents.board import SORTS, TRAITS, Board, Indices
-from companyos.agents.tiny import SHARPNESS, Choices, Floats, Places, Policy, Weights, boards_of, look, pick
+from companyos.agents.tiny import SHARPNESS, Choices, Floats, Places, Weights, boards_of, chances, look, pick
 from companyos.calls import Call
 from companyos.env import CompanyEnv, task_named
 from companyos.families import family
@@ -144,7 +144,7 @@ class Hand:
 
     def __init__(self, recipe: Recipe, number: int, weights: Weights) -> None:
         self._recipe = recipe
-        self._policy = Policy(weights)
+        self._weights = weights
         self._draws = np.random.default_rng([recipe.seed, number])
         self._number = number
         self._begun = 0  # tasks
@@ -155,7 +155,6 @@ class Hand:
 
     def roll(self, left: float) -> list[Ended]:
         """Takes some steps in every episode; those that begin meanwhile have up to this share of the way left to go."""
-        self._policy.renew()
         recipe = self._recipe
         while len(self._at_work) < recipe.episodes // recipe.workers:
             self._at_work.append(self._next(left))
@@ -165,22 +164,22 @@ class Hand:
         over = np.zeros(paid.shape, np.float32)
         for step in range(recipe.steps):
             choices = Choices.of([look(episode.board) for episode in self._at_work])
-            chances = self._policy.chances(choices)
-            places = pick(chances, choices.begins, self._draws.random(len(self._at_work)))
-            taken.append((choices, chances, places, choices.boards @ self._policy.weights.value))
+            likely = chances(self._weights, choices)
+            places = pick(likely, choices.begins, self._draws.random(len(self._at_work)))
+            taken.append((choices, likely, places, choices.boards @ self._weights.value))
             for row, episode in enumerate(self._at_work):
                 paid[step, row], over[step, row] = episode.step(int(places[row]))
                 if over[step, row]:
                     ended.append(episode.ended())
                     self._at_work[row] = self._next(left)
         values = np.stack([expected for *_, expected in taken])
-        after = boards_of([episode.board.notices() for episode in self._at_work]) @ self._policy.weights.value
+        after = boards_of([episode.board.notices() for episode in self._at_work]) @ self._weights.value
         gains = _gains(recipe, paid, over, values, after)
         choices = Choices.joined([choices for choices, *_ in taken])
         chosen = choices.begins + np.concatenate([places for _, _, places, _ in taken])
-        chances = np.concatenate([chances for _, chances, *_ in taken])
+        likely = np.concatenate([likely for _, likely, *_ in taken])
         spread = (gains - gains.mean()) / (gains.std() + 1e-3)
-        self._batch = Batch(choices, chosen, chances, spread.ravel(), (gains + values).ravel())
+        self._batch = Batch(choices, chosen, likely, spread.ravel(), (gains + values).ravel())
         self._fresh = True
         return ended
 
@@ -201,16 +200,13 @@ class Hand:
     def slope(self, entropy: float) -> Slope:
         """Which way is up, by the steps that were taken last: A2C's, held back where PPO would."""
         assert self._batch is not None
-        if self._fresh:  # nothing has been learnt from it yet
-            self._fresh, chances = False, self._batch.chances
-        else:
-            self._policy.renew()
-            chances = self._policy.chances(self._batch.choices)
-        return slope(self._policy.weights.value, self._batch, chances, entropy, self._recipe.clip)
+        # As long as nothing has been learnt from it they are what they were.
+        likely = self._batch.chances if self._fresh else chances(self._weights, self._batch.choices)
+        self._fresh = False
+        return slope(self._weights.value, self._batch, likely, entropy, self._recipe.clip)
 
     def play(self, tasks: Sequence[str], ending: tuple[str, str] | None = None) -> list[Ended]:
         """Plays tasks from their beginning, as an agent would; only this ending is open to it, if one is given."""
-        self._policy.renew()
         draws = np.random.default_rng(self._recipe.seed)
         waiting, ended = list(tasks), []
         playing: list[Episode] = []
@@ -220,7 +216,7 @@ class Hand:
                 if ending is not None:
                     playing[-1].board.keep_to(*ending)
             choices = Choices.of([look(episode.board) for episode in playing])
-            places = pick(self._policy.chances(choices, SHARPNESS), choices.begins, draws.random(len(playing)))
+            places = pick(chances(self._weights, choices, SHARPNESS), choices.begins, draws.random(len(playing)))
             over = [episode.step(int(place))[1] for episode, place in zip(playing, places, strict=True)]
             ended += [episode.ended() for episode, last in zip(playing, over, strict=True) if last]
             playing = [episode for episode, last in zip(playing, over, strict=True) if not last]
@@ -231,7 +227,7 @@ class Hand:
     def keep(self) -> str:
         """All that its next steps hang on: an episode is its task and its calls."""
         episodes = [[_kept(episode) for episode in some] for some in (self._at_work, self._spare)]
-        return json.dumps([self._draws.bit_generator.state, self._begun, SORTS.keys(), *episodes])
+        return json.dumps([self._draws.bit_generator.state, self._begun, SORTS.known(), *episodes])
 
     def take_up(self, kept: str) -> None:
         state, self._begun, sorts, at_work, spare = json.loads(kept)
@@ -265,25 +261,24 @@ def _gains(recipe: Recipe, paid: Floats, over: Floats, values: Floats, after: Fl
     return gains
 
 
-def slope(values: Floats, batch: Batch, chances: Floats, entropy: float, clip: float) -> Slope:
+def slope(values: Floats, batch: Batch, likely: Floats, entropy: float, clip: float) -> Slope:
     """Which way is up: likelier what turned out better than expected, but not much likelier than it was, and undecided."""
     choices, size = batch.choices, len(batch.chosen)
-    surprise = np.log(chances + 1e-20)
-    undecided = -np.add.reduceat(chances * surprise, choices.begins)
-    ratio = chances[batch.chosen] / np.maximum(batch.chances[batch.chosen], 1e-20)
+    surprise = np.log(likely + 1e-20)
+    undecided = -np.add.reduceat(likely * surprise, choices.begins)
+    ratio = likely[batch.chosen] / np.maximum(batch.chances[batch.chosen], 1e-20)
     free = np.where(batch.advantages > 0, ratio < 1 + clip, ratio > 1 - clip)
     pull = (batch.advantages * ratio * free).astype(np.float32)
-    pulls = -chances * (pull[choices.whose] + entropy * (surprise + undecided[choices.whose]))
+    pulls = -likely * (pull[choices.whose] + entropy * (surprise + undecided[choices.whose]))
     pulls[batch.chosen] += pull
     # From candidates to their sorts, from boards to the notices that stand on any, and from sorts to their traits.
-    sorts, notices = choices.sorts, choices.notices
-    cells = choices.whose * len(sorts) + choices.places
-    by_sort = np.bincount(cells, weights=pulls, minlength=size * len(sorts)).reshape(size, len(sorts))
+    sorts, notices, traits = len(choices.sorts), choices.notices, choices.traits
+    cells = choices.whose * sorts + choices.places
+    by_sort = np.bincount(cells, weights=pulls, minlength=size * sorts).reshape(size, sorts)
     boards = choices.boards[:, notices]
     steep = by_sort.astype(np.float32).T @ boards / size
-    traits, columns = np.unique(SORTS.rows[sorts], return_inverse=True)
-    has = np.zeros((len(traits), len(sorts)), np.float32)
-    has[columns.reshape(len(sorts), -1), np.arange(len(sorts))[:, None]] = 1.0
+    has = np.zeros((len(traits), sorts), np.float32)
+    has[choices.columns, np.arange(sorts)[:, None]] = 1.0
     has[traits == TRAITS] = 0.0  # nobody's
     missed = batch.returns - boards @ values[notices]
     value = (boards.T @ missed / size).astype(np.float32)
