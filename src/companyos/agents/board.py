@@ -95,7 +95,7 @@ SORTS = Sorts()
 class Group:
     """The candidates of one tool, or of one field that it sets."""
 
-    __slots__ = ("closes", "field", "keys", "kinds", "name", "rows", "sorts", "tool", "ways")
+    __slots__ = ("closes", "field", "keys", "kinds", "name", "rows", "said", "sorts", "tool", "ways")
 
     def __init__(self, tool: Tool, field: str) -> None:
         self.tool = tool
@@ -106,11 +106,12 @@ class Group:
         self.ways: list[dict[str, Any]] = []
         self.keys: list[str] = []
         self.rows: dict[str, list[int]] = {}  # by each value that stands in them, and by their keys
+        self.said: list[tuple[str, ...]] = []  # of each
         self.sorts: list[int] = []
 
     def fork(self) -> "Group":
         twin = copy(self)
-        twin.sorts = self.sorts.copy()  # the one thing that is changed in place
+        twin.said, twin.sorts = self.said.copy(), self.sorts.copy()  # all else is never changed in place
         return twin
 
     def fill(self, ways: list[dict[str, Any]]) -> range:
@@ -124,6 +125,7 @@ class Group:
             for value in {keys[row], *way.values()}:
                 rows.setdefault(value, []).append(row)
         self.ways, self.keys, self.rows = ways, keys, rows
+        self.said = self.said[:known] + [()] * (len(ways) - known)
         self.sorts = self.sorts[:known] + [0] * (len(ways) - known)
         return range(known, len(ways))
 
@@ -166,6 +168,8 @@ class Board:
         self._anew = True  # … or of all
         self._looked = True
         self._only: dict[str, str] = {}
+        self._sizes: list[int] = []
+        self._prior = _LOGS[:0]
         self._groups = {group.name: group for group in map(Group, *_parts(self._toolbox))}
 
     def fork(self) -> "Board":
@@ -390,7 +394,9 @@ class Board:
             if group.sorts:
                 sorts += group.sorts
                 sizes.append(len(group.sorts))
-        return np.array(sorts, np.int32), np.repeat(_LOGS[sizes], sizes)
+        if sizes != self._sizes:
+            self._sizes, self._prior = sizes, np.repeat(_LOGS[sizes], sizes)
+        return np.array(sorts, np.int32), self._prior
 
     def call(self, number: int) -> Call:
         """The candidate with this number."""
@@ -419,21 +425,26 @@ class Board:
                 rows = range(len(group.ways))
             self._sort(group, rows)
         self._filled = True
-        for of, value in () if self._anew else self._stale:
-            for group in (self._groups[of],) if of else self._groups.values():
-                if value in group.rows:
-                    self._sort(group, group.rows[value])
+        if not self._anew:
+            for of, value in self._stale:
+                if of:
+                    self._sort(self._groups[of], self._groups[of].rows.get(value, ()), said=True)
+                    continue
+                for group in self._groups.values():
+                    if value in group.rows:
+                        self._sort(group, group.rows[value])
         self._grown.clear()
         self._stale.clear()
         self._anew = False
 
-    def _sort(self, group: Group, rows: Iterable[int]) -> None:
-        """Finds the sorts of some candidates."""
-        name = group.name
+    def _sort(self, group: Group, rows: Iterable[int], said: bool = False) -> None:
+        """Finds the sorts of some candidates. `said`: what is said of their arguments is what it was."""
+        name, tried = group.name, self._tried
         for row in rows:
+            if not said:
+                group.said[row] = self._said_of(group, group.ways[row])
             key = name, group.keys[row]
-            outcome = self._outcome(key) if key in self._tried else "never"
-            group.sorts[row] = SORTS.number(name, self._said_of(group, group.ways[row]), outcome)
+            group.sorts[row] = SORTS.number(name, group.said[row], self._outcome(key) if key in tried else "never")
 
     def _outcome(self, key: tuple[str, str]) -> str:
         outcome, when = self._tried[key]

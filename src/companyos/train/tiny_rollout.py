@@ -24,6 +24,7 @@ REWARD = "seed"  # whose milestones are paid on the way
 _SCALE = 0.1
 _FAILURE = 5.0  # what the profile takes for an end without success: here that is worth nothing, as going on for ever is
 _SPARE_STEPS = 10
+_AGAIN = 3  # attempts at a whole task, beside the first: to furnish a company takes longer than a few steps in it
 
 
 class Recipe(msgspec.Struct, frozen=True):
@@ -81,6 +82,7 @@ class Episode:
         return Ended(self.env.task_id, bool(self.env.success), self.taken, self.taken == self.env.step_count)
 
     def fork(self, limit: int) -> "Episode":
+        look(self.board)  # so that not every copy has to find out what there is to see
         return Episode(self.env.fork(), self.board.fork(), limit)
 
 
@@ -192,7 +194,8 @@ class Hand:
             task = task_named(name, seed, recipe.chaos)
             self._begun += 1
             if left >= 1:
-                self._spare = [begin(task)]
+                whole = begin(task)
+                self._spare = [whole, *(whole.fork(0) for _ in range(_AGAIN))]
             else:
                 self._spare = starts(task, left * np.sqrt(self._draws.random(recipe.starts)))
         return self._spare.pop(int(self._draws.integers(len(self._spare))))
