@@ -141,7 +141,8 @@ class Learner:
             self.left = max(self.left + recipe.pace * better, (progress / recipe.annealed) ** 2)
         ended = [one for hand in self.crew.each("roll", self.left) for one in hand]
         self.recent.extend(one.success for one in ended)
-        entropy = recipe.entropy + (recipe.last_entropy - recipe.entropy) * progress
+        late = max(0.0, progress - recipe.annealed) / (1 - recipe.annealed)
+        entropy = recipe.entropy + (recipe.last_entropy - recipe.entropy) * late
         for _ in range(recipe.epochs):
             slopes = self.crew.each("slope", entropy)
             self._climb(slopes)

@@ -5,6 +5,7 @@ expert does next; it finds out for itself what leads from there to the end, and 
 """
 
 import json
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from companyos.agents.baselines import Whim
 from companyos.agents.board import SORTS, TRAITS, Board, Indices
-from companyos.agents.tiny import SHARPNESS, Choices, Floats, Places, Weights, boards_of, chances, look, pick
+from companyos.agents.tiny import SHARPNESS, Choices, Floats, Places, Seen, Weights, boards_of, chances, look, pick
 from companyos.calls import Call
 from companyos.env import CompanyEnv, task_named
 from companyos.families import family
@@ -39,6 +40,8 @@ class Recipe(msgspec.Struct, frozen=True):
     steps: int = 4  # of each, between updates
     epochs: int = 2  # updates from the same steps
     starts: int = 16  # of one task
+    again: float = 0.5  # steps out of memory, for each that was taken
+    remembered: int = 2000  # episodes that were won
     discount: float = 0.99
     trace: float = 0.95
     clip: float = 0.5
@@ -57,7 +60,14 @@ class Ended(NamedTuple):
     task_id: str
     success: bool
     steps: int
-    whole: bool  # from the first step on
+
+
+class Step(NamedTuple):
+    """What lay before the learner, which candidate it took, and what that paid."""
+
+    seen: Seen
+    number: int
+    paid: float
 
 
 class Episode:
@@ -67,19 +77,19 @@ class Episode:
         self.env = env
         self.board = board
         self.limit = limit  # steps that the learner may take; 0: as many as the task allows
-        self.taken = 0
+        self.steps: list[Step] = []  # those that it has taken
 
-    def step(self, number: int) -> tuple[float, bool]:
+    def step(self, seen: Seen, number: int) -> tuple[float, bool]:
         """Makes a call; what it paid, and whether that was the last."""
         call = self.board.call(number)
         obs = self.env.step(call)
         self.board.hear(call, obs)
-        self.taken += 1
-        paid = obs.reward + (0.0 if not obs.done or self.env.success else _FAILURE)
-        return _SCALE * paid, obs.done or self.taken == self.limit
+        paid = _SCALE * (obs.reward + (0.0 if not obs.done or self.env.success else _FAILURE))
+        self.steps.append(Step(seen, number, paid))
+        return paid, obs.done or len(self.steps) == self.limit
 
     def ended(self) -> Ended:
-        return Ended(self.env.task_id, bool(self.env.success), self.taken, self.taken == self.env.step_count)
+        return Ended(self.env.task_id, bool(self.env.success), len(self.steps))
 
     def fork(self, limit: int) -> "Episode":
         look(self.board)  # so that not every copy has to find out what there is to see
@@ -121,6 +131,29 @@ def _way_of_an_expert(env: CompanyEnv) -> list[Call]:
     return [turn.call for turn in trial.turns]
 
 
+class Memory:
+    """Episodes that were won. What went better than it is by now expected to is gone over again (self-imitation)."""
+
+    def __init__(self, room: int) -> None:
+        self.won: deque[Episode] = deque(maxlen=room)
+
+    def draw(self, draws: np.random.Generator, values: Floats, discount: float, size: int) -> list[tuple[Step, float]]:
+        """Some of their steps, and what those came to in the end, by how much more that was than expected."""
+        if not self.won:
+            return []
+        found: list[tuple[Step, float]] = []
+        gaps: list[float] = []
+        for episode in (self.won[place] for place in draws.integers(len(self.won), size=2 * size)):
+            worth = 0.0
+            first = int(draws.integers(len(episode.steps)))
+            for step in reversed(episode.steps[first:]):
+                worth = step.paid + discount * worth
+            found.append((step, worth))
+            gaps.append(max(0.0, worth - float(values[step.seen.notices].sum())) + 1e-6)
+        chosen = draws.choice(len(found), size, p=np.array(gaps) / sum(gaps))
+        return [found[place] for place in chosen]
+
+
 class Batch(NamedTuple):
     """Steps that were taken, and how much better than expected they turned out."""
 
@@ -129,6 +162,13 @@ class Batch(NamedTuple):
     chances: Floats  # of all of them, when it was chosen
     advantages: Floats
     returns: Floats
+
+
+def _joined(one: Batch, other: Batch) -> Batch:
+    choices = Choices.joined([one.choices, other.choices])
+    chosen = np.concatenate([one.chosen, other.chosen + len(one.choices.prior)])
+    pairs = zip(one[2:], other[2:], strict=True)
+    return Batch(choices, chosen, *(np.concatenate(pair) for pair in pairs))
 
 
 class Slope(NamedTuple):
@@ -150,6 +190,7 @@ class Hand:
         self._draws = np.random.default_rng([recipe.seed, number])
         self._number = number
         self._begun = 0  # tasks
+        self._memory = Memory(recipe.remembered // recipe.workers)
         self._spare: list[Episode] = []
         self._at_work: list[Episode] = []
         self._batch: Batch | None = None
@@ -164,26 +205,45 @@ class Hand:
         taken: list[tuple[Choices, Floats, Places, Floats]] = []
         paid = np.zeros((recipe.steps, len(self._at_work)), np.float32)
         over = np.zeros(paid.shape, np.float32)
-        for step in range(recipe.steps):
-            choices = Choices.of([look(episode.board) for episode in self._at_work])
+        for turn in range(recipe.steps):
+            seen = [look(episode.board) for episode in self._at_work]
+            choices = Choices.of(seen)
             likely = chances(self._weights, choices)
-            places = pick(likely, choices.begins, self._draws.random(len(self._at_work)))
+            places = pick(likely, choices.begins, self._draws.random(len(seen)))
             taken.append((choices, likely, places, choices.boards @ self._weights.value))
             for row, episode in enumerate(self._at_work):
-                paid[step, row], over[step, row] = episode.step(int(places[row]))
-                if over[step, row]:
+                paid[turn, row], over[turn, row] = episode.step(seen[row], int(places[row]))
+                if over[turn, row]:
                     ended.append(episode.ended())
+                    if episode.env.success:
+                        self._memory.won.append(episode)
                     self._at_work[row] = self._next(left)
         values = np.stack([expected for *_, expected in taken])
         after = boards_of([episode.board.notices() for episode in self._at_work]) @ self._weights.value
         gains = _gains(recipe, paid, over, values, after)
+        spread = gains.std() + 1e-3
         choices = Choices.joined([choices for choices, *_ in taken])
         chosen = choices.begins + np.concatenate([places for _, _, places, _ in taken])
         likely = np.concatenate([likely for _, likely, *_ in taken])
-        spread = (gains - gains.mean()) / (gains.std() + 1e-3)
-        self._batch = Batch(choices, chosen, likely, spread.ravel(), (gains + values).ravel())
+        again = self._again(spread)
+        mean = gains.mean()
+        batch = Batch(choices, chosen, likely, ((gains - mean) / spread).ravel(), (gains + values).ravel())
+        self._batch = batch if again is None else _joined(batch, again)
         self._fresh = True
         return ended
+
+    def _again(self, spread: float) -> Batch | None:
+        """Steps out of memory, as far as they went better than expected."""
+        recipe = self._recipe
+        size = int(recipe.again * recipe.steps * len(self._at_work))
+        drawn = self._memory.draw(self._draws, self._weights.value, recipe.discount, size)
+        if not drawn:
+            return None
+        choices = Choices.of([step.seen for step, _ in drawn])
+        chosen = choices.begins + np.array([step.number for step, _ in drawn])
+        expected = choices.boards @ self._weights.value
+        returns = np.maximum(np.array([worth for _, worth in drawn], np.float32), expected)
+        return Batch(choices, chosen, chances(self._weights, choices), (returns - expected) / spread, returns)
 
     def _next(self, left: float) -> Episode:
         while not self._spare:
@@ -218,9 +278,10 @@ class Hand:
                 playing.append(begin(TaskId.parse(waiting.pop(0))))
                 if ending is not None:
                     playing[-1].board.keep_to(*ending)
-            choices = Choices.of([look(episode.board) for episode in playing])
+            seen = [look(episode.board) for episode in playing]
+            choices = Choices.of(seen)
             places = pick(chances(self._weights, choices, SHARPNESS), choices.begins, draws.random(len(playing)))
-            over = [episode.step(int(place))[1] for episode, place in zip(playing, places, strict=True)]
+            over = [one.step(lay, int(place))[1] for one, lay, place in zip(playing, seen, places, strict=True)]
             ended += [episode.ended() for episode, last in zip(playing, over, strict=True) if last]
             playing = [episode for episode, last in zip(playing, over, strict=True) if not last]
         return ended
@@ -229,27 +290,34 @@ class Hand:
 
     def keep(self) -> str:
         """All that its next steps hang on: an episode is its task and its calls."""
-        episodes = [[_kept(episode) for episode in some] for some in (self._at_work, self._spare)]
+        episodes = [[_kept(episode) for episode in some] for some in (self._at_work, self._spare, self._memory.won)]
         return json.dumps([self._draws.bit_generator.state, self._begun, SORTS.known(), *episodes])
 
     def take_up(self, kept: str) -> None:
-        state, self._begun, sorts, at_work, spare = json.loads(kept)
-        self._draws.bit_generator.state = state
+        self._draws.bit_generator.state, self._begun, sorts, *episodes = json.loads(kept)
         SORTS.take_up(sorts)
-        self._at_work, self._spare = [_taken_up(one) for one in at_work], [_taken_up(one) for one in spare]
+        self._at_work, self._spare, won = ([_taken_up(one) for one in some] for some in episodes)
+        self._memory.won.extend(won)
 
 
 def _kept(episode: Episode) -> list[Any]:
     calls = [msgspec.to_builtins(turn.call) for turn in episode.env.turns]
-    return [episode.env.task_id, calls, episode.limit, episode.taken]
+    return [
+        episode.env.task_id,
+        calls[: len(calls) - len(episode.steps)],
+        [step.number for step in episode.steps],
+        episode.limit,
+    ]
 
 
 def _taken_up(kept: list[Any]) -> Episode:
-    task_id, calls, limit, taken = kept
+    task_id, opening, numbers, limit = kept
     episode = begin(TaskId.parse(task_id))
-    for call in msgspec.convert(calls, list[Call]):
+    for call in msgspec.convert(opening, list[Call]):
         episode.board.hear(call, episode.env.step(call))
-    episode.limit, episode.taken = limit, taken
+    episode.limit = limit
+    for number in numbers:
+        episode.step(look(episode.board), number)
     return episode
 
 
