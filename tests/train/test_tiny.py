@@ -127,7 +127,7 @@ def test_what_was_learnt_plays_whole_episodes_and_the_same_ones_again(tmp_path: 
 @pytest.mark.parametrize("wrong", ["nowhere.npz", "text.npz", "small.npz"])
 def test_what_is_no_policy_is_one_line(wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text.npz").write_text("hello")
-    np.savez(tmp_path / "small.npz", choice=np.zeros((2, 2)), value=np.zeros(2))
+    np.savez(tmp_path / "small.npz", choice=np.zeros((2, 2)), value=np.zeros(2), usual=np.zeros(2))
     assert main(["eval", "--agent", f"tiny:{tmp_path / wrong}", "--out", str(tmp_path / "run")]) == 2
     said = capsys.readouterr().err
     assert said.startswith("companyos: unknown policy")

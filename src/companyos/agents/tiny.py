@@ -20,20 +20,36 @@ from companyos.observe import Observation
 Floats = NDArray[np.float32]
 Places = NDArray[np.int64]
 SHARPNESS = 1.5  # how much more than in training the likeliest is preferred, when it counts
+ALWAYS = notice("always")
+_LOUD = 1.7  # what stands for it in a row: what holds of all boards is learnt sooner than what tells them apart
 _NAMED = 3.0  # how much speaks at first for an ending that some text names in one breath
 
 
 class Weights(NamedTuple):
-    """Trait beside notice, for choosing; notice, for how well it will end. The last trait is nobody's, and stays 0."""
+    """Trait beside notice, for choosing; notice, for how well it will end. The last trait is nobody's, and stays 0.
+
+    A notice counts by how much more it says than usual: what stands on every board says nothing.
+    """
 
     choice: Floats
     value: Floats
+    usual: Floats  # the share of boards that each notice stands on
+
+    @staticmethod
+    def none() -> "Weights":
+        sizes = ((TRAITS + 1, NOTICES), (NOTICES,), (NOTICES,))
+        return Weights(*(np.zeros(size, np.float32) for size in sizes))
 
     @staticmethod
     def at_first() -> "Weights":
-        weights = Weights(np.zeros((TRAITS + 1, NOTICES), np.float32), np.zeros(NOTICES, np.float32))
-        weights.choice[trait("resolve_ticket", "named True"), notice("always")] = _NAMED
+        weights = Weights.none()
+        weights.choice[trait("resolve_ticket", "named True"), ALWAYS] = _NAMED / _LOUD
         return weights
+
+    def expected(self, boards: Floats) -> Floats:
+        """How well it will end."""
+        values: Floats = boards @ self.value - self.usual @ self.value
+        return values
 
 
 class Seen(NamedTuple):
@@ -85,6 +101,7 @@ class Choices:
 def boards_of(notices: Sequence[Indices]) -> Floats:
     boards = np.zeros((len(notices), NOTICES), np.float32)
     boards[np.repeat(np.arange(len(notices)), [len(one) for one in notices]), np.concatenate(notices)] = 1.0
+    boards[:, ALWAYS] = _LOUD
     return boards
 
 
@@ -94,7 +111,7 @@ def chances(weights: Weights, choices: Choices, sharpness: float = 1.0) -> Float
     of_sorts = of_traits[choices.columns[:, 0]]
     for column in range(1, WIDTH):
         of_sorts += of_traits[choices.columns[:, column]]
-    table = choices.boards[:, choices.notices] @ of_sorts.T
+    table = (choices.boards[:, choices.notices] - weights.usual[choices.notices]) @ of_sorts.T
     scores = sharpness * (table[choices.whose, choices.places] + choices.prior)
     odds = np.exp(scores - np.maximum.reduceat(scores, choices.begins)[choices.whose])
     result: Floats = odds / np.add.reduceat(odds, choices.begins)[choices.whose]
@@ -137,7 +154,7 @@ class Tiny:
 def save(path: Path, weights: Weights) -> None:
     """Writes a policy, whole or not at all; only what is not 0 takes room."""
     part = path.with_suffix(".part.npz")
-    np.savez_compressed(part, choice=weights.choice, value=weights.value)
+    np.savez_compressed(part, **weights._asdict())
     part.replace(path)
 
 
@@ -146,9 +163,9 @@ def load(path: str) -> Weights:
     """A policy that was written; `BadChoice` says what is wrong with the file."""
     try:
         with np.load(path, allow_pickle=False) as kept:
-            weights = Weights(kept["choice"], kept["value"])
+            weights = Weights(*(kept[name] for name in Weights._fields))
     except (OSError, ValueError, KeyError) as error:
         raise BadChoice("policy", path, [f"a file that `companyos train tiny` wrote ({error})"]) from None
-    if weights.choice.shape != (TRAITS + 1, NOTICES) or weights.value.shape != (NOTICES,):
+    if [part.shape for part in weights] != [part.shape for part in Weights.none()]:
         raise BadChoice("policy", path, ["a file that this version of `companyos train tiny` wrote"])
     return weights

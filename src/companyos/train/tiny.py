@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from companyos.agents.board import NOTICES, TRAITS
-from companyos.agents.tiny import Floats, Weights, save
+from companyos.agents.tiny import ALWAYS, Weights, save
 from companyos.env import setting
 from companyos.pool import obey
 from companyos.task import TaskId
@@ -30,7 +30,8 @@ CHECKED = 100  # held-out tasks, while learning
 EXAMINED = 200  # … and at the end
 _RECENT = 300  # episodes, whose successes say how far from the end to begin
 _FIRST = 0.03  # share of the way that is left at first
-_STEADY, _WARY = 0.9, 0.99  # how slowly Adam forgets gradients, and their squares
+_USED_TO = 0.01  # how much a batch counts for what is usual
+_STEADY, _WARY = 0.9, 0.9  # how slowly gradients are forgotten, and their squares
 
 Budget = tuple[float, float]  # seconds, updates: whichever is spent first
 
@@ -43,8 +44,7 @@ class Crew:
 
     def __init__(self, recipe: Recipe) -> None:
         context = get_context("spawn")
-        sizes = ((TRAITS + 1) * NOTICES, NOTICES)
-        shared = tuple(context.RawArray("f", size) for size in sizes)
+        shared = tuple(context.RawArray("f", part.size) for part in Weights.none())
         self.weights = _weights_in(shared)
         for weights, first in zip(self.weights, Weights.at_first(), strict=True):
             weights[:] = first
@@ -80,8 +80,8 @@ class Crew:
 
 
 def _weights_in(shared: Sequence[Any]) -> Weights:
-    choice, value = (np.frombuffer(one, np.float32) for one in shared)
-    return Weights(choice.reshape(TRAITS + 1, NOTICES), value)
+    choice, value, usual = (np.frombuffer(one, np.float32) for one in shared)
+    return Weights(choice.reshape(TRAITS + 1, NOTICES), value, usual)
 
 
 def _serve(line: Connection, recipe: Recipe, number: int, shared: Sequence[Any]) -> None:
@@ -108,25 +108,14 @@ def _one_thread() -> Iterator[None]:
 # -- those who learn ---------------------------------------------------------------------------------------------------
 
 
-class Momentum(NamedTuple):
-    """What Adam remembers of gradients."""
-
-    mean: Weights
-    square: Weights
-
-    @staticmethod
-    def none() -> "Momentum":
-        empty = [Weights(np.zeros((TRAITS + 1, NOTICES), np.float32), np.zeros(NOTICES, np.float32)) for _ in range(2)]
-        return Momentum(*empty)
-
-
 class Learner:
     """A run in the making: everything that its next batch hangs on."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.crew = Crew(recipe)
-        self.momentum = Momentum.none()
+        self.momentum = np.zeros_like(self.crew.weights.choice)  # of the gradient, smoothed
+        self.steepness = 0.0  # the mean square of its length
         self.batches = self.updates = self.steps = 0
         self.left = _FIRST if recipe.curriculum else 1.0  # share of the expert's way that lies before an episode at most
         self.recent: deque[bool] = deque(maxlen=_RECENT)
@@ -143,11 +132,14 @@ class Learner:
         self.recent.extend(one.success for one in ended)
         late = max(0.0, progress - recipe.annealed) / (1 - recipe.annealed)
         entropy = recipe.entropy + (recipe.last_entropy - recipe.entropy) * late
-        for _ in range(recipe.epochs):
-            slopes = self.crew.each("slope", entropy)
+        slopes = self.crew.each("slope", entropy)
+        if self.batches:  # the first one only says what is usual
             self._climb(slopes)
+            for _ in range(recipe.epochs - 1):
+                slopes = self.crew.each("slope", entropy)
+                self._climb(slopes)
+        self._get_used_to(slopes)
         self.batches += 1
-        self.updates += recipe.epochs
         self.steps += recipe.episodes * recipe.steps
         record: Record = {"update": self.updates, "steps": self.steps, "left": round(min(self.left, 1.0), 3)}
         record["entropy"] = round(slopes[0].entropy, 3)
@@ -156,7 +148,7 @@ class Learner:
         return record
 
     def _climb(self, slopes: Sequence[Slope]) -> None:
-        """One step of Adam, on the weights that anything hung on."""
+        """One step uphill, on the weights that anything hung on; how long it is hangs on how steep it usually is."""
         traits, notices = (_union([slope[axis] for slope in slopes]) for axis in range(2))
         block = np.ix_(traits, notices)
         choice = np.zeros((len(traits), len(notices)), np.float32)
@@ -165,9 +157,22 @@ class Learner:
             rows, columns = np.searchsorted(traits, slope.traits), np.searchsorted(notices, slope.notices)
             choice[np.ix_(rows, columns)] += slope.choice / len(slopes)
             value[columns] += slope.value / len(slopes)
-        weights, (mean, square) = self.crew.weights, self.momentum
-        _adam(weights.choice, mean.choice, square.choice, block, choice, self.recipe.rate)
-        _adam(weights.value, mean.value, square.value, notices, value, self.recipe.value_rate)
+        weights, momentum, recipe = self.crew.weights, self.momentum, self.recipe
+        self.updates += 1
+        forgotten = max(1 - _WARY, 1 / self.updates)
+        self.steepness += forgotten * (float((choice**2).sum()) - self.steepness)
+        momentum[block] = steady = _STEADY * momentum[block] + (1 - _STEADY) * choice
+        weights.choice[block] += recipe.rate / (np.sqrt(self.steepness) + 1e-9) * steady
+        weights.value[notices] += recipe.value_rate * value
+
+    def _get_used_to(self, slopes: Sequence[Slope]) -> None:
+        """Takes in how many boards each notice stood on: of all batches at first, of the last hundred or so later."""
+        share = max(_USED_TO, 1 / (self.batches + 1))
+        usual = self.crew.weights.usual
+        usual *= 1 - share
+        for slope in slopes:
+            usual[slope.notices] += share / len(slopes) * slope.usual
+        usual[ALWAYS] = 0.0
 
     def close(self) -> None:
         self.crew.close()
@@ -175,19 +180,16 @@ class Learner:
     # -- to go on from -------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        weights, (mean, square) = self.crew.weights, self.momentum
-        rows = np.flatnonzero(square.choice.any(1))  # of the others nothing has been learnt
-        tables = {"weights": weights, "mean": mean, "square": square}
-        arrays = {f"{name} choice": table.choice[rows] for name, table in tables.items()}
-        arrays |= {f"{name} value": table.value for name, table in tables.items()}
-        more = {"counts": [self.batches, self.updates, self.steps], "left": self.left, "recent": list(self.recent)}
-        return {**arrays, **more, "rows": rows, "hands": self.crew.each("keep")}
+        rows = np.flatnonzero(self.momentum.any(1))  # of the others nothing has been learnt
+        choice, value, usual = self.crew.weights
+        tables = {"choice": choice[rows], "value": value, "usual": usual, "momentum": self.momentum[rows], "rows": rows}
+        numbers = {"counts": [self.batches, self.updates, self.steps], "left": self.left, "steepness": self.steepness}
+        return {**tables, **numbers, "recent": list(self.recent), "hands": self.crew.each("keep")}
 
     def resume(self, state: dict[str, Any]) -> None:
-        weights, (mean, square) = self.crew.weights, self.momentum
-        for name, table in {"weights": weights, "mean": mean, "square": square}.items():
-            table.choice[state["rows"]] = state[f"{name} choice"]
-            table.value[:] = state[f"{name} value"]
+        weights, rows = self.crew.weights, state["rows"]
+        weights.choice[rows], weights.value[:], weights.usual[:] = state["choice"], state["value"], state["usual"]
+        self.momentum[rows], self.steepness = state["momentum"], float(state["steepness"])
         self.batches, self.updates, self.steps = (int(number) for number in state["counts"])
         self.left = float(state["left"])
         self.recent.extend(bool(one) for one in state["recent"])
@@ -196,12 +198,6 @@ class Learner:
 
 def _union(parts: Sequence[Any]) -> Any:
     return np.unique(np.concatenate(parts))
-
-
-def _adam(weights: Floats, mean: Floats, square: Floats, block: Any, up: Floats, rate: float) -> None:
-    mean[block] = steady = _STEADY * mean[block] + (1 - _STEADY) * up
-    square[block] = wary = _WARY * square[block] + (1 - _WARY) * up * up
-    weights[block] += rate * steady / (np.sqrt(wary) + 1e-6)
 
 
 class ArrayJournal(Journal):

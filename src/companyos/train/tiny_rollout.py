@@ -25,7 +25,10 @@ REWARD = "seed"  # whose milestones are paid on the way
 _SCALE = 0.1
 _FAILURE = 5.0  # what the profile takes for an end without success: here that is worth nothing, as going on for ever is
 _SPARE_STEPS = 10
-_AGAIN = 3  # attempts at a whole task, beside the first: to furnish a company takes longer than a few steps in it
+_LEAST_SPREAD = 0.5  # of gains, by which they are measured: where nobody wins yet, one success must not mean everything
+# To furnish a company takes longer than a few steps in it, so each start is tried several times, among many others.
+_ATTEMPTS = 4
+_POOL, _WHOLE_POOL = 256, 64  # episodes that can be begun
 
 
 class Recipe(msgspec.Struct, frozen=True):
@@ -39,16 +42,18 @@ class Recipe(msgspec.Struct, frozen=True):
     episodes: int = 256  # at work at once
     steps: int = 4  # of each, between updates
     epochs: int = 2  # updates from the same steps
-    starts: int = 16  # of one task
-    again: float = 0.5  # steps out of memory, for each that was taken
+    starts: int = 8  # of one task
+    curious: float = 0.02  # share of steps at which anything is tried, each tool as likely as the next …
+    curious_first: float = 0.5  # … and of first steps where an expert was before: the others are known better
+    again: float = 1.0  # steps out of memory, for each that was taken
     remembered: int = 2000  # episodes that were won
     discount: float = 0.99
     trace: float = 0.95
     clip: float = 0.5
     entropy: float = 0.05
     last_entropy: float = 0.01
-    rate: float = 6e-4
-    value_rate: float = 2e-3
+    rate: float = 0.8  # length of a step, where the slope is the same every time
+    value_rate: float = 0.02
     good: float = 0.5  # share of successes from which on episodes begin earlier
     pace: float = 0.01  # by which share of the way
     annealed: float = 0.6  # share of the time after which all begin at the beginning
@@ -91,9 +96,9 @@ class Episode:
     def ended(self) -> Ended:
         return Ended(self.env.task_id, bool(self.env.success), len(self.steps))
 
-    def fork(self, limit: int) -> "Episode":
+    def fork(self) -> "Episode":
         look(self.board)  # so that not every copy has to find out what there is to see
-        return Episode(self.env.fork(), self.board.fork(), limit)
+        return Episode(self.env.fork(), self.board.fork(), self.limit)
 
 
 def begin(task: TaskId) -> Episode:
@@ -110,7 +115,8 @@ def starts(task: TaskId, left: Sequence[float]) -> list[Episode]:
     for steps_left in sorted((max(1, round(len(calls) * share)) for share in left), reverse=True):
         for call in calls[whole.env.step_count : len(calls) - steps_left]:
             whole.board.hear(call, whole.env.step(call))
-        made.append(whole.fork(2 * steps_left + _SPARE_STEPS))
+        whole.limit = 2 * steps_left + _SPARE_STEPS
+        made.append(whole.fork())
     return made
 
 
@@ -137,20 +143,19 @@ class Memory:
     def __init__(self, room: int) -> None:
         self.won: deque[Episode] = deque(maxlen=room)
 
-    def draw(self, draws: np.random.Generator, values: Floats, discount: float, size: int) -> list[tuple[Step, float]]:
+    def draw(self, draws: np.random.Generator, weights: Weights, discount: float, size: int) -> list[tuple[Step, float]]:
         """Some of their steps, and what those came to in the end, by how much more that was than expected."""
         if not self.won:
             return []
         found: list[tuple[Step, float]] = []
-        gaps: list[float] = []
         for episode in (self.won[place] for place in draws.integers(len(self.won), size=2 * size)):
             worth = 0.0
-            first = int(draws.integers(len(episode.steps)))
-            for step in reversed(episode.steps[first:]):
+            for step in reversed(episode.steps[draws.integers(len(episode.steps)) :]):
                 worth = step.paid + discount * worth
             found.append((step, worth))
-            gaps.append(max(0.0, worth - float(values[step.seen.notices].sum())) + 1e-6)
-        chosen = draws.choice(len(found), size, p=np.array(gaps) / sum(gaps))
+        expected = weights.expected(boards_of([step.seen.notices for step, _ in found]))
+        gaps = np.maximum(np.array([worth for _, worth in found]) - expected, 1e-6)
+        chosen = draws.choice(len(found), size, p=gaps / gaps.sum())
         return [found[place] for place in chosen]
 
 
@@ -178,6 +183,7 @@ class Slope(NamedTuple):
     notices: Indices
     choice: Floats
     value: Floats
+    usual: Floats  # the share of boards that the notices stood on
     entropy: float
 
 
@@ -191,7 +197,8 @@ class Hand:
         self._number = number
         self._begun = 0  # tasks
         self._memory = Memory(recipe.remembered // recipe.workers)
-        self._spare: list[Episode] = []
+        self._pool: list[Episode] = []
+        self._due = 0  # episodes until a task is made anew
         self._at_work: list[Episode] = []
         self._batch: Batch | None = None
         self._fresh = False
@@ -205,12 +212,16 @@ class Hand:
         taken: list[tuple[Choices, Floats, Places, Floats]] = []
         paid = np.zeros((recipe.steps, len(self._at_work)), np.float32)
         over = np.zeros(paid.shape, np.float32)
+        curious = np.zeros(paid.shape, bool)  # whether anything was tried, whatever spoke for it
         for turn in range(recipe.steps):
             seen = [look(episode.board) for episode in self._at_work]
             choices = Choices.of(seen)
             likely = chances(self._weights, choices)
-            places = pick(likely, choices.begins, self._draws.random(len(seen)))
-            taken.append((choices, likely, places, choices.boards @ self._weights.value))
+            first = np.array([not one.steps and one.limit > 0 for one in self._at_work])
+            curious[turn] = self._draws.random(len(seen)) < np.where(first, recipe.curious_first, recipe.curious)
+            tried = np.where(curious[turn][choices.whose], np.exp(choices.prior), likely)
+            places = pick(tried, choices.begins, self._draws.random(len(seen)))
+            taken.append((choices, likely, places, self._weights.expected(choices.boards)))
             for row, episode in enumerate(self._at_work):
                 paid[turn, row], over[turn, row] = episode.step(seen[row], int(places[row]))
                 if over[turn, row]:
@@ -219,15 +230,15 @@ class Hand:
                         self._memory.won.append(episode)
                     self._at_work[row] = self._next(left)
         values = np.stack([expected for *_, expected in taken])
-        after = boards_of([episode.board.notices() for episode in self._at_work]) @ self._weights.value
+        after = self._weights.expected(boards_of([episode.board.notices() for episode in self._at_work]))
         gains = _gains(recipe, paid, over, values, after)
-        spread = gains.std() + 1e-3
+        spread = max(float(gains.std()), _LEAST_SPREAD)
         choices = Choices.joined([choices for choices, *_ in taken])
         chosen = choices.begins + np.concatenate([places for _, _, places, _ in taken])
         likely = np.concatenate([likely for _, likely, *_ in taken])
         again = self._again(spread)
-        mean = gains.mean()
-        batch = Batch(choices, chosen, likely, ((gains - mean) / spread).ravel(), (gains + values).ravel())
+        advantages = np.where(curious, 0.0, (gains - gains.mean()) / spread).astype(np.float32)
+        batch = Batch(choices, chosen, likely, advantages.ravel(), (gains + values).ravel())
         self._batch = batch if again is None else _joined(batch, again)
         self._fresh = True
         return ended
@@ -236,29 +247,30 @@ class Hand:
         """Steps out of memory, as far as they went better than expected."""
         recipe = self._recipe
         size = int(recipe.again * recipe.steps * len(self._at_work))
-        drawn = self._memory.draw(self._draws, self._weights.value, recipe.discount, size)
+        drawn = self._memory.draw(self._draws, self._weights, recipe.discount, size)
         if not drawn:
             return None
         choices = Choices.of([step.seen for step, _ in drawn])
         chosen = choices.begins + np.array([step.number for step, _ in drawn])
-        expected = choices.boards @ self._weights.value
+        expected = self._weights.expected(choices.boards)
         returns = np.maximum(np.array([worth for _, worth in drawn], np.float32), expected)
         return Batch(choices, chosen, chances(self._weights, choices), (returns - expected) / spread, returns)
 
     def _next(self, left: float) -> Episode:
-        while not self._spare:
-            recipe = self._recipe
+        """An episode to begin: out of many, of many tasks, some of which are made anew all the time."""
+        whole, recipe = left >= 1, self._recipe
+        if self._due <= 0 or not self._pool:
             name = recipe.families[self._begun % len(recipe.families)]
             # No two hands and no two runs have a task in common.
             seed = (recipe.seed * 10**6 + self._begun) * recipe.workers + self._number
             task = task_named(name, seed, recipe.chaos)
+            shares = left * np.sqrt(self._draws.random(recipe.starts))
+            self._pool += [begin(task)] if whole else starts(task, shares)
+            self._pool = self._pool[-(_WHOLE_POOL if whole else _POOL) :]
             self._begun += 1
-            if left >= 1:
-                whole = begin(task)
-                self._spare = [whole, *(whole.fork(0) for _ in range(_AGAIN))]
-            else:
-                self._spare = starts(task, left * np.sqrt(self._draws.random(recipe.starts)))
-        return self._spare.pop(int(self._draws.integers(len(self._spare))))
+            self._due = _ATTEMPTS if whole else _ATTEMPTS * len(shares)
+        self._due -= 1
+        return self._pool[int(self._draws.integers(len(self._pool)))].fork()
 
     def slope(self, entropy: float) -> Slope:
         """Which way is up, by the steps that were taken last: A2C's, held back where PPO would."""
@@ -266,7 +278,7 @@ class Hand:
         # As long as nothing has been learnt from it they are what they were.
         likely = self._batch.chances if self._fresh else chances(self._weights, self._batch.choices)
         self._fresh = False
-        return slope(self._weights.value, self._batch, likely, entropy, self._recipe.clip)
+        return slope(self._weights, self._batch, likely, entropy, self._recipe.clip)
 
     def play(self, tasks: Sequence[str], ending: tuple[str, str] | None = None) -> list[Ended]:
         """Plays tasks from their beginning, as an agent would; only this ending is open to it, if one is given."""
@@ -290,13 +302,13 @@ class Hand:
 
     def keep(self) -> str:
         """All that its next steps hang on: an episode is its task and its calls."""
-        episodes = [[_kept(episode) for episode in some] for some in (self._at_work, self._spare, self._memory.won)]
-        return json.dumps([self._draws.bit_generator.state, self._begun, SORTS.known(), *episodes])
+        episodes = [[_kept(episode) for episode in some] for some in (self._at_work, self._pool, self._memory.won)]
+        return json.dumps([self._draws.bit_generator.state, self._begun, self._due, SORTS.known(), *episodes])
 
     def take_up(self, kept: str) -> None:
-        self._draws.bit_generator.state, self._begun, sorts, *episodes = json.loads(kept)
+        self._draws.bit_generator.state, self._begun, self._due, sorts, *episodes = json.loads(kept)
         SORTS.take_up(sorts)
-        self._at_work, self._spare, won = ([_taken_up(one) for one in some] for some in episodes)
+        self._at_work, self._pool, won = ([_taken_up(one) for one in some] for some in episodes)
         self._memory.won.extend(won)
 
 
@@ -332,7 +344,7 @@ def _gains(recipe: Recipe, paid: Floats, over: Floats, values: Floats, after: Fl
     return gains
 
 
-def slope(values: Floats, batch: Batch, likely: Floats, entropy: float, clip: float) -> Slope:
+def slope(weights: Weights, batch: Batch, likely: Floats, entropy: float, clip: float) -> Slope:
     """Which way is up: likelier what turned out better than expected, but not much likelier than it was, and undecided."""
     choices, size = batch.choices, len(batch.chosen)
     surprise = np.log(likely + 1e-20)
@@ -346,14 +358,15 @@ def slope(values: Floats, batch: Batch, likely: Floats, entropy: float, clip: fl
     sorts, notices, traits = len(choices.sorts), choices.notices, choices.traits
     cells = choices.whose * sorts + choices.places
     by_sort = np.bincount(cells, weights=pulls, minlength=size * sorts).reshape(size, sorts)
-    boards = choices.boards[:, notices]
+    boards = choices.boards[:, notices] - weights.usual[notices]
     steep = by_sort.astype(np.float32).T @ boards / size
     has = np.zeros((len(traits), sorts), np.float32)
     has[choices.columns, np.arange(sorts)[:, None]] = 1.0
     has[traits == TRAITS] = 0.0  # nobody's
-    missed = batch.returns - boards @ values[notices]
+    missed = batch.returns - weights.expected(choices.boards)
     value = (boards.T @ missed / size).astype(np.float32)
-    return Slope(traits, notices.astype(np.int32), has @ steep, value, float(undecided.mean()))
+    usual = choices.boards[:, notices].mean(0)
+    return Slope(traits, notices.astype(np.int32), has @ steep, value, usual, float(undecided.mean()))
 
 
 def held_out(recipe: Recipe, split: str, size: int) -> list[str]:
