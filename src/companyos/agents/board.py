@@ -26,8 +26,8 @@ from companyos.observe import Observation
 from companyos.told import Told
 
 Indices = NDArray[np.int32]
-NOTICES = 2048  # numbers that a board has: hashed, so two may share one
-TRAITS = 8192  # numbers that a candidate has
+NOTICES = 1 << 16  # numbers that a board can have: hashed, so that hardly two share one
+TRAITS = 1 << 18  # numbers that a candidate can have; one more is nobody's
 WIDTH = 12  # of them at most so many are not 0
 
 _KIND_OF = re.compile("|".join(f"(?P<{kind.__name__}>{kind.pattern})" for kind in KINDS if kind.pattern))
@@ -230,6 +230,8 @@ class Board:
     def _meet(self, record: str, shown: dict[str, Any]) -> None:
         """Keeps where each id and each code was met first: they are called by it, and so may others be."""
         name = self._name(record)
+        if name.count(".") > 1:  # so far off that it does not matter from where
+            name = self._kind(record)
         for field, value in shown.items():
             if type(value) is str and value not in self._met and field != "id" and len(value) < _LONGEST:
                 self._met[value] = f"{name}.{field}"
@@ -301,14 +303,16 @@ class Board:
                     holders.setdefault(value, []).append(place)
                     fields.setdefault(field, []).append((name, value))
         for (one, low), (other, high) in combinations(sorted(numbers.items()), 2):
-            seen.add(notice(one, other, (low > high) - (low < high)))
+            if _comparable(one, other):
+                seen.add(notice(one, other, (low > high) - (low < high)))
         for places in holders.values():
             if len(places) > 1:
-                seen.update([notice("same", pair) for pair in combinations(sorted(places), 2)])
+                pairs = combinations(sorted(places), 2)
+                seen.update([notice("same", pair) for pair in pairs if any(place.startswith("case") for place in pair)])
         for field, held in fields.items():
-            if len(held) > 1:
-                pairs = combinations(sorted(held), 2)
-                seen.update([notice("unlike", field, mine[0], other[0]) for mine, other in pairs if mine[1] != other[1]])
+            mine = dict(held).get("case")
+            if mine is not None:
+                seen.update([notice("unlike", field, name) for name, theirs in held if theirs != mine])
         self._seen, self._looked = list(seen), True
 
     def _show(self, record: str) -> Shown | None:
@@ -510,6 +514,16 @@ class Board:
 
 _PROSE = ("text", "reason")
 _LOGS = -np.log(np.maximum(np.arange(4096, dtype=np.float32), 1))
+
+
+@cache
+def _comparable(one: str, other: str) -> bool:
+    """Whether it may mean something which of two numbers is larger: one is the case's own or was measured, and the other is
+    another's, or how old a measurement may be."""
+    of_case = [place.startswith("case.") and place.count(".") == 1 for place in (one, other)]
+    measured = [place.endswith((".value", ".age_days")) for place in (one, other)]
+    apart = one.rsplit(".", 1)[0] != other.rsplit(".", 1)[0] or "max_age_days" in one + other
+    return apart and (any(of_case) or any(measured)) and not all(measured)
 
 
 @lru_cache(maxsize=1024)

@@ -4,10 +4,10 @@ What speaks for a candidate is the sum of the weights of its traits, each beside
 softmax over all candidates chooses. No text is read but what the board makes of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from companyos.observe import Observation
 
 Floats = NDArray[np.float32]
 Places = NDArray[np.int64]
+ROWS, COLUMNS = 1 << 14, 1 << 12  # traits and notices that can be learnt about
 SHARPNESS = 1.5  # how much more than in training the likeliest is preferred, when it counts
 ALWAYS = notice("always")
 _LOUD = 1.7  # what stands for it in a row: what holds of all boards is learnt sooner than what tells them apart
@@ -26,7 +27,7 @@ _NAMED = 3.0  # how much speaks at first for an ending that some text names in o
 
 
 class Weights(NamedTuple):
-    """Trait beside notice, for choosing; notice, for how well it will end. The last trait is nobody's, and stays 0.
+    """Trait beside notice, for choosing; notice, for how well it will end. Only those that were met have a row or a column.
 
     A notice counts by how much more it says than usual: what stands on every board says nothing.
     """
@@ -34,22 +35,40 @@ class Weights(NamedTuple):
     choice: Floats
     value: Floats
     usual: Floats  # the share of boards that each notice stands on
+    rows: Indices  # by trait; row 0 is for those that were never met, and stays 0
+    columns: Indices  # by notice; so does column 0
 
     @staticmethod
     def none() -> "Weights":
-        sizes = ((TRAITS + 1, NOTICES), (NOTICES,), (NOTICES,))
-        return Weights(*(np.zeros(size, np.float32) for size in sizes))
+        sizes = ((ROWS, COLUMNS), COLUMNS, COLUMNS, TRAITS + 1, NOTICES)
+        types = (np.float32, np.float32, np.float32, np.int32, np.int32)
+        return Weights(*(np.zeros(size, kind) for size, kind in zip(sizes, types, strict=True)))
 
-    @staticmethod
-    def at_first() -> "Weights":
-        weights = Weights.none()
-        weights.choice[trait("resolve_ticket", "named True"), ALWAYS] = _NAMED / _LOUD
-        return weights
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many rows and columns are in use."""
+        return int(self.rows.max()) + 1, int(self.columns.max()) + 1
+
+    def meet(self, traits: Indices, notices: Indices) -> None:
+        """Gives a row or a column to those that have none; where there is no room left, they go unheard."""
+        for numbers, places, room in ((traits, self.rows, ROWS), (notices, self.columns, COLUMNS)):
+            fresh = numbers[places[numbers] == 0]
+            first = int(places.max()) + 1
+            fresh = fresh[: room - first]
+            places[fresh] = np.arange(first, first + len(fresh))
 
     def expected(self, boards: Floats) -> Floats:
         """How well it will end."""
-        values: Floats = boards @ self.value - self.usual @ self.value
+        size = boards.shape[1]
+        values: Floats = (boards - self.usual[:size]) @ self.value[:size]
         return values
+
+
+def first_weights(weights: Weights) -> None:
+    """What a learner knows beforehand: an ending is likelier that some text names in one breath."""
+    named = np.array([trait("resolve_ticket", "named True")], np.int32)
+    weights.meet(named, np.array([ALWAYS], np.int32))
+    weights.choice[weights.rows[named[0]], weights.columns[ALWAYS]] = _NAMED / _LOUD
 
 
 class Seen(NamedTuple):
@@ -65,53 +84,45 @@ def look(board: Board) -> Seen:
 
 
 class Choices:
-    """Many choices at once: the boards as rows of 0 and 1, and the candidates of all of them in one line."""
+    """Many choices at once: the boards as rows of numbers, and the candidates of all of them in one line."""
 
-    def __init__(self, boards: Floats, sorts: Indices, prior: Floats, sizes: Places) -> None:
-        self.boards = boards
-        self.prior = prior
-        self.sizes = sizes
+    def __init__(self, seen: Sequence[Seen], weights: Weights) -> None:
+        sizes = np.array([len(one.sorts) for one in seen])
+        self.prior: Floats = np.concatenate([one.prior for one in seen])
         self.begins: Places = np.cumsum(sizes) - sizes  # where each one's candidates begin
-        self.whose: Places = np.repeat(np.arange(len(sizes)), sizes)  # the board that a candidate belongs to
-        self.notices = np.flatnonzero(boards.any(0))  # that stand on any
-        self.all_sorts = sorts
-        self.sorts, self.places = np.unique(sorts, return_inverse=True)
-        self.traits, columns = np.unique(SORTS.rows[self.sorts], return_inverse=True)  # that any of the sorts has
+        self.whose: Places = np.repeat(np.arange(len(seen)), sizes)  # the board that a candidate belongs to
+        self.boards = boards_of([one.notices for one in seen], weights)
+        self.notices = np.flatnonzero(self.boards.any(0))  # columns of those that stand on any
+        sorts = np.concatenate([one.sorts for one in seen])
+        self.sorts, self.places = _distinct(sorts, len(SORTS))
+        self.traits, columns = _distinct(weights.rows[SORTS.rows[self.sorts]].ravel(), ROWS)  # rows of those that any has
         self.columns = columns.reshape(len(self.sorts), WIDTH)
 
-    @staticmethod
-    def of(seen: Sequence[Seen]) -> "Choices":
-        return Choices(
-            boards_of([one.notices for one in seen]),
-            np.concatenate([one.sorts for one in seen]),
-            np.concatenate([one.prior for one in seen]),
-            np.array([len(one.sorts) for one in seen]),
-        )
 
-    @staticmethod
-    def joined(parts: Sequence["Choices"]) -> "Choices":
-        return Choices(
-            np.concatenate([part.boards for part in parts]),
-            np.concatenate([part.all_sorts for part in parts]),
-            np.concatenate([part.prior for part in parts]),
-            np.concatenate([part.sizes for part in parts]),
-        )
+def _distinct(numbers: Indices, most: int) -> tuple[Places, Places]:
+    """The different ones among small numbers, and where in that list each of them is."""
+    there = np.zeros(most, bool)
+    there[numbers] = True
+    place = np.cumsum(there) - 1
+    return np.flatnonzero(there), place[numbers]
 
 
-def boards_of(notices: Sequence[Indices]) -> Floats:
-    boards = np.zeros((len(notices), NOTICES), np.float32)
-    boards[np.repeat(np.arange(len(notices)), [len(one) for one in notices]), np.concatenate(notices)] = 1.0
-    boards[:, ALWAYS] = _LOUD
+def boards_of(notices: Sequence[Indices], weights: Weights) -> Floats:
+    boards = np.zeros((len(notices), weights.size[1]), np.float32)
+    boards[np.repeat(np.arange(len(notices)), [len(one) for one in notices]), weights.columns[np.concatenate(notices)]] = 1.0
+    boards[:, weights.columns[ALWAYS]] = _LOUD
+    boards[:, 0] = 0.0
     return boards
 
 
 def chances(weights: Weights, choices: Choices, sharpness: float = 1.0) -> Floats:
     """How likely each candidate is."""
-    of_traits = weights.choice[np.ix_(choices.traits, choices.notices)]
+    used = choices.notices
+    of_traits = weights.choice[choices.traits, : choices.boards.shape[1]][:, used]
     of_sorts = of_traits[choices.columns[:, 0]]
     for column in range(1, WIDTH):
         of_sorts += of_traits[choices.columns[:, column]]
-    table = (choices.boards[:, choices.notices] - weights.usual[choices.notices]) @ of_sorts.T
+    table = (choices.boards[:, used] - weights.usual[used]) @ of_sorts.T
     scores = sharpness * (table[choices.whose, choices.places] + choices.prior)
     odds = np.exp(scores - np.maximum.reduceat(scores, choices.begins)[choices.whose])
     result: Floats = odds / np.add.reduceat(odds, choices.begins)[choices.whose]
@@ -145,27 +156,50 @@ class Tiny:
             self._board = Board(obs)
         else:
             self._board.hear(self._call, obs)
-        choices = Choices.of([look(self._board)])
+        choices = Choices([look(self._board)], self._weights)
         (place,) = pick(chances(self._weights, choices, SHARPNESS), choices.begins, self._draws.random(1))
         self._call = self._board.call(int(place))
         return self._call
 
 
 def save(path: Path, weights: Weights) -> None:
-    """Writes a policy, whole or not at all; only what is not 0 takes room."""
+    """Writes a policy, whole or not at all."""
     part = path.with_suffix(".part.npz")
-    np.savez_compressed(part, **weights._asdict())
+    np.savez_compressed(part, allow_pickle=False, **packed(weights))
     part.replace(path)
+
+
+def packed(weights: Weights) -> dict[str, Any]:
+    """Weights without the room that is not in use."""
+    rows, columns = weights.size
+    tables = {"choice": weights.choice[:rows, :columns], "value": weights.value[:columns], "usual": weights.usual[:columns]}
+    return {**tables, "traits": _by_place(weights.rows, rows), "notices": _by_place(weights.columns, columns)}
+
+
+def unpack(kept: Mapping[str, Any], weights: Weights) -> None:
+    """Puts weights that were packed where there are none yet."""
+    rows, columns = kept["choice"].shape
+    weights.rows[kept["traits"]] = np.arange(1, rows)
+    weights.columns[kept["notices"]] = np.arange(1, columns)
+    weights.choice[:rows, :columns] = kept["choice"]
+    weights.value[:columns], weights.usual[:columns] = kept["value"], kept["usual"]
+
+
+def _by_place(places: Indices, size: int) -> Indices:
+    """The numbers that have the places from 1 on, in their order."""
+    numbers = np.zeros(size, np.int32)
+    met = np.flatnonzero(places)
+    numbers[places[met]] = met
+    return numbers[1:]
 
 
 @cache
 def load(path: str) -> Weights:
     """A policy that was written; `BadChoice` says what is wrong with the file."""
+    weights = Weights.none()
     try:
         with np.load(path, allow_pickle=False) as kept:
-            weights = Weights(*(kept[name] for name in Weights._fields))
-    except (OSError, ValueError, KeyError) as error:
+            unpack(kept, weights)
+    except (OSError, ValueError, KeyError, IndexError) as error:
         raise BadChoice("policy", path, [f"a file that `companyos train tiny` wrote ({error})"]) from None
-    if [part.shape for part in weights] != [part.shape for part in Weights.none()]:
-        raise BadChoice("policy", path, ["a file that this version of `companyos train tiny` wrote"])
     return weights

@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from companyos.agents.board import NOTICES, TRAITS
-from companyos.agents.tiny import ALWAYS, Weights, save
+from companyos.agents.tiny import ALWAYS, Weights, first_weights, packed, save, unpack
 from companyos.env import setting
 from companyos.pool import obey
 from companyos.task import TaskId
 from companyos.train.journal import Journal, Record
-from companyos.train.tiny_rollout import Ended, Hand, Recipe, Slope, held_out
+from companyos.train.tiny_rollout import Ended, Hand, Met, Recipe, Slope, held_out
 
 POLICY = "policy.npz"
 CHECK_EVERY = 50  # batches
@@ -40,20 +39,21 @@ Budget = tuple[float, float]  # seconds, updates: whichever is spent first
 
 
 class Crew:
-    """The hands, each in a process of its own unless there is but one. They share the weights."""
+    """The hands, each in a process of its own unless there is but one. All see the weights; each has a slope of its own."""
 
     def __init__(self, recipe: Recipe) -> None:
         context = get_context("spawn")
-        shared = tuple(context.RawArray("f", part.size) for part in Weights.none())
-        self.weights = _weights_in(shared)
-        for weights, first in zip(self.weights, Weights.at_first(), strict=True):
-            weights[:] = first
-        self._hand = Hand(recipe, 0, self.weights) if recipe.workers == 1 else None
+        shared = _shared(context, Weights.none())
+        slopes = [_shared(context, Weights.none()[:3]) for _ in range(recipe.workers)]
+        self.weights = Weights(*_tables(shared))
+        self.slopes = [Slope(*_tables(slope)) for slope in slopes]
+        first_weights(self.weights)
+        self._hand = Hand(recipe, 0, self.weights, self.slopes[0]) if recipe.workers == 1 else None
         self._lines: list[Connection] = []
         with _one_thread():
-            for number in range(recipe.workers if self._hand is None else 0):
+            for number, slope in enumerate(slopes if self._hand is None else ()):
                 ours, theirs = context.Pipe()
-                context.Process(target=_serve, args=(theirs, recipe, number, shared), daemon=True).start()
+                context.Process(target=_serve, args=(theirs, recipe, number, shared, slope), daemon=True).start()
                 self._lines.append(ours)
 
     def each(self, method: str, *arguments: Any) -> list[Any]:
@@ -79,14 +79,21 @@ class Crew:
             line.send(None)
 
 
-def _weights_in(shared: Sequence[Any]) -> Weights:
-    choice, value, usual = (np.frombuffer(one, np.float32) for one in shared)
-    return Weights(choice.reshape(TRAITS + 1, NOTICES), value, usual)
+Shared = list[tuple[Any, str, tuple[int, ...]]]
 
 
-def _serve(line: Connection, recipe: Recipe, number: int, shared: Sequence[Any]) -> None:
+def _shared(context: Any, tables: Sequence[Any]) -> Shared:
+    """Room for tables like these that all processes see: memory, type and shape."""
+    return [(context.RawArray("b", table.nbytes), table.dtype.str, table.shape) for table in tables]
+
+
+def _tables(shared: Shared) -> list[Any]:
+    return [np.frombuffer(memory, dtype).reshape(shape) for memory, dtype, shape in shared]
+
+
+def _serve(line: Connection, recipe: Recipe, number: int, shared: Shared, slope: Shared) -> None:
     obey()
-    hand = Hand(recipe, number, _weights_in(shared))
+    hand = Hand(recipe, number, Weights(*_tables(shared)), Slope(*_tables(slope)))
     while (asked := line.recv()) is not None:
         method, arguments = asked
         line.send(getattr(hand, method)(*arguments))
@@ -128,51 +135,47 @@ class Learner:
         elif self.left < 1:
             better = len(self.recent) == _RECENT and sum(self.recent) > recipe.good * _RECENT
             self.left = max(self.left + recipe.pace * better, (progress / recipe.annealed) ** 2)
-        ended = [one for hand in self.crew.each("roll", self.left) for one in hand]
+        rolls: list[Met] = self.crew.each("roll", self.left)
+        ended = [one for roll in rolls for one in roll.ended]
         self.recent.extend(one.success for one in ended)
+        self.crew.weights.meet(_union([roll.traits for roll in rolls]), _union([roll.notices for roll in rolls]))
         late = max(0.0, progress - recipe.annealed) / (1 - recipe.annealed)
         entropy = recipe.entropy + (recipe.last_entropy - recipe.entropy) * late
-        slopes = self.crew.each("slope", entropy)
-        if self.batches:  # the first one only says what is usual
-            self._climb(slopes)
-            for _ in range(recipe.epochs - 1):
-                slopes = self.crew.each("slope", entropy)
-                self._climb(slopes)
-        self._get_used_to(slopes)
+        for epoch in range(recipe.epochs):
+            undecided = self.crew.each("slope", entropy)
+            if not epoch:
+                self._get_used_to()
+            if self.batches:  # the first one only says what is usual
+                self._climb()
         self.batches += 1
         self.steps += recipe.episodes * recipe.steps
         record: Record = {"update": self.updates, "steps": self.steps, "left": round(min(self.left, 1.0), 3)}
-        record["entropy"] = round(slopes[0].entropy, 3)
+        record["entropy"] = round(sum(undecided) / len(undecided), 3)
         if ended:
             record["reward"] = round(sum(one.success for one in ended) / len(ended), 4)
         return record
 
-    def _climb(self, slopes: Sequence[Slope]) -> None:
-        """One step uphill, on the weights that anything hung on; how long it is hangs on how steep it usually is."""
-        traits, notices = (_union([slope[axis] for slope in slopes]) for axis in range(2))
-        block = np.ix_(traits, notices)
-        choice = np.zeros((len(traits), len(notices)), np.float32)
-        value = np.zeros(len(notices), np.float32)
-        for slope in slopes:
-            rows, columns = np.searchsorted(traits, slope.traits), np.searchsorted(notices, slope.notices)
-            choice[np.ix_(rows, columns)] += slope.choice / len(slopes)
-            value[columns] += slope.value / len(slopes)
-        weights, momentum, recipe = self.crew.weights, self.momentum, self.recipe
+    def _climb(self) -> None:
+        """One step uphill. How long it is hangs on how steep it has been of late."""
+        (choice, value, *_), slopes, recipe = self.crew.weights, self.crew.slopes, self.recipe
+        rows, columns = self.crew.weights.size
+        met = slice(0, rows), slice(0, columns)
+        steep = sum(slope.choice[met] for slope in slopes) / np.float32(len(slopes))
         self.updates += 1
         forgotten = max(1 - _WARY, 1 / self.updates)
-        self.steepness += forgotten * (float((choice**2).sum()) - self.steepness)
-        momentum[block] = steady = _STEADY * momentum[block] + (1 - _STEADY) * choice
-        weights.choice[block] += recipe.rate / (np.sqrt(self.steepness) + 1e-9) * steady
-        weights.value[notices] += recipe.value_rate * value
+        self.steepness += forgotten * (float(np.vdot(steep, steep)) - self.steepness)
+        momentum = self.momentum[met]
+        momentum *= _STEADY
+        momentum += (1 - _STEADY) * steep
+        choice[met] += np.float32(recipe.rate / (self.steepness**0.5 + 1e-9)) * momentum
+        value[:columns] += recipe.value_rate / len(slopes) * sum(slope.value[:columns] for slope in slopes)
 
-    def _get_used_to(self, slopes: Sequence[Slope]) -> None:
+    def _get_used_to(self) -> None:
         """Takes in how many boards each notice stood on: of all batches at first, of the last hundred or so later."""
         share = max(_USED_TO, 1 / (self.batches + 1))
-        usual = self.crew.weights.usual
-        usual *= 1 - share
-        for slope in slopes:
-            usual[slope.notices] += share / len(slopes) * slope.usual
-        usual[ALWAYS] = 0.0
+        weights, slopes = self.crew.weights, self.crew.slopes
+        weights.usual[:] += share * (sum(slope.usual for slope in slopes) / len(slopes) - weights.usual)
+        weights.usual[weights.columns[ALWAYS]] = 0.0
 
     def close(self) -> None:
         self.crew.close()
@@ -180,16 +183,16 @@ class Learner:
     # -- to go on from -------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        rows = np.flatnonzero(self.momentum.any(1))  # of the others nothing has been learnt
-        choice, value, usual = self.crew.weights
-        tables = {"choice": choice[rows], "value": value, "usual": usual, "momentum": self.momentum[rows], "rows": rows}
+        rows, columns = self.crew.weights.size
         numbers = {"counts": [self.batches, self.updates, self.steps], "left": self.left, "steepness": self.steepness}
-        return {**tables, **numbers, "recent": list(self.recent), "hands": self.crew.each("keep")}
+        learnt = {**packed(self.crew.weights), "momentum": self.momentum[:rows, :columns]}
+        return {**learnt, **numbers, "recent": list(self.recent), "hands": self.crew.each("keep")}
 
     def resume(self, state: dict[str, Any]) -> None:
-        weights, rows = self.crew.weights, state["rows"]
-        weights.choice[rows], weights.value[:], weights.usual[:] = state["choice"], state["value"], state["usual"]
-        self.momentum[rows], self.steepness = state["momentum"], float(state["steepness"])
+        self.crew.weights.rows[:] = self.crew.weights.columns[:] = 0
+        unpack(state, self.crew.weights)
+        rows, columns = self.crew.weights.size
+        self.momentum[:rows, :columns], self.steepness = state["momentum"], float(state["steepness"])
         self.batches, self.updates, self.steps = (int(number) for number in state["counts"])
         self.left = float(state["left"])
         self.recent.extend(bool(one) for one in state["recent"])
@@ -250,11 +253,9 @@ def examine(learner: Learner) -> Iterator[tuple[str, float]]:
     constants = dict.fromkeys((ending.resolution, ending.reason) for ending in endings)
     best, ending = max((_success(crew.play(tasks, ending)), ending) for ending in constants)
     yield f"the same, but every ticket ends as {ending[0]}, {ending[1]} (the best of {len(constants)})", best
-    weights = [part.copy() for part in crew.weights]
-    crew.weights.choice[:] = 0
+    learnt, crew.weights.choice[:] = crew.weights.choice.copy(), 0.0
     yield "anyhow, among the same candidates", _success(crew.play(tasks))
-    for part, kept in zip(crew.weights, weights, strict=True):
-        part[:] = kept
+    crew.weights.choice[:] = learnt
 
 
 def _success(ended: Sequence[Ended]) -> float:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from companyos.agents.baselines import Whim
-from companyos.agents.board import SORTS, TRAITS, Board, Indices
+from companyos.agents.board import SORTS, TRAITS, WIDTH, Board, Indices
 from companyos.agents.tiny import SHARPNESS, Choices, Floats, Places, Seen, Weights, boards_of, chances, look, pick
 from companyos.calls import Call
 from companyos.env import CompanyEnv, task_named
@@ -25,6 +25,7 @@ REWARD = "seed"  # whose milestones are paid on the way
 _SCALE = 0.1
 _FAILURE = 5.0  # what the profile takes for an end without success: here that is worth nothing, as going on for ever is
 _SPARE_STEPS = 10
+_OFTEN = 0.01  # share of boards
 _LEAST_SPREAD = 0.5  # of gains, by which they are measured: where nobody wins yet, one success must not mean everything
 # To furnish a company takes longer than a few steps in it, so each start is tried several times, among many others.
 _ATTEMPTS = 4
@@ -50,10 +51,10 @@ class Recipe(msgspec.Struct, frozen=True):
     discount: float = 0.99
     trace: float = 0.95
     clip: float = 0.5
-    entropy: float = 0.05
-    last_entropy: float = 0.01
+    entropy: float = 0.01
+    last_entropy: float = 0.003
     rate: float = 0.8  # length of a step, where the slope is the same every time
-    value_rate: float = 0.02
+    value_rate: float = 0.05
     good: float = 0.5  # share of successes from which on episodes begin earlier
     pace: float = 0.01  # by which share of the way
     annealed: float = 0.6  # share of the time after which all begin at the beginning
@@ -144,7 +145,7 @@ class Memory:
         self.won: deque[Episode] = deque(maxlen=room)
 
     def draw(self, draws: np.random.Generator, weights: Weights, discount: float, size: int) -> list[tuple[Step, float]]:
-        """Some of their steps, and what those came to in the end, by how much more that was than expected."""
+        """Some of their steps, and what those came to in the end; the more surprising, the likelier."""
         if not self.won:
             return []
         found: list[tuple[Step, float]] = []
@@ -153,46 +154,52 @@ class Memory:
             for step in reversed(episode.steps[draws.integers(len(episode.steps)) :]):
                 worth = step.paid + discount * worth
             found.append((step, worth))
-        expected = weights.expected(boards_of([step.seen.notices for step, _ in found]))
-        gaps = np.maximum(np.array([worth for _, worth in found]) - expected, 1e-6)
+        gaps = surprises(found, weights) + 1e-6
         chosen = draws.choice(len(found), size, p=gaps / gaps.sum())
         return [found[place] for place in chosen]
+
+
+def surprises(found: Sequence[tuple[Step, float]], weights: Weights) -> Floats:
+    """By how much more than half of what steps came to is more than was expected.
+
+    Where success is likely anyhow it proves nothing, and whatever was done on the way would be taken for its cause.
+    """
+    expected = weights.expected(boards_of([step.seen.notices for step, _ in found], weights))
+    return np.maximum(np.array([worth / 2 for _, worth in found], np.float32) - expected, 0.0)
 
 
 class Batch(NamedTuple):
     """Steps that were taken, and how much better than expected they turned out."""
 
-    choices: Choices
-    chosen: Places  # among all candidates
-    chances: Floats  # of all of them, when it was chosen
+    seen: list[Seen]
+    numbers: Places  # of the candidates that were taken
     advantages: Floats
     returns: Floats
 
 
-def _joined(one: Batch, other: Batch) -> Batch:
-    choices = Choices.joined([one.choices, other.choices])
-    chosen = np.concatenate([one.chosen, other.chosen + len(one.choices.prior)])
-    pairs = zip(one[2:], other[2:], strict=True)
-    return Batch(choices, chosen, *(np.concatenate(pair) for pair in pairs))
-
-
 class Slope(NamedTuple):
-    """Which way is up, for the weights of these traits and notices."""
+    """Which way is up, where the learner looks for it: a table as large as the weights."""
 
-    traits: Indices
-    notices: Indices
     choice: Floats
     value: Floats
     usual: Floats  # the share of boards that the notices stood on
-    entropy: float
+
+
+class Met(NamedTuple):
+    """What came of a roll: episodes that are over, and the traits and notices that are met often enough to learn from."""
+
+    ended: list[Ended]
+    traits: Indices
+    notices: Indices
 
 
 class Hand:
     """Plays its share of the episodes, and says which way is up."""
 
-    def __init__(self, recipe: Recipe, number: int, weights: Weights) -> None:
+    def __init__(self, recipe: Recipe, number: int, weights: Weights, slope: Slope) -> None:
         self._recipe = recipe
         self._weights = weights
+        self._slope = slope
         self._draws = np.random.default_rng([recipe.seed, number])
         self._number = number
         self._begun = 0  # tasks
@@ -201,60 +208,59 @@ class Hand:
         self._due = 0  # episodes until a task is made anew
         self._at_work: list[Episode] = []
         self._batch: Batch | None = None
-        self._fresh = False
+        self._choices: Choices | None = None
+        self._before: Floats | None = None  # how likely each candidate was when it was chosen
 
-    def roll(self, left: float) -> list[Ended]:
+    def roll(self, left: float) -> Met:
         """Takes some steps in every episode; those that begin meanwhile have up to this share of the way left to go."""
-        recipe = self._recipe
+        recipe, weights = self._recipe, self._weights
         while len(self._at_work) < recipe.episodes // recipe.workers:
             self._at_work.append(self._next(left))
         ended: list[Ended] = []
-        taken: list[tuple[Choices, Floats, Places, Floats]] = []
+        all_seen: list[Seen] = []
+        places, values = [], []
         paid = np.zeros((recipe.steps, len(self._at_work)), np.float32)
         over = np.zeros(paid.shape, np.float32)
-        curious = np.zeros(paid.shape, bool)  # whether anything was tried, whatever spoke for it
         for turn in range(recipe.steps):
             seen = [look(episode.board) for episode in self._at_work]
-            choices = Choices.of(seen)
-            likely = chances(self._weights, choices)
+            choices = Choices(seen, weights)
             first = np.array([not one.steps and one.limit > 0 for one in self._at_work])
-            curious[turn] = self._draws.random(len(seen)) < np.where(first, recipe.curious_first, recipe.curious)
-            tried = np.where(curious[turn][choices.whose], np.exp(choices.prior), likely)
-            places = pick(tried, choices.begins, self._draws.random(len(seen)))
-            taken.append((choices, likely, places, self._weights.expected(choices.boards)))
+            curious = self._draws.random(len(seen)) < np.where(first, recipe.curious_first, recipe.curious)
+            tried = np.where(curious[choices.whose], np.exp(choices.prior), chances(weights, choices))
+            places.append(pick(tried, choices.begins, self._draws.random(len(seen))))
+            values.append(weights.expected(choices.boards))
+            all_seen += seen
             for row, episode in enumerate(self._at_work):
-                paid[turn, row], over[turn, row] = episode.step(seen[row], int(places[row]))
+                paid[turn, row], over[turn, row] = episode.step(seen[row], int(places[-1][row]))
                 if over[turn, row]:
                     ended.append(episode.ended())
                     if episode.env.success:
                         self._memory.won.append(episode)
                     self._at_work[row] = self._next(left)
-        values = np.stack([expected for *_, expected in taken])
-        after = self._weights.expected(boards_of([episode.board.notices() for episode in self._at_work]))
-        gains = _gains(recipe, paid, over, values, after)
+        after = weights.expected(boards_of([episode.board.notices() for episode in self._at_work], weights))
+        expected = np.stack(values)
+        gains = _gains(recipe, paid, over, expected, after)
         spread = max(float(gains.std()), _LEAST_SPREAD)
-        choices = Choices.joined([choices for choices, *_ in taken])
-        chosen = choices.begins + np.concatenate([places for _, _, places, _ in taken])
-        likely = np.concatenate([likely for _, likely, *_ in taken])
-        again = self._again(spread)
-        advantages = np.where(curious, 0.0, (gains - gains.mean()) / spread).astype(np.float32)
-        batch = Batch(choices, chosen, likely, advantages.ravel(), (gains + values).ravel())
-        self._batch = batch if again is None else _joined(batch, again)
-        self._fresh = True
-        return ended
+        advantages = (gains - gains.mean()) / spread
+        self._batch = self._and_again(
+            Batch(all_seen, np.concatenate(places), advantages.ravel(), (gains + expected).ravel()), spread
+        )
+        self._choices = None
+        return Met(ended, *_often(self._batch.seen))
 
-    def _again(self, spread: float) -> Batch | None:
-        """Steps out of memory, as far as they went better than expected."""
-        recipe = self._recipe
-        size = int(recipe.again * recipe.steps * len(self._at_work))
-        drawn = self._memory.draw(self._draws, self._weights, recipe.discount, size)
+    def _and_again(self, batch: Batch, spread: float) -> Batch:
+        """A batch, with steps out of memory as far as they went better than expected."""
+        size = int(self._recipe.again * len(batch.seen))
+        drawn = self._memory.draw(self._draws, self._weights, self._recipe.discount, size)
         if not drawn:
-            return None
-        choices = Choices.of([step.seen for step, _ in drawn])
-        chosen = choices.begins + np.array([step.number for step, _ in drawn])
-        expected = self._weights.expected(choices.boards)
-        returns = np.maximum(np.array([worth for _, worth in drawn], np.float32), expected)
-        return Batch(choices, chosen, chances(self._weights, choices), (returns - expected) / spread, returns)
+            return batch
+        seen = [step.seen for step, _ in drawn]
+        return Batch(
+            batch.seen + seen,
+            np.append(batch.numbers, [step.number for step, _ in drawn]),
+            np.append(batch.advantages, surprises(drawn, self._weights) / spread),
+            np.append(batch.returns, self._weights.expected(boards_of([one.notices for one in seen], self._weights))),
+        )
 
     def _next(self, left: float) -> Episode:
         """An episode to begin: out of many, of many tasks, some of which are made anew all the time."""
@@ -272,13 +278,17 @@ class Hand:
         self._due -= 1
         return self._pool[int(self._draws.integers(len(self._pool)))].fork()
 
-    def slope(self, entropy: float) -> Slope:
-        """Which way is up, by the steps that were taken last: A2C's, held back where PPO would."""
+    def slope(self, entropy: float) -> float:
+        """Finds which way is up, by the steps that were taken last: A2C's, held back where PPO would. Gives the entropy."""
         assert self._batch is not None
-        # As long as nothing has been learnt from it they are what they were.
-        likely = self._batch.chances if self._fresh else chances(self._weights, self._batch.choices)
-        self._fresh = False
-        return slope(self._weights, self._batch, likely, entropy, self._recipe.clip)
+        if self._choices is None:
+            self._choices = Choices(self._batch.seen, self._weights)
+            self._before = None
+        likely = chances(self._weights, self._choices)
+        if self._before is None:
+            self._before = likely
+        odds = self._before, likely
+        return slope(self._weights, self._batch, self._choices, odds, entropy, self._recipe.clip, self._slope)
 
     def play(self, tasks: Sequence[str], ending: tuple[str, str] | None = None) -> list[Ended]:
         """Plays tasks from their beginning, as an agent would; only this ending is open to it, if one is given."""
@@ -291,7 +301,7 @@ class Hand:
                 if ending is not None:
                     playing[-1].board.keep_to(*ending)
             seen = [look(episode.board) for episode in playing]
-            choices = Choices.of(seen)
+            choices = Choices(seen, self._weights)
             places = pick(chances(self._weights, choices, SHARPNESS), choices.begins, draws.random(len(playing)))
             over = [one.step(lay, int(place))[1] for one, lay, place in zip(playing, seen, places, strict=True)]
             ended += [episode.ended() for episode, last in zip(playing, over, strict=True) if last]
@@ -333,6 +343,16 @@ def _taken_up(kept: list[Any]) -> Episode:
     return episode
 
 
+def _often(seen: Sequence[Seen]) -> tuple[Indices, Indices]:
+    """The traits and the notices that many boards have in common."""
+    notices = np.bincount(np.concatenate([one.notices for one in seen]))
+    sorts = np.bincount(np.concatenate([one.sorts for one in seen]), minlength=len(SORTS))
+    (met,) = np.nonzero(sorts)
+    traits = np.bincount(SORTS.rows[met].ravel(), weights=np.repeat(sorts[met], WIDTH))[:TRAITS]
+    least = _OFTEN * len(seen)
+    return np.flatnonzero(traits >= least).astype(np.int32), np.flatnonzero(notices >= least).astype(np.int32)
+
+
 def _gains(recipe: Recipe, paid: Floats, over: Floats, values: Floats, after: Floats) -> Floats:
     """By how much each step turned out better than expected (GAE)."""
     gains = np.zeros_like(paid)
@@ -344,29 +364,41 @@ def _gains(recipe: Recipe, paid: Floats, over: Floats, values: Floats, after: Fl
     return gains
 
 
-def slope(weights: Weights, batch: Batch, likely: Floats, entropy: float, clip: float) -> Slope:
+def slope(
+    weights: Weights,
+    batch: Batch,
+    choices: Choices,
+    odds: tuple[Floats, Floats],
+    entropy: float,
+    clip: float,
+    found: Slope,
+) -> float:
     """Which way is up: likelier what turned out better than expected, but not much likelier than it was, and undecided."""
-    choices, size = batch.choices, len(batch.chosen)
+    (before, likely), size = odds, len(batch.seen)
+    chosen = choices.begins + batch.numbers
     surprise = np.log(likely + 1e-20)
     undecided = -np.add.reduceat(likely * surprise, choices.begins)
-    ratio = likely[batch.chosen] / np.maximum(batch.chances[batch.chosen], 1e-20)
+    ratio = likely[chosen] / np.maximum(before[chosen], 1e-20)
     free = np.where(batch.advantages > 0, ratio < 1 + clip, ratio > 1 - clip)
     pull = (batch.advantages * ratio * free).astype(np.float32)
     pulls = -likely * (pull[choices.whose] + entropy * (surprise + undecided[choices.whose]))
-    pulls[batch.chosen] += pull
+    pulls[chosen] += pull
     # From candidates to their sorts, from boards to the notices that stand on any, and from sorts to their traits.
     sorts, notices, traits = len(choices.sorts), choices.notices, choices.traits
-    cells = choices.whose * sorts + choices.places
-    by_sort = np.bincount(cells, weights=pulls, minlength=size * sorts).reshape(size, sorts)
+    by_sort = np.bincount(choices.whose * sorts + choices.places, weights=pulls, minlength=size * sorts)
     boards = choices.boards[:, notices] - weights.usual[notices]
-    steep = by_sort.astype(np.float32).T @ boards / size
+    steep = by_sort.reshape(size, sorts).astype(np.float32).T @ boards / size
     has = np.zeros((len(traits), sorts), np.float32)
     has[choices.columns, np.arange(sorts)[:, None]] = 1.0
-    has[traits == TRAITS] = 0.0  # nobody's
+    rows, columns = weights.size
+    found.choice[:rows, :columns] = 0.0
+    found.choice[np.ix_(traits, notices)] = has @ steep
+    found.choice[0] = 0.0  # nobody's
     missed = batch.returns - weights.expected(choices.boards)
-    value = (boards.T @ missed / size).astype(np.float32)
-    usual = choices.boards[:, notices].mean(0)
-    return Slope(traits, notices.astype(np.int32), has @ steep, value, usual, float(undecided.mean()))
+    found.value[:columns] = 0.0
+    found.value[notices] = boards.T @ missed / size
+    found.usual[:columns] = choices.boards.mean(0)
+    return float(undecided.mean())
 
 
 def held_out(recipe: Recipe, split: str, size: int) -> list[str]:
