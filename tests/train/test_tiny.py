@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from companyos.agents.agent import play
-from companyos.agents.tiny import Weights, load, save
+from companyos.agents.tiny import Choices, chances, load, look, save
 from companyos.cli import main
 from companyos.env import make
 from companyos.evaluate.roster import contestant
@@ -17,7 +17,7 @@ from companyos.task import TaskId
 from companyos.train.journal import Record, records
 from companyos.train.tiny import Learner
 from companyos.train.tiny_curve import drawn
-from companyos.train.tiny_rollout import Recipe, begin, held_out, starts
+from companyos.train.tiny_rollout import Batch, Recipe, Slope, begin, held_out, slope, starts
 from tests.helpers import FAMILY, task_id
 
 SMALL = Recipe((FAMILY,), chaos=0.0, workers=1, episodes=32)
@@ -63,6 +63,28 @@ def test_nobody_learns_from_what_is_held_out() -> None:
     tasks = held_out(recipe, "validation", 4)
     assert [TaskId.parse(one).family for one in tasks] == [FAMILY, "expense_report"] * 2
     assert {TaskId.parse(one).split for one in tasks} == {"validation"}
+
+
+def test_the_slope_is_that_of_what_is_to_grow() -> None:
+    weights = taught(SMALL, 4).crew.weights
+    boards = [episode.board for seed in range(4) for episode in starts(TaskId.parse(task_id(seed, "25")), [0.2, 0.5, 0.8])]
+    seen = [look(board) for board in boards]
+    gains = np.linspace(-1, 1, len(seen)).astype(np.float32)
+    batch = Batch(seen, np.arange(len(seen)) * 7, gains, gains)
+    choices = Choices(seen, weights)
+    chosen = choices.begins + batch.numbers
+
+    def height() -> float:
+        likely = chances(weights, choices).astype(np.float64)
+        undecided = -np.add.reduceat(likely * np.log(likely), choices.begins)
+        return float((gains * np.log(likely[chosen]) + 0.1 * undecided).mean())
+
+    up = Slope(*(np.zeros_like(table) for table in weights[:3]))
+    likely = chances(weights, choices)
+    slope(weights, batch, choices, (likely, likely), 0.1, 0.2, up)
+    here, length = height(), float(np.vdot(up.choice, up.choice))
+    weights.choice[:] += 1e-3 / length**0.5 * up.choice
+    assert (height() - here) / 1e-3 == pytest.approx(length**0.5, rel=0.02)
 
 
 # -- going on ----------------------------------------------------------------------------------------------------------
@@ -127,7 +149,7 @@ def test_what_was_learnt_plays_whole_episodes_and_the_same_ones_again(tmp_path: 
 @pytest.mark.parametrize("wrong", ["nowhere.npz", "text.npz", "small.npz"])
 def test_what_is_no_policy_is_one_line(wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text.npz").write_text("hello")
-    np.savez(tmp_path / "small.npz", choice=np.zeros((2, 2)), value=np.zeros(2), usual=np.zeros(2))
+    np.savez(tmp_path / "small.npz", choice=np.zeros((2, 2)))
     assert main(["eval", "--agent", f"tiny:{tmp_path / wrong}", "--out", str(tmp_path / "run")]) == 2
     said = capsys.readouterr().err
     assert said.startswith("companyos: unknown policy")
@@ -135,10 +157,10 @@ def test_what_is_no_policy_is_one_line(wrong: str, tmp_path: Path, capsys: pytes
 
 
 def test_a_policy_is_read_as_it_was_written(tmp_path: Path) -> None:
-    weights = Weights.at_first()
-    weights.value[3] = 0.5
+    weights = taught(SMALL, 3).crew.weights
     save(tmp_path / "policy.npz", weights)
-    assert (load(str(tmp_path / "policy.npz")).value == weights.value).all()
+    for written, read in zip(weights, load(str(tmp_path / "policy.npz")), strict=True):
+        assert (written == read).all()
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,11 @@ class Choices:
         self.sorts, self.places = _distinct(sorts, len(SORTS))
         self.traits, columns = _distinct(weights.rows[SORTS.rows[self.sorts]].ravel(), ROWS)  # rows of those that any has
         self.columns = columns.reshape(len(self.sorts), WIDTH)
+        nobody = int(self.traits[0] == 0)
+        by_trait = np.argsort(columns, kind="stable")[np.count_nonzero(columns < nobody) :]
+        self.learnt = self.traits[nobody:]  # rows of those that can be learnt about
+        self.having = by_trait // WIDTH  # the sorts that have the first of them, then those that have the second …
+        self.of_trait = np.searchsorted(columns[by_trait], np.arange(nobody, len(self.traits)))  # … and where each begins
 
 
 def _distinct(numbers: Indices, most: int) -> tuple[Places, Places]:

@@ -28,7 +28,7 @@ CHECK_EVERY = 50  # batches
 CHECKED = 100  # held-out tasks, while learning
 EXAMINED = 200  # … and at the end
 _RECENT = 300  # episodes, whose successes say how far from the end to begin
-_FIRST = 0.03  # share of the way that is left at first
+_FIRST = 0.1  # share of the way that is left at first
 _USED_TO = 0.01  # how much a batch counts for what is usual
 _STEADY, _WARY = 0.9, 0.9  # how slowly gradients are forgotten, and their squares
 
