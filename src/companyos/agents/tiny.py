@@ -92,7 +92,6 @@ class Choices:
         self.begins: Places = np.cumsum(sizes) - sizes  # where each one's candidates begin
         self.whose: Places = np.repeat(np.arange(len(seen)), sizes)  # the board that a candidate belongs to
         self.boards = boards_of([one.notices for one in seen], weights)
-        self.notices = np.flatnonzero(self.boards.any(0))  # columns of those that stand on any
         sorts = np.concatenate([one.sorts for one in seen])
         self.sorts, self.places = _distinct(sorts, len(SORTS))
         self.traits, columns = _distinct(weights.rows[SORTS.rows[self.sorts]].ravel(), ROWS)  # rows of those that any has
@@ -122,12 +121,12 @@ def boards_of(notices: Sequence[Indices], weights: Weights) -> Floats:
 
 def chances(weights: Weights, choices: Choices, sharpness: float = 1.0) -> Floats:
     """How likely each candidate is."""
-    used = choices.notices
-    of_traits = weights.choice[choices.traits, : choices.boards.shape[1]][:, used]
+    size = choices.boards.shape[1]
+    of_traits = weights.choice[choices.traits, :size]
     of_sorts = of_traits[choices.columns[:, 0]]
     for column in range(1, WIDTH):
         of_sorts += of_traits[choices.columns[:, column]]
-    table = (choices.boards[:, used] - weights.usual[used]) @ of_sorts.T
+    table = (choices.boards - weights.usual[:size]) @ of_sorts.T
     scores = sharpness * (table[choices.whose, choices.places] + choices.prior)
     odds = np.exp(scores - np.maximum.reduceat(scores, choices.begins)[choices.whose])
     result: Floats = odds / np.add.reduceat(odds, choices.begins)[choices.whose]

@@ -383,17 +383,14 @@ def slope(
     pull = (batch.advantages * free).astype(np.float32)
     pulls = -likely * (pull[choices.whose] + entropy * (surprise + undecided[choices.whose]))
     pulls[chosen] += pull
-    # From candidates to their sorts, from boards to the notices that stand on any, and from sorts to their traits.
-    sorts, notices = len(choices.sorts), choices.notices
+    # From candidates to their sorts, and from sorts to their traits.
+    sorts, (rows, columns) = len(choices.sorts), weights.size
     by_sort = np.bincount(choices.whose * sorts + choices.places, weights=pulls, minlength=size * sorts)
-    boards = choices.boards[:, notices] - weights.usual[notices]
+    boards = choices.boards - weights.usual[:columns]
     steep = by_sort.reshape(size, sorts).astype(np.float32).T @ boards / size
-    rows, columns = weights.size
     found.choice[:rows, :columns] = 0.0
-    found.choice[np.ix_(choices.learnt, notices)] = np.add.reduceat(steep[choices.having], choices.of_trait)
-    missed = batch.returns - weights.expected(choices.boards)
-    found.value[:columns] = 0.0
-    found.value[notices] = boards.T @ missed / size
+    found.choice[choices.learnt, :columns] = np.add.reduceat(steep[choices.having], choices.of_trait)
+    found.value[:columns] = boards.T @ (batch.returns - weights.expected(choices.boards)) / size
     found.usual[:columns] = choices.boards.mean(0)
     return float(undecided.mean())
 
