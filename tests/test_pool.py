@@ -3,10 +3,11 @@
 import os
 import signal
 from concurrent.futures.process import BrokenProcessPool
+from itertools import count, islice
 
 import pytest
 
-from companyos.pool import as_they_come, pooled
+from companyos.pool import ahead, as_they_come, pooled
 
 
 def square(number: int) -> int:
@@ -35,3 +36,16 @@ def test_whoever_has_seen_enough_need_not_wait_for_the_rest() -> None:
     things = as_they_come(square, range(1000), 2, 1, threads=True)
     assert next(things) < 1_000_000
     things.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_never_ends_is_done_in_order_and_only_so_far_ahead(workers: int) -> None:
+    things = count()
+    done = ahead(square, things, workers, 3)
+    assert list(islice(done, 10)) == [number * number for number in range(10)]
+    assert next(things) <= 10 + 3 * workers
+    done.close()  # type: ignore[attr-defined]
+
+
+def test_what_ends_is_done_to_its_end() -> None:
+    assert list(ahead(square, iter(range(7)), 2, 2)) == [number * number for number in range(7)]

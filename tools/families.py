@@ -4,7 +4,6 @@ All of it follows from the families themselves and from playing them, so a page 
 a test says when one is out of date.
 """
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -109,8 +108,7 @@ _PARTICULAR = "Particular about reasoning here: "  # so every family's file goes
 
 def _doc(family: Family) -> list[str]:
     """The question that a family's file begins with, and what is particular about it."""
-    text = sys.modules[family.stage.__module__].__doc__ or ""
-    heading, _, about = text.partition("\n\n")
+    heading, _, about = family.words.partition("\n\n")
     return [_sentence(heading.split(": ", 1)[1]), _sentence(" ".join(about.split()).removeprefix(_PARTICULAR))]
 
 

@@ -356,7 +356,7 @@ def _serve(args: Namespace) -> int:
 
     given = {name: getattr(args, name) for name in ("host", "port", "ledger", "fsync", "workers", "log_format")}
     try:
-        serve({name: value for name, value in given.items() if value is not None})
+        serve({name: value for name, value in given.items() if value is not None}, "companyos.web.app:create")
     except BadSetting as mistake:
         raise Misuse(str(mistake)) from None
     return 0

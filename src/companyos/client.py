@@ -87,6 +87,10 @@ class Company:
         query = urlencode({"session_id": self.session_id, "view": view})
         return self._exchange("GET", f"/render?{query}").decode()
 
+    def capacity(self) -> int:
+        """How many episodes may go on at a time on the server, in each of its workers."""
+        return int(msgspec.json.decode(self._exchange("GET", "/manifest"))["capacity"])
+
     def close(self) -> None:
         """Frees the episode's place on the server, and the connection."""
         self._forget()

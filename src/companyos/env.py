@@ -14,18 +14,19 @@ from companyos.episode import Footer, Header, Transcript, Turn
 from companyos.errors import BadChoice, BadTask
 from companyos.families import Memory, Setting, Taste, family, setting
 from companyos.families.chairs import hand_over
-from companyos.families.family import Linked, Watched
+from companyos.families.family import LINKED, Linked
 from companyos.families.goals import Damage, damage
 from companyos.observe import Observation, Scene
-from companyos.rewards import Happened, Offences, Verdict, profile
+from companyos.rewards import Happened, Offences, Profile, Verdict, profile
 from companyos.task import MAX_SEED, SPLITS, TaskId
-from companyos.world import World, clock_text
+from companyos.world import Record, World, clock_text
 
 _HELLO = Reply(True, OK)
-_SILENCE = Reply(False, NO_ANSWER)
 _NO_CALL = Call("", "", {})  # stands in a turn whose action was none
 OVER = Reply(False, EPISODE_OVER, None, "the episode is over; reset starts another")
 OUT_OF_STEPS = Reply(False, NO_STEPS_LEFT, None, "you have no steps left; the episode goes on without you")
+REFUSED = "refused"  # stands for all codes that say so: they cost the same
+Pay = tuple[dict[str, float], float]  # by its parts, and in all
 _INTERCEPTORS = tuple(i for i in INJECTORS if type(i).intercept is not Injector.intercept)
 
 
@@ -36,7 +37,6 @@ class CompanyEnv:
         "_actor",
         "_chairs",
         "_faults",
-        "_fines",
         "_offences",
         "_paid",
         "_potential",
@@ -73,11 +73,7 @@ class CompanyEnv:
         doses = self._setting.doses
         self._faults = tuple(partial(i.intercept, doses[i.dial] / 100) for i in _INTERCEPTORS if doses[i.dial])
         self.reset()
-        # What a turn pays in which nothing happens that rewards look at, by its code: most turns are such. And what one
-        # pays that only was refused, by how often that has happened.
-        quiet = {reply.code: self._profile(self._happened(reply)) for reply in (_HELLO, _SILENCE)}
-        self._quiet = {code: (parts, sum(parts.values(), 0.0)) for code, parts in quiet.items()}
-        self._fines: dict[int, tuple[dict[str, float], float]] = {}
+        self._quiet = {code: _usual_pay(self._profile, self.max_steps, code) for code in (OK, NO_ANSWER)}
 
     # -- the episode -----------------------------------------------------------------------------------------------
 
@@ -85,7 +81,7 @@ class CompanyEnv:
         """Starts the task anew: the same morning, down to the last byte."""
         self.world: World = self._setting.world.fork()
         if self._chairs:
-            self.world.seats = frozenset(self.actors)
+            self.world.seats = tuple(sorted(self.actors))
         self._taken = dict.fromkeys(self._chairs, 0)  # steps, of those in other chairs
         self.turns: list[Turn] = []
         self.verdict: Verdict | None = None
@@ -158,7 +154,6 @@ class CompanyEnv:
         twin._taken = self._taken.copy()
         twin._faults = self._faults
         twin._quiet = self._quiet
-        twin._fines = self._fines
         twin.world = self.world.fork()
         twin.turns = self.turns.copy()
         twin.verdict = self.verdict
@@ -286,10 +281,10 @@ class CompanyEnv:
         """
         world, case, watched, linked = self.world, self._setting.case, self._setting.watched, self._setting.linked
         written = world.journal[self._read :]
-        due: tuple[Watched, ...] = watched[None] if stirred > len(written) else ()  # then something was read, too
+        kinds: dict[type[Record] | None, None] = {None: None} if stirred > len(written) else {}  # something was read, too
         for change in written:
             after = change.after
-            due += watched[type(after)]
+            kinds[type(after)] = None
             if after.id == case.ticket_id:
                 self._resolved = cast("Ticket", after).resolution is not None
             elif after.id in linked and cast("Ticket", after).resolution is not None:
@@ -298,10 +293,11 @@ class CompanyEnv:
                 self._rejections += after.code not in WHIMS
         self._read = len(world.journal)
         standing = self._standing
-        for i, worth, goal in due:
-            if goal.holds(world) != standing[i]:
-                self._potential += -worth if standing[i] else worth
-                standing[i] = not standing[i]
+        for kind in kinds:
+            for i, worth, goal in watched[kind]:
+                if goal.holds(world) != standing[i]:
+                    self._potential += -worth if standing[i] else worth
+                    standing[i] = not standing[i]
         return self._rejections > 0 or self._potential != self._paid
 
     def _settle(self, ticket: Linked) -> None:
@@ -310,9 +306,8 @@ class CompanyEnv:
         self._potential += ticket.worth * right
 
     def _judge(self) -> Verdict:
-        ending = self._setting.ending
-        goals = {name: goal.holds(self.world) for name, goal in ending.named_goals.items()}
-        goals |= {f"Linked:{one.name}": self._settled.get(one.ticket_id, False) for one in ending.linked}
+        goals = {name: goal.holds(self.world) for name, goal in self._setting.goals.items()}
+        goals |= {f"{LINKED}{one.name}": self._settled.get(one.ticket_id, False) for one in self._setting.ending.linked}
         harm = tuple(self._damage())
         return Verdict(all(goals.values()) and not harm, goals, harm)
 
@@ -333,18 +328,14 @@ class CompanyEnv:
             self.scene.max_steps, self._step, self.verdict, self._par,
         )  # fmt: skip
 
-    def _fine(self, reply: Reply) -> tuple[dict[str, float], float]:
+    def _fine(self, reply: Reply) -> Pay:
         """What a turn pays that was refused and had no other consequence."""
         before = self._offences
         if reply.code in (UNKNOWN_TOOL, BAD_ACTION):
             parts = self._profile(self._happened(reply))
             return parts, sum(parts.values(), 0.0)
-        fine = self._fines.get(before.failed)
-        if fine is None:
-            parts = self._profile(self._happened(reply))
-            fine = self._fines[before.failed] = (parts, sum(parts.values(), 0.0))
         self._offences = Offences(before.failed + 1, before.unknown, before.rejected)
-        return fine
+        return _usual_pay(self._profile, self.scene.max_steps, REFUSED, before.failed)
 
     def _par(self) -> int:
         return par(self._task)
@@ -372,6 +363,15 @@ class CompanyEnv:
         ending = self._setting.ending
         reached = [m.name for m, s in zip(ending.milestones, self._standing, strict=True) if s]
         return (*reached, *(f"{one.ticket_id} closed" for one in ending.linked if self._settled.get(one.ticket_id)))
+
+
+@lru_cache(maxsize=65536)
+def _usual_pay(of: Profile, max_steps: int, code: str, refused_before: int = 0) -> Pay:
+    """What a turn pays in which nothing else happens that rewards look at: the same in all episodes of one length."""
+    failed = code not in (OK, NO_ANSWER)
+    before = Offences(failed=refused_before)
+    parts = of(Happened(code == NO_ANSWER, failed, False, 0, before, 0.0, 0.0, 1.0, max_steps, 1, None, lambda: max_steps))
+    return parts, sum(parts.values(), 0.0)
 
 
 def make(

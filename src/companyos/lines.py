@@ -80,7 +80,7 @@ def how_to_write(hint: Any) -> str:
         )
     return (
         "name=value for each field, or a JSON object, with no quotes around it"
-        if get_origin(_plain_hint(hint)) is dict
+        if get_origin(plain_hint(hint)) is dict
         else ""
     )
 
@@ -204,7 +204,7 @@ def _argument(tool: Tool, key: str | None, given: dict[str, Any]) -> str:
 
 
 def _value(name: str, hint: Any, raw: str) -> Any:
-    plain = _plain_hint(hint)
+    plain = plain_hint(hint)
     if raw[:1] in ("'", '"'):
         return _unquoted(raw)
     if raw[:1] in ("{", "["):
@@ -284,22 +284,28 @@ def _ordered(params: dict[str, Any]) -> bytes:
 # -- what an argument is -----------------------------------------------------------------------------------------------
 
 
-def _plain_hint(hint: Any) -> Any:
-    """The type of an argument without its marks and without the None that means left out."""
+def given_hint(hint: Any) -> Any:
+    """The type of an argument where it is given: without the None that means left out."""
     if get_origin(hint) in (Union, types.UnionType):
-        hint = next(part for part in get_args(hint) if part is not type(None))
+        return next(part for part in get_args(hint) if part is not type(None))
+    return hint
+
+
+def plain_hint(hint: Any) -> Any:
+    """The type of an argument without its marks and without the None that means left out."""
+    hint = given_hint(hint)
     return getattr(hint, "__origin__", hint) if hasattr(hint, "__metadata__") else hint
 
 
 def is_evidence(hint: Any) -> bool:
     """Whether an argument is a list of facts."""
-    plain = _plain_hint(hint)
+    plain = plain_hint(hint)
     return get_origin(plain) is list and get_args(plain) == (Citation,)
 
 
 def form_of(tool: Tool) -> str:
     """The argument whose fields a line may name one by one."""
-    return next((name for name, hint in tool.hints.items() if get_origin(_plain_hint(hint)) is dict), "")
+    return next((name for name, hint in tool.hints.items() if get_origin(plain_hint(hint)) is dict), "")
 
 
 def _slot(tool: Tool, words: list[tuple[str | None, str]]) -> tuple[str, str]:

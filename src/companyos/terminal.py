@@ -16,7 +16,6 @@ from rich.text import Text
 from companyos import agents
 from companyos.apps import Tool, Toolbox
 from companyos.env import CompanyEnv, par
-from companyos.families.goals import Goal
 from companyos.lines import argument_help, usage, write_line
 from companyos.observe import Observation
 from companyos.proofs import Checked, blame, spread
@@ -88,7 +87,7 @@ def show_verdict(env: CompanyEnv, console: Console) -> None:
         (
             Text("reached", "green") if reached else Text("missed", "red"),
             name,
-            Text(_asked_for(ending.named_goals[name]), "dim"),
+            Text(ending.asks(name), "dim"),
         )
         for name, reached in verdict.goals.items()
     ]
@@ -100,15 +99,6 @@ def show_verdict(env: CompanyEnv, console: Console) -> None:
     steps = f"{env.step_count} steps (par {par(TaskId.parse(env.task_id))})"
     total = sum(turn.reward for turn in env.turns)
     console.print(f"The right ending was {ending.name}; {harm}; {steps}; return {total:+.2f}.")
-
-
-def _asked_for(goal: Goal) -> str:
-    """What a goal asks for, with the values that it asks for here."""
-    first_line = (type(goal).__doc__ or "").partition("\n")[0]
-    values = [
-        f"{name} {getattr(goal, name)}" for name in goal.__struct_fields__ if name not in ("ticket_id", "actor", "since")
-    ]
-    return f"{first_line} ({', '.join(values)})" if values else first_line
 
 
 # -- tools -------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Told: which ids and values the agent was told, by type, and when."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import copy
 from typing import Any
 
@@ -14,6 +14,12 @@ _UNNAMED = tuple(kind for kind in KINDS if not kind.pattern and not kind.hidden)
 _IDS = re.compile(r"(?<![\w@.-])(?:" + "|".join(f"(?P<{kind.__name__}>{kind.pattern})" for kind in _NAMED) + r")(?![\w-])")
 _BY_NAME = {kind.__name__: kind for kind in _NAMED}
 _WORDS = re.compile(r"[^\s,;:()\"']+")
+
+
+def ids_in(text: str) -> Iterator[tuple[int, int, type[Record]]]:
+    """Where ids stand in a text: from, to, and of which kind of record."""
+    for found in _IDS.finditer(text):
+        yield found.start(), found.end(), _BY_NAME[found.lastgroup or ""]
 
 
 class Told:

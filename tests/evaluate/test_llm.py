@@ -341,6 +341,15 @@ def test_what_makes_no_sense_is_one_line(tmp_path: Path, words: str, said: str) 
     assert said in refused(tmp_path, *words.split())
 
 
+# Tests that were started in the background are deaf to it, and so is what they start.
+_HEARS_CTRL_C = """
+import signal, sys
+from companyos.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main())
+"""
+
+
 def test_a_run_is_ended_by_ctrl_c_though_its_endpoint_hangs_and_goes_on_later(tmp_path: Path) -> None:
     hangs = True
     expert = Expert(few_tasks())
@@ -352,7 +361,7 @@ def test_a_run_is_ended_by_ctrl_c_though_its_endpoint_hangs_and_goes_on_later(tm
         words = ["eval", "--agent", MODEL, "--suite", own_suite(tmp_path), "--out", str(tmp_path / "model")]
         words += ["--base-url", server.url]
         surroundings = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-        runner = subprocess.Popen([sys.executable, "-m", "companyos", *words], env=surroundings, start_new_session=True)
+        runner = subprocess.Popen([sys.executable, "-c", _HEARS_CTRL_C, *words], env=surroundings, start_new_session=True)
         while sum(step_of(request) == 2 for request in server.requests) < 2:
             assert runner.poll() is None
             time.sleep(0.01)

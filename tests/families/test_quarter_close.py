@@ -68,7 +68,7 @@ def test_eight_to_ten_tickets_hang_on_a_close_and_the_register_names_each_once()
     for seed in SEEDS:
         env = make(FAMILY, seed=seed)
         tickets = {one.ticket_id for one in env.setting.ending.linked}
-        found = env.world.search(Entry, [ticket(env).reference.lower()])
+        found = env.world.search(Entry, ticket(env).reference)
         named = [entry.name.split(", ")[0] for entry in found if entry.kind == "close_item"]
         assert 8 <= len(tickets) <= 10
         assert sorted(named) == sorted(tickets)
@@ -182,6 +182,16 @@ def test_closing_a_ticket_of_the_queue_ends_nothing_and_closing_the_close_does()
     assert not rest.done
     rest.step(last)
     assert rest.success
+
+
+def test_a_verdict_says_of_every_goal_what_it_asks_for_the_linked_tickets_included() -> None:
+    env = make(FAMILY, seed=7)
+    work(env)
+    assert env.verdict is not None
+    asks = {name: env.setting.ending.asks(name) for name in env.verdict.goals}
+    assert all(asks.values())
+    for one in linked(env).values():
+        assert one.ticket_id in asks[f"Linked:{one.name}"]
 
 
 def test_who_closes_first_what_comes_last_has_done_none_of_the_rest() -> None:

@@ -12,6 +12,7 @@ import companyos
 from companyos.calls import Call
 from companyos.env import make, work
 from companyos.families import FAMILIES
+from companyos.serve.settings import Settings
 from tests.helpers import FAMILY, STEADY, task_id
 from tests.serve.doors import AS_ADMIN, Door, body_of, code_of, good
 
@@ -148,6 +149,7 @@ def test_the_manifest_lists_families_and_tools(door: Door) -> None:
     assert found["families"] == list(FAMILIES)
     assert found["tools"] == companyos.tools()
     assert found["benchmark_version"] == companyos.BENCHMARK_VERSION
+    assert found["capacity"] == Settings().capacity
 
 
 def test_health_metrics_and_docs_answer(door: Door) -> None:

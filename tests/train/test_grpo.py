@@ -1,8 +1,9 @@
 """The lean loop learns from groups, tells twins apart, and goes on after it was killed as if it had not been."""
 
-import io
 from collections.abc import Sequence
+from contextlib import closing
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,18 +13,20 @@ from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 
 from companyos.env import make, work
-from companyos.episode import Transcript
 from companyos.lines import write_line
-from companyos.train.grpo import Group, Lean, Recipe, Sample, batches, grouped, loss_of, run, samples_of
+from companyos.train.checkup import checkup_of
+from companyos.train.forward import by_length
+from companyos.train.grpo import Group, Lean, Recipe, Sample, grouped, loss_of, run, samples_of
+from companyos.train.journal import CHECKPOINT, Journal, records
 from companyos.train.rollout import Played, Spent, Tongue, Window
 from companyos.train.script import spoken
 from companyos.train.speakers import Said
 from companyos.twins import opposites
 from tests.helpers import STEADY, task_id
-from tests.train.tiny_model import schooled, tiny_llama, tiny_tokenizer
+from tests.train.tiny_model import learner_of, schooled, tiny_llama
 
 torch.set_num_threads(1)
-TONGUE = Tongue(tiny_tokenizer())
+TONGUE = Tongue(learner_of(tiny_llama()))
 RECIPE = Recipe(
     families=("vendor_onboarding",),
     tasks=4,
@@ -33,50 +36,26 @@ RECIPE = Recipe(
     rate=1e-2,
     batch=4096,
     rows=10,
-    limit=1024,
     reserve=18,
 )
 
 
-class Ledger:
-    """A journal in memory. Like a file it holds what was, not what is."""
-
-    def __init__(self) -> None:
-        self.records: list[dict[str, Any]] = []
-        self.saved: list[bytes] = []
-
-    def log(self, record: dict[str, Any]) -> None:
-        self.records.append(record)
-
-    def due(self) -> bool:
-        return True
-
-    def save(self, state: dict[str, Any]) -> None:
-        written = io.BytesIO()
-        torch.save(state, written)
-        self.saved.append(written.getvalue())
+CHECKUP = checkup_of(("vendor_onboarding",), 0.0, tasks=1, pairs=1)
 
 
-class Steps:
-    """A checkup that counts."""
-
-    ids = (task_id(500), task_id(501))
-
-    def numbers(self, transcripts: Sequence[Transcript]) -> dict[str, Any]:
-        return {"steps": [len(transcript.turns) for transcript in transcripts]}
-
-
-def beginner() -> Lean:
-    model = schooled(tiny_llama())
+def beginner(kind: type[Lean] = Lean) -> Lean:
+    model = schooled()
     config = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
-    return Lean(get_peft_model(model, config), tiny_tokenizer(), RECIPE, Steps())
+    return kind(learner_of(get_peft_model(model, config)), RECIPE, CHECKUP)
 
 
-@cache
-def after_two_updates() -> tuple[Lean, Ledger]:
-    lean, ledger = beginner(), Ledger()
-    run(lean, ledger, updates=2, minutes=60)
-    return lean, ledger
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a run of two updates."""
+    made = tmp_path_factory.mktemp("runs") / "two"
+    with closing(Journal(made, {})) as journal:
+        run(beginner(), journal, updates=2, minutes=60)
+    return made
 
 
 def attempt(task: str, well: bool) -> Played:
@@ -173,7 +152,10 @@ def test_what_was_better_becomes_likelier_and_what_was_worse_less_likely() -> No
     assert likelihood(model, bad) < before[1]
 
 
-@pytest.mark.parametrize(("logprob", "advantage", "moves"), [(-100, 1.0, False), (-100, -1.0, True), (9, 1.0, True), (9, -1.0, False)])
+@pytest.mark.parametrize(
+    ("logprob", "advantage", "moves"),
+    [(-100, 1.0, False), (-9, 1.0, False), (-9, -1.0, True), (9, 1.0, True), (9, -1.0, False)],
+)
 def test_no_token_moves_further_than_the_clip(logprob: float, advantage: float, moves: bool) -> None:
     """Of a token that was drawn at a far smaller probability, only less likely would be a move back."""
     model = tiny_llama()
@@ -189,18 +171,19 @@ def test_the_loss_is_that_of_the_whole_forward_pass() -> None:
     loss, _ = loss_of(model, [ours, sample(4, 1.0, -5.5)], clip=(100.0, 100.0))
     expected = 0.0
     for one in (ours, sample(4, 1.0, -5.5)):
-        whole = model(input_ids=torch.tensor([one.window.tokens])).logits[0].log_softmax(-1)
+        with torch.no_grad():
+            whole = model(input_ids=torch.tensor([one.window.tokens])).logits[0].log_softmax(-1)
         ((start, logprobs),) = one.window.calls
         for at in range(start, start + len(logprobs)):
             expected -= float((whole[at - 1, one.window.tokens[at]] + 5.5).exp()) * one.advantage
-    assert float(loss) == pytest.approx(expected, rel=1e-4)
+    assert loss.item() == pytest.approx(expected, rel=1e-4)
 
 
 @STEADY
 @given(st.lists(st.integers(2, 40), max_size=30), st.integers(1, 100))
 def test_batches_hold_every_sample_once_and_no_more_tokens_than_fit(sizes: list[int], most: int) -> None:
     samples = [sample(size) for size in sizes]
-    made = list(batches(samples, most))
+    made = list(by_length(samples, len, most))
     assert sorted(map(id, (one for batch in made for one in batch))) == sorted(map(id, samples))
     for batch in made:
         assert len(batch) == 1 or len(batch) * max(len(one.window.tokens) for one in batch) <= most
@@ -209,40 +192,50 @@ def test_batches_hold_every_sample_once_and_no_more_tokens_than_fit(sizes: list[
 # -- the loop ----------------------------------------------------------------------------------------------------------
 
 
-def test_two_updates_run() -> None:
-    lean, ledger = after_two_updates()
-    first, second, last = ledger.records
-    assert [record["update"] for record in ledger.records] == [0, 1, 2]
+def test_two_updates_run(folder: Path) -> None:
+    first, second, last = records(folder)
+    assert [record["update"] for record in (first, second, last)] == [0, 1, 2]
     assert first["teaching"] > 0
-    assert 0 < first["invalid"] < 1
     assert first["learned_tokens"] > 0
+    assert 0 < first["invalid"] < 1
     assert {"reward", "success", "families", "twins", "routing", "tokens_per_second", "episodes_per_second"} <= second.keys()
     assert set(first["ours"]) == {"env", "text", "tasks", "judge", "checkup"}
-    assert lean.standing.update == 2
     assert "checkup" not in second
-    assert first["checkup"].keys() == last["checkup"].keys() == {"steps"}
+    assert first["checkup"].keys() == last["checkup"].keys()
+    assert first["checkup"]["episodes"] == 3
 
 
-def test_tokens_are_drawn_as_likely_as_the_loss_finds_them() -> None:
+def test_tokens_are_drawn_as_likely_as_the_loss_finds_them(folder: Path) -> None:
     """Adapters are merged into what is played with, and sit beside the weights in what is learned with."""
-    _, ledger = after_two_updates()
-    assert all(record["apart"] < 1e-4 for record in ledger.records[:2])
+    assert all(record["apart"] < 1e-4 for record in records(folder) if "apart" in record)
 
 
-def test_a_run_that_was_killed_goes_on_with_the_same_update() -> None:
-    whole, ledger = after_two_updates()
-    resumed = beginner()
-    resumed.resume(torch.load(io.BytesIO(ledger.saved[0])))  # as it stood after the first update
-    record = resumed.update()
-    by_clock = {"seconds", "rollout_seconds", "tokens_per_second", "episodes_per_second", "ours"}
-    assert {k: v for k, v in record.items() if k not in by_clock} == {
-        k: v for k, v in ledger.records[1].items() if k not in by_clock
-    }
-    assert all(torch.equal(weight, whole.weights[name]) for name, weight in resumed.weights.items())
+class Killed(Lean):
+    """One that is killed while it learns for the second time."""
+
+    def learn(self, groups: Sequence[Group]) -> dict[str, float]:
+        if self.standing.update == 1:
+            raise KeyboardInterrupt
+        return super().learn(groups)
+
+
+def test_a_run_that_was_killed_goes_on_with_the_same_update(folder: Path, tmp_path: Path) -> None:
+    with closing(Journal(tmp_path / "run", {}, every=0)) as journal, pytest.raises(KeyboardInterrupt):
+        run(beginner(Killed), journal, updates=2)
+    with closing(Journal(tmp_path / "run", {})) as journal:
+        run(beginner(), journal, updates=2)
+    assert _timeless(tmp_path / "run") == _timeless(folder)
+    whole, resumed = (torch.load(one / CHECKPOINT)["state"]["weights"] for one in (folder, tmp_path / "run"))
+    assert all(torch.equal(resumed[name], weight) for name, weight in whole.items())
+
+
+def _timeless(folder: Path) -> list[dict[str, Any]]:
+    by_clock = {"seconds", "rollout_seconds", "tokens_per_second", "episodes_per_second", "ours", "elapsed"}
+    return [{name: value for name, value in record.items() if name not in by_clock} for record in records(folder)]
 
 
 def test_dose_and_families_follow_success() -> None:
-    lean = Lean(tiny_llama(), tiny_tokenizer(), Recipe(families=("vendor_onboarding",), doses=(0.25, 0.5)))
+    lean = Lean(learner_of(tiny_llama()), Recipe(families=("vendor_onboarding",), doses=(0.25, 0.5)))
     bad, good = (grouped([(task_id(1),)], [some_attempts(well)[0]], 0.2) for well in (False, True))
     rungs = []
     for groups in (bad, good, good):
@@ -264,10 +257,9 @@ class Clocked(Lean):
 
 
 @pytest.mark.parametrize(("minutes", "made"), [(1, 1), (5, 2), (6, 3), (100, 7)])
-def test_no_update_is_begun_that_would_not_be_over_in_time(minutes: float, made: int) -> None:
+def test_no_update_is_begun_that_would_not_be_over_in_time(minutes: float, made: int, tmp_path: Path) -> None:
     """The first one has to be tried to be known."""
-    lean = Clocked(tiny_llama(), tiny_tokenizer(), RECIPE)
-    run(lean, Ledger(), 7, minutes, clock=lambda: lean.minutes * 60.0)
+    lean = Clocked(learner_of(tiny_llama()), RECIPE)
+    with closing(Journal(tmp_path / "run", {})) as journal:
+        run(lean, journal, 7, minutes, clock=lambda: lean.minutes * 60.0)
     assert lean.standing.update == made
-
-

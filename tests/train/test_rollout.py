@@ -1,7 +1,7 @@
 """Rollouts say what the model would have said, however many are at work and whatever has shrunk."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -10,11 +10,12 @@ import torch
 
 from companyos.env import make, task_named
 from companyos.lines import parse_line
-from companyos.train.decoder import Decoder, fits
+from companyos.train.decoder import Decoder
+from companyos.train.layers import fits
 from companyos.train.rollout import Played, Spent, Tongue, rollout
 from companyos.train.speakers import Streaming, Waiting, speaker_of
 from tests.helpers import task_id
-from tests.train.tiny_model import schooled, tiny_gpt2, tiny_llama, tiny_qwen, tiny_tokenizer
+from tests.train.tiny_model import learner_of, schooled, tiny_gpt2, tiny_llama, tiny_qwen, tiny_tokenizer
 
 torch.set_num_threads(1)
 ROOM, MOST = 1024, 18
@@ -23,16 +24,20 @@ NEWLINE = tiny_tokenizer().encode("\n")[0]
 
 @cache
 def model() -> Any:
-    return schooled(tiny_llama())
+    return schooled()
+
+
+@cache
+def tongue() -> Tongue:
+    return Tongue(learner_of(model()))
 
 
 def episodes_of(tasks: list[tuple[str, bool]]) -> Iterator[Played]:
-    tongue = Tongue(tiny_tokenizer())
-    return (Played(task, greedy, tongue, ROOM, MOST) for task, greedy in tasks)
+    return (Played(task, greedy, tongue(), ROOM, MOST) for task, greedy in tasks)
 
 
 def played(tasks: list[tuple[str, bool]], rows: int = 8, seed: int = 0) -> list[Played]:
-    speaker = speaker_of(model(), Tongue(tiny_tokenizer()).decode, rows, ROOM, MOST)
+    speaker = speaker_of(model(), tongue().decode, rows, ROOM, MOST)
     torch.manual_seed(seed)
     return rollout(speaker, episodes_of(tasks), Spent())
 
@@ -87,14 +92,13 @@ def test_a_greedy_rollout_says_what_generate_says(episodes: list[Played]) -> Non
 
 
 def test_equal_calls_get_equal_rewards_in_process(episodes: list[Played]) -> None:
-    tongue = Tongue(tiny_tokenizer())
     for episode in episodes:
         env = make(episode.task_id, reward="score")
         total = 0.0
         for window in episode.windows:
             for start, _ in window.calls:
                 end = window.tokens.index(NEWLINE, start)
-                line = tongue.decode(*window.tokens[start:end]).strip()
+                line = tongue().decode(window.tokens[start:end]).strip()
                 call = parse_line(line, env.toolbox)
                 total += env.step(line if isinstance(call, str) else call).reward
         assert env.done
@@ -113,7 +117,12 @@ def test_few_who_are_left_are_moved_together(monkeypatch: pytest.MonkeyPatch) ->
     tasks = [(str(task_named(name, seed)), True) for seed in range(2) for name in ("vendor_onboarding", "expense_report")]
     moved: list[int] = []
     move = Decoder.move
-    monkeypatch.setattr(Decoder, "move", lambda self, rows: (moved.append(len(rows)), move(self, rows)))
+
+    def counted(self: Decoder, rows: Sequence[int]) -> None:
+        moved.append(len(rows))
+        move(self, rows)
+
+    monkeypatch.setattr(Decoder, "move", counted)
     narrowed = played(tasks, rows=4)
     assert moved[0] == 2
     assert [one.script.tokens for one in narrowed] == [one.script.tokens for one in played(tasks, rows=1)]
@@ -129,14 +138,14 @@ def test_drawn_tokens_follow_the_seed() -> None:
 def test_a_model_that_no_decoder_fits_is_asked_turn_by_turn() -> None:
     gpt2 = tiny_gpt2()
     assert not fits(gpt2)
-    speaker = speaker_of(gpt2, Tongue(tiny_tokenizer()).decode, 4, ROOM, MOST)
+    speaker = speaker_of(gpt2, tongue().decode, 4, ROOM, MOST)
     assert isinstance(speaker, Waiting)
     (episode,) = rollout(speaker, episodes_of([(task_id(0), True)]), Spent())
     assert episode.env.done
 
 
 def test_both_speakers_say_the_same() -> None:
-    assert isinstance(speaker_of(model(), Tongue(tiny_tokenizer()).decode, 2, ROOM, MOST), Streaming)
+    assert isinstance(speaker_of(model(), tongue().decode, 2, ROOM, MOST), Streaming)
     tasks = [(task_id(seed), True) for seed in range(2)]
     turn_by_turn = rollout(Waiting(model(), 2, [NEWLINE], MOST), episodes_of(tasks), Spent())
     assert [one.script.tokens for one in turn_by_turn] == [one.script.tokens for one in played(tasks)]

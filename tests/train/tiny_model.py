@@ -1,6 +1,8 @@
-"""Tiny models: language models built on the spot, whose tokens are bytes."""
+"""Tiny models: language models built on the spot, whose tokens are bytes and a few whole calls."""
 
 import random
+import string
+from functools import cache
 from typing import Any
 
 import torch
@@ -8,23 +10,29 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Qwen2Config
 from transformers import Qwen2ForCausalLM as Qwen2
 
+from companyos.train.models import Learner
+
 _LETTERS = sorted(pre_tokenizers.ByteLevel.alphabet())
+_CALLS = (" my_changes", " wait 60", " get_ticket T-1", " no")  # two that are right, one that fails, and none
+_HEARD = string.ascii_letters + string.digits
+_SIZE = len(_LETTERS) + len(_CALLS)
 _SHAPE = {
-    "vocab_size": len(_LETTERS),
+    "vocab_size": _SIZE,
     "hidden_size": 32,
     "intermediate_size": 64,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "max_position_embeddings": 4096,
+    "initializer_range": 0.2,  # as weights begin by default, all tokens are about as likely
 }
 
 
 def tiny_tokenizer() -> Any:
-    """A token a byte."""
     made = Tokenizer(models.BPE(vocab={letter: number for number, letter in enumerate(_LETTERS)}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     made.decoder = decoders.ByteLevel()
+    made.add_tokens(list(_CALLS))
     return PreTrainedTokenizerFast(tokenizer_object=made)
 
 
@@ -47,22 +55,28 @@ def tiny_gpt2(seed: int = 0) -> Any:
     """One that no decoder fits."""
     torch.manual_seed(seed)
     sizes = {"n_positions": 4096, "n_embd": 32, "n_layer": 2, "n_head": 4}
-    return GPT2LMHeadModel(GPT2Config(vocab_size=len(_LETTERS), bos_token_id=0, eos_token_id=0, **sizes)).eval()
+    return GPT2LMHeadModel(GPT2Config(vocab_size=_SIZE, bos_token_id=0, eos_token_id=0, **sizes)).eval()
 
 
-LINES = (" my_changes", " inbox", " wait 60", " get_ticket T-1", " list", " no")
+def learner_of(model: Any) -> Learner:
+    return Learner(model, tiny_tokenizer(), "tiny", limit=1024)
 
 
-def schooled(model: Any, steps: int = 60) -> Any:
-    """A model that says one of some lines, whatever it has heard: calls that are, calls that fail, and none."""
-    tokenizer, luck = tiny_tokenizer(), random.Random(0)
+@cache
+def _schooled_weights() -> Any:
+    model, tokenizer, luck = tiny_llama(), tiny_tokenizer(), random.Random(0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for _ in range(steps):
-        texts = [">".join(f"{luck.choice(LINES)}\n" for _ in range(12)) for _ in range(8)]
-        tokens = [tokenizer.encode(">" + text) for text in texts]
-        width = min(map(len, tokens))
-        batch = torch.tensor([one[:width] for one in tokens])
+    for _ in range(60):
+        texts = ("".join(f"{luck.choice(_HEARD)}\n>{luck.choice(_CALLS)}\n" for _ in range(20)) for _ in range(8))
+        batch = torch.tensor([tokenizer.encode(text) for text in texts])
         model(input_ids=batch, labels=batch).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-    return model.eval()
+    return model.state_dict()
+
+
+def schooled() -> Any:
+    """A Llama that most often says one of the whole calls, whatever it has heard."""
+    model = tiny_llama()
+    model.load_state_dict(_schooled_weights())
+    return model

@@ -30,15 +30,22 @@ class Visit:
 @contextmanager
 def visit(file: Path, width: int = 1280, height: int = 900, scheme: str = "light") -> Iterator[Visit]:
     """Opens a file as somebody with such a screen sees it."""
+    with browsing(width, height, scheme) as seen:
+        seen.page.goto(file.as_uri())
+        yield seen
+
+
+@contextmanager
+def browsing(width: int = 1280, height: int = 900, scheme: str = "light", scripts: bool = True) -> Iterator[Visit]:
+    """An empty page on such a screen, of somebody who lets scripts run or does not."""
     program = next(filter(None, map(shutil.which, NAMES)), None)
     assert program, "these tests need a Chromium: .ci/packages chromium installs it on Debian"
     with sync_playwright() as playwright:
         # Without a sandbox, since CI is root; all that is opened was made by the test.
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         try:
-            context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-            seen = Visit(context.new_page())
-            seen.page.goto(file.as_uri())
-            yield seen
+            screen = {"width": width, "height": height}
+            context = browser.new_context(viewport=screen, color_scheme=scheme, java_script_enabled=scripts)
+            yield Visit(context.new_page())
         finally:
             browser.close()

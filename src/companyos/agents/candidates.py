@@ -1,15 +1,15 @@
 """Candidates: one honest table of the calls that make sense after what was told. Shared by all who need one."""
 
 import re
-import types
 from copy import copy
 from itertools import product
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from companyos.agents.evidence import evidence, texts
 from companyos.apps import TOOLBOX, Approval, ApprovalType, Entry, Person, Ticket, Tool, Toolbox
 from companyos.apps.tool import PROSE, reference
 from companyos.calls import Call
+from companyos.lines import given_hint
 from companyos.told import Told
 from companyos.world import Draw
 
@@ -103,9 +103,7 @@ class Candidates:
 
     def options(self, tool: Tool, name: str) -> list[Any]:
         """What one argument could be."""
-        hint = tool.hints[name]
-        if get_origin(hint) in (Union, types.UnionType):
-            hint = next(part for part in get_args(hint) if part is not type(None))
+        hint = given_hint(tool.hints[name])
         kind = reference(hint)
         if kind is not None:
             return list(self.told.known(kind))

@@ -42,7 +42,7 @@ _PREVIOUS = f"previous system, read-only since {SWITCHED_OFF}"
 @desk.tool(minutes=4, steady=True)
 def search_archive(world: World, query: Query, page: PageNumber = 1) -> dict[str, Any]:
     """Search finished tickets only, by words in id, title, subject or reference, newest first, ten a page."""
-    found = [ticket for ticket in world.search(Ticket, query.lower().split()) if ticket.status in FINISHED]
+    found = [ticket for ticket in world.search(Ticket, query) if ticket.status in FINISHED]
     return paged(newest_first(found), page, LINE)
 
 
@@ -100,6 +100,7 @@ def legacy_lookup(world: World, entry_id: EntryId) -> dict[str, Any]:
     return shown
 
 
+@lru_cache(maxsize=4096)
 def _shape(said: str) -> str:
     return re.sub(r"\d+", "0", said)
 
@@ -115,9 +116,13 @@ def query_metric_v1(world: World, metric_name: MetricName) -> dict[str, Any]:
 @hub.tool(minutes=3, steady=True)
 def list_dashboards(world: World, page: PageNumber = 1) -> dict[str, Any]:
     """List the dashboards and how many metrics each shows, ten a page."""
-    shown = Counter(name.partition(".")[0] for name in world.ids(Metric))
-    lines = [{"dashboard": name.replace("_", " "), "metrics": count} for name, count in sorted(shown.items())]
-    return page_of(lines, page, list)
+    return page_of(_dashboards(world.ids(Metric)), page, lambda shown: [dict(board) for board in shown])
+
+
+@lru_cache(maxsize=1024)
+def _dashboards(metrics: tuple[str, ...]) -> tuple[tuple[tuple[str, Any], ...], ...]:
+    shown = Counter(name.partition(".")[0] for name in metrics)
+    return tuple((("dashboard", name.replace("_", " ")), ("metrics", count)) for name, count in sorted(shown.items()))
 
 
 # -- ApprovalFlow ------------------------------------------------------------------------------------------------------

@@ -86,9 +86,7 @@ Query = Annotated[str, Meta(max_length=80, description="words or numbers that mu
 @app.tool(minutes=2, steady=True)
 def list_metrics(world: World, prefix: Annotated[str, Meta(max_length=40)] = "", page: PageNumber = 1) -> dict[str, Any]:
     """List metrics by name, ten a page, optionally those whose name begins with `prefix`."""
-    names = sorted(world.ids(Metric))
-    if prefix:
-        names = [name for name in names if name.startswith(prefix)]
+    names = [name for name in world.ids(Metric) if name.startswith(prefix)] if prefix else world.ids(Metric)
     return page_of(names, page, lambda shown: rows([world.get(Metric, name) for name in shown], ("title",)))
 
 
@@ -136,7 +134,7 @@ def refresh_ends(world: World, metric_name: str) -> None:
     else:
         world.put(replace(metric, value=source.value, measured_at=world.now, pipeline="idle"))
     news = "failed: the source did not deliver; the value on file is unchanged" if failed else "is done"
-    for seat in sorted(world.seats):
+    for seat in world.seats:
         if world.counter(f"refreshed_by:{metric_name}:{seat}"):
             world.tally(f"refreshed_by:{metric_name}:{seat}", 0)
             post(world, seat, "datahub", "refresh", metric_name, f"The refresh of {metric_name} {news}.")
@@ -160,13 +158,13 @@ def get_person(world: World, person_id: PersonId) -> dict[str, Any]:
 @app.tool(minutes=2, steady=True)
 def search_people(world: World, query: Query, page: PageNumber = 1) -> dict[str, Any]:
     """Search the directory by name, handle, role or department, ten a page."""
-    return paged(world.search(Person, query.lower().split()), page, ("name", "role", "department"))
+    return paged(world.search(Person, query), page, ("name", "role", "department"))
 
 
 @app.tool(minutes=2, steady=True)
 def search_register(world: World, query: Query, page: PageNumber = 1) -> dict[str, Any]:
     """Search the register by id, name or reference, in the order of ids, ten a page."""
-    found = sorted(world.search(Entry, query.lower().split()), key=attrgetter("id"))
+    found = sorted(world.search(Entry, query), key=attrgetter("id"))
     return paged(found, page, ("kind", "name", "reference", "status"))
 
 
@@ -179,7 +177,7 @@ def get_entry(world: World, entry_id: EntryId) -> Entry:
 @app.tool(minutes=2, steady=True)
 def search_policies(world: World, query: Query = "", page: PageNumber = 1) -> dict[str, Any]:
     """Search policies and the changelog by words in title or text, ten a page; without words, list them all."""
-    return paged(world.search(Policy, query.lower().split()), page, ("title", "status", "since"))
+    return paged(world.search(Policy, query), page, ("title", "status", "since"))
 
 
 @app.tool(minutes=3)

@@ -159,4 +159,6 @@ def has_news(world: World, person_id: str) -> bool:
 
 def mark_seen(world: World) -> None:
     """The acting person has now looked at their inbox."""
-    world.tally(seen_counter(world.actor), world.counter(inbox_counter(world.actor)))
+    seen, arrived = seen_counter(world.actor), world.counter(inbox_counter(world.actor))
+    if world.counter(seen) != arrived:
+        world.tally(seen, arrived)

@@ -1,7 +1,6 @@
 """TicketDesk: the work that people asked for, and how it ended."""
 
-from collections.abc import Iterable
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -131,6 +130,7 @@ DeskName = Annotated[str, Meta(max_length=40, description="only this desk's")]
 FINISHED: tuple[Status, ...] = ("done", "cancelled")
 LINE = ("kind", "status", "subject", "reference")
 CHANGED_MEANWHILE = "changed_meanwhile"  # the ground on which a write is refused by who has not seen the last one
+MADE = "made"  # stands for all fields of what was not there before
 LETTER = ("at", "sender", "topic", "about", "text")
 
 
@@ -157,7 +157,7 @@ def search_tickets(
     page: PageNumber = 1,
 ) -> dict[str, Any]:
     """Search tickets by words in id, title, subject or reference, newest first, ten a page."""
-    return paged(newest_first(world.search(Ticket, query.lower().split())), page, LINE)
+    return paged(newest_first(world.search(Ticket, query)), page, LINE)
 
 
 @app.tool(minutes=2)
@@ -173,16 +173,12 @@ def get_ticket(world: World, ticket_id: TicketId) -> Ticket:
 def get_history(world: World, ticket_id: TicketId, page: PageNumber = 1) -> dict[str, Any]:
     """Read a ticket's comments and changes, newest first, ten a page."""
     world.find(Ticket, ticket_id)
-    comments = [comment for comment in world.all(Comment) if comment.ticket_id == ticket_id]
-    events = [view(comment) for comment in comments]
-    events += [
-        _line(change, field, before, after, author=change.actor)
-        for change in world.journal
-        if change.after.id == ticket_id
-        for field, (before, after) in change.fields().items()
-    ]
+    events: list[_Event] = [(said.at, said, "") for said in world.all(Comment) if said.ticket_id == ticket_id]
+    changes = [change for change in world.journal if change.after.id == ticket_id]
+    events += [(change.at, change, field) for change in changes for field in change.names()]
     events.reverse()  # so that of two in one minute the later comes first
-    return page_of(sorted(events, key=lambda event: str(event["at"]), reverse=True), page, list)
+    events.sort(key=itemgetter(0), reverse=True)
+    return page_of(events, page, lambda shown: [_told(what, field) for _, what, field in shown])
 
 
 @app.tool(minutes=2, writes=True)
@@ -241,13 +237,14 @@ def resolve_ticket(
 @app.tool(minutes=1, steady=True)
 def my_changes(world: World, page: PageNumber = 1) -> dict[str, Any]:
     """List your own writes, newest first, ten a page, each with its value before and after."""
-    lines = [
-        _line(change, field, before, after, record=change.after.id)
+    me = world.actor
+    written = [
+        (change, field)
         for change in reversed(world.journal)
-        if change.actor == world.actor and not isinstance(change.after, Message)
-        for field, (before, after) in _what_changed(change)
+        if change.actor == me and type(change.after) is not Message
+        for field in _what_changed(change)
     ]
-    return page_of(lines, page, list)
+    return page_of(written, page, lambda shown: [_line(change, field, record=change.after.id) for change, field in shown])
 
 
 @app.tool(minutes=1, steady=True)
@@ -278,14 +275,20 @@ def newest_first(tickets: list[Ticket]) -> list[Ticket]:
     return sorted(tickets, key=attrgetter("opened"), reverse=True)
 
 
-def _what_changed(change: Change) -> Iterable[tuple[str, tuple[Any, Any]]]:
+_Event = tuple[int, Comment | Change, str]  # when; what was said, or what was done, to which field
+
+
+def _told(what: Comment | Change, field: str) -> dict[str, Any]:
+    return view(what) if isinstance(what, Comment) else _line(what, field, author=what.actor)
+
+
+def _what_changed(change: Change) -> tuple[str, ...]:
     """A change field by field; something that was made is one line."""
-    if change.before is None:
-        return [("made", (None, type(change.after).__name__.lower()))]
-    return change.fields().items()
+    return (MADE,) if change.before is None else change.names()
 
 
-def _line(change: Change, field: str, before: Any, after: Any, **more: str) -> dict[str, Any]:
+def _line(change: Change, field: str, **more: str) -> dict[str, Any]:
+    before, after = (None, type(change.after).__name__.lower()) if field == MADE else change.values(field)
     return {"at": stamp(change.at), **more, "field": field, "before": before, "after": after}
 
 
@@ -317,8 +320,9 @@ def with_field(world: World, ticket_id: str, field: Field, value: str, force: bo
 
 def write(world: World, ticket: Ticket) -> Ticket:
     """Writes a ticket, so that whoever is played from outside has to read it before they write on it again."""
-    for seat in sorted(world.seats - {world.actor}):
-        world.count_up(unseen_edits(ticket.id, seat))
+    for seat in world.seats:
+        if seat != world.actor:
+            world.count_up(unseen_edits(ticket.id, seat))
     return world.put(ticket)
 
 

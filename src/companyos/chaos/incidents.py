@@ -81,7 +81,7 @@ def chatter(world: World, number: str) -> None:
     if int(number) >= world.get(Season, SEASON).chatter:
         return
     text = world.streams.at("chatter", number).pick(_NEWS)
-    for seat in sorted(world.seats):
+    for seat in world.seats:
         post(world, seat, "newsroom", "bulletin", None, text)
 
 
@@ -115,5 +115,5 @@ def policy_change(world: World, policy_id: str) -> None:
     said = re.sub(r"\d+", lambda number: numbers.get(number[0], number[0]), old.text)
     world.put(replace(old, id=draft.successor, since=world.now, terms=draft.terms, text=said))
     text = f"{old.title} has a new version, {draft.successor}. Tickets that were opened before go by {old.id}."
-    for seat in sorted(world.seats):
+    for seat in world.seats:
         post(world, seat, "policy-office", "bulletin", draft.successor, text)

@@ -20,7 +20,7 @@ from companyos.world import World
 
 DESK = "desk"  # who decides where nobody else has signed
 IMPOSSIBLE = "cannot_be_done"
-_INVALID = frozenset({BAD_ACTION, UNKNOWN_TOOL, BAD_ARGUMENTS})
+INVALID = frozenset({BAD_ACTION, UNKNOWN_TOOL, BAD_ARGUMENTS})
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -102,8 +102,8 @@ def judge(transcript: Transcript, trial: int = 0, tokens: int | None = None, cos
         steps=env.step_count,
         par=shortest,
         damage=tuple(f"{harm.record} {harm.field}" for harm in verdict.damage) if verdict else (),
-        invalid=sum(code in _INVALID for code in codes),
-        refused=sum(code not in _INVALID and code != NO_ANSWER for code in codes),
+        invalid=sum(code in INVALID for code in codes),
+        refused=sum(code not in INVALID and code != NO_ANSWER for code in codes),
         routed=routed,
         waits=sum(_waits(turn.call) for turn in env.turns),
         faults=faults,

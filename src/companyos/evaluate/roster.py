@@ -1,17 +1,18 @@
 """Roster: who can be measured, by name."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from companyos.agents import AGENTS, Agent
 from companyos.agents.adversaries import ADVERSARIES
 from companyos.agents.agent import Usage
 from companyos.agents.careless import HABITS, Careless
 from companyos.agents.routine import WAIT
+from companyos.env import CompanyEnv
 from companyos.episode import Transcript, Turn
 from companyos.errors import BadChoice
 from companyos.evaluate.episode_file import transcripts
@@ -29,6 +30,15 @@ class Contestant(Protocol):
     def agent(self, task_id: str, trial: int) -> Agent: ...
     def lacks(self, tasks: Sequence[str], trials: int) -> str:
         """Why it cannot work these, in one line; empty where it can."""
+        ...
+
+
+@runtime_checkable
+class Ensemble(Protocol):
+    """A contestant that works many episodes at once, faster than it would one by one."""
+
+    def play(self, task_ids: Sequence[str], reward: str) -> Iterator[tuple[int, CompanyEnv, tuple[Usage, ...]]]:
+        """Plays each to its end, its turns counted by this reward; gives it with its number, as it ends."""
         ...
 
 

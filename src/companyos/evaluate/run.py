@@ -16,7 +16,7 @@ from companyos.episode import CANARY, Transcript
 from companyos.evaluate.episode_file import Episode, keep, kept, sweep, usage_of
 from companyos.evaluate.metrics import summarise
 from companyos.evaluate.outcome import Outcome, judge
-from companyos.evaluate.roster import Options, contestant, usage_by
+from companyos.evaluate.roster import Ensemble, Options, contestant, usage_by
 from companyos.evaluate.suite import Suite, suite
 from companyos.observe import Observation
 from companyos.pool import as_they_come
@@ -102,14 +102,32 @@ Workers = Callable[[Path, Plan, Options, list[Episode]], Iterator[Done]]
 
 
 def on_processes(workers: int) -> Workers:
-    """Works on this many processes; on threads, where the agent only waits for somebody else."""
+    """Works on this many processes; on threads, where the agent only waits for somebody else; here, where it works many
+    episodes at once."""
 
     def crew(run: Path, plan: Plan, options: Options, episodes: list[Episode]) -> Iterator[Done]:
+        who = contestant(plan.agent, options)
+        if isinstance(who, Ensemble):
+            return _together(run, who, episodes)
         function = partial(have_done, run, plan.agent, options)
-        threads = contestant(plan.agent, options).waits
+        threads = who.waits
         return as_they_come(function, episodes, workers, 1 if threads else _CHUNK, threads)
 
     return crew
+
+
+def _together(run: Path, who: Ensemble, episodes: list[Episode]) -> Iterator[Done]:
+    left = []
+    for episode in episodes:
+        text = kept(run, episode)
+        if text is None:
+            left.append(episode)
+        else:
+            yield done(judged(episode, text, usage_of(run, episode)))
+    for number, env, usage in who.play([episode.task_id for episode in left], REWARD) if left else ():
+        text = env.transcript().to_jsonl()
+        keep(run, left[number], text, usage)
+        yield done(judged(left[number], text, usage))
 
 
 def evaluate(

@@ -69,7 +69,7 @@ def furnish(streams: Streams, split: str, actor: str, hire: Callable[[Backdrop],
     _other_metrics(company)
     _other_policies(company)
     _forms(world)
-    world.seats = frozenset({company.offices[actor]})
+    world.seats = (company.offices[actor],)
     world.tally("message", draw.between(1000, 9000))
     world.tally("comment", draw.between(1000, 9000))
     _bulletins(company)
@@ -145,10 +145,12 @@ def add_person(
     world, draw = company.world, company.world.streams.at("person", role)
     if role in company.offices:
         return world.get(Person, company.offices[role])
-    taken = world.ids(Person)
     firsts, lasts = pool(FIRST, company.split), pool(LAST, company.split)
-    while (name := (draw.pick(firsts), draw.pick(lasts))) and (handle := f"@{name[0]}.{name[1]}".lower()) in taken:
-        pass
+    while True:
+        name = draw.pick(firsts), draw.pick(lasts)
+        handle = f"@{name[0]}.{name[1]}".lower()
+        if world.peek(Person, handle) is None:
+            break
     centers = {person.department: person.cost_center for person in world.all(Person)}
     while (center := f"CC-{draw.between(100, 999)}") in centers.values():
         pass
@@ -452,7 +454,7 @@ _BULLETINS = (
 def _bulletins(company: Backdrop) -> None:
     """Old news in the inbox of whoever is played from outside, already seen."""
     world = company.world
-    for me in sorted(world.seats):
+    for me in world.seats:
         for age, text in zip((2800, 300), company.draw.sample(_BULLETINS, 2), strict=True):
             at = world.now - age - company.draw.between(0, 200)
             world.furnish(

@@ -1,5 +1,6 @@
 """Families: a kind of work, with its hidden causes, its staging, what is right in it, and an expert who can do it."""
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property, lru_cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -39,6 +40,14 @@ class Ending(msgspec.Struct, frozen=True, dict=True):
             raise RuntimeError(f"two goals of {self.name} have one name")
         return named
 
+    def asks(self, goal: str) -> str:
+        """What a goal that a verdict names asks for, in words."""
+        linked = {f"{LINKED}{one.name}": one for one in self.linked}
+        return linked[goal].asks if goal in linked else self.named_goals[goal].asks
+
+
+LINKED = "Linked:"  # before the name of a linked ticket: the goal that it is closed rightly
+
 
 class Linked(msgspec.Struct, frozen=True):
     """A ticket that belongs to another's work. It is judged when it is closed, as if the episode ended there."""
@@ -47,6 +56,10 @@ class Linked(msgspec.Struct, frozen=True):
     ticket_id: str
     ending: Ending
     worth: float  # of closing it rightly, as a milestone on the way
+
+    @property
+    def asks(self) -> str:
+        return f"{self.ticket_id} was closed rightly, as {self.ending.resolution}, {self.ending.reason}."
 
     def closed_rightly(self, world: World) -> bool:
         return all(goal.holds(world) for goal in self.ending.goals)
@@ -64,6 +77,7 @@ class Setting(msgspec.Struct, frozen=True):
     ending: Ending
     max_steps: int
     doses: Doses
+    goals: dict[str, Goal]  # of the ending, by name
     watched: dict[type[Record] | None, tuple[Watched, ...]]  # by the table whose changes they hang on; None: on reading
     linked: dict[str, Linked]  # by ticket
     given: dict[str, CalledFor]  # what is called for on each ticket that is the actor's to work on
@@ -103,6 +117,11 @@ class Family(msgspec.Struct, frozen=True, eq=False):
     max_steps: Mapping[int, int]
     long: bool = False  # its tasks are many times as long as others': laws take smaller samples, rounds leave it out
     hire: Callable[[Backdrop], None] | None = None  # brings in its own specialists, of whom the actor may be one
+
+    @property
+    def words(self) -> str:
+        """What its file says of itself: its name and what its work asks, in one line; then more."""
+        return sys.modules[self.stage.__module__].__doc__ or ""
 
     def budget(self, doses: Doses) -> int:
         """The budget at the next tabled dose above the highest dial."""
@@ -149,7 +168,8 @@ class Family(msgspec.Struct, frozen=True, eq=False):
         linked = {one.ticket_id: one for one in ending.linked}
         endings = {case.ticket_id: ending} | {ticket: one.ending for ticket, one in linked.items()}
         given = {ticket: CalledFor(one.allowed, one.signatures) for ticket, one in endings.items()}
-        return Setting(world, case, causes, ending, budget, doses, watched, linked, given, potential, toolbox)
+        goals = ending.named_goals
+        return Setting(world, case, causes, ending, budget, doses, goals, watched, linked, given, potential, toolbox)
 
     def without_troubles(self, causes: Any) -> Any:
         """The same truths of the case on a day on which nothing goes wrong."""

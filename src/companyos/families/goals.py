@@ -30,8 +30,25 @@ class Goal(msgspec.Struct, frozen=True):
     def name(self) -> str:
         return type(self).__name__
 
+    @property
+    def asks(self) -> str:
+        """What it asks for, in words, with the values that it asks for here."""
+        first_line = (type(self).__doc__ or "").partition("\n")[0]
+        fields = ((name, _said(getattr(self, name))) for name in self.__struct_fields__ if name not in _KNOWN)
+        values = [f"{name} {said}" for name, said in fields if said]
+        return f"{first_line} ({', '.join(values)})" if values else first_line
+
     def holds(self, world: World) -> bool:
         raise NotImplementedError
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(" ".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value)
+    return str(value)
+
+
+_KNOWN = ("ticket_id", "actor", "since")  # fields of goals that say nothing to who worked on the case
 
 
 class TicketIs(Goal, frozen=True):
@@ -277,15 +294,16 @@ def damage(world: World, actor: str, given: Mapping[str, CalledFor]) -> list[Dam
     found: list[Damage] = []
     standing: dict[tuple[str, str], Any] = {}  # the fields of tickets that the actor wrote last, and what was there before
     for change in world.journal:
-        after = change.after
+        after, own = change.after, change.actor == actor
         if type(after) is Ticket:
-            names = GUARDED if after.id in given else after.__struct_fields__
-            for field, was, _ in _moved(change.before, after, names):
-                if change.actor == actor:
-                    standing.setdefault((after.id, field), was)
-                else:
-                    standing.pop((after.id, field), None)
-        elif type(after) is Comment and change.actor == actor and after.ticket_id not in given:
+            if own or standing:
+                names = GUARDED if after.id in given else after.__struct_fields__
+                for field, was, _ in _moved(change.before, after, names):
+                    if own:
+                        standing.setdefault((after.id, field), was)
+                    else:
+                        standing.pop((after.id, field), None)
+        elif own and type(after) is Comment and after.ticket_id not in given:
             found.append(Damage(after.id, "text", False))
     for (record, field), was in standing.items():
         ticket, called_for = world.get(Ticket, record), given.get(record)

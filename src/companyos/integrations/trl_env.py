@@ -16,8 +16,8 @@ rollout but the model, so that whatever it calls after the end raises.
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
+from types import TracebackType, UnionType
+from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
 import msgspec
 
@@ -86,6 +86,14 @@ class Episode:
     def codes(self) -> tuple[str, ...]:
         """What came of each call that the model made, by its stable word."""
         return tuple(self._codes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Frees the place on the server, if there is one. TRL itself closes nothing."""
+        if self._server is not None:
+            self._server.close()
 
     def _now(self) -> Observation:
         if self._last is None:
@@ -177,7 +185,8 @@ def _meaning(name: str, schema: Mapping[str, Any]) -> str:
     fields = schema.get("items", {}).get("properties", {})
     if not fields:
         return str(said)
-    return f"{said}; each with " + ", ".join(f"{field} ({_meaning(field, of)})" for field, of in fields.items())
+    named = [f"{field} ({of['description']})" if "description" in of else field for field, of in fields.items()]
+    return f"{said}; each with {', '.join(named)}"
 
 
 def _plain(hint: Any) -> Any:

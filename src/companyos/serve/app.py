@@ -1,4 +1,4 @@
-"""App: the server put together. `uvicorn --factory companyos.serve.app:create` runs it anywhere."""
+"""App: the server put together. `uvicorn --factory companyos.serve.app:create` runs it anywhere, without any pages."""
 
 import asyncio
 import logging
@@ -16,11 +16,12 @@ from starlette.routing import Route, WebSocketRoute
 from companyos import __version__
 from companyos.serve.discovery import Discovery
 from companyos.serve.errors import Bug, LedgerDown, Malformed, NoSuchPlace, ServeError, WrongMethod
-from companyos.serve.guard import Guard, on_error, respond
+from companyos.serve.guard import Guard, respond, said
 from companyos.serve.hosts import Hosts
 from companyos.serve.lane import Lane
 from companyos.serve.ledger import open_ledger
 from companyos.serve.metrics import Metrics
+from companyos.serve.pages import Pages
 from companyos.serve.play import Play
 from companyos.serve.protocol import DIALECTS
 from companyos.serve.rest import Rest
@@ -32,7 +33,7 @@ from companyos.serve.ws import Sockets
 _LOG = logging.getLogger("companyos.app")
 
 
-def create(settings: Settings | None = None) -> FastAPI:
+def create(settings: Settings | None = None, pages: Pages | None = None) -> FastAPI:
     """The app with all its doors; the settings are those of the environment unless given."""
     settings = settings or Settings.read(os.environ)
     ledger = open_ledger(settings.ledger, settings.fsync)
@@ -58,10 +59,12 @@ def create(settings: Settings | None = None) -> FastAPI:
     rpc = Rpc(lane, play)
     Discovery(lane, rpc).open(app)
     hosts.open(app)
+    if pages is not None:
+        pages.open(app, lane, metrics, settings)
     sockets = [WebSocketRoute(f"{one.place}/ws", Sockets(lane, play, rpc, settings, one)) for one in DIALECTS]
     app.router.routes[:0] = sockets
     places = frozenset(route.path for route in app.routes if isinstance(route, Route | WebSocketRoute))
-    app.add_middleware(Guard, settings=settings, metrics=metrics, places=places)
+    app.add_middleware(Guard, settings=settings, metrics=metrics, places=places, pages=pages)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -70,11 +73,7 @@ def create(settings: Settings | None = None) -> FastAPI:
             allow_headers=["*"],
             expose_headers=["x-request-id", "retry-after", "mcp-session-id"],
         )
-    app.add_exception_handler(ServeError, on_error)
-    app.add_exception_handler(RequestValidationError, _on_bad_query)
-    app.add_exception_handler(HTTPException, _on_no_route)
-    app.add_exception_handler(ClientDisconnect, _on_gone)
-    app.add_exception_handler(Exception, _on_bug)
+    _answer_errors(app, pages)
     return app
 
 
@@ -87,25 +86,37 @@ async def _sweep(lane: Lane, seconds: float) -> None:
             _LOG.warning("the ledger does not answer; sweeping waits", exc_info=True)
 
 
+def _answer_errors(app: FastAPI, pages: Pages | None) -> None:
+    """Whatever goes wrong behind the guard, as whoever asked can read it."""
+
+    async def on_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, ServeError)
+        return said(pages, request.scope, error)
+
+    async def on_no_route(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if error.status_code != 405:
+            return said(pages, request.scope, NoSuchPlace("there is nothing here"))
+        response = said(pages, request.scope, WrongMethod("this place takes another method"))
+        response.headers.update(error.headers or {})
+        return response
+
+    async def on_bug(request: Request, _: Exception) -> Response:
+        """The server's log has the trace; the caller gets to know nothing of it."""
+        return said(pages, request.scope, Bug())
+
+    app.add_exception_handler(ServeError, on_error)
+    app.add_exception_handler(RequestValidationError, _on_bad_query)
+    app.add_exception_handler(HTTPException, on_no_route)
+    app.add_exception_handler(ClientDisconnect, _on_gone)
+    app.add_exception_handler(Exception, on_bug)
+
+
 async def _on_bad_query(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     return respond(Malformed(f"{first['msg']} - at `{'.'.join(map(str, first['loc']))}`"))
 
 
-async def _on_no_route(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    if error.status_code == 405:
-        response = respond(WrongMethod("this place takes another method"))
-        response.headers.update(error.headers or {})
-        return response
-    return respond(NoSuchPlace("there is nothing here"))
-
-
 async def _on_gone(_: Request, __: Exception) -> Response:
     return Response(status_code=400)  # nobody is there to read it
-
-
-async def _on_bug(_: Request, __: Exception) -> Response:
-    """The server's log has the trace; the caller gets to know nothing of it."""
-    return respond(Bug())

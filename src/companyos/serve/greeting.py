@@ -4,7 +4,7 @@ from companyos.serve.settings import Settings
 
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 _WORDS = """
-CompanyOS serves at {url}, and explains itself at {url}/docs. Ctrl-C ends it.
+CompanyOS serves at {url}, where a browser can work in it, and explains itself to programs at {url}/docs. Ctrl-C ends it.
 
 In another terminal:
 

@@ -8,9 +8,9 @@ from collections.abc import Collection
 from hashlib import blake2b
 from time import perf_counter
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import msgspec
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -18,6 +18,7 @@ from companyos.serve.bodies import error_reply
 from companyos.serve.errors import Busy, ServeError, TooLarge, TooSlow, WrongToken
 from companyos.serve.logs import REQUESTS
 from companyos.serve.metrics import Metrics
+from companyos.serve.pages import COOKIE, Pages
 from companyos.serve.settings import Settings
 from companyos.serve.wire import JSON, encode
 
@@ -39,8 +40,11 @@ class Caller(msgspec.Struct, frozen=True):
 class Guard:
     """ASGI middleware. Leaves in the request's state who calls: `caller`."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics, places: Collection[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: Settings, metrics: Metrics, places: Collection[str], pages: Pages | None = None
+    ) -> None:
         self._app = app
+        self._pages = pages
         self._places = places  # by name in counts and logs; whatever else is asked for is one more
         self._settings = settings
         self._metrics = metrics
@@ -70,11 +74,11 @@ class Guard:
             try:
                 self._admit(scope, headers)
             except ServeError as error:
-                await respond(error)(scope, receive, answer)
+                await said(self._pages, scope, error)(scope, receive, answer)
             else:
                 await self._app(scope, self._bounded(receive), answer)
         finally:
-            place = scope["path"] if scope["path"] in self._places else ELSEWHERE
+            place = self._place(scope["path"])
             self._note(scope["method"], place, status, perf_counter() - began, request_id.decode())
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,22 +93,31 @@ class Guard:
             else:
                 await self._app(scope, receive, send)
         finally:
-            place = scope["path"] if scope["path"] in self._places else ELSEWHERE
-            self._note("SOCKET", place, status, perf_counter() - began, secrets.token_hex(8))
+            self._note("SOCKET", self._place(scope["path"]), status, perf_counter() - began, secrets.token_hex(8))
 
     def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        path, pages = scope["path"], self._pages
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
-        who = digest_of(token.strip()) if scheme.lower() == b"bearer" else None
+        if scheme.lower() != b"bearer":
+            # Only pages take a cookie: another site may make a browser send it, and they look where a form comes from.
+            token = _cookie(headers) if pages is not None and pages.place(path) else b""
+        who = digest_of(token.strip()) if token else None
         # Digests are compared, so how long that takes tells nothing about a token.
         admin = who is not None and who == self._admin
         owner = who if who is not None and who in self._owners else ""
-        if self._owners and not (owner or admin or scope["path"] in OPEN_TO_ALL):
+        is_open = path in OPEN_TO_ALL or (pages is not None and pages.is_open(path))
+        if self._owners and not (owner or admin or is_open):
             raise WrongToken
         session_id = headers.get(b"x-session-id", b"").decode("latin-1")
         scope.setdefault("state", {})["caller"] = Caller(owner, admin, session_id)
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > _MOST_DIGITS or int(length) > self._settings.body_limit:
             raise TooLarge(self._settings.body_limit)
+
+    def _place(self, path: str) -> str:
+        if path in self._places:
+            return path
+        return (self._pages.place(path) if self._pages is not None else "") or ELSEWHERE
 
     def _bounded(self, receive: Receive) -> Receive:
         """The body as it comes in, until it is too long or takes too long."""
@@ -148,7 +161,15 @@ def respond(error: ServeError) -> Response:
     return Response(encode(error_reply(error)), error.status, headers, JSON)
 
 
-async def on_error(_: Request, error: Exception) -> Response:
-    """For the framework's table of handlers."""
-    assert isinstance(error, ServeError)
-    return respond(error)
+def said(pages: Pages | None, scope: Scope, error: ServeError) -> Response:
+    """An error to whoever asked: a page for people, JSON for programs."""
+    return pages.refusal(scope, error) if pages is not None and pages.wants(scope) else respond(error)
+
+
+def _cookie(headers: dict[bytes, bytes]) -> bytes:
+    """The token that a browser brings."""
+    for part in headers.get(b"cookie", b"").split(b";"):
+        name, _, value = part.strip().partition(b"=")
+        if name == COOKIE.encode():
+            return unquote_to_bytes(value)
+    return b""

@@ -62,7 +62,8 @@ class Rest:
         self._lane = lane
         self._metrics = metrics
         self._admin = bool(settings.admin_token)
-        self._manifest = encode(manifest(TOOLBOX))
+        self._capacity = settings.capacity
+        self._manifest = encode(manifest(TOOLBOX, settings.capacity))
 
     def open(self, app: FastAPI) -> None:
         """Adds its places to the app. Steps come by the thousand: they are found first, and past FastAPI's machinery."""
@@ -138,7 +139,8 @@ class Rest:
         """What work there is, and the tools to do it with: those of every episode, or of the session that is named."""
         if not sessions_named(request):
             return Response(self._manifest, media_type=JSON)
-        return json_response(manifest(await self._look(request, lambda session: session.env.toolbox)))
+        toolbox = await self._look(request, lambda session: session.env.toolbox)
+        return json_response(manifest(toolbox, self._capacity))
 
     async def health(self) -> Response:
         """That the server is up."""
@@ -155,7 +157,7 @@ class Rest:
         return await self._lane.run(lambda sessions: view(sessions.observe(session_id, owner)))
 
 
-def manifest(toolbox: Toolbox) -> dict[str, Any]:
+def manifest(toolbox: Toolbox, capacity: int) -> dict[str, Any]:
     """What a client needs to know before it begins."""
     return {
         "name": "companyos",
@@ -163,6 +165,7 @@ def manifest(toolbox: Toolbox) -> dict[str, Any]:
         "families": list(FAMILIES),
         "splits": list(SPLITS),
         "rewards": list(PROFILES),
+        "capacity": capacity,  # sessions that one worker holds at a time
         "apps": list(toolbox.apps),
         "tools": toolbox.schemas,
     }

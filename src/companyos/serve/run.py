@@ -15,7 +15,7 @@ from companyos.serve.metrics import SHARED
 from companyos.serve.settings import PREFIX, BadSetting, Settings
 
 
-def serve(flags: Mapping[str, str]) -> None:
+def serve(flags: Mapping[str, str], factory: str = "companyos.serve.app:create") -> None:
     """Serves until it is stopped. Flags become variables, since that is how workers hear of them."""
     os.environ.update({f"{PREFIX}{name.upper()}": value for name, value in flags.items()})
     settings = Settings.read(os.environ)
@@ -29,7 +29,7 @@ def serve(flags: Mapping[str, str]) -> None:
             os.environ.setdefault(SHARED, shared)
         logging.config.dictConfig(configuration(settings))
         uvicorn.run(
-            "companyos.serve.app:create",
+            factory,
             factory=True,
             host=settings.host,
             port=settings.port,

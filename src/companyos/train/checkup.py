@@ -51,20 +51,20 @@ class Checkup(msgspec.Struct, frozen=True):
         return {**numbers, "families": families, "episodes": len(outcomes)}
 
 
-def checkup_of(families: Sequence[str], chaos: Chaos, tasks: int, pairs: int) -> Checkup:
+def checkup_of(families: Sequence[str], chaos: Chaos, tasks: int, pairs: int, split: str = SPLIT) -> Checkup:
     """So many tasks and pairs, of these families in turn. Always the same ones."""
-    alone = [str(task_named(families[n % len(families)], n // len(families), chaos, SPLIT)) for n in range(tasks)]
-    return Checkup(tuple(alone), tuple(_pairs(families, chaos, tasks, pairs)))
+    alone = [str(task_named(families[n % len(families)], n // len(families), chaos, split)) for n in range(tasks)]
+    return Checkup(tuple(alone), tuple(_pairs(families, chaos, split, tasks, pairs)))
 
 
-def _pairs(families: Sequence[str], chaos: Chaos, first: int, count: int) -> Iterable[Pair]:
+def _pairs(families: Sequence[str], chaos: Chaos, split: str, first: int, count: int) -> Iterable[Pair]:
     """From a seed on that no task before has. Where no fact alone would change the ending, the next seed has to do."""
     seeds = dict.fromkeys(families, first)
     for number in range(count):
         name = families[number % len(families)]
         others: tuple[tuple[str, str], ...] = ()
         while not others:
-            task_id = str(task_named(name, seeds[name], chaos, SPLIT))
+            task_id = str(task_named(name, seeds[name], chaos, split))
             others = opposites(task_id)
             seeds[name] += 1
         cause, twin = others[number // len(families) % len(others)]

@@ -12,6 +12,8 @@ from companyos.options import Argument, Misuse, count, option
 from companyos.train.journal import MODEL, Journal, check_run, check_tracker
 from companyos.train.models import check_model, device_named
 from companyos.train.script import LIMIT, RESERVE
+from companyos.train.trl_plan import OPTIONS as TRL_OPTIONS
+from companyos.train.trl_plan import carry_out, plan_of
 
 if TYPE_CHECKING:
     from companyos.train.checkup import Checkup
@@ -51,31 +53,29 @@ def _sft(args: Namespace) -> int:
 def _grpo(args: Namespace) -> int:
     """Let a language model learn from its own attempts. Whatever ends it, the same command goes on where it stood."""
     families, device = _families(args), _checked(args)
+    if args.loop == "trl":
+        done = carry_out(plan_of(args, families), args.track, args.minutes)
+        return _conclude(args, done, args.updates)
     from companyos.train.grpo import Lean, Recipe, run
     from companyos.train.models import load
 
     recipe = Recipe(
         families=families,
         seed=args.seed,
-        tasks=args.tasks,
+        tasks=args.tasks or 64,
         group=args.group,
         doses=args.doses,
         rate=args.rate,
+        steps=args.steps,
         batch=args.batch,
         rows=args.rows,
-        limit=args.limit,
         check_every=args.check_every,
     )
     how = "full" if args.full else "lora"
-    whole = {"loop": "lean", "model": args.model, "train": how, "recipe": recipe, **_checkup_plan(args)}
+    whole = {"loop": "lean", "model": args.model, "train": how, "limit": args.limit, "recipe": recipe, **_checkup_plan(args)}
     journal = Journal(args.out, whole, args.track)
-    learner = load(args.model, device, how)._replace(limit=args.limit)
-    lean = Lean(learner.model, learner.tokenizer, recipe, _checkup(args, families))
-    state = journal.resume()
-    if state is not None:
-        lean.resume(state)
-    run(lean, journal, args.updates, args.minutes)
-    journal.publish(learner.save)
+    lean = Lean(load(args.model, device, how)._replace(limit=args.limit), recipe, _checkup(args, families))
+    run(lean, journal, args.updates, args.minutes, _watching("learning", "reward"))
     journal.close()
     return _conclude(args, lean.standing.update, args.updates)
 
@@ -188,9 +188,9 @@ def _curve(over: Callable[[], float]) -> Iterator[Callable[[dict[str, Any]], Non
 
 
 def _conclude(args: Namespace, done: int, updates: int) -> int:
-    print(
-        f"{done} of {updates} updates. What was learnt lies in {args.out / 'model'}; `companyos train plot {args.out}` draws it."
-    )
+    print(f"{done} of {updates} updates. What was learnt lies in {args.out / MODEL}.")
+    print(f"How it went: companyos train plot {args.out}")
+    print(f"What it is worth: companyos eval --agent local:{args.out / MODEL} --suite smoke --out {args.out / 'smoke'}")
     if done < updates:
         print("The same command goes on.")
     return 0
@@ -278,14 +278,17 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
     _grpo: (
         *_MODEL,
         option("--updates", type=count, default=200, metavar="N", help="in all"),
-        option("--tasks", type=count, default=64, metavar="N", help="of an update; half of them are twins"),
+        option("--tasks", type=count, metavar="N", help="of an update; half of them are twins (lean: 64, trl: 8)"),
         option("--group", type=count, default=16, metavar="N", help="attempts at each"),
         option("--doses", type=_rungs, default=(0.25, 0.5), metavar="X,Y", help="each until 60 %% of attempts succeed"),
         option("--rate", type=_positive, default=1e-4, help="of learning"),
+        option("--steps", type=count, default=1, metavar="N", help="of an update, each on its share of the tasks"),
         option("--batch", type=count, default=32768, metavar="N", help="tokens that go through the model at once"),
         option("--rows", type=count, default=1024, metavar="N", help="episodes at work at once"),
         option("--check-every", type=count, default=10, metavar="N", help="updates between checkups"),
         *_CHECKS,
+        option("--loop", default="lean", choices=("lean", "trl"), help="ours, or TRL's trainer with native tool calls"),
+        *TRL_OPTIONS,
         *_RUN,
     ),
     _tiny: (

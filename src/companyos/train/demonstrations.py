@@ -139,7 +139,9 @@ class _Show:
         if not slips or self.env.done or self.env.lost():
             return False
         for number, turn in enumerate(self.env.turns):
-            self._take(turn, number not in slips and not self._lacking(turn.call))
+            lacking = number not in slips and bool(self._lacking(turn.call))
+            self._blind += lacking
+            self._take(turn, number not in slips and not lacking)
         self._slipped = len(slips)
         return True
 
@@ -188,8 +190,8 @@ class _Show:
     def _lacking(self, call: Call) -> list[str]:
         """What a call says that was told once and can be seen no more."""
         seen = self._tongue.decode(self._script.tokens)
-        values = [value for value in _values(call.params) if not _stands_in(value, seen)]
-        return [value for value in values if any(_stands_in(value, text) for text in self._told)]
+        values = [value for value in values_of(call) if not stands_in(value, seen)]
+        return [value for value in values if any(stands_in(value, text) for text in self._told)]
 
     def _look_again(self, call: Call) -> None:
         """Repeats the calls that showed what this one needs and the script has lost."""
@@ -206,24 +208,31 @@ class _Show:
         """The last call that showed this and changes nothing, nor lets time pass, when made again."""
         for turn, text in zip(reversed(self.env.turns), reversed(self._told), strict=False):
             tool = self.env.toolbox.find(turn.call)
-            if tool is not None and not tool.writes and "arrived" not in (turn.reply.data or ()) and _stands_in(value, text):
+            if tool is not None and not tool.writes and "arrived" not in (turn.reply.data or ()) and stands_in(value, text):
                 return turn.call
         return None
 
 
-def _values(params: Any) -> Iterator[str]:
-    """The values of a call's arguments, whatever they are nested in."""
-    if isinstance(params, dict):
-        for value in params.values():
-            yield from _values(value)
-    elif isinstance(params, list | tuple):
-        for value in params:
-            yield from _values(value)
-    elif params is not None and not isinstance(params, bool):
-        yield str(params)
+def values_of(call: Call) -> Iterator[str]:
+    """The values that a call's arguments have or hold. Of numbers only those that are held: hours and pages nobody tells."""
+    for argument in call.params.values():
+        if not isinstance(argument, int):
+            yield from _values(argument)
 
 
-def _stands_in(value: str, text: str) -> bool:
+def _values(argument: Any) -> Iterator[str]:
+    if isinstance(argument, dict):
+        for value in argument.values():
+            yield from _values(value)
+    elif isinstance(argument, list | tuple):
+        for value in argument:
+            yield from _values(value)
+    elif argument is not None and not isinstance(argument, bool):
+        yield str(argument)
+
+
+def stands_in(value: str, text: str) -> bool:
+    """Whether a text has a value as a word of its own."""
     return value in text and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
 
 

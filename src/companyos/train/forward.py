@@ -1,13 +1,12 @@
 """Forward passes: how likely a model finds calls, each after exactly what was before whoever said it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from companyos.train.decoder import causal_model
+from companyos.train.layers import causal_model, last_hidden_states
 
 T = TypeVar("T")
 Spans = Sequence[tuple[int, int]]  # where in some tokens calls begin and end
@@ -27,15 +26,9 @@ def log_probabilities(model: Any, windows: Sequence[tuple[list[int], Spans]]) ->
     ]
     places, device = torch.tensor(at), lm.device
     said = padded.flatten()[places].to(device)
-    with mixed_precision(device):
-        hidden = getattr(lm, lm.base_model_prefix)(input_ids=padded.to(device), use_cache=False).last_hidden_state
+    hidden = last_hidden_states(model, padded.to(device))
     logits = F.linear(hidden.flatten(0, 1)[places.to(device) - 1].float(), lm.get_output_embeddings().weight.float())
     return logits.gather(-1, said[:, None])[:, 0] - logits.logsumexp(-1)
-
-
-def mixed_precision(device: Any) -> AbstractContextManager[Any]:
-    """On a GPU, bfloat16 wherever that is precise enough, though what is trained is kept in float32."""
-    return torch.autocast("cuda", torch.bfloat16) if device.type == "cuda" else nullcontext()
 
 
 def by_length(things: Sequence[T], length: Callable[[T], int], most: int) -> Iterator[list[T]]:

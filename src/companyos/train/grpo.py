@@ -1,35 +1,37 @@
 """GRPO: a model learns from its own attempts, by how each compares with the others at the same task. The lean loop, whole.
 
-An update: some tasks, half of them twins; a group of attempts at each; the score of each attempt, and more for twins that are
-told apart; its advantage, which is that less its group's mean; one or more steps on the tokens of the calls, no further than the
-clip allows. No critic, no reference model. What comes next is a function of the seed, the number of the update and what a
+An update: some tasks, half of them twins; a group of attempts at each; the score of each attempt, and more where twins are
+told apart; its advantage, which is that less its group's mean; a step on the tokens of all calls, no further than the clip
+allows. No critic, no reference model. What comes next is a function of the seed, the number of the update and what a
 checkpoint holds, so a run that was killed goes on as if it had not been.
 """
 
+import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import torch
-from torch.nn import functional as F  # noqa: N812
 
 from companyos.calls import BAD_ACTION, BAD_ARGUMENTS, UNKNOWN_TOOL
-from companyos.episode import Transcript
 from companyos.evaluate.outcome import judge
 from companyos.families import ROUND
 from companyos.task import TaskId
-from companyos.train.decoder import causal_model
+from companyos.train.checkup import Checkup
+from companyos.train.forward import by_length, log_probabilities
+from companyos.train.journal import Journal, Record
+from companyos.train.models import Learner
 from companyos.train.rollout import Played, Spent, Tongue, Window, rollout
-from companyos.train.script import LIMIT, RESERVE
+from companyos.train.script import RESERVE
 from companyos.train.speakers import Speaker, speaker_of
 from companyos.train.tasks import Lesson, lessons
 
 _INVALID = (BAD_ACTION, BAD_ARGUMENTS, UNKNOWN_TOOL)
 _FURTHEST = 20.0  # in log probability: beyond that the clip has long held it, and numbers would overflow
+_JUDGED = 4  # one attempt at every so many tasks
 _LEAST_WEIGHT = 0.05  # of a family in which all goes well
 
 
@@ -50,8 +52,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     longest_gradient: float = 1.0
     batch: int = 32768  # tokens that go through the model at once
     rows: int = 1024  # episodes that are at work at once
-    limit: int = LIMIT
-    reserve: int = RESERVE
+    reserve: int = RESERVE  # tokens that a call may have
     check_every: int = 10  # updates
 
 
@@ -61,14 +62,6 @@ class Standing(msgspec.Struct):
     update: int = 0
     rung: int = 0  # which of the doses
     success: dict[str, float] = {}  # of the latest attempts, by family
-
-
-class Checkup(Protocol):
-    """Held-out work that is measured on the way."""
-
-    @property
-    def ids(self) -> Sequence[str]: ...
-    def numbers(self, transcripts: Sequence[Transcript]) -> dict[str, Any]: ...
 
 
 class Group(msgspec.Struct):
@@ -98,6 +91,14 @@ class Sample(msgspec.Struct, frozen=True):
 
     window: Window
     advantage: float
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Where in its tokens the drawn ones stand."""
+        return [(start, start + len(logprobs)) for start, logprobs in self.window.calls]
+
+    def __len__(self) -> int:
+        return len(self.window.tokens)
 
 
 # -- what attempts are worth -------------------------------------------------------------------------------------------
@@ -135,56 +136,17 @@ def samples_of(groups: Sequence[Group]) -> list[Sample]:
 def loss_of(model: Any, samples: Sequence[Sample], clip: tuple[float, float]) -> tuple[Any, Any]:
     """The clipped loss of samples, summed over the tokens of their calls; and, of these, how many moved as far as they may
     and by how much in all their log probabilities are not those at which they were drawn."""
-    lm = causal_model(model)
-    width = max(len(sample.window.tokens) for sample in samples)
-    # Padded behind, and nobody looks ahead: no mask is needed.
-    tokens = torch.tensor([[*s.window.tokens, *[0] * (width - len(s.window.tokens))] for s in samples])
-    at, old, advantages = [], [], []
-    for number, sample in enumerate(samples):
-        for start, logprobs in sample.window.calls:
-            at += range(number * width + start, number * width + start + len(logprobs))
-            old += logprobs
-            advantages += [sample.advantage] * len(logprobs)
-    places, device = torch.tensor(at), lm.device
-    said = tokens.flatten()[places].to(device)
-    before, worth = torch.tensor(old, device=device), torch.tensor(advantages, device=device)
-    with _mixed_precision(model, device):
-        hidden = getattr(lm, lm.base_model_prefix)(input_ids=tokens.to(device), use_cache=False).last_hidden_state
-    head = lm.get_output_embeddings()
-    logits = F.linear(hidden.flatten(0, 1)[places.to(device) - 1].float(), head.weight.float())
-    logprobs = logits.gather(-1, said[:, None])[:, 0] - logits.logsumexp(-1)
-    ratio = (logprobs - before).clamp(-_FURTHEST, _FURTHEST).exp()
+    likely = log_probabilities(model, [(sample.window.tokens, sample.spans) for sample in samples])
+    drawn = [(logprob, s.advantage) for s in samples for _, logprobs in s.window.calls for logprob in logprobs]
+    before, worth = torch.tensor(drawn, device=likely.device).unbind(1)
+    apart = likely - before
+    ratio = apart.clamp(-_FURTHEST, _FURTHEST).exp()
     low, high = clip
     gains = torch.minimum(ratio * worth, ratio.clamp(1 - low, 1 + high) * worth)
     with torch.no_grad():
         clipped = ((worth > 0) & (ratio > 1 + high)) | ((worth < 0) & (ratio < 1 - low))
-        seen = torch.stack((clipped.sum(), (logprobs - before).abs().sum()))
+        seen = torch.stack((clipped.sum(), apart.abs().sum()))
     return -gains.sum(), seen
-
-
-@contextmanager
-def _mixed_precision(model: Any, device: Any) -> Iterator[None]:
-    """On a GPU, bf16 wherever that is precise enough, though adapters are kept in float32."""
-    with ExitStack() as stack:
-        if device.type == "cuda":
-            stack.enter_context(torch.autocast("cuda", torch.bfloat16))
-            if hasattr(model, "peft_config"):
-                from peft.helpers import disable_input_dtype_casting
-
-                stack.enter_context(disable_input_dtype_casting(model))
-        yield
-
-
-def batches(samples: Sequence[Sample], most: int) -> Iterator[list[Sample]]:
-    """Samples of like length together, so many tokens at most at once, or one sample."""
-    some: list[Sample] = []
-    for sample in sorted(samples, key=lambda one: -len(one.window.tokens)):
-        if some and (len(some) + 1) * len(some[0].window.tokens) > most:
-            yield some
-            some = []
-        some.append(sample)
-    if some:
-        yield some
 
 
 # -- the loop ----------------------------------------------------------------------------------------------------------
@@ -193,16 +155,16 @@ def batches(samples: Sequence[Sample], most: int) -> Iterator[list[Sample]]:
 class Lean:
     """A run of the lean loop: a model, how it learns, and what it has come to."""
 
-    def __init__(self, model: Any, tokenizer: Any, recipe: Recipe, checkup: Checkup | None = None) -> None:
-        self.model, self.recipe, self.checkup = model, recipe, checkup
+    def __init__(self, learner: Learner, recipe: Recipe, checkup: Checkup | None = None) -> None:
+        self.learner, self.recipe, self.checkup = learner, recipe, checkup
         self.standing = Standing(success=dict.fromkeys(recipe.families, 0.0))
-        self.tongue = Tongue(tokenizer)
-        self.weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+        self.tongue = Tongue(learner)
+        self.weights = {name: weight for name, weight in learner.model.named_parameters() if weight.requires_grad}
         self.optimizer = torch.optim.AdamW(self.weights.values(), lr=recipe.rate, betas=(0.9, 0.99), weight_decay=0.0)
         self._speaker: Speaker | None = None
         torch.set_float32_matmul_precision("high")  # a GPU multiplies float32 in TF32; a processor as ever
 
-    def update(self) -> dict[str, Any]:
+    def update(self) -> Record:
         """Learns from one round of attempts. Gives what is to be logged of it."""
         recipe, standing, spent = self.recipe, self.standing, Spent()
         torch.manual_seed(recipe.seed * 1_000_003 + standing.update)
@@ -217,30 +179,29 @@ class Lean:
         attempts, checked = played[: len(tasks)], played[len(tasks) :]
         groups = grouped(plan, attempts, recipe.bonus)
         learned = self.learn(groups)
-        record = {"update": standing.update, "dose": dose, **self._seen(plan, groups, spent), **learned}
+        record: Record = {"update": standing.update, "dose": dose, **self._seen(plan, groups, spent), **learned}
         if self.checkup and checked:
             with spent.on("checkup"):
-                record["checkup"] = self.checkup.numbers([one.env.transcript() for one in checked])
+                record["checkup"] = self.checkup.numbers(one.env for one in checked)
         record |= _pace(spent, rolled, len(played))
         self.advance(groups)
         return record
 
-    def check(self) -> dict[str, Any]:
+    def check(self) -> Record:
         """Measures the model as it is, and nothing else."""
         assert self.checkup is not None
         played = self.play([(task_id, True) for task_id in self.checkup.ids], Spent())
-        numbers = self.checkup.numbers([one.env.transcript() for one in played])
-        return {"update": self.standing.update, "checkup": numbers}
+        return {"update": self.standing.update, "checkup": self.checkup.numbers(one.env for one in played)}
 
     def play(self, tasks: Sequence[tuple[str, bool]], spent: Spent) -> list[Played]:
         """Plays tasks with the model as it is, each greedily or not."""
-        recipe = self.recipe
+        learner, recipe = self.learner, self.recipe
         if self._speaker is None:
             rows = min(recipe.rows, recipe.tasks * recipe.group)
-            self._speaker = speaker_of(self.model, self.tongue.decode, rows, recipe.limit, recipe.reserve)
+            self._speaker = speaker_of(learner.model, learner.decode, rows, learner.limit, recipe.reserve)
         else:
-            self._speaker.load(self.model)
-        episodes = (Played(*task, self.tongue, recipe.limit, recipe.reserve, recipe.reward) for task in tasks)
+            self._speaker.load(learner.model)
+        episodes = (Played(*task, self.tongue, learner.limit, recipe.reserve, recipe.reward) for task in tasks)
         return rollout(self._speaker, episodes, spent)
 
     def learn(self, groups: Sequence[Group]) -> dict[str, float]:
@@ -256,10 +217,10 @@ class Lean:
 
     def _step(self, samples: Sequence[Sample]) -> dict[str, float]:
         """One step on the mean loss over all tokens of all calls."""
-        whole = sum(len(logprobs) for sample in samples for _, logprobs in sample.window.calls)
-        seen = torch.zeros(3, device=self.model.device)
-        for batch in batches(samples, self.recipe.batch):
-            loss, others = loss_of(self.model, batch, self.recipe.clip)
+        whole = sum(end - start for sample in samples for start, end in sample.spans)
+        seen = torch.zeros(3, device=self.learner.device)
+        for batch in by_length(samples, len, self.recipe.batch):
+            loss, others = loss_of(self.learner.model, batch, self.recipe.clip)
             (loss / whole).backward()
             seen += torch.cat((loss.detach()[None], others))
         norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), self.recipe.longest_gradient)
@@ -269,9 +230,9 @@ class Lean:
         return {"loss": lost, "clipped": clipped, "apart": apart, "gradient": float(norm), "learned_tokens": whole}
 
     def _seen(self, plan: Sequence[Lesson], groups: Sequence[Group], spent: Spent) -> dict[str, Any]:
-        """What attempts came to. Where calls went is looked up for one attempt of each group."""
+        """What attempts came to. Where calls went takes long to find out, and is for some attempts only."""
         with spent.on("judge"):
-            outcomes = [judge(group.attempts[0].env.transcript()) for group in groups]
+            outcomes = [judge(group.attempts[0].env.transcript()) for group in groups[::_JUDGED]]
         turns = [turn for group in groups for one in group.attempts for turn in one.env.turns]
         by_task = {group.task_id: group.success for group in groups}
         twins = [lesson for lesson in plan if len(lesson) > 1]
@@ -295,7 +256,7 @@ class Lean:
 
     # -- what a checkpoint holds -----------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Record:
         """What a run goes on from, to be written before it does."""
         return {
             "standing": msgspec.to_builtins(self.standing),
@@ -303,7 +264,7 @@ class Lean:
             "optimizer": self.optimizer.state_dict(),
         }
 
-    def resume(self, state: dict[str, Any]) -> None:
+    def resume(self, state: Record) -> None:
         self.standing = msgspec.convert(state["standing"], Standing)
         with torch.no_grad():
             for name, weight in self.weights.items():
@@ -329,23 +290,34 @@ def _pace(spent: Spent, rolled: float, episodes: int) -> dict[str, Any]:
     }
 
 
-class Journal(Protocol):
-    """Where a run is written down."""
+def run(
+    lean: Lean,
+    journal: Journal,
+    updates: int,
+    minutes: float = math.inf,
+    watch: Callable[[Iterator[Record], int], Iterable[Record]] = lambda records, total: records,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Goes on from where a journal stands until that many updates are made, or until the next would not be over in time."""
+    state = journal.resume()
+    if state is not None:
+        lean.resume(state)
 
-    def log(self, record: dict[str, Any]) -> None: ...
-    def due(self) -> bool: ...
-    def save(self, state: dict[str, Any]) -> None: ...
+    def records() -> Iterator[Record]:
+        begun = last = clock()
+        longest = 0.0
+        while lean.standing.update < updates and last + longest - begun <= minutes * 60:
+            yield lean.update()
+            longest, last = max(longest, clock() - last), clock()
+        if lean.checkup and lean.standing.update >= updates:
+            yield lean.check()
 
+    def save() -> None:
+        journal.save(lean.state())
+        journal.publish(lean.learner.save)
 
-def run(lean: Lean, journal: Journal, updates: int, minutes: float, clock: Callable[[], float] = time.monotonic) -> None:
-    """Learns until that many updates are made, or until the next would not be over in time."""
-    begun = last = clock()
-    longest = 0.0
-    while lean.standing.update < updates and last + longest - begun <= minutes * 60:
-        journal.log(lean.update())
-        longest, last = max(longest, clock() - last), clock()
+    for record in watch(records(), updates - lean.standing.update):
+        journal.log(record)
         if journal.due():
-            journal.save(lean.state())
-    if lean.checkup and lean.standing.update >= updates:
-        journal.log(lean.check())
-    journal.save(lean.state())
+            save()
+    save()

@@ -40,8 +40,8 @@ class Journal:
         self._every = every
         self._spent = 0.0  # seconds, in earlier sittings
         self._saved = self._began = time.monotonic()
-        self._begin(msgspec.to_builtins(dict(plan)))
-        self._log = (folder / LOG).open("ab", buffering=0)
+        self._begin(msgspec.json.decode(msgspec.json.encode(dict(plan))))
+        (folder / LOG).touch()
         self._tracker = import_module(tracker) if tracker else None
         if self._tracker is not None:
             self._tracker.init(project="companyos", name=folder.name, config=dict(plan))
@@ -67,7 +67,8 @@ class Journal:
 
     def log(self, record: Record) -> None:
         """Writes down what came of an update, or of a checkup."""
-        self._log.write(msgspec.json.encode({**record, "elapsed": round(self.elapsed, 3)}) + b"\n")
+        with (self.folder / LOG).open("ab") as file:
+            file.write(msgspec.json.encode({**record, "elapsed": round(self.elapsed, 3)}) + b"\n")
         if self._tracker is not None:
             self._tracker.log(dict(_flat(record)), step=record.get("update"))
 
@@ -80,7 +81,7 @@ class Journal:
     def save(self, state: Record) -> None:
         """Keeps a state to go on from, in place of the one before."""
         part = self.folder / f"{self.checkpoint}.part"
-        self._write({"state": state, "logged": os.fstat(self._log.fileno()).st_size, "elapsed": self.elapsed}, part)
+        self._write({"state": state, "logged": (self.folder / LOG).stat().st_size, "elapsed": self.elapsed}, part)
         part.replace(self.folder / self.checkpoint)
         self._saved = time.monotonic()
 
@@ -90,7 +91,7 @@ class Journal:
         kept: Record = {"state": None, "logged": 0, "elapsed": 0.0}
         if path.exists():
             kept = self._read(path)
-        self._log.truncate(kept["logged"])
+        os.truncate(self.folder / LOG, kept["logged"])
         self._spent, self._began = kept["elapsed"], time.monotonic()
         state: Record | None = kept["state"]
         return state
@@ -119,7 +120,6 @@ class Journal:
         return model
 
     def close(self) -> None:
-        self._log.close()
         if self._tracker is not None:
             self._tracker.finish()
 

@@ -1,17 +1,23 @@
-"""Local models: agents that ask a model of this machine, `local:DIR`. What it reads and writes is what it was trained on."""
+"""Local models: agents that ask a model of this machine, `local:DIR`. What it reads and writes is what it was trained on.
 
-from collections.abc import Sequence
+`companyos eval` has it work many episodes at once, as in training; `agent` plays one, for whoever calls agents one by one.
+"""
+
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from companyos.agents.agent import Usage
 from companyos.apps import ALL_TOOLS, toolbox_of
+from companyos.env import CompanyEnv
 from companyos.evaluate.roster import Contestant
 from companyos.lines import parse_line
 from companyos.observe import Observation
 from companyos.options import Misuse
 from companyos.train.models import Learner, check_model, device_named, load
 from companyos.train.script import RESERVE, Script, heard, opening
+
+_ROWS = 1024  # episodes at work at once, where there are so many
 
 
 class Voice:
@@ -41,9 +47,10 @@ class Voice:
         from transformers import DynamicCache
 
         known = _common(self._read, tokens[:-1])
-        if known < len(self._read) // 2 or self._cache is None:
-            known, self._cache = 0, DynamicCache()
-        self._cache.crop(known)
+        if known == 0:
+            self._cache = DynamicCache()
+        elif known < len(self._read):
+            self._cache.crop(known - len(self._read))
         new = self._torch.tensor([tokens[known:]], device=self.learner.device)
         with self._torch.inference_mode():
             seen = self.learner.model(input_ids=new, past_key_values=self._cache, use_cache=True, logits_to_keep=1)
@@ -59,10 +66,11 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
 class Local:
     """One episode of a model."""
 
-    def __init__(self, voice: Voice) -> None:
+    def __init__(self, voice: Voice, reserve: int = RESERVE) -> None:
         self.usage: list[Usage] = []
         self._voice = voice
-        self._script = Script(voice.learner.encode, voice.learner.limit)
+        self._script = Script(voice.learner.encode, voice.learner.limit, reserve)
+        self._most = reserve
         self._toolbox = ALL_TOOLS  # until it is known which are offered
         self._wrong = ""  # with the last line
 
@@ -74,7 +82,7 @@ class Local:
             script.open(opening(obs))
         else:
             script.hear(heard(obs, self._wrong))
-        said = self._voice.line(script.tokens, RESERVE)
+        said = self._voice.line(script.tokens, self._most)
         self.usage.append(Usage(len(script.tokens), len(said), form="text"))
         script.say(said)
         line = self._voice.learner.decode(said).strip()
@@ -93,6 +101,18 @@ class LocalModel:
 
     def agent(self, task_id: str, trial: int) -> Local:
         return Local(_voice(self._folder))
+
+    def play(self, task_ids: Sequence[str], reward: str) -> Iterator[tuple[int, CompanyEnv, tuple[Usage, ...]]]:
+        """Many at once: each with its number, as it ends."""
+        from companyos.train.rollout import Played, Spent, Tongue, as_they_end
+        from companyos.train.speakers import speaker_of
+
+        learner = _voice(self._folder).learner
+        tongue = Tongue(learner)
+        speaker = speaker_of(learner.model, learner.decode, min(_ROWS, len(task_ids)), learner.limit, RESERVE)
+        episodes = (Played(task_id, True, tongue, learner.limit, RESERVE, reward) for task_id in task_ids)
+        for number, played in as_they_end(speaker, episodes, Spent()):
+            yield number, played.env, tuple(played.usage)
 
     def lacks(self, tasks: Sequence[str], trials: int) -> str:
         try:

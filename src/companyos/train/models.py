@@ -58,9 +58,11 @@ class Learner(NamedTuple):
         state = self.model.state_dict()
         if self.is_adapted:  # nobody needs its base a second time
             state = {name: weight for name, weight in state.items() if "lora_" in name}
-        with warnings.catch_warnings():
+        rounded = {weight.data_ptr(): weight.to(torch.bfloat16) for weight in state.values()}  # one that is shared, once
+        state = {name: rounded[weight.data_ptr()] for name, weight in state.items()}
+        with warnings.catch_warnings(), _quiet():
             warnings.filterwarnings("ignore", "Could not find a config file", UserWarning)  # of a base that has no directory
-            self.model.save_pretrained(folder, state_dict={name: w.to(torch.bfloat16) for name, w in state.items()})
+            self.model.save_pretrained(folder, state_dict=state)
         self.tokenizer.save_pretrained(folder)
         (folder / _SCRIPT).write_text(json.dumps({"limit": self.limit}) + "\n")
         (folder / "README.md").unlink(missing_ok=True)  # peft's, with nothing in it

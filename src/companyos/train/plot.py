@@ -53,13 +53,20 @@ _NO_SHARES = ("Reward of an update's attempts", "Loss")
 def draw(runs: Sequence[Path], out: Path) -> list[Path]:
     """Draws what runs have logged, beside one another, into a folder. Gives the pictures."""
     logs = {run.name or str(run): list(records(run)) for run in runs}
-    if not any(curve(log, find) for log in logs.values() for find in (_STAGES | _PROGRESS).values()):
+    shown = {name: _seen(panels, logs) for name, panels in {STAGES: _STAGES, PROGRESS: _PROGRESS}.items()}
+    if not any(shown.values()):
         raise Misuse("there is nothing to draw yet: no update was logged")
     out.mkdir(parents=True, exist_ok=True)
-    drawn = {STAGES: _figure(logs, _STAGES), PROGRESS: _figure(logs, _PROGRESS)}
-    for name, figure in drawn.items():
-        figure.savefig(out / name, dpi=_PIXELS, metadata={"Software": None})  # the same bytes from the same logs
-    return [out / name for name in drawn]
+    for name, panels in shown.items():
+        if panels:
+            # The same bytes from the same logs.
+            _figure(logs, panels).savefig(out / name, dpi=_PIXELS, metadata={"Software": None})
+    return [out / name for name, panels in shown.items() if panels]
+
+
+def _seen(panels: dict[str, Find], logs: dict[str, list[Record]]) -> dict[str, Find]:
+    """The panels that there is something to show in."""
+    return {title: find for title, find in panels.items() if any(curve(log, find) for log in logs.values())}
 
 
 def curve(log: Sequence[Record], find: Find) -> Curve:
@@ -68,10 +75,9 @@ def curve(log: Sequence[Record], find: Find) -> Curve:
 
 
 def _figure(logs: dict[str, list[Record]], panels: dict[str, Find]) -> Figure:
-    shown = {title: find for title, find in panels.items() if any(curve(log, find) for log in logs.values())} or panels
     with rc_context(_STYLE):
-        figure = Figure(figsize=(4.2 * len(shown), 3.4), layout="constrained")
-        for axes, (title, find) in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown.items(), strict=True):
+        figure = Figure(figsize=(4.2 * len(panels), 3.4), layout="constrained")
+        for axes, (title, find) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
             _panel(axes, title, {name: curve(log, find) for name, log in logs.items()})
         if len(logs) > 1:
             lines, names = figure.axes[0].get_legend_handles_labels()

@@ -1,16 +1,18 @@
 """Rollouts: episodes that a speaker works, many at once, with all that a loss needs to know of what was said."""
 
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from operator import itemgetter
 
 import msgspec
 
+from companyos.agents.agent import Usage
 from companyos.env import CompanyEnv, make
 from companyos.lines import parse_line
+from companyos.train.models import Learner
 from companyos.train.script import LIMIT, RESERVE, Script, heard, opening
 from companyos.train.speakers import Said, Speaker
 
@@ -18,16 +20,12 @@ from companyos.train.speakers import Said, Speaker
 class Tongue:
     """A tokenizer, as scripts use it. What is said alike is looked up once: a group reads the same replies over and over."""
 
-    def __init__(self, tokenizer: Any) -> None:
-        self.encode: Callable[[str], list[int]] = lru_cache(65536)(
-            lambda text: list(tokenizer.encode(text, add_special_tokens=False))
-        )
-        self._text: Callable[[tuple[int, ...]], str] = lru_cache(65536)(
-            lambda tokens: str(tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))
-        )
+    def __init__(self, learner: Learner) -> None:
+        self.encode: Callable[[str], list[int]] = lru_cache(65536)(learner.encode)
+        self._text: Callable[[tuple[int, ...]], str] = lru_cache(65536)(lambda tokens: learner.decode(list(tokens)))
 
-    def decode(self, *tokens: int) -> str:
-        return self._text(tokens)
+    def decode(self, tokens: Iterable[int]) -> str:
+        return self._text(tuple(tokens))
 
 
 class Window(msgspec.Struct):
@@ -55,6 +53,7 @@ class Played:
         self.script = Script(tongue.encode, limit, reserve)
         self.script.open(opening(self.env.look()))
         self.windows: list[Window] = []
+        self.usage: list[Usage] = []
         self._tongue = tongue
         self._calls: list[tuple[int, list[float]]] = []
 
@@ -62,10 +61,11 @@ class Played:
         """Makes the call that was said, and hears what comes of it."""
         script = self.script
         spent.tokens += len(said.tokens)
+        self.usage.append(Usage(len(script.tokens), len(said.tokens), form="text"))
         with spent.on("text"):
             self._calls.append((len(script.tokens), said.logprobs))
             script.say(said.tokens)
-            line = self._tongue.decode(*said.tokens).strip()
+            line = self._tongue.decode(said.tokens).strip()
             call = parse_line(line, self.env.toolbox)
         with spent.on("env"):
             obs = self.env.step(line if isinstance(call, str) else call)
@@ -85,7 +85,7 @@ class Spent:
     """Seconds on our own work, by kind: the company's (`env`) and its texts' (`text`)."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
         self.tokens = 0  # said
         self._begun = time.perf_counter()
 
@@ -101,7 +101,12 @@ class Spent:
 
 
 def rollout(speaker: Speaker, episodes: Iterable[Played], spent: Spent) -> list[Played]:
-    """Has episodes played to their ends, each begun as soon as there is room for it."""
+    """Has episodes played to their ends. In the order in which they were given."""
+    return [played for _, played in sorted(as_they_end(speaker, episodes, spent), key=itemgetter(0))]
+
+
+def as_they_end(speaker: Speaker, episodes: Iterable[Played], spent: Spent) -> Iterator[tuple[int, Played]]:
+    """Has episodes played, each begun as soon as there is room for it; gives each with its number once it has ended."""
     queue, begun = iter(episodes), list[Played]()
 
     def begin() -> bool:
@@ -121,6 +126,6 @@ def rollout(speaker: Speaker, episodes: Iterable[Played], spent: Spent) -> list[
             if episode.env.done:
                 speaker.leave(said.who)
                 at_work -= not begin()
+                yield said.who, episode
             else:
                 speaker.listen(said.who, episode.script.tokens.copy(), episode.greedy)
-    return begun

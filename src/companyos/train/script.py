@@ -31,8 +31,8 @@ from companyos.lines import write_value
 from companyos.observe import Observation
 
 LIMIT = 1536  # tokens of an episode at any moment
-RESERVE = 96  # of these, what the next call may take
-_SLACK = 0.125  # of the limit is freed when it is reached: what was read changes seldom, and stays cached for long
+RESERVE = 128  # of these, what the next call may take: experts say up to 114 of SmolLM2's at a time
+_SLACK = 0.4  # of the limit is freed when it is reached: what was read changes seldom, and stays cached for long
 _PROMPT = ">"
 _PROSE = "text"  # the field of a record that is prose
 _INDENT = " "  # before prose, which has a line of its own

@@ -119,14 +119,14 @@ class Examiner:
 
     def __init__(self, learner: Learner, checkup: Checkup) -> None:
         self._learner, self._checkup = learner, checkup
-        self._tongue = Tongue(learner.tokenizer)
+        self._tongue = Tongue(learner)
         self._speaker: Speaker | None = None
 
     def numbers(self) -> Record:
         learner, ids = self._learner, self._checkup.ids
         if self._speaker is None:
             rows = min(_ROWS, len(ids))
-            self._speaker = speaker_of(learner.model, self._tongue.decode, rows, learner.limit, RESERVE)
+            self._speaker = speaker_of(learner.model, learner.decode, rows, learner.limit, RESERVE)
         else:
             self._speaker.load(learner.model)
         learner.model.eval()
@@ -152,23 +152,22 @@ def train(
     ends = time.monotonic() + 60 * minutes
     examiner = Examiner(learner, checkup) if checkup is not None else None
 
-    def check() -> Record:
-        return {"checkup": examiner.numbers()} if examiner is not None else {}
-
     def updates() -> Iterator[Record]:
         first = student.done * recipe.at_once
         with closing(stream(plan, learner.tokenizer.backend_tokenizer.to_str(), first, workers)) as shown:
-            if student.done == 0:
-                yield {"update": 0, **check()}
             while student.done < recipe.updates and time.monotonic() < ends:
                 record = student.update(list(islice(shown, recipe.at_once)))
-                last = student.done == recipe.updates
-                yield record | (check() if last or student.done % recipe.check_every == 0 else {})
+                if examiner is not None and (student.done == recipe.updates or student.done % recipe.check_every == 0):
+                    record["checkup"] = examiner.numbers()
+                yield record
+
+    def save() -> None:
+        journal.save(student.state())
+        journal.publish(learner.save)
 
     for record in watch(updates(), recipe.updates - student.done):
         journal.log(record)
         if journal.due():
-            journal.save(student.state())
-    journal.save(student.state())
-    journal.publish(learner.save)
+            save()
+    save()
     return student

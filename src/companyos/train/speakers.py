@@ -1,8 +1,8 @@
 """Speakers: a language model that works many episodes at once. Each hears its script so far, and says a call, when it will.
 
 `Streaming` goes token by token for all rows together, while each takes its turns at its own pace: whoever has ended a line
-is answered at once, and the others go on meanwhile. It needs a model that a `Decoder` fits. `Waiting` asks `generate`, turn by
-turn, and everybody waits for whoever says most; every causal model can be asked that way.
+is answered at once, and the others go on meanwhile. It needs a model that a `Decoder` fits. `Waiting` asks `generate`, turn
+by turn, and everybody waits for whoever says most; every causal model can be asked that way.
 """
 
 from collections import deque
@@ -12,7 +12,8 @@ from typing import Any, Protocol
 import msgspec
 import torch
 
-from companyos.train.decoder import Decoder, Drawn, causal_model, fits
+from companyos.train.decoder import Decoder, Drawn
+from companyos.train.layers import causal_model, fits
 
 _NARROWEST = 64  # rows, below which a step costs the same however few there are
 _FED_AT_ONCE = 16384  # tokens
@@ -43,11 +44,10 @@ class Speaker(Protocol):
         ...
 
 
-def speaker_of(model: Any, decode: Callable[[int], str], rows: int, room: int, most: int) -> Speaker:
+def speaker_of(model: Any, decode: Callable[[list[int]], str], rows: int, room: int, most: int) -> Speaker:
     """The fastest speaker for a model: its scripts take `room` tokens, of which a call may have `most`."""
-    lm = causal_model(model)
-    enders = [token for token in range(lm.config.vocab_size) if "\n" in decode(token)]
-    enders.sort(key=lambda token: decode(token) != "\n")
+    texts = {token: decode([token]) for token in range(causal_model(model).config.vocab_size)}
+    enders = sorted((token for token, text in texts.items() if "\n" in text), key=lambda token: texts[token] != "\n")
     if fits(model):
         return Streaming(Decoder(model, rows, room, enders, most), enders)
     return Waiting(model, rows, enders, most)
@@ -89,6 +89,7 @@ class Streaming:
         del self._cached[who]
 
     def speak(self) -> list[Said]:
+        assert self._waiting or self._reach, "nobody has listened"
         finished = self._narrowed()
         while not finished:
             if len(self._waiting) * _PATIENCE >= len(self._reach):

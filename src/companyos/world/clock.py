@@ -4,6 +4,8 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import Annotated
 
+from companyos.world.remembered import remembered
+
 HOUR = 60
 DAY = 24 * HOUR
 FIRST_DAY = date(2026, 1, 5)  # a Monday, so that `minute // DAY % 7` is the day of the week
@@ -25,14 +27,14 @@ def _day_text(day: int) -> tuple[str, str]:
     return on.isoformat(), f"{_WEEKDAYS[on.weekday()]} {on.isoformat()}"
 
 
-@lru_cache(maxsize=65536)
+@remembered
 def stamp(minute: int) -> str:
     """`2026-03-10 09:30`: how records write a moment."""
     day, rest = divmod(minute, DAY)
     return f"{_day_text(day)[0]} {rest // HOUR:02}:{rest % HOUR:02}"
 
 
-@lru_cache(maxsize=65536)
+@remembered
 def clock_text(minute: int) -> str:
     """`Tue 2026-03-10 09:30`: how the wall clock shows it."""
     day, rest = divmod(minute, DAY)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from companyos.world.clock import Minute
-from companyos.world.record import Record, row, view
+from companyos.world.record import Record, shown_value, view
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
@@ -20,10 +20,18 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     before: Record | None
     after: Record
 
-    def fields(self) -> dict[str, tuple[Any, Any]]:
-        """What changed, by shown field: (before, after). For a made record: every field, from None."""
+    def names(self) -> tuple[str, ...]:
+        """The fields that changed; of a made record, all that are shown."""
         if self.before is None:
-            return {name: (None, value) for name, value in view(self.after).items() if name != "id"}
-        names = tuple(compress(self.after.__struct_fields__, map(ne, astuple(self.before), astuple(self.after))))
-        before, after = row(self.before, names), row(self.after, names)
-        return {name: (before[name], after[name]) for name in names}
+            return tuple(name for name in view(self.after) if name != "id")
+        return tuple(compress(self.after.__struct_fields__, map(ne, astuple(self.before), astuple(self.after))))
+
+    def values(self, name: str) -> tuple[Any, Any]:
+        """A field before and after, as it is shown; a made record had nothing before."""
+        if self.before is None:
+            return None, view(self.after)[name]
+        return shown_value(self.before, name), shown_value(self.after, name)
+
+    def fields(self) -> dict[str, tuple[Any, Any]]:
+        """What changed, by shown field: (before, after)."""
+        return {name: self.values(name) for name in self.names()}

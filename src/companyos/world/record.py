@@ -1,7 +1,7 @@
 """Record: a frozen row with an id, how it is shown, and its fingerprint."""
 
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from hashlib import blake2b
 from itertools import compress
 from operator import attrgetter, ne
@@ -10,6 +10,7 @@ from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from companyos.world.clock import MINUTE, stamp
+from companyos.world.remembered import remembered
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -50,6 +51,17 @@ def _has_minute_mark(hint: Any) -> bool:
 def search_text(record: Record) -> str:
     """What a search looks at."""
     return " ".join([record.id, *[getattr(record, name) or "" for name in record.searched]]).lower()
+
+
+def searched_alike(one: Record, other: Record) -> bool:
+    """Whether a search that finds the one finds the other: two records of one kind and id."""
+    get = _searched_fields(type(one))
+    return bool(get(one) == get(other))
+
+
+@cache
+def _searched_fields(kind: type[Record]) -> Callable[[Record], Any]:
+    return attrgetter(*kind.searched)
 
 
 def view(record: Record) -> dict[str, Any]:
@@ -95,16 +107,21 @@ def rows(records: Sequence[Record], names: tuple[str, ...]) -> list[dict[str, An
 @cache
 def _line_maker(kind: type[Record], names: tuple[str, ...]) -> Callable[[Record], dict[str, Any]]:
     """A function that writes a record on one line, made from its field names: lists are most of what actors read."""
-    moments, copies = _minute_fields(kind), _copies(kind)
+    made: Callable[[Record], dict[str, Any]] = _compiled(
+        "{" + ", ".join(f"{name!r}: {_source(kind, name)}" for name in ("id", *names)) + "}"
+    )
+    return made
 
-    def source(name: str) -> str:
-        if name in moments:
-            return f"None if record.{name} is None else stamp(record.{name})"
-        return copies.get(name, "{}").format(f"record.{name}")
 
-    items = ", ".join(f"{name!r}: {source(name)}" for name in ("id", *names))
-    known = {"stamp": stamp, "plain": msgspec.to_builtins}
-    made: Callable[[Record], dict[str, Any]] = eval(f"lambda record: {{{items}}}", known)
+def _source(kind: type[Record], name: str) -> str:
+    """The expression that shows one field of a record."""
+    if name in _minute_fields(kind):
+        return f"None if record.{name} is None else stamp(record.{name})"
+    return _copies(kind).get(name, "{}").format(f"record.{name}")
+
+
+def _compiled(expression: str) -> Callable[[Record], Any]:
+    made: Callable[[Record], Any] = eval(f"lambda record: {expression}", {"stamp": stamp, "plain": msgspec.to_builtins})
     return made
 
 
@@ -115,7 +132,12 @@ def shown_fields(kind: type[Record]) -> frozenset[str]:
 
 def shown_value(record: Record, name: str) -> Any:
     """One field as an actor sees it."""
-    return row(record, (name,))[name]
+    return _field_maker(type(record), name)(record)
+
+
+@cache
+def _field_maker(kind: type[Record], name: str) -> Callable[[Record], Any]:
+    return _compiled(_source(kind, name))
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -133,7 +155,7 @@ def _salted(kind: type[Record]) -> blake2b:
     return blake2b(digest_size=16, person=kind.__name__[:16].encode())
 
 
-@lru_cache(maxsize=65536)
+@remembered
 def fingerprint_of_name(name: str) -> int:
     """128 bits that stand for a counter or an appointment, to be weighted with its value."""
     return int.from_bytes(blake2b(name.encode(), digest_size=16, person=b"name").digest(), "little")

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from companyos.errors import Refused
 from companyos.world.journal import Change
-from companyos.world.record import Record, fingerprint, fingerprint_of_name, search_text
+from companyos.world.record import Record, fingerprint, fingerprint_of_name, search_text, searched_alike
 from companyos.world.streams import Streams
 
 R = TypeVar("R", bound=Record)
@@ -14,6 +14,7 @@ Handler = Callable[["World", str], None]
 Appointment = tuple[int, int, str, str]  # minute, serial, kind, record id
 
 _HANDLERS: dict[str, Handler] = {}
+_MOST_FOUND = 128  # searches of one table: an agent may ask for whatever it makes up
 _BITS = (1 << 128) - 1
 _CLOCK = fingerprint_of_name("clock")
 _SERIAL = fingerprint_of_name("serial")
@@ -34,30 +35,37 @@ def on(kind: str) -> Callable[[Handler], Handler]:
 class Table:
     """Records by id, with what was worked out of each: its fingerprint and the text that searches look at.
 
-    Both are worked out when asked for, and copied with the table.
+    Both are worked out when asked for, and go with a copy of the table. So does what searches found, which holds until one
+    of those texts changes: the forks of a task ask much the same, and most writes touch no such text.
     """
 
-    __slots__ = ("prints", "rows", "texts", "unread")
+    __slots__ = ("found", "order", "prints", "rows", "texts", "unread")
 
     def __init__(self) -> None:
         self.rows: dict[str, Record] = {}
         self.prints: dict[str, int] | None = None
         self.texts: dict[str, str] = {}
         self.unread: list[str] = []  # written since the texts were last looked at
+        self.found: dict[str, list[str]] = {}  # ids by query
+        self.order: tuple[str, ...] = ()  # of the ids, once somebody asked
 
     def copy(self) -> "Table":
         twin = Table.__new__(Table)
         twin.rows = self.rows.copy()
         twin.prints = None if self.prints is None else self.prints.copy()
-        twin.texts = self.texts.copy()
+        twin.texts = self.texts  # which nobody writes to
         twin.unread = self.unread.copy()
+        twin.found = self.found
+        twin.order = self.order
         return twin
 
     def write(self, key: str, record: Record) -> int:
         """Writes a record; gives by how much that changes the sum of the fingerprints."""
+        before = self.rows.get(key)
         self.rows[key] = record
-        if record.searched:
+        if record.searched and (before is None or not searched_alike(before, record)):
             self.unread.append(key)
+            self.found = {}  # a new one: who shares the old one has the old texts
         prints = self.prints
         if prints is None:
             return 0
@@ -75,16 +83,27 @@ class Table:
 
     def index(self) -> dict[str, str]:
         if self.unread:
-            self.texts.update((key, search_text(self.rows[key])) for key in self.unread)
-            self.unread.clear()
+            self.texts = self.texts | {key: search_text(self.rows[key]) for key in self.unread}
+            self.unread = []
         return self.texts
 
-    def search(self, words: list[str]) -> list[Record]:
-        texts, rows = self.index(), self.rows
-        keys: Iterable[str] = texts  # in the order of the rows
-        for word in words:
-            keys = [key for key in keys if word in texts[key]]
-        return [rows[key] for key in keys]
+    def in_order(self) -> tuple[str, ...]:
+        """The ids, sorted. None is ever taken away: so as many are the same."""
+        if len(self.order) != len(self.rows):
+            self.order = tuple(sorted(self.rows))
+        return self.order
+
+    def search(self, query: str) -> list[Record]:
+        keys = self.found.get(query)
+        if keys is None:
+            texts = self.index()
+            keys = list(texts)  # in the order of the rows
+            for word in query.lower().split():
+                keys = [key for key in keys if word in texts[key]]
+            if len(self.found) >= _MOST_FOUND:
+                self.found = {}
+            self.found[query] = keys
+        return list(map(self.rows.__getitem__, keys))
 
 
 class World:
@@ -101,7 +120,7 @@ class World:
         self.actor = ""  # who is acting, and through which tool or appointment: the journal's who and why
         self.why = ""
         self.stirred = 0  # how often something was written, or marked as read: what milestones can depend on
-        self.seats: frozenset[str] = frozenset()  # the people who are played from outside
+        self.seats: tuple[str, ...] = ()  # the people who are played from outside, in the order of their handles
         self.journal: list[Change] = []
         self._tables: dict[type[Record], Table] = {kind: Table() for kind in kinds}
         self._owned = set(self._tables)  # tables that no other fork shares
@@ -130,12 +149,13 @@ class World:
     def all(self, kind: type[R]) -> Iterable[R]:
         return self._tables[kind].rows.values()  # type: ignore[return-value]
 
-    def ids(self, kind: type[Record]) -> Iterable[str]:
-        return self._tables[kind].rows
+    def ids(self, kind: type[Record]) -> tuple[str, ...]:
+        """All ids of a kind, sorted."""
+        return self._tables[kind].in_order()
 
-    def search(self, kind: type[R], words: list[str]) -> list[R]:
-        """The records in whose searched fields every word occurs."""
-        return self._tables[kind].search(words)  # type: ignore[return-value]
+    def search(self, kind: type[R], query: str) -> list[R]:
+        """The records in whose searched fields every word of the query occurs."""
+        return self._tables[kind].search(query)  # type: ignore[return-value]
 
     def count(self, kind: type[Record]) -> int:
         return len(self._tables[kind].rows)
@@ -270,7 +290,7 @@ class World:
         if not self._settled:
             self._sum += sum(table.take_prints() for table in self._tables.values())
             self._settled = True
-        return ((self._sum + _CLOCK * self.now) & _BITS).to_bytes(16).hex()
+        return "%032x" % ((self._sum + _CLOCK * self.now) & _BITS)
 
 
 def _weight(appointment: Appointment) -> int:

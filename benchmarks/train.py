@@ -1,0 +1,51 @@
+"""Training: how fast the lean loop's rollouts are, and how much of their time is our own work: the company and its texts.
+
+python -m benchmarks.train --model smollm2 --episodes 16 --longest-call 12
+
+Learning comes on top of it, and has no work of ours in it. Calls are cut short on a processor: a model that has not learned
+to end its lines would ramble, and the less it says, the larger our share.
+"""
+
+import argparse
+
+from companyos.env import task_named
+from companyos.families import ROUND
+from companyos.train.models import device_named, load
+from companyos.train.rollout import Played, Spent, Tongue, rollout
+from companyos.train.script import RESERVE
+from companyos.train.speakers import speaker_of
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="smollm2")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--families", default=",".join(ROUND[:5]), help="names with commas between")
+    parser.add_argument("--dose", type=float, default=0.25)
+    parser.add_argument("--episodes", type=int, default=16)
+    parser.add_argument("--rows", type=int, default=16, help="episodes at work at once")
+    parser.add_argument("--longest-call", type=int, default=RESERVE, help="in tokens")
+    parser.add_argument("--rounds", type=int, default=1, help="the first one also captures graphs, on a GPU")
+    args = parser.parse_args()
+    learner = load(args.model, device_named(args.device))
+    tongue, families = Tongue(learner), args.families.split(",")
+    speaker = speaker_of(learner.model, learner.decode, args.rows, learner.limit, args.longest_call)
+    for number in range(args.rounds):
+        speaker.load(learner.model)
+        seeds = range(number * args.episodes, (number + 1) * args.episodes)
+        tasks = [str(task_named(families[seed % len(families)], seed, args.dose)) for seed in seeds]
+        spent = Spent()
+        played = rollout(speaker, (Played(id_, False, tongue, learner.limit, args.longest_call) for id_ in tasks), spent)
+        show(played, spent, spent.wall)
+
+
+def show(played: list[Played], spent: Spent, wall: float) -> None:
+    turns = sum(one.env.step_count for one in played)
+    print(f"{len(played)} episodes, {turns:,} turns, {spent.tokens:,} tokens said: {wall:.1f} s")
+    print(f"  {spent.tokens / wall:,.0f} tokens/s, {len(played) / wall:.2f} episodes/s")
+    shares = ", ".join(f"{name} {seconds / wall:.2%}" for name, seconds in spent.seconds.items())
+    print(f"  our own work: {sum(spent.seconds.values()) / wall:.2%} of it ({shares})", flush=True)
+
+
+if __name__ == "__main__":
+    main()

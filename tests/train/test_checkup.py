@@ -1,0 +1,35 @@
+"""Checkups are the same held-out work every time, and count it as evaluation does."""
+
+from companyos.agents import make as make_agent
+from companyos.agents import play
+from companyos.env import make
+from companyos.task import TaskId
+from companyos.train.checkup import NUMBERS, checkup_of
+from tests.helpers import FAMILY
+
+FAMILIES = (FAMILY, "bug_escalation")
+
+
+def test_tasks_are_held_out_and_always_the_same() -> None:
+    one, again = (checkup_of(FAMILIES, 0.5, 6, 4) for _ in range(2))
+    assert one == again
+    assert len(one.ids) == len(set(one.ids)) == 6 + 2 * 4
+    assert {TaskId.parse(task_id).split for task_id in one.ids} == {"validation"}
+    assert checkup_of(FAMILIES, 0.5, 4, 2).tasks == one.tasks[:4]
+
+
+def test_an_expert_has_the_best_numbers_and_who_does_nothing_the_worst() -> None:
+    checkup = checkup_of(FAMILIES, 0.5, 4, 2)
+    expert = checkup.numbers(play(make(task_id), make_agent("expert")) for task_id in checkup.ids)
+    assert [expert[name] for name in ("success", "pair_pass", "invalid_calls", "recovery")] == [1.0, 1.0, 0.0, 1.0]
+    assert set(NUMBERS) <= expert.keys()
+    assert expert["families"] == dict.fromkeys(sorted(FAMILIES), 1.0)
+    idle = checkup.numbers(play(make(task_id), make_agent("null")).transcript() for task_id in checkup.ids)
+    assert [idle[name] for name in ("success", "score", "pair_pass")] == [0.0, 0.0, 0.0]
+
+
+def test_those_that_are_there_for_their_twins_count_for_pairs_alone() -> None:
+    checkup = checkup_of(FAMILIES, 0.0, 2, 2)
+    won = {task_id: "expert" if task_id in checkup.tasks else "null" for task_id in checkup.ids}
+    numbers = checkup.numbers(play(make(task_id), make_agent(who)) for task_id, who in won.items())
+    assert (numbers["success"], numbers["pair_pass"]) == (1.0, 0.0)

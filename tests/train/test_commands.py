@@ -1,0 +1,71 @@
+"""Commands say in one line what cannot be done, before anything is loaded; and runs can be drawn."""
+
+from pathlib import Path
+
+import pytest
+
+from companyos.cli import main
+from companyos.options import Misuse
+from companyos.train.journal import Journal
+from companyos.train.plot import PROGRESS, STAGES, draw
+
+PNG = b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("sft --model ./nowhere", "there is no directory ./nowhere"),
+        ("sft --device cuda --model {model}", "there is no GPU here"),
+        ("grpo --device cuda --model {model}", "there is no GPU here"),
+        ("sft --limit 100 --model {model}", "--limit takes 512 tokens or more"),
+        ("sft --doses 0.5 --model {model}", "some look like 0:0.9,0.5:0.1"),
+        ("sft --doses 7:1 --model {model}", "7"),
+        ("sft --slips 2 --model {model}", "is no number from 0 to 1"),
+        ("grpo --doses high --model {model}", "some look like 0.25,0.5"),
+        ("sft --families nobody --model {model}", "unknown family 'nobody'"),
+        ("sft --track mlflow --model {model}", "unknown tracker"),
+        ("sft --minutes 0 --model {model}", "is no number above 0"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    command: str, said: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", *command.format(model=folder).split(), "--out", str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_is_trained_resumed_and_drawn(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "run")
+    command = f"train sft --model {folder} --families vendor_onboarding --demonstrations 2 --at-once 1".split()
+    command += f"--doses 0:1 --workers 0 --check-tasks 0 --rate 0.01 --out {out}".split()
+    assert main([*command]) == 0
+    assert main([*command]) == 0  # there is nothing left to do
+    assert "2 of 2 updates" in capsys.readouterr().out
+    assert main(["train", "plot", out]) == 0
+    assert (tmp_path / "run" / PROGRESS).read_bytes().startswith(PNG)
+    assert main([*command, "--seed", "5"]) == 2
+    assert "go on with that, or give another folder" in capsys.readouterr().err
+
+
+def test_plots_show_what_was_logged_the_same_every_time(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        journal = Journal(tmp_path / name, {})
+        for update in range(5):
+            numbers = {
+                "invalid_calls": 0.5 / (update + 1),
+                "routing": 0.2 * update,
+                "recovery": 0.1 * update,
+                "success": 0.1,
+            }
+            journal.log({"update": update, "reward": update / 10, "loss": 1.0, "checkup": numbers})
+    pictures = [draw([tmp_path / "a", tmp_path / "b"], tmp_path / out) for out in ("one", "two")]
+    assert [path.name for path in pictures[0]] == [STAGES, PROGRESS]
+    assert [path.read_bytes() for path in pictures[0]] == [path.read_bytes() for path in pictures[1]]
+    Journal(tmp_path / "empty", {})
+    with pytest.raises(Misuse, match="nothing to draw yet"):
+        draw([tmp_path / "empty"], tmp_path / "three")
+    assert main(["train", "plot", str(tmp_path)]) == 2

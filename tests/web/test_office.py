@@ -1,0 +1,183 @@
+"""The office in a browser: an expert's work done by clicking, and clicks that do nothing twice."""
+
+from collections.abc import Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from companyos.env import make, par, work
+from companyos.families import FAMILIES, Memory, Taste, family
+from companyos.task import TaskId
+from tests.web.browser import Visit, browsing
+from tests.web.person import Person
+from tests.web.site import Served, served
+
+SEED, CHAOS = 7, 0.5
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Served]:
+    with served() as one:
+        yield one
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_an_expert_solves_a_task_of_every_family_through_the_pages(site: Served, name: str) -> None:
+    """Told by the same company in this process, which must be the same to the byte after every click."""
+    env = make(name, seed=SEED, chaos=CHAOS)
+    program = family(name).expert(Memory(env.scene.task, env.reset().now), Taste())
+    with browsing() as seen:
+        person = Person(seen.page)
+        person.begin(site.url, name, SEED, CHAOS)
+        call = next(program)
+        while not env.done:
+            said = person.make(call)
+            env.step(said)
+            there = site.session(seen.page.url).env
+            assert (there.turns[-1].call, there.digest()) == (said, env.digest())
+            if not env.done:
+                call = program.send(env.turns[-1].reply)
+        assert seen.page.get_by_role("heading", name="Success").is_visible()
+        assert f"par {par(TaskId.parse(env.task_id))}, budget {env.max_steps}" in seen.page.locator(".numbers").inner_text()
+        check_clean(seen, site)
+
+
+def check_clean(seen: Visit, site: Served) -> None:
+    assert seen.errors == []
+    assert {address for address in seen.requests if not address.startswith(f"{site.url}/")} == set()
+
+
+# -- clicks ------------------------------------------------------------------------------------------------------------
+
+
+def begun(seen: Visit, site: Served, family: str = "vendor_onboarding", chaos: float = 0.0) -> Person:
+    person = Person(seen.page)
+    person.begin(site.url, family, SEED, chaos)
+    seen.page.wait_for_load_state()  # keys are heard by a script
+    return person
+
+
+def steps(seen: Visit, site: Served) -> int:
+    return site.session(seen.page.url).env.step_count
+
+
+def test_a_newcomer_plays_within_two_clicks(site: Served) -> None:
+    with browsing() as seen:
+        seen.page.goto(site.url)
+        seen.page.get_by_role("button", name="Play a first task").click()
+        seen.page.locator("blockquote button").first.click()
+        assert steps(seen, site) == 1
+        assert seen.page.get_by_role("heading", level=1).inner_text() == "Onboard Granite Couriers SA"
+        check_clean(seen, site)
+
+
+def test_reload_back_and_double_click_do_nothing_twice(site: Served) -> None:
+    with browsing() as seen:
+        begun(seen, site)
+        seen.page.get_by_role("button", name="Tickets", exact=True).first.dblclick()
+        seen.page.get_by_role("heading", name="Tickets").wait_for()
+        assert steps(seen, site) == 1
+        seen.page.reload()
+        assert steps(seen, site) == 1
+        seen.page.get_by_role("button", name="Metrics", exact=True).first.click()
+        seen.page.go_back()
+        seen.page.get_by_text("You are looking back").wait_for()
+        seen.page.go_forward()
+        assert steps(seen, site) == 2
+        seen.page.go_back()
+        seen.page.get_by_role("button", name="Inbox", exact=True).first.click()
+        seen.page.get_by_role("heading", name="Inbox").wait_for()
+        assert steps(seen, site) == 3, "a page that one goes back to carries the turn that is due"
+        check_clean(seen, site)
+
+
+def test_a_second_tab_is_told_what_the_first_has_done(site: Served) -> None:
+    with browsing() as seen:
+        begun(seen, site)
+        other = seen.page.context.new_page()
+        other.goto(seen.page.url)
+        seen.page.get_by_role("button", name="Tickets", exact=True).first.click()
+        other.get_by_role("button", name="Metrics", exact=True).first.click()
+        assert other.get_by_role("heading", name="Nothing was done").is_visible()
+        assert steps(seen, site) == 1
+        other.get_by_role("button", name="Do it as step 2").click()
+        assert other.get_by_role("heading", name="Metrics").is_visible()
+        assert steps(seen, site) == 2
+
+
+def test_everything_works_without_a_script(site: Served) -> None:
+    env = make("handbook_update", seed=SEED)
+    program = family("handbook_update").expert(Memory(env.scene.task, env.reset().now), Taste())
+    with browsing(scripts=False) as seen:
+        person = begun(seen, site, "handbook_update")
+        call = next(program)
+        while not env.done:
+            env.step(person.make(call))
+            if not env.done:
+                call = program.send(env.turns[-1].reply)
+        assert site.session(seen.page.url).env.digest() == env.digest()
+        assert seen.page.get_by_role("heading", name="Success").is_visible()
+
+
+def test_keys_open_what_they_say_and_the_list_of_them(site: Served) -> None:
+    with browsing() as seen:
+        begun(seen, site)
+        seen.page.keyboard.press("?")
+        assert "Read your inbox" in seen.page.get_by_role("dialog").inner_text()
+        seen.page.keyboard.press("Escape")
+        seen.page.keyboard.press("i")
+        seen.page.get_by_role("heading", name="Inbox").wait_for()
+        seen.page.get_by_role("button", name="Tickets", exact=True).first.click()
+        seen.page.get_by_role("heading", name="Tickets").wait_for()
+        seen.page.keyboard.press("j")
+        seen.page.keyboard.press("j")
+        second = seen.page.locator("tbody tr").nth(1).locator("button").first.inner_text()
+        seen.page.keyboard.press("Enter")
+        seen.page.get_by_role("heading", level=1).wait_for()
+        assert second in seen.page.locator(".crumbs code").inner_text()
+        seen.page.keyboard.press("[")
+        seen.page.get_by_role("heading", name="Tickets").wait_for()
+        seen.page.locator("select").first.press("i")
+        assert steps(seen, site) == 3, "who is in a field is typing"
+        check_clean(seen, site)
+
+
+def test_a_line_can_be_typed(site: Served) -> None:
+    with browsing() as seen:
+        begun(seen, site)
+        seen.page.keyboard.press("/")
+        seen.page.keyboard.type("search_policies vendor")
+        seen.page.keyboard.press("Enter")
+        seen.page.get_by_role("heading", name="Search policies").wait_for()
+        assert steps(seen, site) == 1
+
+
+# -- looks -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_page_fits_every_screen_and_everybody_can_use_it(site: Served, width: int, scheme: str) -> None:
+    """Measured by axe, on one page of every sort of an episode in which much is said."""
+    env = make("expense_report", seed=8, chaos=0.5)
+    work(env)
+    session = site.begin(env.task_id)
+    session.play(turn.call for turn in env.turns[:-1])
+    sorts = {(turn.call.method, turn.reply.code): number for number, turn in enumerate(env.turns[:-1], 1)}
+    place = f"/office/{session.header.session_id}"
+    forms = ("ticketdesk.resolve_ticket", "approvalflow.submit_approval?approval_type=expense_report", "ticketdesk.comment")
+    pages = ["/", "/play", "/play/nothing", "/sign-in", f"{place}/steps", f"{place}/0"]
+    pages += [f"{place}/{number}" for number in sorts.values()] + [f"{place}/form/{form}" for form in forms]
+    with browsing(width, 844, scheme) as seen:
+        for page in pages:
+            look_at(seen, f"{site.url}{page}", width)
+        session.play([env.turns[-1].call])
+        look_at(seen, f"{site.url}{place}/verdict", width)
+
+
+def look_at(seen: Visit, address: str, width: int) -> None:
+    seen.page.goto(address)
+    assert seen.page.evaluate("document.documentElement.scrollWidth") == width, f"{address} scrolls sideways"
+    found = Axe().run(seen.page).response["violations"]
+    serious = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
+    assert serious == [], address
