@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from copy import copy
+from functools import lru_cache
 from typing import Any
 
 from companyos.apps import KINDS
@@ -80,10 +81,15 @@ class Told:
                     self.facts[record, field] = value
 
     def _take_text(self, text: str) -> None:
-        self.values[text] = None
-        for found in _IDS.finditer(text):
-            self.ids.setdefault(_BY_NAME[found.lastgroup or ""], {})[found[0]] = None
-            self.values[found[0]] = None
-        for word in _WORDS.findall(text):
-            self.values[word] = None
-            self.values[word.rstrip(".!?")] = None
+        ids, words = _read(text)
+        for kind, known in ids:
+            self.ids.setdefault(kind, {})[known] = None
+        self.values.update(words)
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> tuple[list[tuple[type[Record], str]], dict[str, None]]:
+    """The ids in a text, and everything in it that may be a value."""
+    ids = [(_BY_NAME[found.lastgroup or ""], found[0]) for found in _IDS.finditer(text)]
+    words = [part for word in _WORDS.findall(text) for part in (word, word.rstrip(".!?"))]
+    return ids, dict.fromkeys([text, *(known for _, known in ids), *words])

@@ -8,7 +8,6 @@ of two ids whether they are the same. What these things mean for the work is for
 
 import re
 from collections.abc import Iterable
-from copy import copy
 from functools import cache, lru_cache
 from itertools import combinations
 from typing import Any, NamedTuple, get_args
@@ -34,6 +33,8 @@ _KIND_OF = re.compile("|".join(f"(?P<{kind.__name__}>{kind.pattern})" for kind i
 _WORD = re.compile(r"[a-z][a-z_ ]{0,24}")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _CODE = re.compile(r"[A-Z]+-\d+")
+_NAMING = ("reference", "kind", "opened", "amount", "requester")  # fields of the case that others are called by
+CLOSING = "resolve_ticket"
 _LONGEST = 50  # letters of what is a name or a code; more is prose
 
 
@@ -110,8 +111,10 @@ class Group:
         self.sorts: list[int] = []
 
     def fork(self) -> "Group":
-        twin = copy(self)
-        twin.said, twin.sorts = self.said.copy(), self.sorts.copy()  # all else is never changed in place
+        twin = Group.__new__(Group)
+        twin.tool, twin.field, twin.name, twin.kinds, twin.closes = self.tool, self.field, self.name, self.kinds, self.closes
+        twin.ways, twin.keys, twin.rows = self.ways, self.keys, self.rows  # these are never changed in place
+        twin.said, twin.sorts = self.said.copy(), self.sorts.copy()
         return twin
 
     def fill(self, ways: list[dict[str, Any]]) -> range:
@@ -122,7 +125,7 @@ class Group:
         keys, rows = self.keys[:known], {value: rows.copy() for value, rows in self.rows.items()} if known else {}
         for row, way in enumerate(ways[known:], known):
             keys.append(_key(way))
-            for value in {keys[row], *way.values()}:
+            for value in {keys[row]} if self.closes else {keys[row], *way.values()}:
                 rows.setdefault(value, []).append(row)
         self.ways, self.keys, self.rows = ways, keys, rows
         self.said = self.said[:known] + [()] * (len(ways) - known)
@@ -154,7 +157,6 @@ class Board:
         self._done: dict[int, None] = {}  # notices of calls that were answered
         self._shown: dict[str, Shown | None] = {}  # by record, where it was looked at
         self._seen: list[int] = []  # notices of records
-        self._texts: list[str] = []
         self._tried: dict[tuple[str, str], tuple[str, int]] = {}  # what became of a call, and when
         self._changed = -1  # when something was last written, or time passed
         self._last: tuple[str, str] = ("", "")
@@ -164,9 +166,12 @@ class Board:
         self._code = OK
         self._filled = False
         self._grown: set[str] = set()  # of which kinds there are more ids, and what else is new
-        self._stale: set[tuple[str, str]] = set()  # values, or groups with keys, of which something else is to be said …
+        self._stale: set[str] = set()  # values of which something else is to be said …
+        self._refilled: set[str] = set()  # … or beside these fields of the case …
         self._anew = True  # … or of all
+        self._called: set[tuple[str, str]] = set()  # groups with keys that something else has become of
         self._looked = True
+        self._offered: set[str] = set()  # values that stand in any candidate
         self._only: dict[str, str] = {}
         self._sizes: list[int] = []
         self._prior = _LOGS[:0]
@@ -181,7 +186,8 @@ class Board:
         twin._records, twin._names, twin._met = self._records.copy(), self._names.copy(), self._met.copy()
         twin._read, twin._said, twin._done = self._read.copy(), self._said.copy(), self._done.copy()
         twin._tried, twin._stale, twin._grown = self._tried.copy(), self._stale.copy(), self._grown.copy()
-        twin._shown = self._shown.copy()
+        twin._refilled, twin._called, twin._shown = self._refilled.copy(), self._called.copy(), self._shown.copy()
+        twin._offered = self._offered.copy()
         twin._groups = {name: group.fork() for name, group in self._groups.items()}
         return twin
 
@@ -224,8 +230,21 @@ class Board:
             self._looked = False
             self._grown.add(f"{self._kind(record)} shown")
             self._forget(record)
+            if record == self._case:
+                self._turn_to_the_case(before or {}, row)
             if whole or record == self._case:
                 self._meet(record, row)
+
+    def _turn_to_the_case(self, before: dict[str, Any], shown: dict[str, Any]) -> None:
+        """Says anew what is said of the case's fields and of what they hold; of everything, where names hang on it."""
+        for field, value in shown.items():
+            held = before.get(field, shown)
+            if held != value:
+                self._refilled.add(field)
+                self._anew = self._anew or field in _NAMING
+                for one in (held, value):
+                    if type(one) is str:
+                        self._forget(one)
 
     def _meet(self, record: str, shown: dict[str, Any]) -> None:
         """Keeps where each id and each code was met first: they are called by it, and so may others be."""
@@ -236,21 +255,20 @@ class Board:
             if type(value) is str and value not in self._met and field != "id" and len(value) < _LONGEST:
                 self._met[value] = f"{name}.{field}"
                 self._forget(value)
-        if name.startswith("case"):
+                self._anew = self._anew or name.startswith("case")
+        if self._anew:
             self._names.clear()
             self._said.clear()
             self._shown.clear()
-            self._anew = True
             self._grown.add("case")
         if "text" in shown:
             self._grown.add("text")
-            self._texts = texts(self.told)
 
     def _forget(self, value: str) -> None:
         self._names.pop(value, None)
         self._said.pop(value, None)
         self._shown.pop(value, None)
-        self._stale.add(("", value))
+        self._stale.add(value)
 
     def _remember(self, call: Call, reply: Reply, tool: Tool | None) -> None:
         """Keeps what became of a call."""
@@ -258,15 +276,15 @@ class Board:
             return
         group, key = _group(tool, call.params.get("field", "")), _key(call.params)
         if self._last[0]:
-            self._stale.add(self._last)
+            self._called.add(self._last)
         self._last = group, key
-        self._stale.add(self._last)
+        self._called.add(self._last)
         self._tried[group, key] = "ok" if reply.ok else "silence" if reply.code == NO_ANSWER else "refused", self._step
         if not reply.ok:
             return
         if tool.writes or tool.method == "wait":
             self._changed = self._step
-            self._stale.update(self._tried)
+            self._called.update(self._tried)
         about = tuple(self._say(value)[0] for value in call.params.values() if type(value) is str and len(value) < _LONGEST)
         self._done[notice("did", group, about)] = None
         if isinstance(reply.data, dict):
@@ -302,9 +320,7 @@ class Board:
                 for name, field, place, value in shown.held:
                     holders.setdefault(value, []).append(place)
                     fields.setdefault(field, []).append((name, value))
-        for (one, low), (other, high) in combinations(sorted(numbers.items()), 2):
-            if _comparable(one, other):
-                seen.add(notice(one, other, (low > high) - (low < high)))
+        seen.update(_compared(tuple(sorted(numbers.items()))))
         for places in holders.values():
             if len(places) > 1:
                 pairs = combinations(sorted(places), 2)
@@ -413,32 +429,35 @@ class Board:
     def keep_to(self, resolution: str, reason: str) -> None:
         """From now on there is but one ending to choose: for comparison with whoever has a choice."""
         self._only = {"resolution": resolution, "reason": reason}
+        self._filled = False
         self._grown.add("text")
 
     def _refresh(self) -> None:
         """Looks anew at what there is to choose from, and at what is to be said of it, as far as that is another now."""
-        for group in self._groups.values() if self._grown or self._anew else ():
-            rows: Iterable[int] = ()
-            if not self._filled or not group.kinds.isdisjoint(self._grown):
-                ways = self.table.every(group.tool, group.field)
-                if group.closes:
-                    ways = [way for way in ways if self._only.items() <= way.items()]
-                    group.ways = []
-                rows = group.fill(ways) if len(ways) != len(group.ways) else ()
-            if self._anew and not group.closes:
-                rows = range(len(group.ways))
-            self._sort(group, rows)
+        groups = self._groups
+        for group in groups.values() if self._grown or self._anew or self._refilled else ():
+            rows = range(0)
+            if not self._filled or not (group.closes or group.kinds.isdisjoint(self._grown)):
+                ways = [way for way in self.table.every(group.tool, group.field) if not group.closes or self._open(way)]
+                if len(ways) != len(group.ways):
+                    rows = group.fill(ways)
+                    self._offered |= group.rows.keys()
+            if group.closes:
+                if rows or "text" in self._grown:
+                    self._look_at_endings(group)
+            elif self._anew or group.field in self._refilled:
+                self._sort(group, range(len(group.ways)))
+            elif rows:
+                self._sort(group, rows)
         self._filled = True
-        if not self._anew:
-            for of, value in self._stale:
-                if of:
-                    self._sort(self._groups[of], self._groups[of].rows.get(value, ()), said=True)
-                    continue
-                for group in self._groups.values():
-                    if value in group.rows:
-                        self._sort(group, group.rows[value])
-        self._grown.clear()
-        self._stale.clear()
+        for value in () if self._anew else self._stale & self._offered:
+            for group in groups.values():
+                if value in group.rows:
+                    self._sort(group, group.rows[value])
+        for name, key in self._called:
+            self._sort(groups[name], groups[name].rows.get(key, ()), said=True)
+        for what in (self._grown, self._stale, self._refilled, self._called):
+            what.clear()
         self._anew = False
 
     def _sort(self, group: Group, rows: Iterable[int], said: bool = False) -> None:
@@ -450,6 +469,18 @@ class Board:
             key = name, group.keys[row]
             group.sorts[row] = SORTS.number(name, group.said[row], self._outcome(key) if key in tried else "never")
 
+    def _look_at_endings(self, group: Group) -> None:
+        """What the texts one has read say of the endings: which they name, and what to cite for them."""
+        read = texts(self.told)
+        named = frozenset[tuple[str, str]]().union(*map(_endings_in, read))
+        cited = frozenset[str]().union(*map(asked_for, read))
+        said, sorts = _sorts_of_endings(tuple((way["resolution"], way["reason"]) for way in group.ways), named, cited)
+        group.said, group.sorts = list(said), list(sorts)
+        self._called.update(key for key in self._tried if key[0] == group.name)
+
+    def _open(self, way: dict[str, Any]) -> bool:
+        return self._only.items() <= way.items()
+
     def _outcome(self, key: tuple[str, str]) -> str:
         outcome, when = self._tried[key]
         if key == self._last:
@@ -460,8 +491,6 @@ class Board:
         """What is to be said of a candidate by its arguments, the most telling first."""
         if group.field:
             return (*self._say(way["value"]), self._beside(group.field, way["value"]))
-        if "resolution" in way:
-            return self._said_of_ending(way["resolution"], way["reason"])
         said: tuple[str, ...] = ()
         for argument, value in way.items():
             if argument == "role":
@@ -473,12 +502,6 @@ class Board:
             elif value != self._case and argument not in _PROSE:
                 said += self._say(value)
         return said
-
-    def _said_of_ending(self, resolution: str, reason: str) -> tuple[str, ...]:
-        """What the texts one has read say of an ending: whether they name it, and what to cite for it."""
-        named = any((resolution, reason) in _endings_in(text) for text in self._texts)
-        cited = any(reason in asked_for(text) for text in self._texts)
-        return f"{resolution} {reason}", f"named {named}", f"evidence {cited}"
 
     def _kind_of_work(self) -> list[str]:
         return str(self._records.get(self._case, {}).get("kind", "")).split("_")
@@ -516,6 +539,15 @@ _PROSE = ("text", "reason")
 _LOGS = -np.log(np.maximum(np.arange(4096, dtype=np.float32), 1))
 
 
+@lru_cache(maxsize=4096)
+def _compared(numbers: tuple[tuple[str, int], ...]) -> list[int]:
+    """Which of two numbers is larger, wherever that may mean something."""
+    pairs = combinations(numbers, 2)
+    return [
+        notice(one, other, (low > high) - (low < high)) for (one, low), (other, high) in pairs if _comparable(one, other)
+    ]
+
+
 @cache
 def _comparable(one: str, other: str) -> bool:
     """Whether it may mean something which of two numbers is larger: one is the case's own or was measured, and the other is
@@ -530,6 +562,15 @@ def _comparable(one: str, other: str) -> bool:
 def _endings_in(text: str) -> frozenset[tuple[str, str]]:
     """The endings that a text names in one breath: `declined, below_minimum`."""
     return frozenset(re.findall(r"(\w+), (\w+)", text))
+
+
+@lru_cache(maxsize=1024)
+def _sorts_of_endings(
+    endings: tuple[tuple[str, str], ...], named: frozenset[tuple[str, str]], cited: frozenset[str]
+) -> tuple[list[tuple[str, ...]], list[int]]:
+    """What is said of endings, and their sorts as long as none was tried."""
+    said = [(" ".join(one), f"named {one in named}", f"evidence {one[1] in cited}") for one in endings]
+    return said, [SORTS.number(CLOSING, words, "never") for words in said]
 
 
 @lru_cache(maxsize=64)

@@ -1,7 +1,7 @@
-"""Tiny: a policy that is one table of weights over the notice board, and the agent that plays it.
+"""Tiny: a policy that is three tables of numbers over the notice board, and the agent that plays it.
 
-What speaks for a candidate is the sum of the weights of its traits, each beside each notice that stands on the board; a
-softmax over all candidates chooses. No text is read but what the board makes of it.
+The notices on the board add up to a row of units, one hidden layer; the traits of a candidate add up to what each of these
+units has to say for it; a softmax over all candidates chooses. No text is read but what the board makes of it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,28 +20,30 @@ from companyos.observe import Observation
 Floats = NDArray[np.float32]
 Places = NDArray[np.int64]
 ROWS, COLUMNS = 1 << 14, 1 << 12  # traits and notices that can be learnt about
+UNITS = 64  # hidden; one more is always 1
 SHARPNESS = 1.5  # how much more than in training the likeliest is preferred, when it counts
 ALWAYS = notice("always")
-_LOUD = 1.7  # what stands for it in a row: what holds of all boards is learnt sooner than what tells them apart
+_SPREAD = 0.2  # of what notices mean at first, which is anything
 _NAMED = 3.0  # how much speaks at first for an ending that some text names in one breath
 
 
 class Weights(NamedTuple):
-    """Trait beside notice, for choosing; notice, for how well it will end. Only those that were met have a row or a column.
+    """What notices mean, and what that says for candidates and for how well it will end. Only what was met has a row.
 
     A notice counts by how much more it says than usual: what stands on every board says nothing.
     """
 
-    choice: Floats
-    value: Floats
+    heard: Floats  # by notice and unit
+    speaks: Floats  # by trait and unit
+    value: Floats  # by unit
     usual: Floats  # the share of boards that each notice stands on
     rows: Indices  # by trait; row 0 is for those that were never met, and stays 0
     columns: Indices  # by notice; so does column 0
 
     @staticmethod
     def none() -> "Weights":
-        sizes = ((ROWS, COLUMNS), COLUMNS, COLUMNS, TRAITS + 1, NOTICES)
-        types = (np.float32, np.float32, np.float32, np.int32, np.int32)
+        sizes = ((COLUMNS, UNITS), (ROWS, UNITS + 1), UNITS + 1, COLUMNS, TRAITS + 1, NOTICES)
+        types = (np.float32, np.float32, np.float32, np.float32, np.int32, np.int32)
         return Weights(*(np.zeros(size, kind) for size, kind in zip(sizes, types, strict=True)))
 
     @property
@@ -57,18 +59,20 @@ class Weights(NamedTuple):
             fresh = fresh[: room - first]
             places[fresh] = np.arange(first, first + len(fresh))
 
-    def expected(self, boards: Floats) -> Floats:
-        """How well it will end."""
+    def units(self, boards: Floats) -> Floats:
+        """What boards make of the hidden units."""
         size = boards.shape[1]
-        values: Floats = (boards - self.usual[:size]) @ self.value[:size]
-        return values
+        units = np.ones((len(boards), UNITS + 1), np.float32)
+        np.maximum(boards @ self.heard[:size] - self.usual[:size] @ self.heard[:size], 0.0, out=units[:, :UNITS])
+        return units
 
 
-def first_weights(weights: Weights) -> None:
-    """What a learner knows beforehand: an ending is likelier that some text names in one breath."""
+def first_weights(weights: Weights, seed: int) -> None:
+    """What a learner knows beforehand: an ending is likelier that some text names in one breath. All else means anything."""
     named = np.array([trait("resolve_ticket", "named True")], np.int32)
     weights.meet(named, np.array([ALWAYS], np.int32))
-    weights.choice[weights.rows[named[0]], weights.columns[ALWAYS]] = _NAMED / _LOUD
+    weights.heard[1:] = _SPREAD * np.random.default_rng(seed).standard_normal((COLUMNS - 1, UNITS), np.float32)
+    weights.speaks[weights.rows[named[0]], UNITS] = _NAMED
 
 
 class Seen(NamedTuple):
@@ -102,6 +106,14 @@ class Choices:
         self.having = by_trait // WIDTH  # the sorts that have the first of them, then those that have the second …
         self.of_trait = np.searchsorted(columns[by_trait], np.arange(nobody, len(self.traits)))  # … and where each begins
 
+    def spoken_for(self, weights: Weights) -> Floats:
+        """What each unit says for each sort."""
+        of_traits = weights.speaks[self.traits]
+        of_sorts = of_traits[self.columns[:, 0]]
+        for column in range(1, WIDTH):
+            of_sorts += of_traits[self.columns[:, column]]
+        return of_sorts
+
 
 def _distinct(numbers: Indices, most: int) -> tuple[Places, Places]:
     """The different ones among small numbers, and where in that list each of them is."""
@@ -114,19 +126,13 @@ def _distinct(numbers: Indices, most: int) -> tuple[Places, Places]:
 def boards_of(notices: Sequence[Indices], weights: Weights) -> Floats:
     boards = np.zeros((len(notices), weights.size[1]), np.float32)
     boards[np.repeat(np.arange(len(notices)), [len(one) for one in notices]), weights.columns[np.concatenate(notices)]] = 1.0
-    boards[:, weights.columns[ALWAYS]] = _LOUD
     boards[:, 0] = 0.0
     return boards
 
 
-def chances(weights: Weights, choices: Choices, sharpness: float = 1.0) -> Floats:
+def chances(weights: Weights, choices: Choices, units: Floats, sharpness: float = 1.0) -> Floats:
     """How likely each candidate is."""
-    size = choices.boards.shape[1]
-    of_traits = weights.choice[choices.traits, :size]
-    of_sorts = of_traits[choices.columns[:, 0]]
-    for column in range(1, WIDTH):
-        of_sorts += of_traits[choices.columns[:, column]]
-    table = (choices.boards - weights.usual[:size]) @ of_sorts.T
+    table = units @ choices.spoken_for(weights).T
     scores = sharpness * (table[choices.whose, choices.places] + choices.prior)
     odds = np.exp(scores - np.maximum.reduceat(scores, choices.begins)[choices.whose])
     result: Floats = odds / np.add.reduceat(odds, choices.begins)[choices.whose]
@@ -161,7 +167,8 @@ class Tiny:
         else:
             self._board.hear(self._call, obs)
         choices = Choices([look(self._board)], self._weights)
-        (place,) = pick(chances(self._weights, choices, SHARPNESS), choices.begins, self._draws.random(1))
+        likely = chances(self._weights, choices, self._weights.units(choices.boards), SHARPNESS)
+        (place,) = pick(likely, choices.begins, self._draws.random(1))
         self._call = self._board.call(int(place))
         return self._call
 
@@ -176,17 +183,19 @@ def save(path: Path, weights: Weights) -> None:
 def packed(weights: Weights) -> dict[str, Any]:
     """Weights without the room that is not in use."""
     rows, columns = weights.size
-    tables = {"choice": weights.choice[:rows, :columns], "value": weights.value[:columns], "usual": weights.usual[:columns]}
-    return {**tables, "traits": _by_place(weights.rows, rows), "notices": _by_place(weights.columns, columns)}
+    tables = {"heard": weights.heard[:columns], "speaks": weights.speaks[:rows], "value": weights.value}
+    met = {"traits": _by_place(weights.rows, rows), "notices": _by_place(weights.columns, columns)}
+    return {**tables, "usual": weights.usual[:columns], **met}
 
 
 def unpack(kept: Mapping[str, Any], weights: Weights) -> None:
-    """Puts weights that were packed where there are none yet."""
-    rows, columns = kept["choice"].shape
+    """Puts weights that were packed in place of those there are."""
+    rows, columns = len(kept["speaks"]), len(kept["heard"])
+    weights.rows[:] = weights.columns[:] = 0
     weights.rows[kept["traits"]] = np.arange(1, rows)
     weights.columns[kept["notices"]] = np.arange(1, columns)
-    weights.choice[:rows, :columns] = kept["choice"]
-    weights.value[:columns], weights.usual[:columns] = kept["value"], kept["usual"]
+    weights.heard[:columns], weights.speaks[:rows] = kept["heard"], kept["speaks"]
+    weights.value[:], weights.usual[:columns] = kept["value"], kept["usual"]
 
 
 def _by_place(places: Indices, size: int) -> Indices:

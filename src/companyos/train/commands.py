@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from companyos.families import ROUND, family
 from companyos.options import Argument, Misuse, count, option
 from companyos.train.journal import MODEL, Journal, check_run, check_tracker
@@ -84,7 +86,7 @@ def _tiny(args: Namespace) -> int:
     """Let a small learner find out how to work: no GPU, no download. Whatever ends it, the same command goes on."""
     families = _families(args)
     try:
-        from companyos.train.tiny import POLICY, ArrayJournal, Learner, examine, train
+        from companyos.train.tiny import EXAM, POLICY, ArrayJournal, Learner, examine, train
         from companyos.train.tiny_rollout import Recipe
     except ModuleNotFoundError as missing:
         raise Misuse(f'the small learner needs {missing.name}: pip install "companyos[tiny]"') from None
@@ -96,8 +98,9 @@ def _tiny(args: Namespace) -> int:
     learner = Learner(recipe)
     with _curve(lambda: journal.elapsed / seconds) as show:
         train(learner, journal, (seconds, args.updates or math.inf), show)
-    for name, success in examine(learner):
-        print(f"{success:6.1%}  {name}", flush=True)
+    exam = examine(learner, journal.elapsed / 60)
+    (folder / EXAM).write_bytes(msgspec.json.encode(exam))
+    print("\n".join(exam.lines()))
     learner.close()
     journal.close()
     print(f"{learner.updates} updates, {learner.steps:,} steps. What was learnt lies in {folder / POLICY};")

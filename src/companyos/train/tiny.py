@@ -5,6 +5,7 @@ after 60 % of the time all begin at the beginning. Each batch of steps is used t
 learnt lies in `policy.npz`, which `companyos eval --agent tiny:FILE` plays.
 """
 
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from companyos.agents.tiny import ALWAYS, Weights, first_weights, packed, save, unpack
@@ -21,16 +23,20 @@ from companyos.env import setting
 from companyos.pool import obey
 from companyos.task import TaskId
 from companyos.train.journal import Journal, Record
-from companyos.train.tiny_rollout import Ended, Hand, Met, Recipe, Slope, held_out
+from companyos.train.tiny_rollout import Hand, Met, Recipe, held_out
+from companyos.train.tiny_slope import Slope
+from companyos.train.tiny_starts import Ended
 
 POLICY = "policy.npz"
+EXAM = "exam.json"
 CHECK_EVERY = 50  # batches
 CHECKED = 100  # held-out tasks, while learning
 EXAMINED = 200  # … and at the end
 _RECENT = 300  # episodes, whose successes say how far from the end to begin
-_FIRST = 0.1  # share of the way that is left at first
+_FIRST, _FURTHEST = 0.1, 2.0  # share of the way that is left at first; at last, where a whole way or more is all of it
 _USED_TO = 0.01  # how much a batch counts for what is usual
-_STEADY, _WARY = 0.9, 0.9  # how slowly gradients are forgotten, and their squares
+_LEVEL = 1e-5  # what is hardly a slope
+_STEADY, _WARY = 0.9, 0.99  # how slowly slopes are forgotten, and their squares
 
 Budget = tuple[float, float]  # seconds, updates: whichever is spent first
 
@@ -44,10 +50,10 @@ class Crew:
     def __init__(self, recipe: Recipe) -> None:
         context = get_context("spawn")
         shared = _shared(context, Weights.none())
-        slopes = [_shared(context, Weights.none()[:3]) for _ in range(recipe.workers)]
+        slopes = [_shared(context, Weights.none()[:4]) for _ in range(recipe.workers)]
         self.weights = Weights(*_tables(shared))
         self.slopes = [Slope(*_tables(slope)) for slope in slopes]
-        first_weights(self.weights)
+        first_weights(self.weights, recipe.seed)
         self._hand = Hand(recipe, 0, self.weights, self.slopes[0]) if recipe.workers == 1 else None
         self._lines: list[Connection] = []
         with _one_thread():
@@ -121,54 +127,56 @@ class Learner:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.crew = Crew(recipe)
-        self.momentum = np.zeros_like(self.crew.weights.choice)  # of the gradient, smoothed
-        self.steepness = 0.0  # the mean square of its length
+        learnt = self.crew.weights[:3]
+        self.momentum = [np.zeros_like(table) for table in learnt]  # of each slope, smoothed
+        self.steepness = [np.zeros_like(table) for table in learnt]  # … and of its square (Adam)
         self.batches = self.updates = self.steps = 0
-        self.left = _FIRST if recipe.curriculum else 1.0  # share of the expert's way that lies before an episode at most
+        self.left = _FIRST if recipe.curriculum else math.inf  # share of the expert's way that lies before an episode
         self.recent: deque[bool] = deque(maxlen=_RECENT)
 
     def batch(self, progress: float) -> Record:
         """Takes some steps in all episodes and learns from them; `progress` is the share of the run that is over."""
         recipe = self.recipe
-        if progress >= recipe.annealed:
-            self.left = 1.0
-        elif self.left < 1:
-            better = len(self.recent) == _RECENT and sum(self.recent) > recipe.good * _RECENT
-            self.left = max(self.left + recipe.pace * better, (progress / recipe.annealed) ** 2)
+        self.left = self._how_far(progress)
         rolls: list[Met] = self.crew.each("roll", self.left)
         ended = [one for roll in rolls for one in roll.ended]
         self.recent.extend(one.success for one in ended)
-        self.crew.weights.meet(_union([roll.traits for roll in rolls]), _union([roll.notices for roll in rolls]))
         late = max(0.0, progress - recipe.annealed) / (1 - recipe.annealed)
-        entropy = recipe.entropy + (recipe.last_entropy - recipe.entropy) * late
-        for epoch in range(recipe.epochs):
-            undecided = self.crew.each("slope", entropy)
-            if not epoch:
-                self._get_used_to()
-            if self.batches:  # the first one only says what is usual
-                self._climb()
+        self._get_used_to()
+        for turn in [*range(recipe.steps)] * recipe.epochs if self.batches else ():  # the first only says what is usual
+            undecided = self.crew.each("slope", turn, recipe.entropy + (recipe.last_entropy - recipe.entropy) * late)
+            self._climb(recipe.rate + (recipe.last_rate - recipe.rate) * late)
+        self.crew.weights.meet(_union([roll.traits for roll in rolls]), _union([roll.notices for roll in rolls]))
         self.batches += 1
         self.steps += recipe.episodes * recipe.steps
         record: Record = {"update": self.updates, "steps": self.steps, "left": round(min(self.left, 1.0), 3)}
-        record["entropy"] = round(sum(undecided) / len(undecided), 3)
+        if self.batches > 1:
+            record["entropy"] = round(sum(undecided) / len(undecided), 3)
         if ended:
             record["reward"] = round(sum(one.success for one in ended) / len(ended), 4)
         return record
 
-    def _climb(self) -> None:
-        """One step uphill. How long it is hangs on how steep it has been of late."""
-        (choice, value, *_), slopes, recipe = self.crew.weights, self.crew.slopes, self.recipe
-        rows, columns = self.crew.weights.size
-        met = slice(0, rows), slice(0, columns)
-        steep = sum(slope.choice[met] for slope in slopes) / np.float32(len(slopes))
+    def _how_far(self, progress: float) -> float:
+        """How far before the end episodes begin: further when that goes well, and in any case in time."""
+        recipe = self.recipe
+        if progress >= recipe.annealed:
+            return math.inf
+        better = len(self.recent) == _RECENT and sum(self.recent) > recipe.good * _RECENT
+        return max(self.left + recipe.pace * better, _FURTHEST * (progress / recipe.annealed) ** 2)
+
+    def _climb(self, rate: float) -> None:
+        """One step uphill, as long in every direction (Adam)."""
         self.updates += 1
-        forgotten = max(1 - _WARY, 1 / self.updates)
-        self.steepness += forgotten * (float(np.vdot(steep, steep)) - self.steepness)
-        momentum = self.momentum[met]
-        momentum *= _STEADY
-        momentum += (1 - _STEADY) * steep
-        choice[met] += np.float32(recipe.rate / (self.steepness**0.5 + 1e-9)) * momentum
-        value[:columns] += recipe.value_rate / len(slopes) * sum(slope.value[:columns] for slope in slopes)
+        weights, slopes = self.crew.weights, self.crew.slopes
+        rows, columns = weights.size
+        lengths = (columns, rows, len(weights.value))
+        pace = rate * (1 - _WARY**self.updates) ** 0.5 / (1 - _STEADY**self.updates)
+        for number, length in enumerate(lengths):
+            up = sum(slope[number][:length] for slope in slopes) / np.float32(len(slopes))
+            momentum, steepness = self.momentum[number][:length], self.steepness[number][:length]
+            momentum += (1 - _STEADY) * (up - momentum)
+            steepness += (1 - _WARY) * (up * up - steepness)
+            weights[number][:length] += np.float32(pace) * momentum / (np.sqrt(steepness) + np.float32(_LEVEL))
 
     def _get_used_to(self) -> None:
         """Takes in how many boards each notice stood on: of all batches at first, of the last hundred or so later."""
@@ -183,16 +191,15 @@ class Learner:
     # -- to go on from -------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        rows, columns = self.crew.weights.size
-        numbers = {"counts": [self.batches, self.updates, self.steps], "left": self.left, "steepness": self.steepness}
-        learnt = {**packed(self.crew.weights), "momentum": self.momentum[:rows, :columns]}
-        return {**learnt, **numbers, "recent": list(self.recent), "hands": self.crew.each("keep")}
+        numbers = {"counts": [self.batches, self.updates, self.steps], "left": self.left, "recent": list(self.recent)}
+        adam = {f"momentum {number}": table for number, table in enumerate(self.momentum)}
+        adam |= {f"steepness {number}": table for number, table in enumerate(self.steepness)}
+        return {**packed(self.crew.weights), **numbers, **adam, "hands": self.crew.each("keep")}
 
     def resume(self, state: dict[str, Any]) -> None:
-        self.crew.weights.rows[:] = self.crew.weights.columns[:] = 0
         unpack(state, self.crew.weights)
-        rows, columns = self.crew.weights.size
-        self.momentum[:rows, :columns], self.steepness = state["momentum"], float(state["steepness"])
+        for number, (momentum, steepness) in enumerate(zip(self.momentum, self.steepness, strict=True)):
+            momentum[:], steepness[:] = state[f"momentum {number}"], state[f"steepness {number}"]
         self.batches, self.updates, self.steps = (int(number) for number in state["counts"])
         self.left = float(state["left"])
         self.recent.extend(bool(one) for one in state["recent"])
@@ -241,21 +248,42 @@ def train(learner: Learner, journal: Journal, budget: Budget, show: Callable[[Re
     save(journal.folder / POLICY, learner.crew.weights)
 
 
-def examine(learner: Learner) -> Iterator[tuple[str, float]]:
-    """What the policy is worth on tasks that nobody has seen, beside what takes no learning: lines of who and how often."""
+class Exam(msgspec.Struct, frozen=True):
+    """What a policy is worth on tasks that nobody has seen, beside what takes no learning: shares of successes."""
+
+    policy: float
+    families: dict[str, float]
+    constant: float  # the same policy, but every ticket ends as …
+    ending: tuple[str, str]  # … this, which of all endings does best
+    anyhow: float  # at random, among the same candidates
+    tasks: int
+    minutes: float
+    updates: int
+    steps: int
+
+    def lines(self) -> list[str]:
+        families = [f"{success:6.1%}    on {name}" for name, success in self.families.items()] if self.families else []
+        return [
+            f"{self.policy:6.1%}  what was learnt, on {self.tasks} held-out tasks",
+            *families,
+            f"{self.constant:6.1%}  the same, but every ticket ends as {', '.join(self.ending)} (the best that always is)",
+            f"{self.anyhow:6.1%}  at random, among the same candidates",
+        ]
+
+
+def examine(learner: Learner, minutes: float) -> Exam:
+    """Plays the test, as the policy, with each ending alone, and anyhow."""
     recipe, crew = learner.recipe, learner.crew
     tasks = held_out(recipe, "test", EXAMINED)
     learnt = crew.play(tasks)
-    yield "the policy", _success(learnt)
-    for name in recipe.families if len(recipe.families) > 1 else ():
-        yield f"  on {name}", _success([one for one in learnt if TaskId.parse(one.task_id).family == name])
+    names = recipe.families if len(recipe.families) > 1 else ()
+    families = {name: _success([one for one in learnt if TaskId.parse(one.task_id).family == name]) for name in names}
     endings = [setting(TaskId.parse(task_id)).ending for task_id in tasks]
     constants = dict.fromkeys((ending.resolution, ending.reason) for ending in endings)
     best, ending = max((_success(crew.play(tasks, ending)), ending) for ending in constants)
-    yield f"the same, but every ticket ends as {ending[0]}, {ending[1]} (the best of {len(constants)})", best
-    learnt, crew.weights.choice[:] = crew.weights.choice.copy(), 0.0
-    yield "anyhow, among the same candidates", _success(crew.play(tasks))
-    crew.weights.choice[:] = learnt
+    crew.weights.speaks[:] = 0.0
+    anyhow = _success(crew.play(tasks))
+    return Exam(_success(learnt), families, best, ending, anyhow, len(tasks), minutes, learner.updates, learner.steps)
 
 
 def _success(ended: Sequence[Ended]) -> float:

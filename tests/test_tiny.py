@@ -1,15 +1,15 @@
 """The small learner learns, from its own attempts, and goes on where it stood."""
 
+import math
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from companyos.agents.agent import play
-from companyos.agents.tiny import Choices, chances, load, look, save
+from companyos.agents.tiny import Choices, Floats, chances, load, look, save
 from companyos.cli import main
 from companyos.env import make
 from companyos.evaluate.roster import contestant
@@ -17,7 +17,9 @@ from companyos.task import TaskId
 from companyos.train.journal import Record, records
 from companyos.train.tiny import Learner
 from companyos.train.tiny_curve import drawn
-from companyos.train.tiny_rollout import Batch, Recipe, Slope, begin, held_out, slope, starts
+from companyos.train.tiny_rollout import Recipe, held_out
+from companyos.train.tiny_slope import Slope, Turn, gains_of, slope
+from companyos.train.tiny_starts import begin, starts
 from tests.helpers import FAMILY, task_id
 
 SMALL = Recipe((FAMILY,), chaos=0.0, workers=1, episodes=32)
@@ -39,8 +41,8 @@ def test_near_the_end_it_soon_wins_far_more_often_than_at_first() -> None:
 
 def test_the_same_seed_learns_the_same_and_another_one_something_else() -> None:
     one, same, other = (taught(SMALL, 3), taught(SMALL, 3), taught(Recipe((FAMILY,), 0.0, 1, workers=1, episodes=32), 3))
-    assert (one.crew.weights.choice == same.crew.weights.choice).all()
-    assert (one.crew.weights.choice != other.crew.weights.choice).any()
+    assert (one.crew.weights.speaks == same.crew.weights.speaks).all()
+    assert (one.crew.weights.speaks != other.crew.weights.speaks).any()
 
 
 def test_episodes_begin_where_an_expert_has_so_much_left_to_do_and_can_be_won_from_there() -> None:
@@ -53,9 +55,10 @@ def test_episodes_begin_where_an_expert_has_so_much_left_to_do_and_can_be_won_fr
 
 def test_after_three_fifths_of_the_run_all_begin_at_the_beginning() -> None:
     learner = Learner(SMALL)
-    assert learner.batch(0.59)["left"] < 1
-    assert learner.batch(0.6)["left"] == 1
-    assert Learner(Recipe((FAMILY,), curriculum=False, workers=1, episodes=8)).batch(0.0)["left"] == 1
+    learner.batch(0.3)
+    assert learner.left < 1
+    learner.batch(0.6)
+    assert learner.left == math.inf == Learner(Recipe((FAMILY,), curriculum=False, workers=1, episodes=8)).left
 
 
 def test_nobody_learns_from_what_is_held_out() -> None:
@@ -65,26 +68,49 @@ def test_nobody_learns_from_what_is_held_out() -> None:
     assert {TaskId.parse(one).split for one in tasks} == {"validation"}
 
 
-def test_the_slope_is_that_of_what_is_to_grow() -> None:
+@pytest.mark.parametrize("table", [0, 1, 2])
+def test_the_slope_is_that_of_what_is_to_grow(table: int) -> None:
     weights = taught(SMALL, 4).crew.weights
     boards = [episode.board for seed in range(4) for episode in starts(TaskId.parse(task_id(seed, "25")), [0.2, 0.5, 0.8])]
-    seen = [look(board) for board in boards]
-    gains = np.linspace(-1, 1, len(seen)).astype(np.float32)
-    batch = Batch(seen, np.arange(len(seen)) * 7, gains, gains)
-    choices = Choices(seen, weights)
-    chosen = choices.begins + batch.numbers
+    choices = Choices([look(board) for board in boards], weights)
+    gains = np.linspace(-1, 1, len(boards)).astype(np.float32)
+    taken = choices.begins + np.arange(len(boards)) * 7
 
     def height() -> float:
-        likely = chances(weights, choices).astype(np.float64)
+        units = weights.units(choices.boards).astype(np.float64)
+        likely = chances(weights, choices, units)
         undecided = -np.add.reduceat(likely * np.log(likely), choices.begins)
-        return float((gains * np.log(likely[chosen]) + 0.1 * undecided).mean())
+        missed = gains - units @ weights.value
+        return float((gains * np.log(likely[taken]) + 0.1 * undecided - missed**2 / 2).mean())
 
-    up = Slope(*(np.zeros_like(table) for table in weights[:3]))
-    likely = chances(weights, choices)
-    slope(weights, batch, choices, (likely, likely), 0.1, 0.2, up)
-    here, length = height(), float(np.vdot(up.choice, up.choice))
-    weights.choice[:] += 1e-3 / length**0.5 * up.choice
-    assert (height() - here) / 1e-3 == pytest.approx(length**0.5, rel=0.02)
+    up = Slope(*(np.zeros_like(one) for one in weights[:4]))
+    before = chances(weights, choices, weights.units(choices.boards))[taken]
+    slope(weights, Turn(choices, taken, before, gains, gains), 0.1, 0.2, up)
+    here, length = height(), float(np.linalg.norm(up[table]))
+    weights[table][:] += 1e-3 / length * up[table]
+    assert (height() - here) / 1e-3 == pytest.approx(length, rel=0.03)
+
+
+def test_what_turned_out_likelier_by_enough_is_left_at_that() -> None:
+    weights = taught(SMALL, 4).crew.weights
+    choices = Choices([look(begin(TaskId.parse(task_id(5, "25"))).board)], weights)
+    taken, gain = choices.begins + 3, np.ones(1, np.float32)
+    likely = chances(weights, choices, weights.units(choices.boards))[taken]
+
+    def pulled(before: Floats) -> bool:
+        up = Slope(*(np.zeros_like(one) for one in weights[:4]))
+        slope(weights, Turn(choices, taken, before, gain, gain), 0.0, 0.2, up)
+        return bool(up.speaks.any())
+
+    assert pulled(likely / 1.1)
+    assert not pulled(likely / 1.3)
+
+
+def test_a_gain_counts_what_is_paid_later_until_the_episode_is_over() -> None:
+    paid, over = np.array([[0.0], [1.0], [5.0]], np.float32), np.array([[0.0], [1.0], [0.0]], np.float32)
+    expected, after = np.array([[0.5], [0.5], [0.5]], np.float32), np.array([2.0], np.float32)
+    gains = gains_of(paid, over, expected, after, discount=0.5, trace=1.0)
+    assert gains.ravel().tolist() == [0.0 + 0.5 * 1.0 - 0.5, 1.0 - 0.5, 5.0 + 0.5 * 2.0 - 0.5]
 
 
 # -- going on ----------------------------------------------------------------------------------------------------------
@@ -113,10 +139,10 @@ def run(script: Path, folder: Path, killed_at: int) -> int:
     return subprocess.run([sys.executable, script, folder, str(killed_at)], check=False, timeout=300).returncode
 
 
-def weights_in(folder: Path) -> NDArray[np.float32]:
+def weights_in(folder: Path) -> Floats:
     with np.load(folder / "policy.npz") as kept:
-        choice: NDArray[np.float32] = kept["choice"]
-        return choice
+        speaks: Floats = kept["speaks"]
+        return speaks
 
 
 def timeless(record: Record) -> Record:
@@ -149,7 +175,7 @@ def test_what_was_learnt_plays_whole_episodes_and_the_same_ones_again(tmp_path: 
 @pytest.mark.parametrize("wrong", ["nowhere.npz", "text.npz", "small.npz"])
 def test_what_is_no_policy_is_one_line(wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text.npz").write_text("hello")
-    np.savez(tmp_path / "small.npz", choice=np.zeros((2, 2)))
+    np.savez(tmp_path / "small.npz", speaks=np.zeros((2, 2)))
     assert main(["eval", "--agent", f"tiny:{tmp_path / wrong}", "--out", str(tmp_path / "run")]) == 2
     said = capsys.readouterr().err
     assert said.startswith("companyos: unknown policy")
