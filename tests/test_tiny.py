@@ -13,14 +13,16 @@ from companyos.agents.tiny import Choices, Floats, chances, load, look, save
 from companyos.cli import main
 from companyos.env import make
 from companyos.evaluate.roster import contestant
+from companyos.families import Ending, setting
 from companyos.task import TaskId
 from companyos.train.journal import Record, records
-from companyos.train.tiny import Learner
+from companyos.train.tiny import Exam, Learner, examine
 from companyos.train.tiny_curve import drawn
 from companyos.train.tiny_rollout import Recipe, held_out
 from companyos.train.tiny_slope import Slope, Turn, gains_of, slope
 from companyos.train.tiny_starts import begin, starts
 from tests.helpers import FAMILY, task_id
+from tools.tiny_table import page
 
 SMALL = Recipe((FAMILY,), chaos=0.0, workers=1, episodes=32)
 
@@ -77,8 +79,8 @@ def test_the_slope_is_that_of_what_is_to_grow(table: int) -> None:
     taken = choices.begins + np.arange(len(boards)) * 7
 
     def height() -> float:
-        units = weights.units(choices.boards).astype(np.float64)
-        likely = chances(weights, choices, units)
+        units = weights.units(choices.boards)
+        likely = chances(weights, choices, units).astype(np.float64)
         undecided = -np.add.reduceat(likely * np.log(likely), choices.begins)
         missed = gains - units @ weights.value
         return float((gains * np.log(likely[taken]) + 0.1 * undecided - missed**2 / 2).mean())
@@ -217,3 +219,34 @@ def test_a_curve_has_its_points_where_they_belong() -> None:
     assert lines[0].endswith("#")
     assert lines[11].startswith("  0 % |.")
     assert lines[-1].strip() == "so far"
+
+
+# -- the exam ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_exam_sets_what_was_learnt_beside_what_takes_no_learning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("companyos.train.tiny.EXAMINED", 6)
+    learner = taught(Recipe((FAMILY, "expense_report"), chaos=0.0, workers=1, episodes=16), 2)
+    exam = examine(learner, minutes=1.0)
+    assert exam.tasks == 6
+    assert set(exam.families) == {FAMILY, "expense_report"}
+    assert sum(exam.families.values()) / 2 == pytest.approx(exam.policy)
+    assert 0 <= exam.anyhow <= 1
+    assert exam.ending in [(way.resolution, way.reason) for way in map(ending_of, held_out(learner.recipe, "test", 6))]
+
+
+def ending_of(task_id: str) -> Ending:
+    return setting(TaskId.parse(task_id)).ending
+
+
+def test_the_page_shows_every_seed_and_the_median() -> None:
+    exams = {
+        seed: Exam(share, {}, 0.2, ("declined", "below_minimum"), 0.0, 200, 5.0, 10, 1000) for seed, share in SHARES.items()
+    }
+    text = page("the command", 5.0, exams, {seed: one for seed, one in exams.items() if seed != 1}, None)
+    assert all(f"| {seed} | {share:.1%} |" in text for seed, share in SHARES.items())
+    assert "Median of 3 seeds: **70.0%**" in text
+    assert "Median: **75.0%**" in text
+
+
+SHARES = {0: 0.7, 1: 0.6, 2: 0.8}

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from companyos.agents.tiny import ALWAYS, Weights, first_weights, packed, save, unpack
-from companyos.env import setting
+from companyos.families import setting
 from companyos.pool import obey
 from companyos.task import TaskId
 from companyos.train.journal import Journal, Record

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from companyos.agents.board import SORTS, TRAITS, WIDTH, Indices
-from companyos.agents.tiny import SHARPNESS, Choices, Floats, Seen, Weights, boards_of, chances, look, pick
+from companyos.agents.tiny import SHARPNESS, Choices, Seen, Weights, boards_of, chances, look, pick
 from companyos.env import task_named
 from companyos.task import TaskId
 from companyos.train.tiny_slope import Slope, Turn, evened, gains_of, slope
@@ -33,16 +33,14 @@ class Recipe(msgspec.Struct, frozen=True):
     episodes: int = 256  # at work at once
     steps: int = 8  # of each, between updates
     epochs: int = 2  # updates from the same steps
-    starts: int = 8  # of one task
-    curious: float = 0.02  # share of steps at which anything is tried, each tool as likely as the next …
-    curious_first: float = 0.3  # … and of first steps where an expert was before: the others are known better
+    starts: int = 16  # of one task
     discount: float = 0.99
     trace: float = 0.95
     clip: float = 0.2  # by which share likelier or less likely a batch may make what was done in it
-    entropy: float = 0.05
-    last_entropy: float = 0.01
-    rate: float = 5e-4  # by which each weight moves, where the slope is the same every time …
-    last_rate: float = 5e-5  # … and at the end
+    entropy: float = 0.02
+    last_entropy: float = 0.005
+    rate: float = 1.5e-3  # by which each weight moves, where the slope is the same every time …
+    last_rate: float = 1.5e-4  # … and at the end
     good: float = 0.5  # share of successes from which on episodes begin earlier
     pace: float = 0.02  # by which share of the way
     annealed: float = 0.6  # share of the time after which all begin at the beginning
@@ -87,7 +85,7 @@ class Hand:
             choices = Choices(seen, weights)
             units = weights.units(choices.boards)
             likely = chances(weights, choices, units)
-            numbers = pick(self._curious(choices, likely), choices.begins, self._draws.random(len(seen)))
+            numbers = pick(likely, choices.begins, self._draws.random(len(seen)))
             taken = choices.begins + numbers
             turns.append(Turn(choices, taken, likely[taken], paid[turn], paid[turn]))
             expected[turn] = units @ weights.value
@@ -102,13 +100,6 @@ class Hand:
         self._turns = [turn._replace(advantages=advantages, returns=returns) for turn, advantages, returns in came]
         self._up.usual[: weights.size[1]] = np.mean([turn.choices.boards.mean(0) for turn in turns], 0)
         return Met(ended, *_often(all_seen))
-
-    def _curious(self, choices: Choices, likely: Floats) -> Floats:
-        """The chances by which is chosen: here and there anything."""
-        recipe = self._recipe
-        first = np.array([episode.steps == 0 and episode.limit > 0 for episode in self._at_work])
-        curious = self._draws.random(len(first)) < np.where(first, recipe.curious_first, recipe.curious)
-        return np.where(curious[choices.whose], np.exp(choices.prior), likely)
 
     def _next(self, left: float) -> Episode:
         """An episode to begin: out of many, of many tasks, some of which are made anew all the time."""
