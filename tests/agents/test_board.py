@@ -115,3 +115,24 @@ def test_a_board_can_be_kept_to_one_ending() -> None:
     calls = [board.call(number) for number in range(len(board.candidates()[0]))]
     closing = [call.params for call in calls if call.method == "resolve_ticket"]
     assert [(params["resolution"], params["reason"]) for params in closing] == [("declined", "below_minimum")]
+
+
+def test_a_form_is_filled_in_as_an_expert_does_by_the_names_that_it_has_now() -> None:
+    renamed = 0
+    for seed in range(40):
+        env = make(FAMILY, seed=seed, chaos=0.5)
+        work(env)
+        renamed += _first_form(env) and env.setting.causes.renamed
+    assert renamed > 2
+
+
+def _first_form(worked: CompanyEnv) -> bool:
+    """Whether an expert has handed in a form; it must be the one that the candidates would have been filled in with."""
+    env = make(worked.task_id)
+    board = Board(env.reset())
+    for turn in worked.turns:
+        if turn.call.method == "submit_approval":
+            assert board.table.form(turn.call.params["approval_type"], whole=False) == turn.call.params["data"]
+            return True
+        board.hear(turn.call, env.step(turn.call))
+    return False

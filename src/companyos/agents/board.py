@@ -106,7 +106,7 @@ class Group:
         self.closes = "evidence" in tool.hints  # then what is said of them hangs on texts alone
         self.ways: list[dict[str, Any]] = []
         self.keys: list[str] = []
-        self.rows: dict[str, list[int]] = {}  # by each value that stands in them, and by their keys
+        self.rows: dict[str, tuple[int, ...]] = {}  # by each value that stands in them, and by their keys
         self.said: list[tuple[str, ...]] = []  # of each
         self.sorts: list[int] = []
 
@@ -122,11 +122,11 @@ class Group:
         known = len(self.ways)
         if ways[:known] != self.ways:
             known = 0
-        keys, rows = self.keys[:known], {value: rows.copy() for value, rows in self.rows.items()} if known else {}
+        keys, rows = self.keys[:known], self.rows.copy() if known else {}
         for row, way in enumerate(ways[known:], known):
             keys.append(_key(way))
             for value in {keys[row]} if self.closes else {keys[row], *way.values()}:
-                rows.setdefault(value, []).append(row)
+                rows[value] = (*rows.get(value, ()), row)
         self.ways, self.keys, self.rows = ways, keys, rows
         self.said = self.said[:known] + [()] * (len(ways) - known)
         self.sorts = self.sorts[:known] + [0] * (len(ways) - known)

@@ -62,6 +62,7 @@ _FIGURES = (
 )
 _WORDS = ("low", "normal", "high", "open", "in_progress", "")
 _OFFICE = re.compile("|".join([*sorted(_OFFICES, key=len, reverse=True), r"Head of [A-Z]\w+"]))
+_RENAMED = re.compile(r"(\w+) calls the field (\w+) now (\w+)")
 # Optional arguments that say what a call is about; without the others it is the plain call.
 _TELLING = ("query", "to", "hours")
 _FILLED_IN = ("evidence", "data")  # … and these are made of what was read, once the call is chosen
@@ -176,6 +177,8 @@ class Candidates:
                 known |= {field: value, f"{field} rank": rank}
             if field == "value":  # a form calls a figure by the end of its metric's name
                 known[record.split(".")[0].rsplit("_", 1)[-1]] = value
+        changes = [change for text in texts(self.told) for change in _RENAMED.findall(text)]
+        known |= {new: known[old] for form, old, new in changes if form == approval_type and old in known}
         fields = [*self.told.forms.get(approval_type, ()), *(self.told.attachments.get(approval_type, ()) if whole else ())]
         return {field: known[field] for field in fields if field in known}
 

@@ -5,6 +5,7 @@ after 60 % of the time all begin at the beginning. Each batch of steps is used t
 learnt lies in `policy.npz`, which `companyos eval --agent tiny:FILE` plays.
 """
 
+import gc
 import math
 import os
 from collections import deque
@@ -33,6 +34,7 @@ CHECK_EVERY = 50  # batches
 CHECKED = 100  # held-out tasks, while learning
 EXAMINED = 200  # … and at the end
 _RECENT = 300  # episodes, whose successes say how far from the end to begin
+_ALLOCATIONS = 50_000  # between looks for cycles, of which episodes make next to none
 _FIRST, _FURTHEST = 0.1, 2.0  # share of the way that is left at first; at last, where a whole way or more is all of it
 _USED_TO = 0.01  # how much a batch counts for what is usual
 _LEVEL = 1e-5  # what is hardly a slope
@@ -99,6 +101,7 @@ def _tables(shared: Shared) -> list[Any]:
 
 def _serve(line: Connection, recipe: Recipe, number: int, shared: Shared, slope: Shared) -> None:
     obey()
+    gc.set_threshold(_ALLOCATIONS)
     hand = Hand(recipe, number, Weights(*_tables(shared)), Slope(*_tables(slope)))
     while (asked := line.recv()) is not None:
         method, arguments = asked

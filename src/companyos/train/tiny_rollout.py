@@ -41,7 +41,7 @@ class Recipe(msgspec.Struct, frozen=True):
     last_entropy: float = 0.003
     rate: float = 1e-3  # by which each weight moves, where the slope is the same every time …
     last_rate: float = 1e-4  # … and at the end
-    good: float = 0.5  # share of successes from which on episodes begin earlier
+    good: float = 0.65  # share of successes from which on episodes begin earlier
     pace: float = 0.02  # by which share of the way
     annealed: float = 0.6  # share of the time after which all begin at the beginning
 
