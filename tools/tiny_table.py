@@ -83,7 +83,7 @@ def exam(runs: Path, *options: str) -> Exam:
     folder = runs / "".join(options).strip("-")
     if not (folder / EXAM).exists():
         print("companyos train tiny", *options, file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "companyos.cli", "train", "tiny", *options, "--out", folder], check=True)
+        subprocess.run([sys.executable, "-m", "companyos", "train", "tiny", *options, "--out", folder], check=True)
     return msgspec.json.decode((folder / EXAM).read_bytes(), type=Exam)
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from companyos.agents.board import SORTS, Board
+from companyos.agents.board import Board
+from companyos.agents.sorts import SORTS
 from companyos.agents.tiny import pick
 from companyos.calls import Call
 from companyos.env import CompanyEnv, make, work

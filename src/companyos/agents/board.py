@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from functools import cache, lru_cache
 from itertools import combinations
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -18,16 +18,14 @@ from numpy.typing import NDArray
 
 from companyos.agents.candidates import Candidates
 from companyos.agents.evidence import asked_for, texts
-from companyos.apps import KINDS, Tool, Toolbox, toolbox_of
-from companyos.apps.tool import reference
+from companyos.agents.group import Group, groups_of, key_of, name_of
+from companyos.agents.sorts import SORTS, Indices
+from companyos.apps import KINDS, Tool, toolbox_of
 from companyos.calls import NO_ANSWER, OK, Call, Reply
 from companyos.observe import Observation
 from companyos.told import Told
 
-Indices = NDArray[np.int32]
 NOTICES = 1 << 16  # numbers that a board can have: hashed, so that hardly two share one
-TRAITS = 1 << 18  # numbers that a candidate can have; one more is nobody's
-WIDTH = 12  # of them at most so many are not 0
 
 _KIND_OF = re.compile("|".join(f"(?P<{kind.__name__}>{kind.pattern})" for kind in KINDS if kind.pattern))
 _WORD = re.compile(r"[a-z][a-z_ ]{0,24}")
@@ -43,94 +41,11 @@ def notice(*words: object) -> int:
     return crc32(repr(words).encode()) % NOTICES
 
 
-@cache
-def trait(group: str, *words: object) -> int:
-    return crc32(repr((group, *words)).encode()) % TRAITS
-
-
 @lru_cache(maxsize=65536)
 def kind_of(text: str) -> str:
     """The kind of record that an id points at; nothing for other text."""
     found = _KIND_OF.fullmatch(text)
     return found.lastgroup or "" if found else ""
-
-
-class Sorts:
-    """Sorts of candidates: those of which the same is to be said. Each has a number, and a row of traits."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[str, tuple[str, ...], str], int] = {}
-        self.rows: Indices = np.full((1024, WIDTH), TRAITS, np.int32)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def number(self, group: str, words: tuple[str, ...], outcome: str) -> int:
-        """The sort of a candidate: its tool, what is said of its arguments, and what became of it before."""
-        key = group, words, outcome
-        number = self._numbers.get(key)
-        return self._add(key) if number is None else number
-
-    def known(self) -> list[tuple[str, tuple[str, ...], str]]:
-        return list(self._numbers)
-
-    def take_up(self, keys: Iterable[tuple[str, Iterable[str], str]]) -> None:
-        """Numbers sorts in this order, if none has a number yet: sums over them are the same to the last bit then."""
-        for group, words, outcome in keys:
-            self.number(group, tuple(words), outcome)
-
-    def _add(self, key: tuple[str, tuple[str, ...], str]) -> int:
-        group, words, outcome = key
-        number = self._numbers[key] = len(self._numbers)
-        if number == len(self.rows):
-            self.rows = np.concatenate([self.rows, np.full_like(self.rows, TRAITS)])
-        said = [(), ("", outcome), (words[:1], outcome), *((word,) for word in words)]
-        traits = sorted({trait(group, *one) for one in said[:WIDTH]})
-        self.rows[number, : len(traits)] = traits
-        return number
-
-
-SORTS = Sorts()
-
-
-class Group:
-    """The candidates of one tool, or of one field that it sets."""
-
-    __slots__ = ("closes", "field", "keys", "kinds", "name", "rows", "said", "sorts", "tool", "ways")
-
-    def __init__(self, tool: Tool, field: str) -> None:
-        self.tool = tool
-        self.field = field
-        self.name = _group(tool, field)
-        self.kinds = _about(tool, field)  # of records by which there come to be more of them
-        self.closes = "evidence" in tool.hints  # then what is said of them hangs on texts alone
-        self.ways: list[dict[str, Any]] = []
-        self.keys: list[str] = []
-        self.rows: dict[str, tuple[int, ...]] = {}  # by each value that stands in them, and by their keys
-        self.said: list[tuple[str, ...]] = []  # of each
-        self.sorts: list[int] = []
-
-    def fork(self) -> "Group":
-        twin = Group.__new__(Group)
-        twin.tool, twin.field, twin.name, twin.kinds, twin.closes = self.tool, self.field, self.name, self.kinds, self.closes
-        twin.ways, twin.keys, twin.rows = self.ways, self.keys, self.rows  # these are never changed in place
-        twin.said, twin.sorts = self.said.copy(), self.sorts.copy()
-        return twin
-
-    def fill(self, ways: list[dict[str, Any]]) -> range:
-        """Takes candidates in place of those there were; gives the rows that are others than before."""
-        known = len(self.ways)
-        if ways[:known] != self.ways:
-            known = 0
-        keys, rows = self.keys[:known], self.rows.copy() if known else {}
-        for row, way in enumerate(ways[known:], known):
-            keys.append(_key(way))
-            for value in {keys[row]} if self.closes else {keys[row], *way.values()}:
-                rows[value] = (*rows.get(value, ()), row)
-        self.ways, self.keys, self.rows = ways, keys, rows
-        self.said = self.said[:known] + [()] * (len(ways) - known)
-        self.sorts = self.sorts[:known] + [0] * (len(ways) - known)
-        return range(known, len(ways))
 
 
 class Shown(NamedTuple):
@@ -166,16 +81,17 @@ class Board:
         self._code = OK
         self._filled = False
         self._grown: set[str] = set()  # of which kinds there are more ids, and what else is new
-        self._stale: set[str] = set()  # values of which something else is to be said …
+        # Dicts in place of sets, so that sorts get their numbers in the same order in every process.
+        self._stale: dict[str, None] = {}  # values of which something else is to be said …
         self._refilled: set[str] = set()  # … or beside these fields of the case …
         self._anew = True  # … or of all
-        self._called: set[tuple[str, str]] = set()  # groups with keys that something else has become of
+        self._called: dict[tuple[str, str], None] = {}  # groups with keys that something else has become of
         self._looked = True
         self._offered: set[str] = set()  # values that stand in any candidate
         self._only: dict[str, str] = {}
         self._sizes: list[int] = []
         self._prior = _LOGS[:0]
-        self._groups = {group.name: group for group in map(Group, *_parts(self._toolbox))}
+        self._groups = {group.name: group for group in groups_of(self._toolbox)}
 
     def fork(self) -> "Board":
         """An independent copy."""
@@ -268,23 +184,23 @@ class Board:
         self._names.pop(value, None)
         self._said.pop(value, None)
         self._shown.pop(value, None)
-        self._stale.add(value)
+        self._stale[value] = None
 
     def _remember(self, call: Call, reply: Reply, tool: Tool | None) -> None:
         """Keeps what became of a call."""
         if tool is None:
             return
-        group, key = _group(tool, call.params.get("field", "")), _key(call.params)
+        group, key = name_of(tool, call.params.get("field", "")), key_of(call.params)
         if self._last[0]:
-            self._called.add(self._last)
+            self._called[self._last] = None
         self._last = group, key
-        self._called.add(self._last)
+        self._called[self._last] = None
         self._tried[group, key] = "ok" if reply.ok else "silence" if reply.code == NO_ANSWER else "refused", self._step
         if not reply.ok:
             return
         if tool.writes or tool.method == "wait":
             self._changed = self._step
-            self._called.update(self._tried)
+            self._called |= dict.fromkeys(self._tried)
         about = tuple(self._say(value)[0] for value in call.params.values() if type(value) is str and len(value) < _LONGEST)
         self._done[notice("did", group, about)] = None
         if isinstance(reply.data, dict):
@@ -450,14 +366,16 @@ class Board:
             elif rows:
                 self._sort(group, rows)
         self._filled = True
-        for value in () if self._anew else self._stale & self._offered:
+        for value in () if self._anew else [value for value in self._stale if value in self._offered]:
             for group in groups.values():
                 if value in group.rows:
                     self._sort(group, group.rows[value])
         for name, key in self._called:
             self._sort(groups[name], groups[name].rows.get(key, ()), said=True)
-        for what in (self._grown, self._stale, self._refilled, self._called):
-            what.clear()
+        self._grown.clear()
+        self._stale.clear()
+        self._refilled.clear()
+        self._called.clear()
         self._anew = False
 
     def _sort(self, group: Group, rows: Iterable[int], said: bool = False) -> None:
@@ -476,7 +394,7 @@ class Board:
         cited = frozenset[str]().union(*map(asked_for, read))
         said, sorts = _sorts_of_endings(tuple((way["resolution"], way["reason"]) for way in group.ways), named, cited)
         group.said, group.sorts = list(said), list(sorts)
-        self._called.update(key for key in self._tried if key[0] == group.name)
+        self._called |= dict.fromkeys(key for key in self._tried if key[0] == group.name)
 
     def _open(self, way: dict[str, Any]) -> bool:
         return self._only.items() <= way.items()
@@ -571,50 +489,3 @@ def _sorts_of_endings(
     """What is said of endings, and their sorts as long as none was tried."""
     said = [(" ".join(one), f"named {one in named}", f"evidence {one[1] in cited}") for one in endings]
     return said, [SORTS.number(CLOSING, words, "never") for words in said]
-
-
-@lru_cache(maxsize=64)
-def _parts(toolbox: Toolbox) -> tuple[list[Tool], list[str]]:
-    """Every group of a toolbox: tools, and the fields that they set."""
-    parts = [(tool, field) for tool in toolbox for field in _fields(tool)]
-    return [tool for tool, _ in parts], [field for _, field in parts]
-
-
-def _fields(tool: Tool) -> tuple[str, ...]:
-    return get_args(tool.hints["field"]) if "field" in tool.hints else ("",)
-
-
-def _group(tool: Tool, field: str) -> str:
-    return f"{tool.method}.{field}" if field else tool.method
-
-
-def _key(params: dict[str, Any]) -> str:
-    return "|".join([str(value) for name, value in params.items() if name not in _NOT_IN_KEYS and value is not None])
-
-
-_NOT_IN_KEYS = ("evidence", "data", "text", "note")
-
-
-@cache
-def _about(tool: Tool, field: str) -> frozenset[str]:
-    """By what there come to be more candidates in a group: ids of these kinds, or these things that are shown."""
-    if field:
-        return frozenset(_HELD.get(field, ()))
-    if "evidence" in tool.hints:
-        return frozenset({"text"})
-    if "data" in tool.hints:
-        return frozenset({"ApprovalType shown", "Person shown"})
-    kinds = {kind.__name__ for hint in tool.hints.values() if (kind := reference(hint))}
-    kinds |= {kind for name, kind in (("to", "Person"), ("role", "text"), ("query", "case")) if name in tool.hints}
-    return frozenset(kinds)
-
-
-_HELD = {
-    "assignee": ("Person",),
-    "escalated_to": ("Person",),
-    "waiting_on": ("Person",),
-    "cost_center": ("Person shown", "Ticket shown"),
-    "verified": ("Entry",),
-    "approval": ("Approval",),
-    "duplicate_of": ("Ticket",),
-}

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from companyos.agents.board import NOTICES, SORTS, TRAITS, WIDTH, Board, Indices, notice, trait
+from companyos.agents.board import CLOSING, NOTICES, Board, notice
+from companyos.agents.sorts import SORTS, TRAITS, WIDTH, Indices, trait
 from companyos.calls import Call
 from companyos.errors import BadChoice
 from companyos.observe import Observation
@@ -69,7 +70,7 @@ class Weights(NamedTuple):
 
 def first_weights(weights: Weights, seed: int) -> None:
     """What a learner knows beforehand: an ending is likelier that some text names in one breath. All else means anything."""
-    named = np.array([trait("resolve_ticket", "named True")], np.int32)
+    named = np.array([trait(CLOSING, "named True")], np.int32)
     weights.meet(named, np.array([ALWAYS], np.int32))
     weights.heard[1:] = _SPREAD * np.random.default_rng(seed).standard_normal((COLUMNS - 1, UNITS), np.float32)
     weights.speaks[weights.rows[named[0]], UNITS] = _NAMED

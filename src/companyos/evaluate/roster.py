@@ -17,6 +17,7 @@ from companyos.episode import Transcript, Turn
 from companyos.errors import BadChoice
 from companyos.evaluate.episode_file import transcripts
 from companyos.observe import Observation
+from companyos.options import Misuse
 
 
 class Contestant(Protocol):
@@ -174,8 +175,10 @@ def _local(folder: str, options: Mapping[str, str]) -> Contestant:
 
 def _tiny(path: str, options: Mapping[str, str]) -> Contestant:
     """FILE"""
-    from companyos.agents.tiny import Tiny, load  # needs an extra
-
+    try:
+        from companyos.agents.tiny import Tiny, load
+    except ModuleNotFoundError as missing:
+        raise Misuse(f'a small learner needs {missing.name}: pip install "companyos[tiny]"') from None
     weights = load(path)
     return Zoo(lambda seed: Tiny(weights, seed))
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from companyos.agents.board import SORTS, TRAITS, WIDTH, Indices
+from companyos.agents.sorts import SORTS, TRAITS, WIDTH, Indices
 from companyos.agents.tiny import SHARPNESS, Choices, Seen, Weights, boards_of, chances, look, pick
 from companyos.env import task_named
 from companyos.task import TaskId

@@ -60,8 +60,8 @@ def slope(weights: Weights, turn: Turn, entropy: float, clip: float, up: Slope) 
     pulls = -likely * (pull[choices.whose] + entropy * (surprise + undecided[choices.whose]))
     pulls[taken] += pull
     # From candidates to their sorts; from these to their traits, and to the units.
-    table = (choices.whose * len(choices.sorts) + choices.places, size * len(choices.sorts))
-    by_sort = np.bincount(table[0], pulls / size, table[1]).astype(np.float32).reshape(size, -1)
+    cells = choices.whose * len(choices.sorts) + choices.places
+    by_sort = np.bincount(cells, pulls / size, size * len(choices.sorts)).astype(np.float32).reshape(size, -1)
     up.speaks[: weights.size[0]] = 0.0
     up.speaks[choices.learnt] = np.add.reduceat((by_sort.T @ units)[choices.having], choices.of_trait)
     missed = (turn.returns - units @ weights.value) / size
