@@ -90,6 +90,6 @@ class Told:
 @lru_cache(maxsize=4096)
 def _read(text: str) -> tuple[list[tuple[type[Record], str]], dict[str, None]]:
     """The ids in a text, and everything in it that may be a value."""
-    ids = [(_BY_NAME[found.lastgroup or ""], found[0]) for found in _IDS.finditer(text)]
+    ids: list[tuple[type[Record], str]] = [(_BY_NAME[found.lastgroup or ""], found[0]) for found in _IDS.finditer(text)]
     words = [part for word in _WORDS.findall(text) for part in (word, word.rstrip(".!?"))]
-    return ids, dict.fromkeys([text, *(known for _, known in ids), *words])
+    return ids, dict.fromkeys((text, *(known for _, known in ids), *words))

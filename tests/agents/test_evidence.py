@@ -1,11 +1,13 @@
 """Evidence is what a text that was read asks for, of records that were read."""
 
+from collections.abc import Mapping
+
 from companyos.agents.evidence import evidence
 from companyos.calls import Reply
 from companyos.env import make
 from companyos.task import TaskId
 from companyos.told import Told
-from companyos.train.tiny_rollout import starts
+from companyos.train.tiny_starts import starts
 from tests.helpers import FAMILY
 
 TEXT = (
@@ -16,7 +18,7 @@ OTHER = {"id": "T-2", "reference": "TAX-7", "status": "in_progress"}
 ENTRY = {"id": "E-1", "insurance_until": "2026-01-02", "owner": "@dana.reyes"}
 
 
-def told(*records: dict[str, object]) -> Told:
+def told(*records: Mapping[str, object]) -> Told:
     memory = Told("Please finish T-1.")
     for record in records:
         memory.hear(Reply(True, "ok", record))

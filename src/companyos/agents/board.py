@@ -487,5 +487,7 @@ def _sorts_of_endings(
     endings: tuple[tuple[str, str], ...], named: frozenset[tuple[str, str]], cited: frozenset[str]
 ) -> tuple[list[tuple[str, ...]], list[int]]:
     """What is said of endings, and their sorts as long as none was tried."""
-    said = [(" ".join(one), f"named {one in named}", f"evidence {one[1] in cited}") for one in endings]
+    said: list[tuple[str, ...]] = [
+        (" ".join(one), f"named {one in named}", f"evidence {one[1] in cited}") for one in endings
+    ]
     return said, [SORTS.number(CLOSING, words, "never") for words in said]

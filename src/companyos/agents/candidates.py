@@ -11,7 +11,7 @@ from companyos.apps.tool import PROSE, reference
 from companyos.calls import Call
 from companyos.lines import given_hint
 from companyos.told import Told
-from companyos.world import Draw
+from companyos.world import Draw, Record
 
 _NAMING_FIELDS = ("reference", "subject", "name")
 # Words of the company, whatever the work: who holds an office, whose tickets, what policies are about, which figures.
@@ -227,7 +227,7 @@ class Candidates:
         return [*_WORDS, *ids, *centers]
 
 
-_HOLDS = {
+_HOLDS: dict[str, type[Record]] = {
     "assignee": Person,
     "escalated_to": Person,
     "waiting_on": Person,

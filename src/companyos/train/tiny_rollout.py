@@ -111,7 +111,7 @@ class Hand:
             # No two hands and no two runs have a task in common.
             seed = (recipe.seed * 10**6 + self._begun) * recipe.workers + self._number
             task = task_named(name, seed, recipe.chaos)
-            fresh = [begin(task)] if whole else starts(task, left * np.sqrt(self._draws.random(recipe.starts)))
+            fresh = [begin(task)] if whole else starts(task, (left * np.sqrt(self._draws.random(recipe.starts))).tolist())
             self._pool = (self._pool + fresh)[-_POOL:]
             self._begun += 1
             self._due = _ATTEMPTS * len(fresh)
