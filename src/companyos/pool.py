@@ -102,7 +102,8 @@ def _each(function: Callable[[T], R], things: Sequence[T]) -> list[R]:
     return [function(thing) for thing in things]
 
 
-def _obey() -> None:
+def obey() -> None:
+    """What a process does first that works for another one."""
     # Ctrl-C is for whoever started the pool, who ends it; and nobody goes on working for one who was killed.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_leave_with_parent, daemon=True).start()

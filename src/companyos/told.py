@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from copy import copy
+from functools import lru_cache
 from typing import Any
 
 from companyos.apps import KINDS
@@ -29,7 +31,16 @@ class Told:
         self.facts: dict[tuple[str, str], Any] = {}
         self.values: dict[str, None] = {}
         self.forms: dict[str, list[str]] = {}  # what each form requires
+        self.attachments: dict[str, list[str]] = {}  # what each form takes when that is asked for
         self._take_text(brief)
+
+    def fork(self) -> "Told":
+        """An independent copy."""
+        twin = copy(self)
+        twin.ids = {kind: known.copy() for kind, known in self.ids.items()}
+        twin.facts, twin.values = self.facts.copy(), self.values.copy()
+        twin.forms, twin.attachments = self.forms.copy(), self.attachments.copy()
+        return twin
 
     def hear(self, reply: Reply) -> None:
         """Takes in one reply."""
@@ -63,16 +74,22 @@ class Told:
                     self.ids.setdefault(kind, {})[record] = None
         if "required" in shown:
             self.forms[record] = list(shown["required"])
+            self.attachments[record] = list(shown.get("optional", ()))
         if "id" in shown:
             for field, value in shown.items():
                 if field != "id" and not isinstance(value, dict | list | tuple):
                     self.facts[record, field] = value
 
     def _take_text(self, text: str) -> None:
-        self.values[text] = None
-        for found in _IDS.finditer(text):
-            self.ids.setdefault(_BY_NAME[found.lastgroup or ""], {})[found[0]] = None
-            self.values[found[0]] = None
-        for word in _WORDS.findall(text):
-            self.values[word] = None
-            self.values[word.rstrip(".!?")] = None
+        ids, words = _read(text)
+        for kind, known in ids:
+            self.ids.setdefault(kind, {})[known] = None
+        self.values.update(words)
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> tuple[list[tuple[type[Record], str]], dict[str, None]]:
+    """The ids in a text, and everything in it that may be a value."""
+    ids: list[tuple[type[Record], str]] = [(_BY_NAME[found.lastgroup or ""], found[0]) for found in _IDS.finditer(text)]
+    words = [part for word in _WORDS.findall(text) for part in (word, word.rstrip(".!?"))]
+    return ids, dict.fromkeys((text, *(known for _, known in ids), *words))

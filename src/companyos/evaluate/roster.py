@@ -17,6 +17,7 @@ from companyos.episode import Transcript, Turn
 from companyos.errors import BadChoice
 from companyos.evaluate.episode_file import transcripts
 from companyos.observe import Observation
+from companyos.options import Misuse
 
 
 class Contestant(Protocol):
@@ -172,6 +173,16 @@ def _local(folder: str, options: Mapping[str, str]) -> Contestant:
     return opened
 
 
+def _tiny(path: str, options: Mapping[str, str]) -> Contestant:
+    """FILE"""
+    try:
+        from companyos.agents.tiny import Tiny, load
+    except ModuleNotFoundError as missing:
+        raise Misuse(f'a small learner needs {missing.name}: pip install "companyos[tiny]"') from None
+    weights = load(path)
+    return Zoo(lambda seed: Tiny(weights, seed))
+
+
 # The docstring of each is what its names look like after the colon.
 OPENERS: dict[str, Callable[[str, Mapping[str, str]], Contestant]] = {
     "variant": _variant,
@@ -179,4 +190,5 @@ OPENERS: dict[str, Callable[[str, Mapping[str, str]], Contestant]] = {
     "saved": _saved,
     "openai": _openai,
     "local": _local,
+    "tiny": _tiny,
 }

@@ -3,8 +3,11 @@
 import math
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from companyos.families import ROUND, family
 from companyos.options import Argument, Misuse, count, option
@@ -81,6 +84,32 @@ def _grpo(args: Namespace) -> int:
     return _conclude(args, lean.standing.update, args.updates)
 
 
+def _tiny(args: Namespace) -> int:
+    """Let a small learner find out how to work: no GPU, no download. Whatever ends it, the same command goes on."""
+    families = _families(args)
+    try:
+        from companyos.train.tiny import EXAM, POLICY, ArrayJournal, Learner, examine, train
+        from companyos.train.tiny_rollout import Recipe
+    except ModuleNotFoundError as missing:
+        raise Misuse(f'the small learner needs {missing.name}: pip install "companyos[tiny]"') from None
+    recipe = Recipe(families, args.chaos, args.seed, not args.no_curriculum, args.workers)
+    plain = "" if recipe.curriculum else "-no-curriculum"
+    folder = args.out or Path(f"tiny-{args.families.replace(',', '-')}-{args.seed}{plain}")
+    seconds = 60 * args.minutes
+    journal = ArrayJournal(folder, {"loop": "tiny", "recipe": recipe, "minutes": args.minutes, "updates": args.updates})
+    learner = Learner(recipe)
+    with _curve(lambda: journal.elapsed / seconds) as show:
+        train(learner, journal, (seconds, args.updates or math.inf), show)
+    exam = examine(learner, journal.elapsed / 60)
+    (folder / EXAM).write_bytes(msgspec.json.encode(exam))
+    print("\n".join(exam.lines()))
+    learner.close()
+    journal.close()
+    print(f"{learner.updates} updates, {learner.steps:,} steps. What was learnt lies in {folder / POLICY};")
+    print(f"`companyos eval --agent tiny:{folder / POLICY}` plays it.")
+    return 0
+
+
 def _plot(args: Namespace) -> int:
     """Draw how training went: the three stages, reward, loss, and success on held-out tasks."""
     for folder in args.runs:
@@ -133,6 +162,34 @@ def _watching(doing: str, number: str) -> Callable[[Iterator[dict[str, Any]], in
         return f"{number} {record[number]:.3f}" if number in record else ""
 
     return lambda records, total: with_bar(records, total, doing, note)
+
+
+@contextmanager
+def _curve(over: Callable[[], float]) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Draws successes while they come, where a person looks; `over` is the share of the run that has passed."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    from companyos.train.tiny_curve import drawn
+
+    console = Console(stderr=True)
+    attempts: list[tuple[float, float]] = []
+    held_out: list[tuple[float, float]] = []
+
+    def show(record: dict[str, Any]) -> None:
+        if "reward" in record:
+            attempts.append((over(), record["reward"]))
+        if "checkup" in record:
+            held_out.append((over(), record["checkup"]["success"]))
+        caption = f"{record['steps']:,} steps; . attempts, up to {record['left']:.0%} of the way from the end; # held-out"
+        live.update(Text(drawn(attempts, held_out, caption)), refresh=True)
+
+    if not console.is_terminal:
+        yield lambda record: None
+        return
+    with Live(console=console, auto_refresh=False) as live:
+        yield show
 
 
 def _conclude(args: Namespace, done: int, updates: int) -> int:
@@ -242,6 +299,16 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         option("--loop", default="lean", choices=("lean", "trl"), help="ours, or TRL's trainer with native tool calls"),
         *TRL_OPTIONS,
         *_RUN,
+    ),
+    _tiny: (
+        option("--families", "--family", default="seed", help="names with commas between; seed: the five of the seed; all"),
+        option("--chaos", type=_share, default=0.25, metavar="X", help="the dose of trouble"),
+        option("--minutes", type=_positive, default=5.0, metavar="N", help="of learning, over all sittings"),
+        option("--updates", type=_amount, default=0, metavar="N", help="at most; then the same seed learns the same"),
+        option("--seed", type=_amount, default=0, help="of what is drawn"),
+        option("--no-curriculum", action="store_true", help="every episode begins at the beginning"),
+        option("--workers", type=count, default=2, help="processes that play"),
+        option("--out", type=Path, metavar="DIR", help="the run's folder (default: named by families and seed)"),
     ),
     _plot: (
         option("runs", nargs="+", type=Path, metavar="RUN", help="the folder of a run; several are set beside one another"),

@@ -32,6 +32,8 @@ Record = dict[str, Any]
 class Journal:
     """The folder of one run, for whoever trains."""
 
+    checkpoint = CHECKPOINT
+
     def __init__(self, folder: Path, plan: Mapping[str, Any], tracker: str = "", every: float = EVERY) -> None:
         """Opens a run, or finds it begun. `Misuse` where the folder holds something else."""
         self.folder = folder
@@ -78,25 +80,32 @@ class Journal:
 
     def save(self, state: Record) -> None:
         """Keeps a state to go on from, in place of the one before."""
-        import torch
-
-        part = self.folder / f"{CHECKPOINT}.part"
-        torch.save({"state": state, "logged": (self.folder / LOG).stat().st_size, "elapsed": self.elapsed}, part)
-        part.replace(self.folder / CHECKPOINT)
+        part = self.folder / f"{self.checkpoint}.part"
+        self._write({"state": state, "logged": (self.folder / LOG).stat().st_size, "elapsed": self.elapsed}, part)
+        part.replace(self.folder / self.checkpoint)
         self._saved = time.monotonic()
 
     def resume(self) -> Record | None:
         """The state to go on from, if there is one; the log ends where it was kept, or begins anew."""
-        import torch
-
-        path = self.folder / CHECKPOINT
+        path = self.folder / self.checkpoint
         kept: Record = {"state": None, "logged": 0, "elapsed": 0.0}
         if path.exists():
-            kept = torch.load(path, map_location="cpu")
+            kept = self._read(path)
         os.truncate(self.folder / LOG, kept["logged"])
         self._spent, self._began = kept["elapsed"], time.monotonic()
         state: Record | None = kept["state"]
         return state
+
+    def _write(self, kept: Record, path: Path) -> None:
+        import torch
+
+        torch.save(kept, path)
+
+    def _read(self, path: Path) -> Record:
+        import torch
+
+        kept: Record = torch.load(path, map_location="cpu")
+        return kept
 
     def publish(self, write: Callable[[Path], None]) -> Path:
         """Has somebody write what was learnt into `model`, in place of what was there."""

@@ -1,0 +1,139 @@
+"""A notice board says what replies said, in words that are the same for every task, and loses nothing by being lazy."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from companyos.agents.board import Board
+from companyos.agents.sorts import SORTS
+from companyos.agents.tiny import pick
+from companyos.calls import Call
+from companyos.env import CompanyEnv, make, work
+from companyos.families import ROUND
+from companyos.twins import opposites
+from tests.helpers import FAMILY, STEADY
+
+
+def shown(board: Board) -> tuple[list[int], list[int]]:
+    return sorted(board.notices().tolist()), board.candidates()[0].tolist()
+
+
+def heard(env: CompanyEnv, calls: list[Call]) -> Board:
+    """The board of whoever has made these calls and looked at nothing on the way."""
+    board = Board(env.reset())
+    for call in calls:
+        board.hear(call, env.step(call))
+    return board
+
+
+def wander(env: CompanyEnv, seed: int, steps: int) -> list[Call]:
+    """Calls at random among the candidates, each tool as likely as the next, none of which closes the ticket."""
+    draws = np.random.default_rng(seed)
+    board, calls = Board(env.reset()), list[Call]()
+    while len(calls) < steps and not env.done:
+        _, prior = board.candidates()
+        call = board.call(int(pick(np.exp(prior), np.array([0]), draws.random(1))[0]))
+        if call.method != "resolve_ticket":
+            calls.append(call)
+            board.hear(call, env.step(call))
+    return calls
+
+
+@STEADY
+@given(st.sampled_from(ROUND), st.integers(0, 500))
+def test_a_board_that_is_looked_at_after_every_call_shows_what_one_shows_that_is_looked_at_once(
+    name: str, seed: int
+) -> None:
+    env = make(name, seed=seed, chaos=0.5)
+    calls = wander(env, seed, 15)
+    board = Board(env.reset())
+    for number, call in enumerate(calls, 1):
+        twin = board.fork()
+        obs = env.step(call)
+        board.hear(call, obs)
+        twin.hear(call, obs)
+        assert shown(board) == shown(twin) == shown(heard(make(name, seed=seed, chaos=0.5), calls[:number]))
+
+
+@STEADY
+@given(st.integers(0, 500))
+def test_twins_look_alike_for_as_long_as_they_answer_alike(seed: int) -> None:
+    env = make(FAMILY, seed=seed, chaos=0.25)
+    work(env)
+    for _, twin_id in opposites(env.task_id)[:2]:
+        one, other = make(env.task_id), make(twin_id)
+        boards = [Board(one.reset()), Board(other.reset())]
+        for turn in env.turns:
+            assert shown(boards[0]) == shown(boards[1])
+            replies = [one.step(turn.call), other.step(turn.call)]
+            if replies[0].reply != replies[1].reply:
+                break
+            for board, obs in zip(boards, replies, strict=True):
+                board.hear(turn.call, obs)
+
+
+def test_a_fork_goes_its_own_way() -> None:
+    env = make(FAMILY, seed=3)
+    board = heard(env, wander(make(FAMILY, seed=3), 0, 6))
+    before = shown(board)
+    twin = board.fork()
+    for call in wander(make(FAMILY, seed=3), 1, 6):
+        twin.hear(call, env.step(call))
+    assert shown(board) == before
+    assert shown(twin) != before
+
+
+def test_nothing_is_called_by_its_id() -> None:
+    for name in ROUND:
+        wander(make(name, seed=1, chaos=0.5), 1, 40)
+    said = {word for _, words, _ in SORTS.known() for word in words}
+    assert "case.requester" in said
+    assert not [word for word in said if re.search(r"@\w|[A-Z]+-\d|\d{4}", word)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_an_expert_calls_is_among_the_candidates(seed: int) -> None:
+    env = make(FAMILY, seed=seed)
+    work(env)
+    calls = [turn.call for turn in env.turns]
+    again, board = make(FAMILY, seed=seed), Board(make(FAMILY, seed=seed).reset())
+    for call in calls[:-1]:
+        offered = [board.call(number) for number in range(len(board.candidates()[0]))]
+        assert any(one.tool == call.tool and one.params.items() >= _without_form(call).items() for one in offered), call
+        board.hear(call, again.step(call))
+
+
+def _without_form(call: Call) -> dict[str, object]:
+    return {name: value for name, value in call.params.items() if name not in ("data", "text", "reason")}
+
+
+def test_a_board_can_be_kept_to_one_ending() -> None:
+    board = Board(make(FAMILY, seed=3).reset())
+    board.keep_to("declined", "below_minimum")
+    calls = [board.call(number) for number in range(len(board.candidates()[0]))]
+    closing = [call.params for call in calls if call.method == "resolve_ticket"]
+    assert [(params["resolution"], params["reason"]) for params in closing] == [("declined", "below_minimum")]
+
+
+def test_a_form_is_filled_in_as_an_expert_does_by_the_names_that_it_has_now() -> None:
+    renamed = 0
+    for seed in range(40):
+        env = make(FAMILY, seed=seed, chaos=0.5)
+        work(env)
+        renamed += _first_form(env) and env.setting.causes.renamed
+    assert renamed > 2
+
+
+def _first_form(worked: CompanyEnv) -> bool:
+    """Whether an expert has handed in a form; it must be the one that the candidates would have been filled in with."""
+    env = make(worked.task_id)
+    board = Board(env.reset())
+    for turn in worked.turns:
+        if turn.call.method == "submit_approval":
+            assert board.table.form(turn.call.params["approval_type"], whole=False) == turn.call.params["data"]
+            return True
+        board.hear(turn.call, env.step(turn.call))
+    return False

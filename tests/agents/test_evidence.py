@@ -1,0 +1,68 @@
+"""Evidence is what a text that was read asks for, of records that were read."""
+
+from collections.abc import Mapping
+
+from companyos.agents.evidence import evidence
+from companyos.calls import Reply
+from companyos.env import make
+from companyos.task import TaskId
+from companyos.told import Told
+from companyos.train.tiny_starts import starts
+from tests.helpers import FAMILY
+
+TEXT = (
+    "Cite what is so. same_request: the other ticket's reference and status. document_expired: the entry's insurance_until."
+)
+OWN = {"id": "T-1", "reference": "TAX-7", "status": "open"}
+OTHER = {"id": "T-2", "reference": "TAX-7", "status": "in_progress"}
+ENTRY = {"id": "E-1", "insurance_until": "2026-01-02", "owner": "@dana.reyes"}
+
+
+def told(*records: Mapping[str, object]) -> Told:
+    memory = Told("Please finish T-1.")
+    for record in records:
+        memory.hear(Reply(True, "ok", record))
+    return memory
+
+
+def policy(text: str = TEXT) -> dict[str, object]:
+    return {"id": "P-1", "title": "Evidence", "text": text}
+
+
+def test_what_a_text_names_is_cited_of_the_kind_that_it_names() -> None:
+    cited = evidence(told(policy(), OWN, ENTRY), "T-1", "document_expired")
+    assert cited == [{"record": "E-1", "field": "insurance_until", "value": "2026-01-02"}]
+
+
+def test_the_other_one_is_not_ones_own() -> None:
+    cited = evidence(told(policy(), OTHER, OWN), "T-1", "same_request")
+    assert [(one["record"], one["field"]) for one in cited] == [("T-2", "reference"), ("T-2", "status")]
+
+
+def test_where_no_text_was_read_or_none_speaks_of_the_reason_nothing_is_cited() -> None:
+    assert evidence(told(OWN, ENTRY), "T-1", "document_expired") == []
+    assert evidence(told(policy(), OWN, ENTRY), "T-1", "no_budget") == []
+
+
+def test_what_was_not_read_is_not_cited() -> None:
+    assert evidence(told(policy(), OWN), "T-1", "document_expired") == []
+
+
+def test_of_several_the_one_counts_that_the_text_speaks_of() -> None:
+    text = "beyond_authority: the limit of the person who is CFO."
+    people = [{"id": f"@a.{role.lower()}", "role": role, "limit": limit} for role, limit in (("CFO", 9), ("CEO", 99))]
+    cited = evidence(told(policy(text), OWN, *people), "T-1", "beyond_authority")
+    assert cited == [{"record": "@a.cfo", "field": "limit", "value": 9}]
+
+
+def test_who_has_read_all_and_ends_it_rightly_nearly_always_cites_what_is_needed() -> None:
+    won = 0
+    for seed in range(40):
+        (episode,) = starts(TaskId.parse(make(FAMILY, seed=seed, chaos=0.25).task_id), [0.0])
+        right, board = episode.env.setting.ending, episode.board
+        board.keep_to(right.resolution, right.reason)
+        calls = [board.call(number) for number in range(len(board.candidates()[0]))]
+        closing = next(call for call in calls if call.method == "resolve_ticket")
+        episode.env.step(closing)
+        won += bool(episode.env.success)
+    assert won >= 34
