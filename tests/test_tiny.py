@@ -247,7 +247,7 @@ def test_the_page_shows_every_seed_and_the_median() -> None:
     exams = {
         seed: Exam(share, {}, 0.2, ("declined", "below_minimum"), 0.0, 200, 5.0, 10, 1000) for seed, share in SHARES.items()
     }
-    text = page("the command", 5.0, exams, {seed: one for seed, one in exams.items() if seed != 1}, None)
+    text = page(5.0, exams, {seed: one for seed, one in exams.items() if seed != 1}, None)
     assert all(f"| {seed} | {share:.1%} |" in text for seed, share in SHARES.items())
     assert "Median of 3 seeds: **70.0%**" in text
     assert "Median: **75.0%**" in text
