@@ -236,7 +236,10 @@ def test_an_exam_sets_what_was_learnt_beside_what_takes_no_learning(monkeypatch:
     assert set(exam.families) == {FAMILY, "expense_report"}
     assert sum(exam.families.values()) / 2 == pytest.approx(exam.policy)
     assert 0 <= exam.anyhow <= 1
-    assert exam.ending in [(way.resolution, way.reason) for way in map(ending_of, held_out(learner.recipe, "test", 6))]
+    assert 0 <= exam.untaught <= 1
+    examined = held_out(learner.recipe, "test", 6, 200)
+    assert not {*examined} & {*held_out(learner.recipe, "test", 400)}, "settings were chosen by the first 200 of each family"
+    assert exam.ending in [(way.resolution, way.reason) for way in map(ending_of, examined)]
 
 
 def ending_of(task_id: str) -> Ending:
@@ -245,7 +248,8 @@ def ending_of(task_id: str) -> Ending:
 
 def test_the_page_shows_every_seed_and_the_median() -> None:
     exams = {
-        seed: Exam(share, {}, 0.2, ("declined", "below_minimum"), 0.0, 200, 5.0, 10, 1000) for seed, share in SHARES.items()
+        seed: Exam(share, {}, 0.2, ("declined", "below_minimum"), 0.01, 0.0, 200, 5.0, 10, 1000)
+        for seed, share in SHARES.items()
     }
     text = page(5.0, exams, {seed: one for seed, one in exams.items() if seed != 1}, None)
     assert all(f"| {seed} | {share:.1%} |" in text for seed, share in SHARES.items())

@@ -45,7 +45,8 @@ def parse(action: object) -> Call | Reply:
             type(action) is Call
             and type(app := action.app) is str
             and type(method := action.method) is str
-            and (app.isascii() and method.isascii())
+            and app.isascii()
+            and method.isascii()
         ):
             # JSON would give these names back as they are; kept, they need not be hashed anew to find the tool.
             raw = _encode(action.params)

@@ -221,6 +221,11 @@ class CompanyEnv:
         return None if self.verdict is None else self.verdict.success
 
     @property
+    def total(self) -> float:
+        """The return: all that was paid so far."""
+        return added(turn.reward for turn in self.turns)
+
+    @property
     def potential(self) -> float:
         """What the milestones that stand now are worth."""
         return self._potential
@@ -264,8 +269,7 @@ class CompanyEnv:
         """What happened so far, ready to be written, replayed and judged again."""
         header = Header(self.task_id, self.reward, self._setting.case.brief, actors=tuple(self._chairs) or msgspec.UNSET)
         verdict = msgspec.json.decode(msgspec.json.encode(self.verdict)) if self.verdict is not None else {}
-        total = added(turn.reward for turn in self.turns)
-        return Transcript(header, tuple(self.turns), Footer(self.done, self.success, total, verdict))
+        return Transcript(header, tuple(self.turns), Footer(self.done, self.success, self.total, verdict))
 
     # -- how a step goes -------------------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ def tally(job: Job) -> Tally:
     for seed in job.seeds:
         env = play(make(job.family, seed=seed, chaos=job.chaos), job.agent(seed))
         wins += bool(env.success)
-        total += sum(turn.reward for turn in env.turns)
+        total += env.total
         if job.with_twins and seed % PAIRED == 0:
             others = opposites(env.task_id)
             pairs += len(others)

@@ -97,8 +97,7 @@ def show_verdict(env: CompanyEnv, console: Console) -> None:
     console.print(grid(rows))
     harm = f"{len(verdict.damage) or 'no'} damage"
     steps = f"{env.step_count} steps (par {par(TaskId.parse(env.task_id))})"
-    total = sum(turn.reward for turn in env.turns)
-    console.print(f"The right ending was {ending.name}; {harm}; {steps}; return {total:+.2f}.")
+    console.print(f"The right ending was {ending.name}; {harm}; {steps}; return {env.total:+.2f}.")
 
 
 # -- tools -------------------------------------------------------------------------------------------------------------

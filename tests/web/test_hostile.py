@@ -1,6 +1,5 @@
 """Hostile text: whatever a record, a message or a call holds, it is shown as text, in every field and on every page."""
 
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,7 +14,7 @@ from companyos.families import FAMILIES
 from companyos.task import BENCHMARK_VERSION
 from tests.evaluate.reports import HOSTILE, Tags
 from tests.web.browser import browsing
-from tests.web.site import Served, served
+from tests.web.site import Served
 
 BREAKOUTS = (
     HOSTILE,
@@ -45,12 +44,6 @@ def one_of_each(turns: list[Turn]) -> list[Turn]:
     """Of turns whose replies look the same only the first."""
     shapes = {(turn.call.tool, turn.reply.code, str(sorted(turn.reply.data or ()))): turn for turn in reversed(turns)}
     return list(shapes.values())
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Served]:
-    with served() as one:
-        yield one
 
 
 @pytest.mark.parametrize("text", BREAKOUTS)

@@ -1,7 +1,5 @@
 """The office in a browser: an expert's work done by clicking, and clicks that do nothing twice."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from companyos.env import make, par, work
@@ -10,15 +8,9 @@ from companyos.task import TaskId
 from companyos.web.person import Person
 from tests.web.browser import Visit, browsing
 from tests.web.looks import check_clean, look_at
-from tests.web.site import Served, served
+from tests.web.site import Served
 
 SEED, CHAOS = 7, 0.5
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Served]:
-    with served() as one:
-        yield one
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -17,12 +17,6 @@ from tests.web.site import Served, served
 FIRST = {"family": "vendor_onboarding", "seed": "7", "chaos": "0.5"}
 
 
-@pytest.fixture(scope="module")
-def site() -> Iterator[Served]:
-    with served() as one:
-        yield one
-
-
 @pytest.fixture
 def guest(site: Served) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=site.url) as client:

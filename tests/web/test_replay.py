@@ -1,7 +1,6 @@
 """Replays: a file as a page to step through, and files that are none."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -20,13 +19,7 @@ from tests.evaluate.reports import HOSTILE, Tags
 from tests.helpers import STEADY, played, step, task_id, ticket
 from tests.web.browser import Visit, browsing
 from tests.web.looks import check_clean, check_looks, look_at
-from tests.web.site import Served, served
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Served]:
-    with served() as one:
-        yield one
+from tests.web.site import Served
 
 
 @pytest.fixture(scope="module")

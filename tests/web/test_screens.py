@@ -41,12 +41,6 @@ from tests.web.hand import Hand
 from tests.web.site import Served, served
 
 
-@pytest.fixture(scope="module")
-def site() -> Iterator[Served]:
-    with served() as one:
-        yield one
-
-
 @pytest.fixture
 def guest(site: Served) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=site.url, timeout=60) as client:

@@ -10,13 +10,7 @@ from companyos.env import make, work
 from companyos.families import FAMILIES
 from companyos.web import charts
 from tests.evaluate.reports import Tags
-from tests.web.site import Served, served
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Served]:
-    with served() as one:
-        yield one
+from tests.web.site import Served
 
 
 def leaves(value: Any, name: str = "") -> Iterator[str]:

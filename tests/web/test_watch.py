@@ -3,7 +3,6 @@
 import re
 import socket
 import time
-from collections.abc import Iterator
 from itertools import islice
 from urllib.parse import urlsplit
 
@@ -21,12 +20,6 @@ from tests.web.looks import check_clean, check_looks, look_at
 from tests.web.site import Served, served
 
 TASK = task_id(8, "100")  # on which much goes wrong
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Served]:
-    with served() as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

@@ -98,7 +98,7 @@ def judge(transcript: Transcript, trial: int = 0, tokens: int | None = None, cos
         decider=_decider(world, ticket, env.setting.case.actor),
         success=bool(env.success),
         score=added(score.values()),
-        total=added(turn.reward for turn in env.turns),
+        total=env.total,
         steps=env.step_count,
         par=shortest,
         damage=tuple(f"{harm.record} {harm.field}" for harm in verdict.damage) if verdict else (),

@@ -21,6 +21,7 @@ from companyos.chaos import Chaos
 from companyos.env import CompanyEnv, make, task_named
 from companyos.errors import BadChoice
 from companyos.families import FAMILIES, ROUND
+from companyos.families.goals import added
 from companyos.integrations.gymnasium_env import LONGEST_ACTION, in_space, text_space
 from companyos.observe import Observation
 from companyos.splits import CHAOS, size_of
@@ -74,7 +75,7 @@ class CompanyOS(ParallelEnv[str, str, str]):
         company, agents = self.company, self.agents
         asked = {self._handles[agent]: self._asked(actions[agent]) for agent in agents if agent in actions}
         made = play_round(company, {handle: one.action for handle, one in asked.items()})
-        earned = sum((obs.reward for obs in made.values()), 0.0)
+        earned = added(obs.reward for obs in made.values())
         seen, infos = {}, {}
         for agent in agents:
             handle = self._handles[agent]

@@ -58,7 +58,7 @@ class Played:
         self.script.open(opening(self.env.look()))
         self.windows: list[Window] = []
         self.usage: list[Usage] = []
-        self.over = False  # or given up: whoever goes round in circles takes up the time of all, and wins nothing
+        self.over = False  # ended, or given up: whoever goes round in circles takes up the time of all, and wins nothing
         self._tongue = tongue
         self._patience = patience
         self._said: Counter[str] = Counter()
@@ -87,7 +87,7 @@ class Played:
     @property
     def total(self) -> float:
         """The sum of its rewards."""
-        return sum(turn.reward for turn in self.env.turns)
+        return self.env.total
 
 
 class Spent:

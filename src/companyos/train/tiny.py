@@ -33,6 +33,7 @@ EXAM = "exam.json"
 CHECK_EVERY = 50  # batches
 CHECKED = 100  # held-out tasks, while learning
 EXAMINED = 200  # … and at the end
+_LOOKED_AT = 200  # held-out tasks of each family, the first ones, by which this learner's settings were chosen
 _RECENT = 300  # episodes, whose successes say how far from the end to begin
 _ALLOCATIONS = 50_000  # between looks for cycles, of which episodes make next to none
 _FIRST, _FURTHEST = 0.1, 2.0  # share of the way that is left at first; at last, where a whole way or more is all of it
@@ -258,6 +259,7 @@ class Exam(msgspec.Struct, frozen=True):
     families: dict[str, float]
     constant: float  # the same policy, but every ticket ends as …
     ending: tuple[str, str]  # … this, which of all endings does best
+    untaught: float  # what it knows before it learns
     anyhow: float  # at random, among the same candidates
     tasks: int
     minutes: float
@@ -270,14 +272,15 @@ class Exam(msgspec.Struct, frozen=True):
             f"{self.policy:6.1%}  what was learnt, on {self.tasks} held-out tasks",
             *families,
             f"{self.constant:6.1%}  the same, but every ticket ends as {', '.join(self.ending)} (the best that always is)",
+            f"{self.untaught:6.1%}  before it learnt anything",
             f"{self.anyhow:6.1%}  at random, among the same candidates",
         ]
 
 
 def examine(learner: Learner, minutes: float) -> Exam:
-    """Plays the test, as the policy, with each ending alone, and anyhow."""
+    """Plays the test: as the policy, with each ending alone, anyhow, and as the policy was at first."""
     recipe, crew = learner.recipe, learner.crew
-    tasks = held_out(recipe, "test", EXAMINED)
+    tasks = held_out(recipe, "test", EXAMINED, _LOOKED_AT)
     learnt = crew.play(tasks)
     names = recipe.families if len(recipe.families) > 1 else ()
     families = {name: _success([one for one in learnt if TaskId.parse(one.task_id).family == name]) for name in names}
@@ -286,7 +289,20 @@ def examine(learner: Learner, minutes: float) -> Exam:
     best, ending = max((_success(crew.play(tasks, ending)), ending) for ending in constants)
     crew.weights.speaks[:] = 0.0
     anyhow = _success(crew.play(tasks))
-    return Exam(_success(learnt), families, best, ending, anyhow, len(tasks), minutes, learner.updates, learner.steps)
+    first_weights(crew.weights, recipe.seed)
+    untaught = _success(crew.play(tasks))
+    return Exam(
+        policy=_success(learnt),
+        families=families,
+        constant=best,
+        ending=ending,
+        untaught=untaught,
+        anyhow=anyhow,
+        tasks=len(tasks),
+        minutes=minutes,
+        updates=learner.updates,
+        steps=learner.steps,
+    )
 
 
 def _success(ended: Sequence[Ended]) -> float:

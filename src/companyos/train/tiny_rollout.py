@@ -164,7 +164,7 @@ def _often(seen: Sequence[Seen]) -> tuple[Indices, Indices]:
     return np.flatnonzero(traits >= least).astype(np.int32), np.flatnonzero(notices >= least).astype(np.int32)
 
 
-def held_out(recipe: Recipe, split: str, size: int) -> list[str]:
+def held_out(recipe: Recipe, split: str, size: int, first: int = 0) -> list[str]:
     """So many tasks that nobody learns from, of all families in turn."""
     turns = [(recipe.families[number % len(recipe.families)], number // len(recipe.families)) for number in range(size)]
-    return [str(task_named(name, seed, recipe.chaos, split)) for name, seed in turns]
+    return [str(task_named(name, first + seed, recipe.chaos, split)) for name, seed in turns]

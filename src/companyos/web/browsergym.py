@@ -12,6 +12,7 @@ from typing import Any
 from companyos.chaos import Chaos
 from companyos.env import CompanyEnv, task_named
 from companyos.families import FAMILIES, Taste, family
+from companyos.families.goals import added
 from companyos.serve.errors import UnknownSession
 from companyos.serve.sessions import Session
 from companyos.serve.settings import NO_LEDGER, Settings
@@ -62,7 +63,7 @@ class CompanyTask(AbstractBrowserTask):
         env = self.session.env
         paid, self._paid = env.turns[self._paid :], env.step_count
         about = {"step": env.step_count, "max_steps": env.max_steps, "success": env.success}
-        return sum((turn.reward for turn in paid), 0.0), env.done, "", about
+        return added(turn.reward for turn in paid), env.done, "", about
 
     def cheat(self, page: Any, chat_messages: list[Any]) -> None:
         """The expert, by clicking and filling in. It hears what the same calls reply in a company of its own."""

@@ -105,10 +105,6 @@ class Telling:
         """All of them, and whether each holds."""
         return [(in_words(one.name), number in self._standing) for number, one in enumerate(self._milestones)]
 
-    @property
-    def total(self) -> float:
-        return sum(turn.reward for turn in self.env.turns)
-
     def _holding(self) -> tuple[int, ...]:
         world = self.env.world
         return tuple(number for number, one in enumerate(self._milestones) if one.goal.holds(world))

@@ -66,7 +66,7 @@ def judged(env: CompanyEnv) -> Judged:
         steps=env.step_count,
         budget=env.max_steps,
         par=len(expert),
-        total=sum(turn.reward for turn in env.turns),
+        total=env.total,
         parts=sorted(parts.items(), key=lambda one: -abs(one[1])),
         yours=_strides(env, env.turns, theirs),
         experts=_strides(env, expert, mine),

@@ -82,7 +82,7 @@ class Watched:
             "done": env.done,
             "success": env.success,
             "whole": whole,
-            "total": telling.total if whole or env.done else None,
+            "total": env.total if whole or env.done else None,
             "rewards": [chapter.moment.reward for chapter in telling.chapters] if whole or env.done else [],
             "faults": sum("flaky" in chapter.strikes for chapter in telling.chapters),
             "refused": sum(chapter.tone == "bad" for chapter in telling.chapters),

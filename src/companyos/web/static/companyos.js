@@ -50,8 +50,9 @@ function help() {
   dialog.showModal();
 }
 
+// A dialog that was closed keeps the focus until the next frame is drawn: its keys are the page's again at once.
 addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog[open]")) return;
   if (event.key === "?") { help(); return; }
   if (event.key === "j") { choose(row + 1); return; }
   if (event.key === "k") { choose(row - 1); return; }
