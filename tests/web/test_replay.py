@@ -42,6 +42,7 @@ def drop(seen: Visit, site: Served, file: Path) -> None:
     seen.page.locator("#file").set_input_files(file)
     seen.page.get_by_role("button", name="Replay").click()
     seen.page.locator("#player").wait_for()
+    seen.page.wait_for_load_state()  # keys are heard by a script, which also hides all steps but one
 
 
 def sent(site: Served, text: bytes, **more: str) -> httpx.Response:
@@ -90,6 +91,7 @@ def test_a_twin_stands_beside_it_and_the_first_divergence_is_marked(site: Served
         seen.page.locator("#twin").select_option(label="Duplicate: yes")
         seen.page.get_by_role("button", name="Show").click()
         seen.page.get_by_text("First other reply at").wait_for()
+        seen.page.wait_for_load_state()
         seen.page.locator("form.twin a").click()
         assert shown_step(seen) == apart
         scene = seen.page.locator(f"#step-{apart}")
@@ -106,7 +108,7 @@ def test_without_a_script_all_steps_stand_there(site: Served, lost: CompanyEnv, 
         assert [scene.is_visible() for scene in seen.page.locator(".scene").all()] == [True] * len(lost.turns)
         seen.page.locator("#twin").select_option(label="Duplicate: yes")
         seen.page.get_by_role("button", name="Show").click()
-        assert "Twin, Duplicate: yes" in seen.page.locator(".scene").first.inner_text()
+        seen.page.get_by_text("Twin, Duplicate: yes").first.wait_for()
 
 
 def test_a_file_that_is_dropped_is_sent_at_once(site: Served, file: Path) -> None:
@@ -122,6 +124,7 @@ def test_a_file_that_is_dropped_is_sent_at_once(site: Served, file: Path) -> Non
             file.read_text(),
         )
         seen.page.locator("#player").wait_for()
+        seen.page.wait_for_load_state()
         assert seen.page.get_by_role("heading", name="Failure").is_visible()
         check_clean(seen, site)
 

@@ -50,6 +50,7 @@ def test_calls_come_in_as_they_are_made_until_it_is_over(site: Served, solved: C
     with browsing() as seen:
         seen.page.goto(f"{site.url}/watch")
         seen.page.locator(f'a[href$="{agent.code}"]').click()
+        seen.page.wait_for_load_state()
         assert seen.page.locator("#calls > li").count() == 3
         agent.make(calls[3:5])
         seen.page.locator('#calls > li[value="5"]').wait_for()
@@ -61,6 +62,7 @@ def test_calls_come_in_as_they_are_made_until_it_is_over(site: Served, solved: C
         assert "success" in seen.page.locator("#state").inner_text()
         seen.page.locator("#over a").click()
         seen.page.locator("#player").wait_for()
+        seen.page.wait_for_load_state()
         assert seen.page.get_by_role("heading", name="Success").is_visible()
         check_clean(seen, site)
 

@@ -28,6 +28,7 @@ class Person:
     def make(self, call: Call) -> Call:
         """Makes a call; gives it as it was made: facts that are ticked stand in the order of the page."""
         line = write_line(call)
+        self._arrive()
         buttons = self.page.locator("button[name=_line]:visible")
         lines = buttons.evaluate_all("all => all.map(one => one.value)")
         if line in lines:
@@ -45,9 +46,14 @@ class Person:
         if not link.is_visible():
             link.locator("xpath=ancestor::details/summary").click()
         link.click()
+        self._arrive()
         kind = self.page.locator("nav.kinds a", has_text=str(call.params.get(tool.target)))
         if tool.target and kind.count():
             kind.first.click()
+
+    def _arrive(self) -> None:
+        """Waits until the page is there as a whole: what it does not have, one learns by looking once."""
+        self.page.wait_for_load_state("domcontentloaded")
 
     def fill(self, tool: Tool, call: Call) -> dict[str, Any]:
         said = {}

@@ -1,0 +1,86 @@
+"""Rehearsal: a whole training run on a processor, with a model of a million weights, killed once in every phase.
+
+    make rehearse        (some minutes on two cores)
+
+Warm-up, GRPO, evaluation and plots are the commands that a GPU runs, only smaller. The first three are killed as soon as
+there is something to go on from, and begun again by the same command; then nothing may be missing, or be there twice.
+"""
+
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from companyos.train.journal import CHECKPOINT, records
+from tools.small_model import small_model
+
+PHASE_SECONDS = 8 * 60
+PICTURES = ("stages.png", "progress.png")
+_DEMONSTRATIONS, _AT_ONCE, _UPDATES = 192, 8, 4
+_CHECKUP = "--check-tasks 4 --check-pairs 2 --check-every 4 --check-chaos 0.25 --families vendor_onboarding"
+_LOOK_EVERY = 0.2  # seconds
+
+
+def main(folder: Path) -> int:
+    shutil.rmtree(folder, ignore_errors=True)
+    small, warm, grpo, smoke = (folder / name for name in ("small", "warm", "grpo", "smoke"))
+    small_model(small)
+    sft = f"--full {_CHECKUP} --demonstrations {_DEMONSTRATIONS} --at-once {_AT_ONCE} --rate 3e-3 --workers 1"
+    attempts = f"--full {_CHECKUP} --updates {_UPDATES} --tasks 4 --group 4 --doses 0 --patience 3 --rows 16"
+    went_well = [
+        phase("warm-up", f"train sft --model {small} --out {warm} {sft}", lambda: (warm / CHECKPOINT).exists()),
+        phase("GRPO", f"train grpo --model {warm / 'model'} --out {grpo} {attempts}", lambda: (grpo / CHECKPOINT).exists()),
+        phase("evaluation", f"eval --agent local:{grpo / 'model'} --suite smoke --out {smoke}", lambda: _played(smoke) > 0),
+        phase("plots", f"train plot {warm} {grpo} --out {folder}"),
+        _each_once(warm, _DEMONSTRATIONS // _AT_ONCE),
+        _each_once(grpo, _UPDATES),
+        said(f"{_played(smoke)} episodes played", (smoke / "results.json").exists()),
+        said(f"pictures: {', '.join(PICTURES)}", all((folder / name).exists() for name in PICTURES)),
+    ]
+    return 0 if all(went_well) else 1
+
+
+def phase(name: str, line: str, ripe: Callable[[], bool] | None = None) -> bool:
+    """Carries a command out; if it is told when that is due, kills it first and begins again. Whether that went well."""
+    print("+ companyos", line, flush=True)
+    command = [sys.executable, "-m", "companyos", *shlex.split(line)]
+    began = time.monotonic()
+    killed = ripe is not None and _killed(command, ripe)
+    until = f", killed after {time.monotonic() - began:.0f} s and resumed" if killed else ""
+    done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode == 0
+    seconds = time.monotonic() - began
+    return said(f"{name}: {seconds:.0f} s{until}", done and killed == (ripe is not None) and seconds < PHASE_SECONDS)
+
+
+def _killed(command: Sequence[str], ripe: Callable[[], bool]) -> bool:
+    """Kills a command once it is time for that. False where it came to its end before."""
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    while running.poll() is None:
+        if ripe():
+            running.kill()
+            return running.wait() == -signal.SIGKILL
+        time.sleep(_LOOK_EVERY)
+    return False
+
+
+def _each_once(run: Path, updates: int) -> bool:
+    logged = [record["update"] for record in records(run)]
+    whole = len(logged) == updates and logged == [*range(logged[0], logged[0] + updates)]
+    return said(f"{run.name}: {len(logged)} updates, from {logged[0]} to {logged[-1]}", whole)
+
+
+def _played(run: Path) -> int:
+    return sum(not path.name.endswith(".usage.jsonl") for path in run.glob("episodes/*/*.jsonl"))
+
+
+def said(line: str, well: bool) -> bool:
+    print(f"{'ok ' if well else 'BAD'}  {line}", flush=True)
+    return well
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path("build/rehearsal")))
