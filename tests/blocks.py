@@ -14,7 +14,10 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
-    [*(ROOT / "docs").rglob("*.md"), *(ROOT / f"{n}.md" for n in ("README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "ERRATA"))]
+    [
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / f"{n}.md" for n in ("README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "ERRATA")),
+    ]
 )
 NEEDS = (
     "needs a GPU",
@@ -85,6 +88,11 @@ def blocks_of(page: Path) -> list[Block]:
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 
 
+def words_of(page: Path) -> str:
+    """A page without its fences."""
+    return _FENCE.sub("", page.read_text())
+
+
 def command_lines(shell: str) -> Iterator[list[str]]:
     """The command lines of ours in a piece of shell, each split into its words."""
     for line in shell.replace("\\\n", " ").splitlines():
@@ -96,4 +104,4 @@ def command_lines(shell: str) -> Iterator[list[str]]:
 
 def inline_commands(page: Path) -> Iterator[str]:
     """The command lines of ours that stand within a sentence; they may leave out what does not matter there."""
-    yield from _INLINE.findall(_FENCE.sub("", page.read_text()))
+    yield from _INLINE.findall(words_of(page))

@@ -26,14 +26,26 @@ def test_every_tool_and_every_command_is_in_it() -> None:
 
 
 def test_refusals_are_found_in_helpers_and_in_tables_of_them() -> None:
-    assert list(refusals(ticketdesk.resolve_ticket)) == ["blocked", "not_found", "other_desk", "finished", "changed_meanwhile"]
+    assert refusals(ticketdesk.resolve_ticket).keys() == {
+        "blocked",
+        "other_desk",
+        "finished",
+        "changed_meanwhile",
+        "not_found",
+    }
     assert {"no_priority", "not_verified", "no_match"} <= refusals(ticketdesk.update_ticket).keys()
 
 
 def test_what_a_tool_refuses_with_is_among_what_it_is_said_to() -> None:
     env = make("vendor_onboarding", seed=7, chaos=0.5)
     blocked = next(ticket for ticket in env.world.all(Ticket) if ticket.desk != "vendor")
-    reply = env.step({"app": "ticketdesk", "method": "update_ticket", "params": {"ticket_id": blocked.id, "field": "status", "value": "open"}})
+    reply = env.step(
+        {
+            "app": "ticketdesk",
+            "method": "update_ticket",
+            "params": {"ticket_id": blocked.id, "field": "status", "value": "open"},
+        }
+    )
     assert reply.code == "other_desk"
     assert reply.code in refusals(ticketdesk.update_ticket)
 

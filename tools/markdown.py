@@ -11,3 +11,32 @@ def sentence(doc: str | None) -> str:
 
 def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in (heading, ["---"] * len(heading), *rows))
+
+
+WRITTEN = "*Written by `make pages`, from the code itself; please do not edit.*"
+
+
+def page(title: str, about: str, *parts: str) -> str:
+    """A page that is written from the code."""
+    return "\n\n".join([f"# {title}", about, *parts, WRITTEN]) + "\n"
+
+
+def code(text: object) -> str:
+    """As code in a table, whose bars would end the cell."""
+    return f"`{text}`".replace("|", "\\|")
+
+
+def one_line(text: str) -> str:
+    """As words in a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def said(value: object) -> str:
+    """A default as one would write it."""
+    if isinstance(value, range):
+        return f"{value.start}:{value.stop}"
+    if isinstance(value, dict):
+        return ",".join(f"{key}={share:g}" for key, share in value.items())
+    if isinstance(value, list | tuple):
+        return ",".join(map(said, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -25,23 +25,42 @@ WIDTH = 760
 
 # A picture has a paper of its own, so that it can be read wherever it is shown.
 STYLE = """
-svg { --paper: #fbfbfd; --ink: #1f2430; --faint: #667085; --line: #cdd2dc; --card: #ffffff; --good: #15803d; --bad: #b42318; --mark: #fff4d6 }
+svg {
+  --paper: #fbfbfd; --card: #ffffff; --mark: #fff4d6; --line: #cdd2dc;
+  --ink: #1f2430; --faint: #667085; --good: #15803d; --bad: #b42318;
+}
 @media (prefers-color-scheme: dark) {
-  svg { --paper: #1b1e27; --ink: #e6e8ee; --faint: #9aa3b5; --line: #3c4352; --card: #252a36; --good: #4ade80; --bad: #f97066; --mark: #4a3d16 }
+  svg {
+    --paper: #1b1e27; --card: #252a36; --mark: #4a3d16; --line: #3c4352;
+    --ink: #e6e8ee; --faint: #9aa3b5; --good: #4ade80; --bad: #f97066;
+  }
 }
 text { font: 13px ui-sans-serif, system-ui, sans-serif; fill: var(--ink) }
 .code { font: 12px ui-monospace, Menlo, Consolas, monospace }
-.faint { fill: var(--faint) } .good { fill: var(--good) } .bad { fill: var(--bad) } .bold { font-weight: 600 } .small { font-size: 11px }
-.paper { fill: var(--paper); stroke: var(--line) } .card { fill: var(--card); stroke: var(--line) } .mark { fill: var(--mark) }
-.line { stroke: var(--line); fill: none } .arrow { stroke: var(--faint); fill: none; stroke-width: 1.4; marker-end: url(#tip) }
+.bold { font-weight: 600 }
+.small { font-size: 11px }
+.faint { fill: var(--faint) }
+.good { fill: var(--good) }
+.bad { fill: var(--bad) }
+.mark { fill: var(--mark) }
+.paper { fill: var(--paper); stroke: var(--line) }
+.card { fill: var(--card); stroke: var(--line) }
+.line { stroke: var(--line); fill: none }
+.arrow { stroke: var(--faint); fill: none; stroke-width: 1.4; marker-end: url(#tip) }
 """
-TIP = '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" fill="#8a93a5"/></marker>'
+TIP = """<defs>
+<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+<path d="M0 0 8 4 0 8z" fill="#8a93a5"/>
+</marker>
+</defs>"""
 
 
 def _picture(title: str, height: int, parts: Sequence[str]) -> str:
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">'
+    size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
     paper = f'<rect class="paper" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="10"/>'
-    return "\n".join([head, f"<title>{escape(title)}</title>", f"<style>{STYLE}</style>", f"<defs>{TIP}</defs>", paper, *parts, "</svg>"]) + "\n"
+    about = f"<title>{escape(title)}</title>"
+    return "\n".join([head, about, f"<style>{STYLE}</style>", TIP, paper, *parts, "</svg>"]) + "\n"
 
 
 def _text(x: float, y: float, text: str, classes: str = "", anchor: str = "start") -> str:
@@ -67,7 +86,9 @@ def flow() -> str:
         *_box(222, 232, 130, 84, "Colleagues", ["programs behind", "the same calls"]),
         *_box(420, 232, 150, 84, "World", ["records, clock,", "agenda, digest"]),
         *_box(618, 232, 118, 84, "Journal", ["every write:", "who, when, why"]),
-        *_box(24, 376, 328, 84, "Verdict", ["success: every goal holds over what is left behind,", "and nothing is damaged"]),
+        *_box(
+            24, 376, 328, 84, "Verdict", ["success: every goal holds over what is left behind,", "and nothing is damaged"]
+        ),
         *_box(420, 376, 150, 84, "Grader", ["goals and damage,", "at the end"]),
         *_arrow("M154 78H220", 187, 70, "call"),
         *_arrow("M352 78H418"),
@@ -83,10 +104,14 @@ def flow() -> str:
         *_arrow("M677 316V418H572", 685, 372, "damage"),
         *_arrow("M420 418H354"),
     ]
-    return _picture("The way of a call: from the agent through chaos and apps into the world, and what is graded", 484, parts)
+    return _picture(
+        "The way of a call: from the agent through chaos and apps into the world, and what is graded", 484, parts
+    )
 
 
-def _box(x: int, y: int, width: int, height: int, title: str, lines: Sequence[str], dots: Sequence[str] = ()) -> Iterator[str]:
+def _box(
+    x: int, y: int, width: int, height: int, title: str, lines: Sequence[str], dots: Sequence[str] = ()
+) -> Iterator[str]:
     yield f'<rect class="card" x="{x}" y="{y}" width="{width}" height="{height}" rx="8"/>'
     yield _text(x + width / 2, y + 26, title, "bold", "middle")
     for number, line in enumerate(lines):
@@ -119,9 +144,13 @@ def timeline() -> str:
     for number, (app, x) in enumerate(_LANES.items()):
         parts.append(f'<circle cx="{430 + 110 * number}" cy="28" r="5" fill="{APPS[app]}"/>')
         parts.append(_text(440 + 110 * number, 32, APP_NAMES[app], "small"))
-        parts.append(f'<line class="line" x1="{x}" y1="{_TOP - 18}" x2="{x}" y2="{_TOP + _ROW * (env.step_count - 1) + 8}"/>')
+        parts.append(
+            f'<line class="line" x1="{x}" y1="{_TOP - 18}" x2="{x}" y2="{_TOP + _ROW * (env.step_count - 1) + 8}"/>'
+        )
     points = [(_LANES[turn.call.app], _TOP + _ROW * row - 4) for row, turn in enumerate(env.turns)]
-    parts += [f'<path class="line" d="M{x1} {y1}L{x2} {y2}" stroke-dasharray="2 3"/>' for (x1, y1), (x2, y2) in pairwise(points)]
+    parts += [
+        f'<path class="line" d="M{x1} {y1}L{x2} {y2}" stroke-dasharray="2 3"/>' for (x1, y1), (x2, y2) in pairwise(points)
+    ]
     for row, (turn, (x, y)) in enumerate(zip(env.turns, points, strict=True)):
         parts += _step(row, turn, x, y)
     bottom = _TOP + _ROW * env.step_count + 14
@@ -159,7 +188,12 @@ def twins() -> str:
         _text(24, 52, _short(ours.look().task, 116), "faint small"),
         f'<rect class="mark" x="12" y="{_TOP + _ROW * parted}" width="{WIDTH - 24}" height="{_ROW}" rx="4"/>',
         f'<line class="line" x1="{WIDTH // 2}" y1="68" x2="{WIDTH // 2}" y2="{bottom - 20}"/>',
-        _text(24, bottom + 24, "Marked: the first reply that differs. Who never looks there cannot be right on both.", "faint small"),
+        _text(
+            24,
+            bottom + 24,
+            "Marked: the first reply that differs. Who never looks there cannot be right on both.",
+            "faint small",
+        ),
     ]
     for left, env, other in ((24, ours, theirs), (WIDTH // 2 + 14, theirs, ours)):
         parts.append(_text(left, 82, f"{CAUSE} = {getattr(env.setting.causes, CAUSE)}", "code bold"))

@@ -150,7 +150,11 @@ def test_the_five_lines_of_the_readme_run(server: Server) -> None:
 
 
 def test_the_readmes_curl_plays_three_steps_and_shows_them(server: Server) -> None:
-    script = ON_A_SERVER["sh"].replace("http://127.0.0.1:8000", server.url).replace("curl -s", "curl -sS --fail-with-body -w '\\n'")
+    script = (
+        ON_A_SERVER["sh"]
+        .replace("http://127.0.0.1:8000", server.url)
+        .replace("curl -s", "curl -sS --fail-with-body -w '\\n'")
+    )
     done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     *steps, view = done.stdout.split("\n", 3)
