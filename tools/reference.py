@@ -33,8 +33,9 @@ FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 
 TOOLS = """\
 The {count} tools of the three apps, as an agent sees them. Each takes minutes of the company's time; **writes** says
-that it changes something; **may fail to answer** says that dial `flaky` can strike it. A refusal has written nothing;
-beside the codes named here every tool may answer `bad_arguments` or, at a dose, `no_answer` ([all codes](codes.md))."""
+that it changes something; **may fail to answer** says that dial `flaky` can strike it. Then
+the answer is `no_answer`. A refusal has written nothing; beside the codes named here every tool may answer
+`bad_arguments` ([all codes](codes.md))."""
 CLUTTER = """\
 ## Tools that no work needs
 
@@ -214,7 +215,11 @@ def codes() -> str:
         for refusal in refusals(tool.function):
             by_code.setdefault(refusal, []).append(tool.method)
     refused = [[code(word), ", ".join(f"`{method}`" for method in methods)] for word, methods in sorted(by_code.items())]
-    doors = [[code(one.code), str(one.status), one.what_next] for one in exceptions(served) if hasattr(one, "code")]
+    doors = [
+        [code(one.code), str(one.status), one.what_next]
+        for one in exceptions(served)
+        if issubclass(one, served.ServeError) and hasattr(one, "code")
+    ]
     return page(
         "Codes",
         CODES,
