@@ -23,7 +23,7 @@ HOSTS := skyrl nemo_gym inspect verifiers
 NEMO_GYM := "openai<=2.7.2" "mcp>=1.27,<2" aiohttp anthropic devtools fastapi gprof2dot hydra-core itsdangerous omegaconf orjson \
 	pandas psutil pydot ray requests tqdm uvicorn uvloop wandb yappi
 
-.PHONY: bench-serve bench-screens run demo test test-web test-browsergym test-train test-hosts test-docs docs docs-serve laws pages bench container-check space clean
+.PHONY: bench-serve bench-screens run demo test test-web test-browsergym test-train test-hosts test-docs docs docs-serve laws pages reference bench container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -54,9 +54,9 @@ test-train: $(TRAIN)/.ready
 test-docs: $(DOCS)/.ready
 	@echo "== pytest, docs"; $(DOCS_BIN)/pytest tests/docs
 
-# The documentation site; a warning is an error.
+# The documentation site, into build/site; a warning is an error (with --quiet it would be none).
 docs: $(DOCS)/.ready
-	@NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/mkdocs build --strict --quiet && echo "built: build/site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/mkdocs build --strict
 
 docs-serve: $(DOCS)/.ready
 	@NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/mkdocs serve
@@ -72,9 +72,12 @@ test-host-%: .venv-host-%/.ready
 laws: $(VENV)/.ready
 	@LAWS=full $(BIN)/pytest tests/laws -rP
 
-# docs/families/, docs/reference/ and the pictures, from what is there.
-pages: $(VENV)/.ready
+# docs/families/, from the families as they are (some minutes), and the reference.
+pages: $(VENV)/.ready reference
 	@$(BIN)/python -m tools.families
+
+# docs/reference/ and the pictures of docs/concepts.md, from the code as it is.
+reference: $(VENV)/.ready
 	@$(BIN)/python -m tools.reference
 	@$(BIN)/python -m tools.pictures
 

@@ -12,7 +12,7 @@ from tools.pictures import EPISODE, FOLDER, PICTURES, WIDTH
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_is_up_to_date(name: str) -> None:
-    assert (FOLDER / f"{name}.svg").read_text() == PICTURES[name](), "run `make pages`"
+    assert (FOLDER / f"{name}.svg").read_text() == PICTURES[name](), "run `make reference`"
 
 
 @pytest.mark.parametrize("name", PICTURES)

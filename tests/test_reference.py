@@ -11,7 +11,7 @@ from tools.sources import refusals, signature
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_up_to_date(name: str) -> None:
-    assert (FOLDER / f"{name}.md").read_text() == PAGES[name](), "run `make pages`"
+    assert (FOLDER / f"{name}.md").read_text() == PAGES[name](), "run `make reference`"
 
 
 def test_there_is_no_other_page() -> None:

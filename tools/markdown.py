@@ -13,7 +13,7 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in (heading, ["---"] * len(heading), *rows))
 
 
-WRITTEN = "*Written by `make pages`, from the code itself; please do not edit.*"
+WRITTEN = "*Written by `make reference`, from the code itself; please do not edit.*"
 
 
 def page(title: str, about: str, *parts: str) -> str:
