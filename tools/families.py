@@ -5,7 +5,6 @@ a test says when one is out of date.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from companyos.agents import play
@@ -19,6 +18,7 @@ from companyos.families.goals import ANSWER, SIGNED_REQUEST, Cites
 from companyos.pool import pooled
 from companyos.proofs import spread
 from companyos.task import BENCHMARK_VERSION
+from tools.markdown import sentence, table
 
 FOLDER = Path(__file__).parents[1] / "docs" / "families"
 ENDINGS, PARS, STRUCK = 200, 40, 25  # seeds that shares, par and tools, and what each dial costs are measured on
@@ -109,7 +109,7 @@ _PARTICULAR = "Particular about reasoning here: "  # so every family's file goes
 def _doc(family: Family) -> list[str]:
     """The question that a family's file begins with, and what is particular about it."""
     heading, _, about = family.words.partition("\n\n")
-    return [_sentence(heading.split(": ", 1)[1]), _sentence(" ".join(about.split()).removeprefix(_PARTICULAR))]
+    return [sentence(heading.split(": ", 1)[1]), sentence(" ".join(about.split()).removeprefix(_PARTICULAR))]
 
 
 # -- what is hidden ----------------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def _facts(family: Family) -> str:
         for cause in family.specs()
         if isinstance(cause.mark, Fact)
     ]
-    return _table(["fact", "what it means", "values, and how often", "where it shows"], rows)
+    return table(["fact", "what it means", "values, and how often", "where it shows"], rows)
 
 
 def _odds(cause: Cause, fact: Fact) -> str:
@@ -145,7 +145,7 @@ def _troubles(family: Family) -> str:
         for cause in family.specs()
         if isinstance(cause.mark, Trouble)
     ]
-    return _table(
+    return table(
         ["trouble", "dial", "what it strikes", "levels"], sorted(rows, key=lambda row: list(DIALS).index(row[1][1:-1]))
     )
 
@@ -170,7 +170,7 @@ def _endings(name: str) -> str:
         resolution, reason = ending[0].split("/")[:2]
         rows.append([f"`{resolution}`", f"`{reason}`", ending[1], f"{times / ENDINGS:.1%}", ", ".join(shown)])
     heading = ["resolution", "reason", "who decides", "right in", "to be cited (where not always: how often)"]
-    return _table(heading, rows)
+    return table(heading, rows)
 
 
 def _said(setting: Setting, record: str, field: str) -> str:
@@ -197,7 +197,7 @@ def _par(family: Family) -> str:
     for dose in DOSES:
         pars = spread([_solved(family.name, seed, dose / 100).step_count for seed in range(PARS)])
         rows.append([str(dose / 100), *map(str, (pars.median, pars.p90, pars.most, family.max_steps[dose]))])
-    return _table(["dose", "median", "90 % within", "most", "budget"], rows)
+    return table(["dose", "median", "90 % within", "most", "budget"], rows)
 
 
 def _tools(name: str) -> str:
@@ -206,7 +206,7 @@ def _tools(name: str) -> str:
     rows = []
     for tool, calls in sorted(total.items(), key=lambda one: (-one[1], one[0])):
         rows.append([f"`{tool}`", f"{sum(tool in one for one in made) / PARS:.0%}", f"{calls / PARS:.1f}"])
-    return _table(["tool", "in so many episodes", "calls an episode"], rows)
+    return table(["tool", "in so many episodes", "calls an episode"], rows)
 
 
 def _dials(family: Family) -> str:
@@ -216,10 +216,10 @@ def _dials(family: Family) -> str:
             env = play(make(family.name, seed=seed, chaos={dial: 1.0}, reward="sparse"), Careless(habit))
             lost[dial] += not env.success
     order = sorted((dial for dial in lost if lost[dial]), key=lambda dial: (-lost[dial], dial))
-    rows = [[f"`{dial}`", _sentence(HABITS[dial].__doc__), f"{100 * lost[dial] / STRUCK:.0f}"] for dial in order]
+    rows = [[f"`{dial}`", sentence(HABITS[dial].__doc__), f"{100 * lost[dial] / STRUCK:.0f}"] for dial in order]
     free = ", ".join(f"`{dial}`" for dial in DIALS if not lost[dial])
     rest = f"\n\nNothing was lost to {free}." if free else ""
-    return _table(["dial", "who loses by it", "points lost"], rows) + rest
+    return table(["dial", "who loses by it", "points lost"], rows) + rest
 
 
 # -- all of them -------------------------------------------------------------------------------------------------------
@@ -249,13 +249,13 @@ def index() -> str:
     """The page before all others."""
     return INDEX.format(
         count=len(FAMILIES),
-        families=_table(
+        families=table(
             ["family", "the question", "facts", "troubles", "endings", "likeliest ending", "par"],
             map(_line, FAMILIES.values()),
         ),
         pars=PARS,
         endings=ENDINGS,
-        dials=_table(["dial", "", "what it does"], map(_dial, DIALS.values())),
+        dials=table(["dial", "", "what it does"], map(_dial, DIALS.values())),
     )
 
 
@@ -275,17 +275,7 @@ def _line(family: Family) -> list[str]:
 
 
 def _dial(injector: Injector) -> list[str]:
-    return [f"`{injector.dial}`", f"`{injector.letter}`", _sentence(type(injector).__doc__)]
-
-
-def _sentence(doc: str | None) -> str:
-    """The first paragraph of a docstring, as one that begins a line."""
-    first = (doc or "").strip().split("\n\n")[0]
-    return first[:1].upper() + first[1:]
-
-
-def _table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return "\n".join("| " + " | ".join(row) + " |" for row in (heading, ["---"] * len(heading), *rows))
+    return [f"`{injector.dial}`", f"`{injector.letter}`", sentence(type(injector).__doc__)]
 
 
 def main() -> None:

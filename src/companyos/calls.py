@@ -27,12 +27,12 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     message: str = ""
 
 
-OK = "ok"
+OK = "ok"  # it was done
 BAD_ACTION = "bad_action"  # not an action at all
-UNKNOWN_TOOL = "unknown_tool"
-BAD_ARGUMENTS = "bad_arguments"
+UNKNOWN_TOOL = "unknown_tool"  # no tool of this name is offered; the message lists those that are
+BAD_ARGUMENTS = "bad_arguments"  # the call does not fit the tool's signature; the message says where
 NO_ANSWER = "no_answer"  # a fault of the company: the caller cannot tell whether it was carried out
-EPISODE_OVER = "episode_over"
+EPISODE_OVER = "episode_over"  # reset starts another
 NO_STEPS_LEFT = "no_steps_left"  # to somebody in another chair; the episode goes on
 
 Program = Generator[Call, Reply, None]  # yield a call, receive its reply: the shape of experts and colleagues alike

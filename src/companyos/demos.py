@@ -88,6 +88,7 @@ def episodes(
 
 
 def as_chat(demo: Demo) -> Chat:
+    """The same episode as a conversation, with the tools that it offered."""
     label: dict[str, Any] = {name: getattr(demo, name) for name in Label.__struct_fields__}
     return Chat(messages=messages(demo.transcript), tools=_tools(setting(TaskId.parse(demo.task_id)).toolbox), **label)
 

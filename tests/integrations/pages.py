@@ -1,15 +1,14 @@
 """Pages: what docs/hosts.md shows, run as it stands there."""
 
-import re
-from pathlib import Path
+from tests.blocks import ROOT, blocks_of
 
-HOSTS = (Path(__file__).parents[2] / "docs" / "hosts.md").read_text()
+HOSTS = ROOT / "docs" / "hosts.md"
 
 
 def run_blocks(host: str) -> int:
     """Runs the Python of a host's section, each block by itself; gives how many there are."""
-    [section] = [part for part in HOSTS.split("\n## ") if part.startswith(f"{host}\n")]
-    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    [section] = [part for part in HOSTS.read_text().split("\n## ") if part.startswith(f"{host}\n")]
+    blocks = [block for block in blocks_of(HOSTS) if block.language == "python" and block.code in section]
     for block in blocks:
-        exec(compile(block, f"docs/hosts.md, {host}", "exec"), {})
+        exec(compile(block.code, str(block), "exec"), {})
     return len(blocks)

@@ -1,7 +1,6 @@
 """A family is one file and one line: here they are, and every law picks it up."""
 
 import importlib
-import re
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -21,7 +20,6 @@ from tests.laws import NAMES
 from tests.laws.pool_car import FAMILY, Causes, expert, stage
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
 
 
 @pytest.fixture
@@ -116,16 +114,3 @@ def test_twins_that_differ_in_the_first_observation_are_named_with_seed_and_caus
     told = r"the cause licence, (valid or ends|ends or valid), is told by the first observation: "
     with pytest.raises(LawBroken, match=rf"^{broken}-v\d+-train-5-0: {told}"):
         laws.twins_look_alike(broken, [5])
-
-
-# -- the walk-through ----------------------------------------------------------------------------------------------------
-
-
-def test_what_contributing_quotes_stands_in_the_file() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text().split("## Add a family")[1].split("\n## ")[0]
-    quoted = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    whole = (HERE / "pool_car.py").read_text()
-    assert len(quoted) >= 3
-    for code in quoted:
-        for part in code.split("    ...\n"):
-            assert part in whole, part

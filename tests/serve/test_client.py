@@ -24,11 +24,12 @@ from companyos.observe import Observation
 from companyos.openenv.client import CompanyOS
 from companyos.openenv.models import CompanyAction, CompanyObservation
 from companyos.task import TaskId
+from tests.blocks import ROOT, blocks_of
 from tests.serve.doors import AS_ADMIN, Server, good, serving
 
 TASKS = [str(task_named(name, seed, 0.5)) for name in FAMILIES for seed in (3, 4)]
 LIST = Call("ticketdesk", "list_tickets")
-README = (Path(__file__).parents[2] / "README.md").read_text()
+ON_A_SERVER = {block.language: block.code for block in blocks_of(ROOT / "README.md") if block.title == "needs a server"}
 
 
 @pytest.fixture(scope="module")
@@ -140,8 +141,7 @@ def test_the_light_client_goes_on_after_the_server_was_killed(tmp_path: Path) ->
 
 
 def test_the_five_lines_of_the_readme_run(server: Server) -> None:
-    section = README.split("## Over the network")[1]
-    block = re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0]
+    block = ON_A_SERVER["python"]
     assert len([line for line in block.splitlines() if line]) == 5
     names: dict[str, Any] = {}
     exec(block.replace("http://127.0.0.1:8000", server.url), names)
@@ -150,8 +150,11 @@ def test_the_five_lines_of_the_readme_run(server: Server) -> None:
 
 
 def test_the_readmes_curl_plays_three_steps_and_shows_them(server: Server) -> None:
-    [script] = re.findall(r"```sh\n(url=.*?)```", README, re.DOTALL)
-    script = script.replace("http://127.0.0.1:8000", server.url).replace("curl -s", "curl -sS --fail-with-body -w '\\n'")
+    script = (
+        ON_A_SERVER["sh"]
+        .replace("http://127.0.0.1:8000", server.url)
+        .replace("curl -s", "curl -sS --fail-with-body -w '\\n'")
+    )
     done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     *steps, view = done.stdout.split("\n", 3)

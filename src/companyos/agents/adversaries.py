@@ -31,7 +31,23 @@ class Adversary(msgspec.Struct, frozen=True):
 
 
 def _program(begin: Callable[[Observation, int], Program]) -> Callable[[int], Agent]:
-    return lambda seed: Routine(lambda obs: begin(obs, seed))
+    def make(seed: int) -> Agent:
+        return Routine(lambda obs: begin(obs, seed))
+
+    make.__doc__ = begin.__doc__
+    return make
+
+
+def _refuse_everything(ending: int) -> Agent:
+    """Reads and prepares as the expert does, then says that it cannot be done."""
+    return Constant(ending, refusals)
+
+
+def _naive(seed: int) -> Agent:
+    return naive()
+
+
+_naive.__doc__ = naive.__doc__
 
 
 def _endings(family: str) -> int:
@@ -63,9 +79,9 @@ ADVERSARIES = {
         Adversary("approve_by_anyone", "blind", _program(farmers.approve_by_anyone)),
         Adversary("close_at_once", "blind", CloseAtOnce, _endings),
         Adversary("constant", "constant", Constant, _endings),
-        Adversary("refuse_everything", "constant", lambda ending: Constant(ending, refusals), _refusals),
+        Adversary("refuse_everything", "constant", _refuse_everything, _refusals),
         Adversary("ask_around", "asking", AskAround, _signed_endings),
         Adversary("checklist", "checklist", Checklist, _sources),
-        Adversary("naive", "naive", lambda seed: naive()),
+        Adversary("naive", "naive", _naive),
     )
 }

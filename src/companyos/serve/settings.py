@@ -20,9 +20,9 @@ class BadSetting(ValueError):
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a server runs. Secrets come by variable only: a command line is seen by everybody on the machine."""
 
-    host: str = "127.0.0.1"
+    host: str = "127.0.0.1"  # whom to listen to: this machine alone; `0.0.0.0`: everybody
     port: Annotated[int, Meta(ge=0, le=65535)] = 8000  # `PORT` counts where `COMPANYOS_PORT` is not set
-    workers: Annotated[int, Meta(ge=1, le=256)] = 1
+    workers: Annotated[int, Meta(ge=1, le=256)] = 1  # processes that share the ledger
     ledger: Annotated[str, Meta(min_length=1)] = "companyos.ledger"  # a file or postgresql://...; `none`: memory only
     fsync: bool = False  # survive a power cut, too, not only the death of any process
     tokens: tuple[str, ...] = ()  # with any, every request but for /health needs one of them
@@ -34,10 +34,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request_seconds: Seconds = 30.0  # within these a request's body must have arrived
     screens: Count = 32  # pages of the browser that takes pictures, each of a session that is looked at by them
     chromium: str = ""  # that browser's program; else one of the system's, or Playwright's own
-    cors_origins: tuple[str, ...] = ()
+    cors_origins: tuple[str, ...] = ()  # whose pages may call from a browser
     results: str = ""  # a folder whose runs the gallery shows
     watch_key: str = ""  # covers what links to watch a session are made from; all who serve one ledger share it
-    log_format: Literal["text", "json"] = "text"
+    log_format: Literal["text", "json"] = "text"  # for people, or a JSON object a line
     log_level: Literal["debug", "info", "warning"] = "info"  # single steps are logged at `debug`
 
     @staticmethod
