@@ -46,7 +46,7 @@ class Place:
 
     def run(self, program: str, *words: object) -> str:
         """What a program prints, begun where none of our sources lie."""
-        command = [self.bin / program, *map(str, words)]
+        command = [str(self.bin / program), *map(str, words)]
         return subprocess.run(command, check=True, capture_output=True, text=True, cwd=self._elsewhere, env=BARE).stdout
 
     def offline(self, how: str, *words: object) -> str:
@@ -174,7 +174,7 @@ def test_with_serve_a_server_answers_and_has_its_pages(wheel: Path, tmp_path: Pa
 def serving(place: Place) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [place.bin / "companyos", "serve", "--port", str(port), "--ledger", "none"]
+    command = [str(place.bin / "companyos"), "serve", "--port", str(port), "--ledger", "none"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=place.bin, env=BARE) as server:
         try:
             yield f"http://127.0.0.1:{port}"
