@@ -82,9 +82,8 @@ def test_every_shell_that_is_here_finds_no_fault_with_its_script(shell: str, tmp
 def test_every_script_knows_every_command_and_every_flag(shell: str) -> None:
     for command in commands(cli.parser()):
         for flag in command.flags:
-            assert (
-                flag if shell != "fish" else f"-l {flag[2:]} " if flag.startswith("--") else f"-s {flag[1:]} "
-            ) in script(shell)
+            in_fish = f"-l {flag[2:]} " if flag.startswith("--") else f"-s {flag[1:]} "
+            assert (in_fish if shell == "fish" else flag) in script(shell)
         for word in (*command.path, *command.operands.words):
             assert word in script(shell)
 

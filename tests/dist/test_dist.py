@@ -41,7 +41,8 @@ class Place:
     def __init__(self, folder: Path, *wanted: str) -> None:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         self.bin, self._elsewhere = folder / "bin", folder
-        pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        # What is never loaded need not be compiled, which takes minutes.
+        pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
         subprocess.run([self.bin / "python", *pip, *wanted], check=True, cwd=folder, env=BARE)
 
     def run(self, program: str, *words: object) -> str:
