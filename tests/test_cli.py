@@ -116,6 +116,11 @@ def test_without_its_extra_the_server_says_what_to_install(monkeypatch: pytest.M
     assert run("mcp") == (2, "", 'companyos: MCP needs fastmcp: pip install "companyos[serve]"\n')
 
 
+def test_the_module_is_the_command(capfd: pytest.CaptureFixture[str]) -> None:
+    subprocess.run([sys.executable, "-m", "companyos", "--version"], check=True)
+    assert capfd.readouterr().out == f"companyos {companyos.__version__}\n"
+
+
 # -- watch and demo ----------------------------------------------------------------------------------------------------
 
 

@@ -1,16 +1,19 @@
 """What the README shows is so."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import companyos
 from companyos.cli import main
 from companyos.env import make, work
 from companyos.lines import write_line
 from tests.golden.readme import WATCHED
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
 
 
 def test_the_five_lines_run_and_find_their_ticket() -> None:
@@ -19,6 +22,15 @@ def test_the_five_lines_run_and_find_their_ticket() -> None:
     exec(block, names)
     assert getattr(names["obs"], "code", None) == "ok"
     assert len([line for line in block.splitlines() if line]) == 5
+    assert block == (ROOT / "examples" / "five_lines.py").read_text()
+
+
+def test_the_version_is_the_same_wherever_it_stands() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert version == companyos.__version__
+    assert f"\nversion: {version}\n" in (ROOT / "openenv.yaml").read_text()
+    newest = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    assert re.fullmatch(rf"{re.escape(version)}, \d{{4}}-\d\d-\d\d, benchmark version {companyos.BENCHMARK_VERSION}", newest)
 
 
 def test_every_command_of_the_table_is_one() -> None:

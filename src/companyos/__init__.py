@@ -15,7 +15,7 @@ from companyos.task import BENCHMARK_VERSION
 from companyos.together import chairs, cooperate, play_round
 from companyos.twins import Twin, do, twins
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 
 def families() -> list[str]:

@@ -415,6 +415,38 @@ def _bench(args: Namespace) -> int:
     return 0
 
 
+# -- this installation -------------------------------------------------------------------------------------------------
+
+
+def _doctor(args: Namespace) -> int:
+    """Say what is installed here, what is missing, and what that would enable."""
+    from importlib.metadata import PackageNotFoundError
+
+    from companyos import doctor
+    from companyos.serve.settings import BadSetting, Settings
+    from companyos.terminal import screen
+
+    try:
+        found = doctor.examine(Settings.read(os.environ))
+    except BadSetting as mistake:
+        raise Misuse(str(mistake)) from None
+    except PackageNotFoundError:
+        raise Misuse("companyos is on the path, but not installed: pip install -e . where its pyproject.toml is") from None
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(found)).decode())
+    else:
+        doctor.show(found, screen())
+    return 0
+
+
+def _completion(args: Namespace) -> int:
+    """Print what a shell has to read in order to complete commands. In bash: eval "$(companyos completion bash)"."""
+    from companyos.completion import script
+
+    print(script(args.shell, parser()), end="")
+    return 0
+
+
 # -- the command line --------------------------------------------------------------------------------------------------
 
 
@@ -539,4 +571,6 @@ COMMANDS: Commands = {
     **MEASURING,
     _bench: (option("--rounds", type=count, default=7),),
     _demo: (),
+    _doctor: (_JSON,),
+    _completion: (option("shell", choices=("bash", "zsh", "fish")),),
 }

@@ -1,7 +1,6 @@
 """BrowserGym's own environment around our tasks: begun, looked at, worked by an agent's actions and by the expert."""
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,11 @@ from browsergym.core import _get_global_playwright
 from browsergym.utils.obs import flatten_axtree_to_str
 
 import companyos.web.browsergym as tasks
+from companyos import programs
 from companyos.calls import Call
 from companyos.env import make, work
 from companyos.families import FAMILIES
 from companyos.serve.errors import UnknownSession
-from companyos.web.screens import CHROMIUMS
 
 SEED, CHAOS = 7, 0.5
 
@@ -27,7 +26,7 @@ def browsers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path_factory.mktemp("browsers")))
         patch.setenv("PLAYWRIGHT_SKIP_VALIDATE_HOST_REQUIREMENTS", "1")
-        program = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+        program = programs.chromium()
         assert program, "these tests need a Chromium: .ci/packages chromium installs it on Debian"
         expected = Path(_get_global_playwright().chromium.executable_path)
         expected.parent.mkdir(parents=True)

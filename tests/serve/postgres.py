@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 import psycopg
 
+from companyos.programs import postgresql
+
 USER, PASSWORD = "companyos", "p@ss:w/rd"  # as awkward as people choose them
 _WRITTEN = "p%40ss%3Aw%2Frd"
 _NOBODY = 65534  # the server refuses to run as root
@@ -122,10 +124,6 @@ def running(fsync: bool = False) -> Iterator[Postgres]:
 
 
 def programs() -> Path:
-    """Where Debian, or whoever packed it, has put the server's programs: the newest, if there are several."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
-    if not found and (configured := shutil.which("pg_config")):
-        answer = subprocess.run([configured, "--bindir"], capture_output=True, text=True, check=True).stdout.strip()
-        found = [path for path in [Path(answer) / "initdb"] if path.exists()]
+    found = postgresql()
     assert found, "these tests need PostgreSQL's server: .ci/packages installs it on Debian"
-    return found[-1].parent
+    return Path(found).parent

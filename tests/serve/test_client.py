@@ -30,6 +30,7 @@ from tests.serve.doors import AS_ADMIN, Server, good, serving
 TASKS = [str(task_named(name, seed, 0.5)) for name in FAMILIES for seed in (3, 4)]
 LIST = Call("ticketdesk", "list_tickets")
 ON_A_SERVER = {block.language: block.code for block in blocks_of(ROOT / "README.md") if block.title == "needs a server"}
+CURL = ROOT / "examples" / "curl.sh"
 
 
 @pytest.fixture(scope="module")
@@ -153,16 +154,29 @@ def test_the_readmes_curl_plays_three_steps_and_shows_them(server: Server) -> No
     script = (
         ON_A_SERVER["sh"]
         .replace("http://127.0.0.1:8000", server.url)
-        .replace("curl -s", "curl -sS --fail-with-body -w '\\n'")
+        .replace("curl -s", "curl -sS --fail-with-body -w '\n'")
     )
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, timeout=60)
+    plays_three_steps("bash", "-euo", "pipefail", "-c", script)
+
+
+def test_the_example_of_curl_is_the_readmes_and_takes_the_address(server: Server) -> None:
+    _, rest = ON_A_SERVER["sh"].split("\n", 1)
+    assert CURL.read_text().endswith(rest)
+    plays_three_steps(str(CURL), server.url)
+    nowhere = subprocess.run([CURL, "http://127.0.0.1:9"], capture_output=True, text=True, timeout=60)
+    assert nowhere.returncode != 0
+    assert "127.0.0.1" in nowhere.stderr
+
+
+def plays_three_steps(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     *steps, view = done.stdout.split("\n", 3)
     replies = [json.loads(line) for line in steps]
     assert [reply["turn"] for reply in replies] == [1, 2, 3]
     assert [reply["observation"]["code"] for reply in replies] == ["ok"] * 3
     env = make("vendor_onboarding", seed=7, chaos=0.5)
-    for body in re.findall(r'-d \'(\{"app".*?\})\'', script):
+    for body in re.findall(r'-d \'(\{"app".*?\})\'', ON_A_SERVER["sh"]):
         obs = env.step(json.loads(body))
     assert view.strip() == f"{obs.task}\n\n{obs.text}"
 

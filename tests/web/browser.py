@@ -1,6 +1,5 @@
 """Browser: a headless Chromium of the system's, and what it had to complain about."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+from companyos import programs
 
 
 class Visit:
@@ -38,7 +37,7 @@ def visit(file: Path, width: int = 1280, height: int = 900, scheme: str = "light
 @contextmanager
 def browsing(width: int = 1280, height: int = 900, scheme: str = "light", scripts: bool = True) -> Iterator[Visit]:
     """An empty page on such a screen, of somebody who lets scripts run or does not."""
-    program = next(filter(None, map(shutil.which, NAMES)), None)
+    program = programs.chromium()
     assert program, "these tests need a Chromium: .ci/packages chromium installs it on Debian"
     with sync_playwright() as playwright:
         # Without a sandbox, since CI is root; all that is opened was made by the test.

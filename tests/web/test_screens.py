@@ -5,7 +5,6 @@ import io
 import json
 import os
 import re
-import shutil
 import signal
 import sys
 from base64 import b64decode
@@ -25,6 +24,7 @@ from starlette.responses import HTMLResponse
 from starlette.types import Receive, Scope, Send
 from websockets.sync.client import connect
 
+from companyos import programs
 from companyos.calls import Call
 from companyos.client import Company, ServerError
 from companyos.env import make, work
@@ -33,7 +33,6 @@ from companyos.lines import write_line
 from companyos.serve.errors import Malformed
 from companyos.web.gestures import GESTURES, HEIGHT, WIDTH, Click, read_gesture
 from companyos.web.screen import Screen
-from companyos.web.screens import CHROMIUMS
 from tests.helpers import task_id
 from tests.serve.doors import ADMIN, wait_for
 from tests.web.browser import browsing
@@ -211,7 +210,7 @@ def test_a_page_that_is_handed_on_has_no_past_and_goes_nowhere_else() -> None:
 
     async def titles() -> list[str]:
         async with async_playwright() as playwright:
-            program = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+            program = programs.chromium()
             screen, found = Screen(office), []
             await screen.open(await playwright.chromium.launch(executable_path=program))
             for owner in ("me", "you"):

@@ -7,7 +7,6 @@ comes back to a session whose page was handed on is shown its last turn, and a f
 import asyncio
 import logging
 import os
-import shutil
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
@@ -20,6 +19,7 @@ from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp
 
+from companyos import programs
 from companyos.families.goals import added
 from companyos.serve.errors import Malformed, NoScreens, OverCapacity, ScreenLost, SessionOver
 from companyos.serve.lane import Lane
@@ -31,7 +31,6 @@ from companyos.serve.steps import Outcome, Step
 from companyos.web.gestures import read_gesture
 from companyos.web.screen import Screen
 
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE = 20.0  # seconds, with a page that does not answer
 OBSERVED: Picture = "jpeg"
 _LOG = logging.getLogger("companyos.screens")
@@ -171,7 +170,7 @@ class Screens:
             from playwright.async_api import Error, async_playwright
         except ModuleNotFoundError:
             raise NoScreens('pictures need Playwright: pip install "companyos[browser]"') from None
-        program = self._settings.chromium or next(filter(None, map(shutil.which, CHROMIUMS)), None)
+        program = self._settings.chromium or programs.chromium()
         self._playwright = await async_playwright().start()
         try:
             # Root can have no sandbox; all that is opened are pages of ours, which run one script of ours.
