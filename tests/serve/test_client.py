@@ -154,7 +154,7 @@ def test_the_readmes_curl_plays_three_steps_and_shows_them(server: Server) -> No
     script = (
         ON_A_SERVER["sh"]
         .replace("http://127.0.0.1:8000", server.url)
-        .replace("curl -s", "curl -sS --fail-with-body -w '\n'")
+        .replace("curl -s", "curl -sS --fail-with-body -w '\\n'")
     )
     plays_three_steps("bash", "-euo", "pipefail", "-c", script)
 
