@@ -39,11 +39,11 @@ demo: $(VENV)/.ready
 test: $(VENV)/.ready
 	@.ci/timed "ruff"         sh -c "$(BIN)/ruff check . && $(BIN)/ruff format --check ."
 	@.ci/timed "import rules" $(BIN)/lint-imports
-	@.ci/timed "pytest, core" $(BIN)/pytest $(QUICK)
+	@.ci/timed "pytest, core" $(BIN)/pytest --ignore=tests/laws
 
 # Laws over all families, on a sample of their tasks.
 test-laws: $(VENV)/.ready
-	@.ci/timed "pytest, laws" $(BIN)/pytest $(SLOW)
+	@.ci/timed "pytest, laws" $(BIN)/pytest tests/laws
 
 # The server, with a real PostgreSQL; and types, for which its environment has everything.
 test-serve: $(SERVE)/.ready $(SERVE)/.packages
