@@ -13,12 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted(
-    [
-        *(ROOT / "docs").rglob("*.md"),
-        *(ROOT / f"{n}.md" for n in ("README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "ERRATA")),
-    ]
-)
+_TOP = ("README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "ERRATA", "space/README")
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / f"{name}.md" for name in _TOP)])
 NEEDS = (
     "needs a GPU",
     "needs a hub",

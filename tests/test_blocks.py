@@ -16,6 +16,7 @@ from tests.blocks import BLOCKS, CODE, NEEDS, OTHERS, PAGES, ROOT, Block, blocks
 PYTHON = [block for block in BLOCKS if block.language == "python" and not block.is_quoted]
 SHELL = [block for block in BLOCKS if block.language == "sh"]
 QUOTED = [block for block in BLOCKS if block.is_quoted]
+PARSER = parser()
 MAKEFILE = (ROOT / "Makefile").read_text()
 
 
@@ -64,7 +65,7 @@ def test_so_is_every_one_within_a_sentence_as_far_as_it_goes(page: Path) -> None
 def complaint(words: list[str]) -> str:
     """What the command line has to say against these words, if anything."""
     try:
-        parser().parse_args(words)
+        PARSER.parse_args(words)
     except Misuse as mistake:
         return str(mistake)
     except SystemExit:  # somebody asked for help
