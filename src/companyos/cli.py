@@ -409,8 +409,10 @@ def _twins(args: Namespace) -> int:
 
 def _bench(args: Namespace) -> int:
     """Measure how fast it runs here."""
-    from companyos.bench import main as bench
-
+    if args.peers:
+        from companyos.peers.race import main as bench
+    else:
+        from companyos.bench import main as bench
     bench(args.rounds)
     return 0
 
@@ -537,6 +539,9 @@ COMMANDS: Commands = {
     ),
     _twins: (_TASK,),
     **MEASURING,
-    _bench: (option("--rounds", type=count, default=7),),
+    _bench: (
+        option("--rounds", type=count, default=7),
+        option("--peers", action="store_true", help="against environments of others, those that are installed"),
+    ),
     _demo: (),
 }
