@@ -409,11 +409,10 @@ def _twins(args: Namespace) -> int:
 
 def _bench(args: Namespace) -> int:
     """Measure how fast it runs here."""
-    if args.peers:
-        from companyos.peers.race import main as bench
-    else:
-        from companyos.bench import main as bench
-    bench(args.rounds)
+    from companyos import bench
+    from companyos.peers import race
+
+    (race if args.peers else bench).main(args.rounds)
     return 0
 
 

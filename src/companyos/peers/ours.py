@@ -39,7 +39,7 @@ class Ours(Peer):
 
 
 class OursWithText(Ours):
-    name = "CompanyOS, its text too"
+    name = "CompanyOS as text"
     includes = "the same, and the observation written as text"
     text = True
 

@@ -122,19 +122,19 @@ def _spread(values: list[float]) -> Spread:
 
 
 def _steps(side: Peer) -> Timed:
-    """Whole episodes, of which only the steps are timed."""
-    numbers, env = cycle(range(len(side.scripts))), side.open()
+    """All episodes that it has scripts for, over and over, of which only the steps are timed."""
+    env = side.open()
 
     def timed(seconds: float) -> float:
         spent, steps, ends = 0.0, 0, perf_counter() + seconds
         while not steps or perf_counter() < ends:
-            number = next(numbers)
-            step, script = side.stepper(side.begin(env, number)), side.scripts[number]
-            began = perf_counter()
-            for action in script:
-                step(action)
-            spent += perf_counter() - began
-            steps += len(script)
+            for number, script in enumerate(side.scripts):
+                step = side.stepper(side.begin(env, number))
+                began = perf_counter()
+                for action in script:
+                    step(action)
+                spent += perf_counter() - began
+                steps += len(script)
         return spent / steps
 
     return timed
@@ -186,25 +186,28 @@ def _memory(side: Peer) -> float:
 
 
 def _table(found: list[Finding], title: str) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0))
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("what, and whose", no_wrap=True)
     table.add_column("median (min–max)", justify="right", no_wrap=True)
-    table.add_column("ours is as fast", justify="right", no_wrap=True)
+    table.add_column("ours is × as fast", justify="right", no_wrap=True)
     what = ""
     for finding in found:
         if finding.what != what:
             what = finding.what
             table.add_row(what)
-        ratio = "" if finding.ours_is is None else _shown(finding.ours_is, "×")
+        ratio = "" if finding.ours_is is None else _shown(finding.ours_is, "")
         table.add_row(f"  {finding.side}", _shown(finding.value, finding.unit), ratio)
     return table
 
 
 def _shown(spread: Spread, unit: str) -> str:
     """In the unit that reads best."""
-    scale, unit = next(fit for least, *fit in _UNITS.get(unit, ((0.0, 1.0, unit),)) if spread.value >= least)
+    _, scale, unit = next(fit for fit in _UNITS.get(unit, ((0.0, 1.0, unit),)) if spread.value >= fit[0])
     value, low, high = (bench.short(scale * number) for number in (spread.value, spread.low, spread.high))
-    return f"{value} {unit}" if spread.low == spread.high else f"{value} {unit} ({low}–{high})"
+    return " ".join(filter(None, (value, unit, "" if spread.low == spread.high else f"({low}–{high})")))
 
 
-_UNITS = {"s": ((1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (0.0, 1e6, "µs")), "kB": ((1e3, 1e-3, "MB"), (0.0, 1.0, "kB"))}
+_UNITS = {
+    "s": ((1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (0.0, 1e6, "µs")),
+    "kB": ((1e3, 1e-3, "MB"), (0.0, 1.0, "kB")),
+}  # from which value on, times what, called what
