@@ -3,7 +3,10 @@
 import re
 from pathlib import Path
 
+import msgspec
+
 import companyos
+from companyos.peers import race
 
 PAGE = Path(__file__).parent.parent / "docs" / "comparison.md"
 TEXT = PAGE.read_text()
@@ -47,3 +50,20 @@ def test_our_own_numbers_stand_on_the_pages_that_they_link_to() -> None:
 
 def test_we_have_as_many_tools_as_it_says() -> None:
     assert f"lists {len(companyos.tools())}" in TEXT
+
+
+def test_the_speeds_are_those_of_the_run_that_is_kept() -> None:
+    class Report(msgspec.Struct):
+        releases: list[str]
+        found: list[race.Finding]
+
+    report = msgspec.json.decode((PAGE.parent.parent / "results" / "peers.json").read_bytes(), type=Report)
+    text = section("Speed")
+    sides = {finding.side for finding in report.found}
+    assert all(side.removesuffix(" as text").partition(",")[0] in text for side in sides)
+    assert all(release in text for release in report.releases if not release.startswith("companyos"))
+    for finding in report.found:
+        value = race.shown(finding.value, finding.unit).partition(" (")[0]
+        assert value.removesuffix(" /s") in text, finding
+        if finding.ours_is is not None and finding.unit != "kB":
+            assert race.shown(finding.ours_is) in text, finding

@@ -79,7 +79,7 @@ def test_a_race_tells_everything_of_everybody() -> None:
         "reset, known task": sides,
         "reset, new seed": ["CompanyOS", "Gymnasium CartPole"],  # to count has no seeds
         "fork in mid-episode": sides,
-        "memory of a live episode": sides,
+        "memory, live episode": sides,
     }
     assert [finding.side for finding in found if finding.ours_is is None] == ["CompanyOS", "CompanyOS as text"] + [
         "CompanyOS"
@@ -136,12 +136,12 @@ def test_the_command_races_whoever_is_here_and_says_who_is_not(
 
 
 def test_the_table_picks_units() -> None:
-    assert race._shown(Spread(2.5e-6, 1e-6, 3e-6), "s") == "2.5 µs (1–3)"
-    assert race._shown(Spread(0.25, 0.2, 0.3), "s") == "250 ms (200–300)"
-    assert race._shown(Spread(1.5, 1.5, 1.5), "s") == "1.5 s"
-    assert race._shown(Spread(144.0, 144.0, 144.0), "kB") == "144 kB"
-    assert race._shown(Spread(2500.0, 2500.0, 2500.0), "kB") == "2.5 MB"
-    assert race._shown(Spread(0.7, 0.6, 0.8), "") == "0.7 (0.6–0.8)"
+    assert race.shown(Spread(2.5e-6, 1e-6, 3e-6), "s") == "2.5 µs (1–3)"
+    assert race.shown(Spread(0.25, 0.2, 0.3), "s") == "250 ms (200–300)"
+    assert race.shown(Spread(1.5, 1.5, 1.5), "s") == "1.5 s"
+    assert race.shown(Spread(144.0, 144.0, 144.0), "kB") == "144 kB"
+    assert race.shown(Spread(2500.0, 2500.0, 2500.0), "kB") == "2.5 MB"
+    assert race.shown(Spread(0.7, 0.6, 0.8)) == "0.7 (0.6–0.8)"
 
 
 def test_what_is_raced_is_what_the_benchmark_plays() -> None:

