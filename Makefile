@@ -22,12 +22,15 @@ DIST := .venv-dist
 DIST_BIN := $(DIST)/bin
 # And every host that our adapters are for; what each takes clashes with the others. The cheapest comes first.
 HOSTS := skyrl nemo_gym inspect verifiers
+# And those whom we race.
+PEERS := .venv-peers
+PEERS_BIN := $(PEERS)/bin
 # NeMo Gym wants Python 3.12 and gigabytes; its servers do with 3.11 and with these.
 NEMO_GYM := "openai<=2.7.2" "mcp>=1.27,<2" aiohttp anthropic devtools fastapi gprof2dot hydra-core itsdangerous omegaconf orjson \
 	pandas psutil pydot ray requests tqdm uvicorn uvloop wandb yappi
 
-.PHONY: run demo test test-laws test-serve test-web test-browsergym test-train test-docs test-dist test-hosts laws rehearse docs \
-	docs-serve dist pages reference bench bench-serve bench-screens container-check space clean
+.PHONY: run demo test test-laws test-serve test-web test-browsergym test-train test-docs test-dist test-peers test-hosts laws rehearse docs \
+	docs-serve dist pages reference bench bench-peers bench-serve bench-screens container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -91,6 +94,10 @@ dist: $(DIST)/.ready
 test-dist: $(DIST)/.ready
 	@.ci/timed "pytest, dist" $(DIST_BIN)/pytest -n 0 tests/dist
 
+# Environments of others: that each one's episodes really run. How fast they are is no test.
+test-peers: $(PEERS)/.ready
+	@.ci/timed "pytest, peers" $(PEERS_BIN)/pytest -n 0 tests/peers
+
 # The laws at the size that the docs quote: some minutes.
 laws: $(VENV)/.ready
 	@LAWS=full $(BIN)/pytest tests/laws -rP
@@ -106,6 +113,10 @@ reference: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	@$(BIN)/companyos bench
+
+# Ours and others, in turns: a few minutes.
+bench-peers: $(PEERS)/.ready
+	@$(PEERS_BIN)/companyos bench --peers
 
 bench-serve: $(SERVE)/.ready $(SERVE)/.packages
 	@$(SERVE_BIN)/python -m benchmarks.serve
@@ -146,6 +157,9 @@ $(TRAIN)/.ready: pyproject.toml
 $(DOCS)/.ready: pyproject.toml
 	@.ci/timed "set-up of $(DOCS)" .ci/venv $(DOCS) -e ".[docs-dev]"
 
+$(PEERS)/.ready: pyproject.toml
+	@.ci/timed "set-up of $(PEERS)" .ci/venv $(PEERS) -e ".[peers-dev]"
+
 .PRECIOUS: .venv-host-%/.ready
 .venv-host-%/.ready: pyproject.toml
 	@.ci/timed "set-up of .venv-host-$*" .ci/venv .venv-host-$* -e ".[$*,hosts-dev]"
@@ -168,5 +182,5 @@ $(GYM)/.packages: .ci/packages $(GYM)/.ready
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE) $(WEB) $(GYM) $(TRAIN) $(DOCS) $(DIST) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis \
-		.import_linter_cache dist build
+	rm -rf $(VENV) $(SERVE) $(WEB) $(GYM) $(TRAIN) $(DOCS) $(DIST) $(PEERS) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache \
+		.hypothesis .import_linter_cache dist build

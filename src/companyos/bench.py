@@ -31,7 +31,7 @@ from companyos.families import ROUND, setting
 CHAOS = 0.5
 LIVE_STEPS = 15  # how far an episode has come whose memory is counted
 UNWANTED = ("fastapi", "openenv", "torch", "numpy", "gymnasium")  # `import companyos` must not bring these along
-_FRESH_SEEDS = count(10**9)  # far from those that are played, so that nothing is known of them beforehand
+FRESH_SEEDS = count(10**9)  # far from those that are played, so that nothing is known of them beforehand
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -62,8 +62,8 @@ def main(rounds: int = 7, episodes: int = 60) -> None:
     for heading in ("what", "median", "min–max", "unit", "floor", "goal", ""):
         table.add_column(heading, justify="left" if heading in ("what", "unit") else "right", no_wrap=True)
     for row in found:
-        spread = f"{_short(row.low)}–{_short(row.high)}"
-        table.add_row(row.what, _short(row.value), spread, row.unit, _short(row.floor), _short(row.goal), row.verdict)
+        spread = f"{short(row.low)}–{short(row.high)}"
+        table.add_row(row.what, short(row.value), spread, row.unit, short(row.floor), short(row.goal), row.verdict)
     Console().print(table)
     print(msgspec.json.encode({"rounds": rounds, "episodes": episodes, "rows": found}).decode())
 
@@ -84,7 +84,7 @@ Taxi = tuple[Any, Iterator[int]]  # the environment, and what to do in it
 
 def _steps(rounds: int, episodes: int) -> list[Row]:
     taxi = _taxi()
-    scripts = {agent: [_record(agent, seed) for seed in range(episodes)] for agent in ("expert", "random")}
+    scripts = {agent: [record(agent, seed) for seed in range(episodes)] for agent in ("expert", "random")}
     both = [script for pair in zip(*scripts.values(), strict=True) for script in pair]
     # Each in rounds of its own: to forget the tasks, for instance, would make strangers of them for the others, too.
     kinds: dict[str, Callable[[], tuple[float, float, int]]] = {
@@ -120,12 +120,12 @@ def _in_turns(scripts: list[Script], taxi: Taxi, text: bool = False, anew: bool 
     return ours, theirs, sum(len(calls) for _, calls in scripts)
 
 
-def _record(agent: str, seed: int) -> Script:
-    env = agents.play(_episode(seed), agents.make(agent, seed))
+def record(agent: str, seed: int) -> Script:
+    env = agents.play(episode(seed), agents.make(agent, seed))
     return seed, [turn.call for turn in env.turns]
 
 
-def _episode(seed: int) -> CompanyEnv:
+def episode(seed: int) -> CompanyEnv:
     """A task of each family in turn."""
     turn, number = divmod(seed, len(ROUND))
     return make(ROUND[number], seed=turn, chaos=CHAOS, reward="seed")
@@ -136,7 +136,7 @@ def _play_again(script: Script, text: bool = False, anew: bool = False) -> float
     seed, calls = script
     if anew:
         setting.cache_clear()
-    step = _episode(seed).step
+    step = episode(seed).step
     began = perf_counter()
     if text:
         for call in calls:
@@ -181,9 +181,9 @@ def _starts(rounds: int, episodes: int) -> list[Row]:
     times: list[list[float]] = [[], [], []]
     for _ in range(1 + rounds):
         gc.collect()
-        times[0].append(_per_call(lambda: _episode(next(_FRESH_SEEDS)), episodes) * 1e3)
-        times[1].append(_per_call(lambda: next(ended).reset(), 10 * episodes) * 1e6)
-        times[2].append(_per_call(lambda: next(middle).fork(), 50 * episodes) * 1e6)
+        times[0].append(per_call(lambda: episode(next(FRESH_SEEDS)), episodes) * 1e3)
+        times[1].append(per_call(lambda: next(ended).reset(), 10 * episodes) * 1e6)
+        times[2].append(per_call(lambda: next(middle).fork(), 50 * episodes) * 1e6)
     new, known, forks = (rest for _, *rest in times)  # the first round only warms up
     return [
         _row("reset, new seed", "ms", new, 2.0, 0.5),
@@ -194,14 +194,14 @@ def _starts(rounds: int, episodes: int) -> list[Row]:
 
 def _played(seed: int, share: float) -> CompanyEnv:
     """An expert's episode, of which this share has been played."""
-    _, calls = _record("expert", seed)
-    env = _episode(seed)
+    _, calls = record("expert", seed)
+    env = episode(seed)
     for call in calls[: round(share * len(calls))]:
         env.step(call)
     return env
 
 
-def _per_call(function: Callable[[], object], times: int) -> float:
+def per_call(function: Callable[[], object], times: int) -> float:
     began = perf_counter()
     for _ in range(times):
         function()
@@ -228,24 +228,24 @@ def _imports(rounds: int) -> list[Row]:
 
 def _memory(live: int) -> list[Row]:
     """What a live episode takes, its own first morning included, and what a fork takes. It does not drift: one round."""
-    of_episodes = _growth(_lived(next(_FRESH_SEEDS)) for _ in range(live)) / live
-    env = _lived(0)
-    of_forks = _growth(env.fork() for _ in range(live)) / live
+    of_episodes = growth(lived(next(FRESH_SEEDS)) for _ in range(live)) / live
+    env = lived(0)
+    of_forks = growth(env.fork() for _ in range(live)) / live
     return [
         _row("memory of an episode", "kB", [of_episodes / 1e3], 300.0, 100.0),
         _row("memory of a fork", "kB", [of_forks / 1e3], 300.0, 100.0),
     ]
 
 
-def _lived(seed: int) -> CompanyEnv:
-    env, agent = _episode(seed), agents.make("expert", seed)
+def lived(seed: int) -> CompanyEnv:
+    env, agent = episode(seed), agents.make("expert", seed)
     obs = env.reset()
     while not obs.done and obs.step < LIVE_STEPS:
         obs = env.step(agent.act(obs))
     return env
 
 
-def _growth(things: Iterable[object]) -> int:
+def growth(things: Iterable[object]) -> int:
     tracemalloc.start()
     kept = list(things)
     gc.collect()
@@ -260,7 +260,7 @@ def _row(what: str, unit: str, values: list[float], *marks: float, more_is_bette
     return Row(what, unit, median(values), min(values), max(values), floor, goal, more_is_better)
 
 
-def _short(value: float | None) -> str:
+def short(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.3g}"

@@ -409,9 +409,10 @@ def _twins(args: Namespace) -> int:
 
 def _bench(args: Namespace) -> int:
     """Measure how fast it runs here."""
-    from companyos.bench import main as bench
+    from companyos import bench
+    from companyos.peers import race
 
-    bench(args.rounds)
+    (race if args.peers else bench).main(args.rounds)
     return 0
 
 
@@ -569,7 +570,10 @@ COMMANDS: Commands = {
     ),
     _twins: (_TASK,),
     **MEASURING,
-    _bench: (option("--rounds", type=count, default=7),),
+    _bench: (
+        option("--rounds", type=count, default=7),
+        option("--peers", action="store_true", help="against environments of others, those that are installed"),
+    ),
     _demo: (),
     _doctor: (_JSON,),
     _completion: (option("shell", choices=("bash", "zsh", "fish")),),
