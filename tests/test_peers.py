@@ -9,7 +9,7 @@ import pytest
 
 from companyos import bench
 from companyos.cli import main
-from companyos.peers import KNOWN, Missing, Peer, load, race
+from companyos.peers import KNOWN, Missing, Peer, load, ours, race
 from companyos.peers.games import CartPole, Taxi
 from companyos.peers.ours import Ours, OursWithText
 from companyos.peers.race import Spread
@@ -40,20 +40,27 @@ class Counting(Peer):
         return step
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few episodes of each, where it is not they that matter."""
+    monkeypatch.setattr(ours, "EPISODES", 2)
+    monkeypatch.setattr(race, "LIVE", 1)
+
+
 @pytest.mark.parametrize("kind", [Ours, OursWithText])
 def test_ours_keeps_the_law_and_its_episodes_end(kind: type[Ours]) -> None:
-    ours = kind()
-    keeps_the_law(ours, lambda reply: reply if ours.text else reply.text)
-    for number, script in enumerate(ours.scripts):
-        env = ours.begin(None, number)
+    side = kind()
+    keeps_the_law(side, lambda reply: reply if side.text else reply.text)
+    for number, script in enumerate(side.scripts):
+        env = side.begin(None, number)
         assert all(not env.step(call).done for call in script[:-1])
         assert env.step(script[-1]).done
 
 
 def test_ours_plays_every_family_by_the_expert_and_at_random() -> None:
-    ours = Ours()
-    played = [ours.begin(None, number) for number in range(len(ours.scripts))]
-    for env, script in zip(played, ours.scripts, strict=True):
+    side = Ours()
+    played = [side.begin(None, number) for number in range(len(side.scripts))]
+    for env, script in zip(played, side.scripts, strict=True):
         for call in script:
             env.step(call)
     families = {env.task_id.split("-")[0] for env in played}
@@ -70,8 +77,9 @@ def test_a_game_keeps_the_law_and_its_episodes_end(kind: type[Taxi | CartPole]) 
         assert ends == [False] * (len(script) - 1) + [True]
 
 
+@pytest.mark.usefixtures("few")
 def test_a_race_tells_everything_of_everybody() -> None:
-    found = race.race([Ours(), OursWithText(), Counting(), CartPole()], rounds=2, seconds=0.0)
+    found = race.race([Ours(), OursWithText(), Counting(), CartPole()], rounds=1, seconds=0.0)
     sides = ["CompanyOS", "Counting", "Gymnasium CartPole"]
     told = {what: [finding.side for finding in found if finding.what == what] for what in {f.what for f in found}}
     assert told == {
@@ -89,6 +97,7 @@ def test_a_race_tells_everything_of_everybody() -> None:
     assert all(low <= value <= high for value, low, high in (_numbers(f.value) for f in found))
 
 
+@pytest.mark.usefixtures("few")
 def test_ratios_are_taken_within_a_round_and_text_is_held_against_text() -> None:
     plain, text, words, moves = Ours(), OursWithText(), Counting(), CartPole()
     took = {plain: [1.0, 2.0, 4.0], text: [2.0, 4.0, 8.0], words: [8.0, 8.0, 8.0], moves: [1.0, 1.0, 1.0]}
@@ -99,7 +108,7 @@ def test_ratios_are_taken_within_a_round_and_text_is_held_against_text() -> None
     assert race._times_ours(plain, took[plain], took) is None
 
 
-def test_sides_take_turns_and_the_first_round_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sides_take_turns_and_the_first_round_is_not_counted() -> None:
     first, second, order = Counting(), Counting(), []
 
     def prepare(side: Peer) -> race.Timed:
@@ -120,6 +129,7 @@ def test_a_peer_that_is_missing_is_one_line_with_what_would_bring_it(file: str, 
         load(file)
 
 
+@pytest.mark.usefixtures("few")
 def test_the_command_races_whoever_is_here_and_says_who_is_not(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,6 +154,7 @@ def test_the_table_picks_units() -> None:
     assert race.shown(Spread(0.7, 0.6, 0.8)) == "0.7 (0.6–0.8)"
 
 
+@pytest.mark.usefixtures("few")
 def test_what_is_raced_is_what_the_benchmark_plays() -> None:
     assert Ours().begin(None, 5).task_id == bench.episode(5).task_id
 
