@@ -29,7 +29,7 @@ PEERS_BIN := $(PEERS)/bin
 NEMO_GYM := "openai<=2.7.2" "mcp>=1.27,<2" aiohttp anthropic devtools fastapi gprof2dot hydra-core itsdangerous omegaconf orjson \
 	pandas psutil pydot ray requests tqdm uvicorn uvloop wandb yappi
 
-.PHONY: run demo test test-laws test-serve test-web test-browsergym test-train test-docs test-dist test-peers test-hosts laws rehearse docs \
+.PHONY: run demo test test-slow test-serve test-web test-browsergym test-train test-docs test-dist test-peers test-hosts laws rehearse docs \
 	docs-serve dist pages reference bench bench-peers bench-serve bench-screens container-check space clean
 
 run: $(SERVE)/.ready
@@ -39,14 +39,15 @@ demo: $(VENV)/.ready
 	@$(BIN)/companyos demo
 
 # What a change is held against before it is committed: minutes. What takes longer has targets of its own.
+SLOW := tests/laws tests/test_tiny.py tests/test_pages.py tests/evaluate/test_intervals.py
 test: $(VENV)/.ready
 	@.ci/timed "ruff"         sh -c "$(BIN)/ruff check . && $(BIN)/ruff format --check ."
 	@.ci/timed "import rules" $(BIN)/lint-imports
-	@.ci/timed "pytest, core" $(BIN)/pytest --ignore=tests/laws
+	@.ci/timed "pytest, core" $(BIN)/pytest $(SLOW:%=--ignore=%)
 
-# Laws over all families, on a sample of their tasks.
-test-laws: $(VENV)/.ready
-	@.ci/timed "pytest, laws" $(BIN)/pytest tests/laws
+# Laws over all families, on a sample of their tasks; the families' pages; the small learner; how often intervals cover.
+test-slow: $(VENV)/.ready
+	@.ci/timed "pytest, slow" $(BIN)/pytest $(SLOW)
 
 # The server, with a real PostgreSQL; and types, for which its environment has everything.
 test-serve: $(SERVE)/.ready $(SERVE)/.packages

@@ -21,7 +21,7 @@ from tools.small_model import small_model
 PHASE_SECONDS = 8 * 60
 PICTURES = ("stages.png", "progress.png")
 _DEMONSTRATIONS, _AT_ONCE, _UPDATES = 192, 8, 4
-_CHECKUP = "--check-tasks 4 --check-pairs 2 --check-every 4 --check-chaos 0.25 --families vendor_onboarding"
+_CHECKUP = "--check-tasks 1 --check-pairs 1 --check-every {} --check-chaos 0.25 --families vendor_onboarding"
 _LOOK_EVERY = 0.2  # seconds
 
 
@@ -29,8 +29,8 @@ def main(folder: Path) -> int:
     shutil.rmtree(folder, ignore_errors=True)
     small, warm, grpo, smoke = (folder / name for name in ("small", "warm", "grpo", "smoke"))
     small_model(small)
-    sft = f"--full {_CHECKUP} --demonstrations {_DEMONSTRATIONS} --at-once {_AT_ONCE} --rate 3e-3 --workers 1"
-    attempts = f"--full {_CHECKUP} --updates {_UPDATES} --tasks 4 --group 4 --doses 0 --patience 3 --rows 16"
+    sft = f"--full {_CHECKUP.format(12)} --demonstrations {_DEMONSTRATIONS} --at-once {_AT_ONCE} --rate 3e-3 --workers 1"
+    attempts = f"--full {_CHECKUP.format(2)} --updates {_UPDATES} --tasks 4 --group 4 --doses 0 --patience 3 --rows 16"
     went_well = [
         phase("warm-up", f"train sft --model {small} --out {warm} {sft}", lambda: (warm / CHECKPOINT).exists()),
         phase("GRPO", f"train grpo --model {warm / 'model'} --out {grpo} {attempts}", lambda: (grpo / CHECKPOINT).exists()),

@@ -29,7 +29,8 @@ no GPU, no download. [`train.md`](train.md#the-small-learner) says how it learns
 then examined on {tasks} held-out tasks at chaos 0.25, beside what takes no learning: the same policy with the one ending
 that does best if every ticket is given it, the policy before it learnt (it knows beforehand that an ending which some text
 names is likelier, and nothing else), and anything at random among the same candidates. The settings of the learner were
-chosen by other tasks, of which 200 are of the same held-out split: none of those is in this table.
+chosen by other tasks, of which 200 are of the same held-out split: none of those is in this table. How many
+steps a minute has depends on what else the machine does meanwhile.
 
 ## One family, {minutes:g} minutes
 
