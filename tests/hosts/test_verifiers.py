@@ -25,7 +25,8 @@ def evaluated(server: Endpoint, folder: Path, tasks: tuple[str, ...]) -> dict[st
     client = ["--client.base-url", server.url, "--client.api-key-var", "FAKE_API_KEY", "--no-push", "-m", "expert"]
     where = ["--env.taskset.tasks", str(folder / "tasks.txt"), "--output-dir", str(folder / "runs")]
     agent = ["--env.agent.harness.id", "null", "--env.agent.runtime.type", "subprocess"]
-    known = os.environ | {"FAKE_API_KEY": "none", "PATH": f"{BIN}:{os.environ['PATH']}"}
+    # uv is to trust whom the system trusts, as pip does.
+    known = os.environ | {"FAKE_API_KEY": "none", "UV_SYSTEM_CERTS": "1", "PATH": f"{BIN}:{os.environ['PATH']}"}
     command = [str(BIN / "vf-eval"), "companyos-verifiers", *client, *where, *agent]
     done = subprocess.run(command, env=known, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
