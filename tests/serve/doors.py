@@ -184,13 +184,14 @@ class Server:
         assert self._process is not None
         parent = self._process.pid
         children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-        # Beside the workers there is a helper of multiprocessing; a child that has ended has no command line.
-        return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        # Beside the workers there is a helper of multiprocessing.
+        return [int(pid) for pid in children if b"spawn_main" in _command_line(pid)]
 
     def kill_worker(self) -> int:
         """Kills the worker that has served longest, as soon as there is one."""
-        wait_for(lambda: bool(self.workers()))
-        pid = min(self.workers())
+        found: list[int] = []
+        wait_for(lambda: bool(found.extend(self.workers()) or found))
+        pid = min(found)
         os.kill(pid, signal.SIGKILL)
         return pid
 
@@ -199,6 +200,14 @@ class Server:
         assert self._process is not None
         self._process.send_signal(signal.SIGINT)
         return self._process.wait(20), self._log.read_text()
+
+
+def _command_line(pid: str) -> bytes:
+    """What a process was begun by; nothing, if it has ended, whether or not its parent has noticed."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 @contextmanager
