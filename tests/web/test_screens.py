@@ -4,7 +4,6 @@ import asyncio
 import io
 import json
 import os
-import re
 import signal
 import sys
 from base64 import b64decode
@@ -33,6 +32,7 @@ from companyos.lines import write_line
 from companyos.serve.errors import Malformed
 from companyos.web.gestures import GESTURES, HEIGHT, WIDTH, Click, read_gesture
 from companyos.web.screen import Screen
+from tests.blocks import ROOT, blocks_of
 from tests.helpers import task_id
 from tests.serve.doors import ADMIN, wait_for
 from tests.web.browser import browsing
@@ -300,10 +300,9 @@ def test_the_light_client_has_the_picture_of_every_step(site: Served) -> None:
 
 def test_the_lines_of_the_docs_open_the_ticket(site: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    docs = (Path(__file__).parents[2] / "docs" / "screens.md").read_text()
-    block = re.findall(r"```python\n(.*?)```", docs, re.DOTALL)[0]
+    [block] = [block for block in blocks_of(ROOT / "docs" / "screens.md") if block.title == "needs a server"]
     names: dict[str, Any] = {}
-    exec(block.replace("http://127.0.0.1:8000", site.url), names)
+    exec(block.code.replace("http://127.0.0.1:8000", site.url), names)
     made = site.session(f"/office/{names['company'].session_id}").calls
     assert [call.method for call in made] == ["get_ticket"]
     assert Image.open(io.BytesIO(Path("page.jpg").read_bytes())).size == (WIDTH, HEIGHT)
