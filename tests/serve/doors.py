@@ -190,7 +190,12 @@ class Server:
     def kill_worker(self) -> int:
         """Kills the worker that has served longest, as soon as there is one."""
         found: list[int] = []
-        wait_for(lambda: bool(found.extend(self.workers()) or found))
+
+        def some() -> bool:
+            found[:] = self.workers()
+            return bool(found)
+
+        wait_for(some)
         pid = min(found)
         os.kill(pid, signal.SIGKILL)
         return pid
