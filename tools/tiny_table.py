@@ -9,7 +9,7 @@ Every run is one of the commands that the page shows. Runs lie under `--runs`; w
 import argparse
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -17,6 +17,7 @@ import msgspec
 
 from companyos.task import BENCHMARK_VERSION
 from companyos.train.tiny import EXAM, Exam
+from tools.markdown import table
 
 PAGE = Path(__file__).parents[1] / "docs" / "tiny.md"
 FAMILY = "vendor_onboarding"
@@ -108,29 +109,24 @@ def _runs(exams: Mapping[int, Exam]) -> str:
     head = ("seed", "learnt", "one ending for all", "untaught", "at random", "steps", "updates")
     rows = [
         (
-            seed,
+            str(seed),
             f"{one.policy:.1%}",
             f"{one.constant:.1%} ({one.ending[0]})",
             f"{one.untaught:.1%}",
             f"{one.anyhow:.1%}",
             f"{one.steps:,}",
-            one.updates,
+            str(one.updates),
         )
         for seed, one in exams.items()
     ]
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _together(one: Exam) -> str:
     rows = [*one.families.items(), ("all", one.policy), ("one ending for all", one.constant), ("untaught", one.untaught)]
     rows.append(("at random", one.anyhow))
-    table = _table(("family", "learnt"), [(name, f"{success:.1%}") for name, success in rows])
-    return TOGETHER.format(minutes=round(one.minutes), steps=one.steps, table=table)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in lines)
+    by_family = table(("family", "learnt"), [(name, f"{success:.1%}") for name, success in rows])
+    return TOGETHER.format(minutes=round(one.minutes), steps=one.steps, table=by_family)
 
 
 if __name__ == "__main__":

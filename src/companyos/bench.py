@@ -181,9 +181,9 @@ def _starts(rounds: int, episodes: int) -> list[Row]:
     times: list[list[float]] = [[], [], []]
     for _ in range(1 + rounds):
         gc.collect()
-        times[0].append(per_call(lambda: episode(next(FRESH_SEEDS)), episodes) * 1e3)
-        times[1].append(per_call(lambda: next(ended).reset(), 10 * episodes) * 1e6)
-        times[2].append(per_call(lambda: next(middle).fork(), 50 * episodes) * 1e6)
+        times[0].append(_per_call(lambda: episode(next(FRESH_SEEDS)), episodes) * 1e3)
+        times[1].append(_per_call(lambda: next(ended).reset(), 10 * episodes) * 1e6)
+        times[2].append(_per_call(lambda: next(middle).fork(), 50 * episodes) * 1e6)
     new, known, forks = (rest for _, *rest in times)  # the first round only warms up
     return [
         _row("reset, new seed", "ms", new, 2.0, 0.5),
@@ -201,7 +201,7 @@ def _played(seed: int, share: float) -> CompanyEnv:
     return env
 
 
-def per_call(function: Callable[[], object], times: int) -> float:
+def _per_call(function: Callable[[], object], times: int) -> float:
     began = perf_counter()
     for _ in range(times):
         function()

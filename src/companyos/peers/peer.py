@@ -1,8 +1,9 @@
 """Peer: what it takes to be raced. Its episodes are known beforehand, so that nothing but the environment is timed."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from functools import cache
 from importlib.metadata import packages_distributions, version
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ class Peer(ABC):
     @property
     def release(self) -> str:
         """Which distribution it comes from, and of which version."""
-        distribution, *_ = packages_distributions()[self.module]
+        distribution, *_ = _distributions()[self.module]
         return f"{distribution} {version(distribution)}"
 
     @abstractmethod
@@ -51,3 +52,9 @@ class Peer(ABC):
     def live(self, number: int) -> Any:
         """An episode under way, whose memory is counted; others share with it only what its makers let them share."""
         return self.half(number)
+
+
+@cache
+def _distributions() -> Mapping[str, Sequence[str]]:
+    """What is installed, by what it is imported as: to find out means to read every distribution's list of files."""
+    return packages_distributions()

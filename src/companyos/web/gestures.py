@@ -1,7 +1,7 @@
 """Gestures: what can be done on a screen. They have no turn: only what they set off on the page is a call, and a step."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 from msgspec import Meta
@@ -16,15 +16,11 @@ Y = Annotated[int, Meta(ge=0, lt=HEIGHT, description="from the top")]
 Way = Annotated[int, Meta(ge=-10_000, le=10_000, description="in pixels; on, or with a minus back")]
 
 
-class Gesture(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="method"):
-    """One of them; the tag is what the method of its call is named."""
-
-    async def perform(self, page: Any) -> None:
-        """Does it on a page of Playwright's."""
-        raise NotImplementedError
+class _Gesture(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="method"):
+    """What a call to the screen asks for: the tag is its method. `perform` does it on a page of Playwright's."""
 
 
-class Click(Gesture, frozen=True, tag="click"):
+class Click(_Gesture, frozen=True, tag="click"):
     """Clicks at a place."""
 
     x: X
@@ -34,7 +30,7 @@ class Click(Gesture, frozen=True, tag="click"):
         await page.mouse.click(self.x, self.y)
 
 
-class Type(Gesture, frozen=True, tag="type"):
+class Type(_Gesture, frozen=True, tag="type"):
     """Types a text into the field that the cursor is in; without one nothing happens. What keys do elsewhere, `key` does."""
 
     text: Annotated[str, Meta(min_length=1, max_length=4000)]
@@ -43,7 +39,7 @@ class Type(Gesture, frozen=True, tag="type"):
         await page.keyboard.insert_text(self.text)
 
 
-class Key(Gesture, frozen=True, tag="key"):
+class Key(_Gesture, frozen=True, tag="key"):
     """Presses a key, or several at once: `Enter`, `Tab`, `Control+A`."""
 
     key: Annotated[str, Meta(min_length=1, max_length=40)]
@@ -52,7 +48,7 @@ class Key(Gesture, frozen=True, tag="key"):
         await page.keyboard.press(self.key)
 
 
-class Scroll(Gesture, frozen=True, tag="scroll"):
+class Scroll(_Gesture, frozen=True, tag="scroll"):
     """Scrolls what is under a place."""
 
     dy: Way
@@ -65,15 +61,17 @@ class Scroll(Gesture, frozen=True, tag="scroll"):
         await page.mouse.wheel(self.dx, self.dy)
 
 
-GESTURES = (Click, Type, Key, Scroll)
+Gesture = Click | Type | Key | Scroll
+GESTURES = get_args(Gesture)
 
 
 def read_gesture(call: Call) -> Gesture:
     """The gesture that a call to the screen stands for."""
     params: Mapping[str, Any] = call.params
     try:
-        return msgspec.convert({**params, "method": call.method}, Click | Type | Key | Scroll)
+        gesture: Gesture = msgspec.convert({**params, "method": call.method}, Gesture)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
         place = "method" if where.startswith(".method") else f"params{where.rstrip('`')}"
         raise Malformed(f"{what} - at `$.{place}`") from None
+    return gesture
