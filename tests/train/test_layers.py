@@ -12,6 +12,7 @@ from tests.train.tiny_model import tiny_gpt2, tiny_llama, tiny_qwen
 
 torch.set_num_threads(1)
 TOKENS = torch.arange(30).view(2, 15) * 7 % 250
+ROWS = TOKENS.tolist()
 Maker = Callable[[], Any]
 
 
@@ -22,14 +23,14 @@ def adapted(make_model: Maker) -> Any:
 
 
 def theirs(model: Any) -> Any:
-    return model(input_ids=TOKENS, output_hidden_states=True).hidden_states[-1]
+    return model(input_ids=TOKENS, output_hidden_states=True).hidden_states[-1].flatten(0, 1)
 
 
 @pytest.mark.parametrize("make_model", [tiny_llama, tiny_qwen])
 def test_hidden_states_are_those_of_transformers(make_model: Maker) -> None:
     for model in (make_model(), adapted(make_model)):
         assert fits(model)
-        assert torch.allclose(last_hidden_states(model, TOKENS), theirs(model), atol=1e-4)
+        assert torch.allclose(last_hidden_states(model, ROWS), theirs(model), atol=1e-4)
 
 
 @pytest.mark.parametrize("make_model", [tiny_llama, tiny_qwen])
@@ -37,7 +38,7 @@ def test_adapters_get_the_gradients_that_they_get_beside_the_weights(make_model:
     model = adapted(make_model)
     ours, others = (
         torch.autograd.grad(hidden[..., :9].sum(), [weight for weight in model.parameters() if weight.requires_grad])
-        for hidden in (last_hidden_states(model, TOKENS), theirs(model))
+        for hidden in (last_hidden_states(model, ROWS), theirs(model))
     )
     assert all(torch.allclose(one, other, rtol=1e-3, atol=1e-3) for one, other in zip(ours, others, strict=True))
     assert any(one.abs().max() > 1 for one in ours)
@@ -46,4 +47,13 @@ def test_adapters_get_the_gradients_that_they_get_beside_the_weights(make_model:
 def test_a_model_of_another_shape_goes_its_own_way() -> None:
     model = tiny_gpt2()
     assert not fits(model)
-    assert torch.equal(last_hidden_states(model, TOKENS), theirs(model))
+    assert torch.equal(last_hidden_states(model, ROWS), theirs(model))
+
+
+@pytest.mark.parametrize("make_model", [tiny_llama, tiny_gpt2])
+def test_rows_of_other_lengths_beside_it_change_nothing_for_a_row(make_model: Maker) -> None:
+    model = make_model()
+    long, short = ROWS[0], ROWS[1][:6]
+    together = last_hidden_states(model, [short, long])
+    alone = torch.cat([last_hidden_states(model, [row]) for row in (short, long)])
+    assert torch.allclose(together, alone, atol=1e-5)

@@ -11,10 +11,12 @@ from typing import Any
 
 import torch
 from torch.nn import functional as F  # noqa: N812
-from torch.nn.attention import sdpa_kernel
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from companyos.train.layers import KERNELS, Weights, causal_model, shape_of, through, turns_of, weights_of, working_type
+from companyos.train.layers import Weights, causal_model, shape_of, through, turns_of, weights_of, working_type
 
+# For attention all but cuDNN's, which would prepare a plan for every shape that it meets: here hardly two are alike.
+_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 _PLACES = 256  # what a step looks back on is rounded up to so many places, and each such size is a graph of its own
 
 
@@ -85,7 +87,7 @@ class Decoder:
             padded.extend([said[-1]] * (width - len(said)))
         ends = [start + len(said) for start, said in zip(starts, tokens, strict=True)]
         index, first, last = self._sent(list(rows)), self._sent(list(starts)), self._sent(ends)
-        with torch.no_grad(), sdpa_kernel(KERNELS):
+        with torch.no_grad(), sdpa_kernel(_KERNELS):
             places = torch.minimum(first[:, None] + self._places[:width], last[:, None] - 1)
             taken = self._sent(padded).view(len(rows), width)
             hidden = self._forward(taken, places, self._window(max(ends)), index)[:, -1]
@@ -104,7 +106,7 @@ class Decoder:
         if graph is not None:
             graph.replay()
         else:
-            with torch.no_grad(), sdpa_kernel(KERNELS):
+            with torch.no_grad(), sdpa_kernel(_KERNELS):
                 self._step(width, window)
                 if self._pool is not None:  # what ran once is warm, and can be captured
                     graph = self._graphs[width, window] = torch.cuda.CUDAGraph()
@@ -144,16 +146,17 @@ class Decoder:
 
         def attend(number: int, q: Any, k: Any, v: Any) -> Any:
             keys, values = self._keys[number], self._values[number]
-            keys[at, :, places], values[at, :, places] = k, v
+            keys[at, :, places], values[at, :, places] = k.unflatten(0, (count, width)), v.unflatten(0, (count, width))
             chosen = slice(count) if rows is None else rows
             # Heads that share keys stand behind one another in time, so keys and values are read once and never repeated.
             q = q.view(count, width, shape.key_heads, group, shape.size).permute(0, 2, 3, 1, 4)
             q = q.reshape(count, shape.key_heads, group * width, shape.size)
             found = look(q, keys[:, :, :window][chosen], values[:, :, :window][chosen])
-            return found.view(count, shape.key_heads, group, width, shape.size).permute(0, 3, 1, 2, 4).flatten(2)
+            found = found.view(count, shape.key_heads, group, width, shape.size).permute(0, 3, 1, 2, 4)
+            return found.reshape(count * width, -1)
 
-        turn = self._cos[places][:, :, None], self._sin[places][:, :, None]
-        return through(self._weights, shape, tokens, turn, attend)
+        turn = self._cos[places].flatten(0, 1), self._sin[places].flatten(0, 1)
+        return through(self._weights, shape, tokens.flatten(), turn, attend).view(count, width, -1)
 
     def _mask(self, unseen: Any) -> Any:
         mask = torch.zeros(unseen.shape, dtype=self._dtype, device=self.device).masked_fill_(unseen, -torch.inf)

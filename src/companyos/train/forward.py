@@ -1,6 +1,7 @@
 """Forward passes: how likely a model finds calls, each after exactly what was before whoever said it."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import torch
@@ -15,19 +16,19 @@ Spans = Sequence[tuple[int, int]]  # where in some tokens calls begin and end
 def log_probabilities(model: Any, windows: Sequence[tuple[list[int], Spans]]) -> Any:
     """Of every token of every call, one after the other; for no other token is the vocabulary gone through."""
     lm = causal_model(model)
-    width = max(len(tokens) for tokens, _ in windows)
-    # Padded behind, and nobody looks ahead: no mask is needed.
-    padded = torch.tensor([[*tokens, *[0] * (width - len(tokens))] for tokens, _ in windows])
-    at = [
-        number * width + place
-        for number, (_, spans) in enumerate(windows)
-        for start, end in spans
-        for place in range(start, end)
-    ]
-    places, device = torch.tensor(at), lm.device
-    said = padded.flatten()[places].to(device)
-    hidden = last_hidden_states(model, padded.to(device))
-    logits = F.linear(hidden.flatten(0, 1)[places.to(device) - 1].float(), lm.get_output_embeddings().weight.float())
+    firsts = accumulate((len(tokens) for tokens, _ in windows), initial=0)
+    places = torch.tensor(
+        [
+            first + place
+            for first, (_, spans) in zip(firsts, windows, strict=False)
+            for span in spans
+            for place in range(*span)
+        ]
+    )
+    said = torch.tensor([token for tokens, spans in windows for start, end in spans for token in tokens[start:end]])
+    places, said = places.to(lm.device), said.to(lm.device)
+    hidden = last_hidden_states(model, [tokens for tokens, _ in windows])
+    logits = F.linear(hidden[places - 1].float(), lm.get_output_embeddings().weight.float())
     return logits.gather(-1, said[:, None])[:, 0] - logits.logsumexp(-1)
 
 

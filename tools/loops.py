@@ -1,0 +1,145 @@
+"""Loops: what an update costs in TRL's loop and in the lean one, on the same tasks.
+
+    python -m tools.loops MODEL [--trained DIR] [--tasks N] [--group N] [--updates N] [--family NAME]
+
+TRL's loop wants a model that makes native tool calls, and one that has not learnt to ends every episode at once. So the
+model is asked as ever, for as many tokens as the expert's next call has; then the expert's words are put into its mouth.
+All else is TRL's, learning included, and what it was paid must be what the expert is paid without it. The lean loop needs
+no such help: DIR is a model that was trained, and plays the same tasks in its own words.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import trl
+from trl import GRPOTrainer
+
+from companyos.env import make, work
+from companyos.train import trl_loop
+from companyos.train.grpo import Lean, Recipe
+from companyos.train.journal import records
+from companyos.train.models import LORA_RANK, device_named, load
+from companyos.train.trl_loop import rows
+from companyos.train.trl_plan import Plan, carry_out
+
+_TEMPLATE = "qwen2_5"  # a chat template that TRL can read calls of
+_ENDS = "<|im_end|>"
+
+
+def with_tools(name: str, folder: Path) -> Path:
+    """A model with a chat template by which it could make calls."""
+    learner = load(name)
+    templates = Path(trl.__file__).parent / "chat_templates"
+    learner.tokenizer.chat_template = (templates / f"{_TEMPLATE}.jinja").read_text("utf-8")
+    learner.tokenizer.eos_token = _ENDS
+    learner.model.save_pretrained(folder)
+    learner.tokenizer.save_pretrained(folder)
+    return folder
+
+
+def words_of_experts(trainer: type[GRPOTrainer]) -> type[GRPOTrainer]:
+    """A trainer whose model says what experts would, after it was asked for as many tokens."""
+
+    class Prompted(trainer):  # type: ignore[misc]
+        scripts: dict[int, list[list[int]]] = {}  # by rollout, what it is still to say
+        said = 0  # tokens
+
+        def _generate_single_turn(self, prompt_ids: list[list[int]], *args: Any, **named: Any) -> tuple[Any, None]:
+            if not any(self.scripts.values()):
+                calls = {episode.task_id: words(self.processing_class, episode.task_id) for episode in self.environments}
+                self.scripts = {n: list(calls[one.task_id]) for n, one in enumerate(self.environments)}
+            lines = [left.pop(0) for left in self.scripts.values() if left]
+            most = max(map(len, lines))
+            self.generation_config.min_new_tokens = self.generation_config.max_new_tokens = most
+            super()._generate_single_turn(prompt_ids, *args, **named)
+            Prompted.said += sum(map(len, lines))
+            return lines, None
+
+    return Prompted
+
+
+def words(tokenizer: Any, task_id: str) -> list[list[int]]:
+    calls = [turn.call for turn in worked(task_id).turns]
+    said = [json.dumps({"name": f"{call.app}_{call.method}", "arguments": call.params}) for call in calls]
+    lines = [*(f"<tool_call>\n{one}\n</tool_call>{_ENDS}" for one in said), f"That is all.{_ENDS}"]
+    return [tokenizer.encode(line) for line in lines]
+
+
+def worked(task_id: str) -> Any:
+    env = make(task_id, reward="score")
+    work(env)
+    return env
+
+
+def by_trl(plan: Plan) -> list[str]:
+    """A line an update: what it took, and whether it was paid what the expert is."""
+    prompted = words_of_experts(GRPOTrainer)
+    vars(trl_loop)["GRPOTrainer"] = prompted
+    carry_out(plan)
+    asked = [row["task_id"] for row in rows(plan)]
+    found = list(records(plan.out))
+    lines = []
+    for number, record in enumerate(found):
+        tasks = asked[number * plan.tasks : (number + 1) * plan.tasks]
+        expected = fmean(worked(task_id).turns[-1].reward for task_id in tasks)
+        assert abs(record["score"] - expected) < 1e-6, (record["score"], expected)
+        turns, tokens = record["turns"], prompted.said / len(found)
+        lines.append(_line("trl", number, record["seconds"], plan.batch, turns, tokens, record["score"]))
+    return lines
+
+
+def by_lean(model: str, plan: Plan, limit: int) -> list[str]:
+    recipe = Recipe(
+        families=plan.families, tasks=plan.tasks, group=plan.group, doses=(plan.dose,), rows=plan.batch, patience=12
+    )
+    lean = Lean(load(model, device_named(plan.device), "lora")._replace(limit=limit), recipe)
+    lines = []
+    for number in range(plan.updates):
+        record = lean.update()
+        tokens = record["tokens_per_second"] * record["rollout_seconds"]
+        lines.append(_line("lean", number, record["seconds"], plan.batch, record["turns"], tokens, record["reward"]))
+    return lines
+
+
+def _line(loop: str, number: int, seconds: float, episodes: int, turns: float, tokens: float, reward: float) -> str:
+    pace = f"{episodes / seconds:.2f} episodes/s, {tokens / seconds:.0f} tokens said/s"
+    return f"{loop} update {number}: {seconds:.1f} s, {episodes} episodes of {turns:.1f} turns, {pace}, reward {reward:.3f}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--trained", default="")
+    parser.add_argument("--limit", type=int, default=2048)
+    parser.add_argument("--tasks", type=int, default=4)
+    parser.add_argument("--group", type=int, default=16)
+    parser.add_argument("--updates", type=int, default=2)
+    parser.add_argument("--family", default="vendor_onboarding")
+    args = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as place:
+        plan = Plan(
+            model=str(with_tools(args.model, Path(place) / "model")),
+            out=Path(place) / "run",
+            updates=args.updates,
+            tasks=args.tasks,
+            group=args.group,
+            families=(args.family,),
+            dose=0.0,
+            tokens=8000,
+        )
+        print(f"LoRA of rank {LORA_RANK} on {device_named(plan.device)}; TRL {trl.__version__}", flush=True)
+        for line in by_trl(plan):
+            print(line, flush=True)
+        for line in by_lean(args.trained, plan, args.limit) if args.trained else ():
+            print(line, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
