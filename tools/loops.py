@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+from unittest.mock import patch
 
 import trl
 from trl import GRPOTrainer
@@ -80,8 +81,8 @@ def worked(task_id: str) -> Any:
 def by_trl(plan: Plan) -> list[str]:
     """A line an update: what it took, and whether it was paid what the expert is."""
     prompted = words_of_experts(GRPOTrainer)
-    vars(trl_loop)["GRPOTrainer"] = prompted
-    carry_out(plan)
+    with patch.object(trl_loop, "GRPOTrainer", prompted):
+        carry_out(plan)
     asked = [row["task_id"] for row in rows(plan)]
     found = list(records(plan.out))
     lines = []
@@ -129,6 +130,7 @@ def main(arguments: Sequence[str]) -> int:
             updates=args.updates,
             tasks=args.tasks,
             group=args.group,
+            at_once=min(8, args.tasks * args.group),
             families=(args.family,),
             dose=0.0,
             tokens=8000,

@@ -1,5 +1,6 @@
 """Commands say in one line what cannot be done, before anything is loaded; and runs can be drawn."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from companyos.cli import main
 from companyos.options import Misuse
 from companyos.train.journal import Journal
-from companyos.train.plot import PROGRESS, STAGES, draw
+from companyos.train.plot import PROGRESS, STAGES, beginnings, draw
 
 PNG = b"\x89PNG"
 
@@ -51,6 +52,16 @@ def test_a_run_is_trained_resumed_and_drawn(folder: Path, tmp_path: Path, capsys
     assert "go on with that, or give another folder" in capsys.readouterr().err
 
 
+def test_runs_that_go_on_from_one_another_are_drawn_one_after_the_other(tmp_path: Path) -> None:
+    settings = {"warm": "smollm2", "grpo": "runs/warm/model", "other": "runs/elsewhere/model"}
+    for name, model in settings.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "run.json").write_text(json.dumps({"model": model}))
+        (folder / "log.jsonl").write_text("".join(f'{{"update": {n}, "elapsed": {60.0 * (n + 1)}}}\n' for n in range(3)))
+    assert beginnings([tmp_path / name for name in settings]) == {"warm": 0.0, "grpo": 3.0, "other": 0.0}
+
+
 def test_plots_show_what_was_logged_the_same_every_time(tmp_path: Path) -> None:
     for name in ("a", "b"):
         journal = Journal(tmp_path / name, {})
@@ -65,6 +76,8 @@ def test_plots_show_what_was_logged_the_same_every_time(tmp_path: Path) -> None:
     pictures = [draw([tmp_path / "a", tmp_path / "b"], tmp_path / out) for out in ("one", "two")]
     assert [path.name for path in pictures[0]] == [STAGES, PROGRESS]
     assert [path.read_bytes() for path in pictures[0]] == [path.read_bytes() for path in pictures[1]]
+    alone = draw([tmp_path / "a"], tmp_path / "alone")
+    assert alone[0].read_bytes() != pictures[0][0].read_bytes()
     Journal(tmp_path / "empty", {})
     with pytest.raises(Misuse, match="nothing to draw yet"):
         draw([tmp_path / "empty"], tmp_path / "three")

@@ -127,7 +127,6 @@ def test_episodes_do_not_depend_on_how_many_are_at_work() -> None:
 
 
 def test_few_who_are_left_are_moved_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("companyos.train.speakers._NARROWEST", 1)
     tasks = [(str(task_named(name, seed)), True) for seed in range(2) for name in ("vendor_onboarding", "expense_report")]
     moved: list[int] = []
     move = Decoder.move

@@ -311,7 +311,7 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         option("--out", type=Path, metavar="DIR", help="the run's folder (default: named by families and seed)"),
     ),
     _plot: (
-        option("runs", nargs="+", type=Path, metavar="RUN", help="the folder of a run; several are set beside one another"),
+        option("runs", nargs="+", type=Path, metavar="RUN", help="the folder of a run; several are drawn over minutes"),
         option("--out", type=Path, metavar="DIR", help="where the pictures go (default: the first run's folder)"),
     ),
 }

@@ -130,6 +130,12 @@ def records(folder: Path) -> Iterator[Record]:
         yield msgspec.json.decode(line)
 
 
+def settings(folder: Path) -> Record:
+    """What a run is."""
+    said: Record = msgspec.json.decode((folder / RUN).read_bytes())
+    return said
+
+
 def check_run(folder: Path) -> None:
     """Raises `Misuse` where a folder holds no training run."""
     if not (folder / LOG).is_file():

@@ -204,7 +204,7 @@ def _inner(linear: Any) -> Any:
 def _merged(linears: Sequence[Any]) -> Any:
     """The weights of one linear in all layers, with what its adapters add, in the finer of their numbers.
 
-    All layers at once: there are hundreds of adapters, and one by one they would take as long as the model.
+    All layers at once, whose adapters are alike: there are hundreds, and one by one they would take as long as the model.
     """
     weights = torch.stack([_inner(linear).weight for linear in linears])
     if getattr(linears[0], "merged", False):

@@ -15,7 +15,7 @@ import torch
 from companyos.train.decoder import Decoder, Drawn
 from companyos.train.layers import causal_model, fits
 
-_NARROWEST = 64  # rows, below which a step costs the same however few there are
+_NARROWEST = 64  # rows, below which a step costs a GPU the same however few there are
 _FED_AT_ONCE = 16384  # tokens
 _PATIENCE = 8  # who has heard something waits until it is one to so many who speak: many are fed as fast as few
 
@@ -63,6 +63,7 @@ class Streaming:
         self._decoder = decoder
         self._enders = frozenset(enders)
         self.rows = self._width = decoder.rows
+        self._narrowest = _NARROWEST if decoder.device.type == "cuda" else 1
         self._row: dict[int, int] = {}
         self._free = list(range(decoder.rows))
         self._cached: dict[int, list[int]] = {}  # the script that a row's keys and values are of
@@ -153,10 +154,10 @@ class Streaming:
 
     def _narrowed(self) -> list[Said]:
         """Moves those who are left together, once they are few, and reads for that what is under way."""
-        if len(self._row) > self._width // 2 or self._width <= _NARROWEST:
+        if len(self._row) > self._width // 2 or self._width <= self._narrowest:
             return []
         finished = self._read(leaving=0)
-        while len(self._row) <= self._width // 2 and self._width > _NARROWEST:
+        while len(self._row) <= self._width // 2 and self._width > self._narrowest:
             self._width //= 2
         left = sorted(self._row, key=self._row.__getitem__)
         self._decoder.move([self._row[who] for who in left])

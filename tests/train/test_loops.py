@@ -1,0 +1,26 @@
+"""Both loops can be timed on the same tasks, and TRL's pays the expert's words what they are worth."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.train.small_model import small_model
+from tools.loops import main, worked
+from tools.loops import words as words_of
+
+
+def test_both_loops_are_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = str(small_model(tmp_path / "small"))
+    assert main([model, "--trained", model, "--limit", "1024", "--tasks", "1", "--group", "2", "--updates", "1"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if " update 0: " in line]
+    assert [line.split()[0] for line in lines] == ["trl", "lean"]
+    assert "reward 1.000" in lines[0], "the expert of a calm task is perfect, in TRL's loop as well"
+
+
+def test_an_experts_words_are_its_calls_and_a_last_one() -> None:
+    class Letters:
+        def encode(self, line: str) -> list[int]:
+            return [ord(letter) for letter in line]
+
+    task_id = "vendor_onboarding-v3-train-1-0"
+    assert len(words_of(Letters(), task_id)) == worked(task_id).step_count + 1

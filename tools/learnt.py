@@ -1,0 +1,242 @@
+"""Learnt: writes `docs/learnt.md` and its picture, what the third training is worth, from the outcomes in `results/third`.
+
+    python -m tools.learnt
+
+Whoever doubts an outcome has the model play its task again: docs/training.md says how.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from companyos.chaos import DIALS
+from companyos.evaluate.compare import Comparison, compare
+from companyos.evaluate.doses import ALL, Curve, curves
+from companyos.evaluate.intervals import Estimate, difference
+from companyos.evaluate.metrics import Results, summarise
+from companyos.evaluate.outcome import Outcome
+from companyos.evaluate.suite import Suite
+from companyos.evaluate.tables import percent, points
+from tools.held_out import UNSEEN, held_out
+from tools.markdown import table
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "learnt.md"
+PICTURE = ROOT / "docs" / "images" / "learnt-doses.png"
+THIRD = ROOT / "results" / "third"
+
+Run = Sequence[Outcome]
+STAGES = {"control": "control", "base": "untrained", "warm": "warm-up", "grpo": "after GRPO"}
+# What stands in the first table: what it is called there, and in `docs/metrics.md`.
+NUMBERS = {
+    "success": "success",
+    "score": "score",
+    "return": "return",
+    "both twins right": "pair_pass",
+    "another ending for the other twin": "differs_ending",
+    "episodes with damage": "damage",
+    "calls that are none": "invalid_calls",
+    "routing": "routing",
+    "recovery": "recovery",
+    "success after a fault": "success_after_fault",
+}
+
+TEXT = """\
+# What was learnt
+
+Written by `python -m tools.learnt` from the outcomes in `results/third`: [`training.md`](training.md) tells how they came
+about. 520 tasks of the test split at dose 0.5, frozen before the first update and played once, greedily; 95 % intervals,
+clustered by seed. Differences are of the same tasks. The untrained model had time for the first {base} tasks only, none of
+them a pair.
+
+{overall}
+
+## By family
+
+Nobody was trained on the last two.
+
+{families}
+
+## By what would have been right
+
+Whoever learns one ending for all wins in one row of this table.
+
+{endings}
+
+## By trouble
+
+Tasks that a dial struck. Nine of ten of the warm-up's demonstrations had no trouble at all.
+
+{dials}
+
+## By dose
+
+The same {seeds} tasks of the five families at each dose.
+
+![Success by dose of trouble](images/learnt-doses.png)
+
+{doses}
+"""
+
+
+def main() -> int:
+    PAGE.write_text(page())
+    draw(PICTURE)
+    return 0
+
+
+# -- what there is -----------------------------------------------------------------------------------------------------
+
+
+def outcomes(stage: str, name: str = "held_out") -> Run:
+    lines = (THIRD / stage / f"{name}.jsonl").read_bytes().splitlines()
+    return [msgspec.json.decode(line, type=Outcome) for line in lines]
+
+
+def results(whole: Suite, run: Run) -> Results:
+    return msgspec.convert(summarise(whole, run), Results)
+
+
+def compared(ours: Run, theirs: Run) -> Comparison:
+    found = compare(ours, theirs)
+    assert found is not None, "they have many seeds in common"
+    return found
+
+
+def curve(stage: str) -> Curve:
+    """Of the tasks that were played at all doses; at 0.5 they are among the held-out ones."""
+    return curves([*outcomes(stage), *outcomes(stage, "doses")])[ALL]
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def page() -> str:
+    whole, runs = held_out(), {stage: outcomes(stage) for stage in STAGES}
+    found = {stage: results(whole, run) for stage, run in runs.items()}
+    learnt, beside = compared(runs["warm"], runs["grpo"]), compared(runs["grpo"], runs["control"])
+    curves_of = {stage: curve(stage) for stage in ("warm", "grpo")}
+    return TEXT.format(
+        base=len(runs["base"]),
+        overall=_overall(found, learnt, beside, _pair_differences(whole, runs)),
+        families=_families(found, learnt, beside),
+        endings=_endings(runs),
+        dials=_dials(runs),
+        seeds=next(iter(curves_of["warm"].doses.values())).n,
+        doses=_doses(curves_of),
+    )
+
+
+def _overall(found: Mapping[str, Results], learnt: Comparison, beside: Comparison, pairs: tuple[Estimate, Estimate]) -> str:
+    rows = []
+    differences = {
+        "success": (points(learnt.success), points(beside.success)),
+        "score": (points(learnt.score), points(beside.score)),
+        "return": (_plain(learnt.total, "+"), _plain(beside.total, "+")),
+        "both twins right": (points(pairs[0]), points(pairs[1])),
+    }
+    for title, name in NUMBERS.items():
+        numbers = [run.overall.numbers.get(name) for run in found.values()]
+        shown = ["–" if one is None else _plain(one) if name == "return" else percent(one) for one in numbers]
+        rows.append((title, *shown, *differences.get(title, ("", ""))))
+    return table(("", *STAGES.values(), "GRPO − warm-up", "control − GRPO"), rows)
+
+
+def _plain(number: Estimate, sign: str = "") -> str:
+    return f"{number.value:{sign}.1f} ({number.low:{sign}.1f} to {number.high:{sign}.1f})"
+
+
+def _pair_differences(whole: Suite, runs: Mapping[str, Run]) -> tuple[Estimate, Estimate]:
+    rows = {}
+    for stage in ("warm", "grpo", "control"):
+        by_task = {one.task_id: one for one in runs[stage]}
+        both = [(by_task[pair.task], by_task[pair.twin]) for pair in whole.pairs]
+        rows[stage] = [(one.cluster, one.success and other.success, 1.0) for one, other in both]
+    learnt, beside = difference(rows["grpo"], rows["warm"]), difference(rows["control"], rows["grpo"])
+    assert learnt is not None
+    assert beside is not None
+    return learnt, beside
+
+
+def _families(found: Mapping[str, Results], learnt: Comparison, beside: Comparison) -> str:
+    trained = [name for name in found["warm"].families if name not in UNSEEN]
+    rows = []
+    for name in (*trained, *UNSEEN):
+        blocks = [run.families.get(name) for run in found.values()]
+        shown = ["–" if block is None else percent(block.numbers["success"]) for block in blocks]
+        title = f"*{name}*" if name in UNSEEN else name
+        tasks = found["warm"].families[name].tasks
+        rows.append((f"{title} ({tasks})", *shown, points(learnt.families[name]), points(beside.families[name])))
+    return table(("", *STAGES.values(), "GRPO − warm-up", "control − GRPO"), rows)
+
+
+def _endings(runs: Mapping[str, Run]) -> str:
+    """By the right resolution: how many tasks there are, how many were won, how often it was said."""
+    stages = ("control", "warm", "grpo")
+    kinds = sorted({_kind(one.right) for one in runs["warm"]})
+    rows = []
+    for kind in kinds:
+        tasks = sum(_kind(one.right) == kind for one in runs["warm"])
+        cells = []
+        for stage in stages:
+            won = sum(one.success for one in runs[stage] if _kind(one.right) == kind)
+            said = sum(_kind(one.said) == kind for one in runs[stage])
+            cells.append(f"{won} won, {said} said")
+        rows.append((kind, str(tasks), *cells))
+    never = [str(sum(not one.said for one in runs[stage])) for stage in stages]
+    rows.append(("never closed", "0", *never))
+    return table(("right", "tasks", *(STAGES[stage] for stage in stages)), rows)
+
+
+def _kind(ending: str) -> str:
+    return ending.split("/")[0]
+
+
+def _dials(runs: Mapping[str, Run]) -> str:
+    rows = []
+    for dial in DIALS:
+        warm, grpo, control = ([one for one in runs[stage] if dial in one.struck] for stage in ("warm", "grpo", "control"))
+        learnt, beside = compared(warm, grpo), compared(grpo, control)
+        shown = percent(beside.theirs), percent(learnt.ours), percent(learnt.theirs)
+        rows.append((dial, str(learnt.tasks), *shown, points(learnt.success), points(beside.success)))
+    head = ("", "tasks", "control", "warm-up", "after GRPO", "GRPO − warm-up", "control − GRPO")
+    return table(head, rows)
+
+
+def _doses(found: Mapping[str, Curve]) -> str:
+    rows = [(dose, *(percent(one.doses[dose]) for one in found.values())) for dose in found["warm"].doses]
+    rows.append(("mean over doses", *(percent(one.area) for one in found.values())))
+    rows.append(("halved at", *(one.ec50.text for one in found.values())))
+    return table(("dose", *(STAGES[stage] for stage in found)), rows)
+
+
+# -- the picture -------------------------------------------------------------------------------------------------------
+
+
+def draw(path: Path) -> None:
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import PercentFormatter
+
+    from companyos.train.plot import PIXELS, STYLE
+
+    with rc_context(STYLE):
+        figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+        axes = figure.subplots()
+        for stage in ("warm", "grpo"):
+            shown = curve(stage).doses
+            doses, values = [float(dose) for dose in shown], [one.value for one in shown.values()]
+            axes.plot(doses, values, marker="o", label=STAGES[stage])
+            axes.fill_between(
+                doses, [one.low or 0.0 for one in shown.values()], [one.high or 0.0 for one in shown.values()], alpha=0.15
+            )
+        axes.set(xlabel="dose of trouble", ylabel="success", ylim=(0, 1))
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        axes.legend(frameon=False)
+        figure.savefig(path, dpi=PIXELS, metadata={"Software": None})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
