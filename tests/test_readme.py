@@ -29,7 +29,8 @@ def test_the_version_is_the_same_wherever_it_stands() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert version == companyos.__version__
     assert f"\nversion: {version}\n" in (ROOT / "openenv.yaml").read_text()
-    newest = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    newest = next(heading for heading in headings if heading != "Unreleased")
     assert re.fullmatch(rf"{re.escape(version)}, \d{{4}}-\d\d-\d\d, benchmark version {companyos.BENCHMARK_VERSION}", newest)
 
 
