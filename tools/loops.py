@@ -109,7 +109,8 @@ def by_lean(model: str, plan: Plan, limit: int) -> list[str]:
 
 
 def _line(loop: str, number: int, seconds: float, episodes: int, turns: float, tokens: float, reward: float) -> str:
-    pace = f"{episodes / seconds:.2f} episodes/s, {tokens / seconds:.0f} tokens said/s"
+    paces = {"episodes": episodes, "turns": episodes * turns, "tokens said": tokens}
+    pace = ", ".join(f"{count / seconds:.2g} {what}/s" for what, count in paces.items())
     return f"{loop} update {number}: {seconds:.1f} s, {episodes} episodes of {turns:.1f} turns, {pace}, reward {reward:.3f}"
 
 

@@ -57,3 +57,21 @@ def test_rows_of_other_lengths_beside_it_change_nothing_for_a_row(make_model: Ma
     together = last_hidden_states(model, [short, long])
     alone = torch.cat([last_hidden_states(model, [row]) for row in (short, long)])
     assert torch.allclose(together, alone, atol=1e-5)
+
+
+def test_what_is_kept_to_learn_from_grows_with_a_row_and_not_with_its_square() -> None:
+    model = adapted(tiny_llama)
+
+    def kept(length: int) -> int:
+        sizes: dict[int, int] = {}
+
+        def note(tensor: Any) -> Any:
+            sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            hidden = last_hidden_states(model, [[7] * length])
+        return sum(sizes.values()) if hidden.requires_grad else 0
+
+    short, long, longer = (kept(length) for length in (256, 512, 1024))
+    assert longer - long <= 2.1 * (long - short)

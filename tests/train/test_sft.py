@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from companyos.train.demonstrations import Plan
-from companyos.train.forward import by_length, log_probabilities
+from companyos.train.forward import by_length, fitting, log_probabilities
 from companyos.train.journal import Journal, Record, records
 from companyos.train.models import Learner, load
 from companyos.train.sft import Recipe, Student, train
@@ -31,6 +31,12 @@ def test_batches_hold_like_lengths_and_no_more_than_fits() -> None:
     found = list(by_length([3, 10, 4, 9, 1], lambda n: n, 20))
     assert found == [[10, 9], [4, 3, 1]]
     assert list(by_length([30, 1], lambda n: n, 20)) == [[30], [1]]
+
+
+@pytest.mark.parametrize(("device", "most"), [("cuda", 65536), ("cpu", 4096)])
+def test_a_processor_takes_fewer_tokens_at_once_than_a_gpu(device: str, most: int) -> None:
+    assert fitting(torch.device(device), 65536) == most
+    assert fitting(torch.device(device), 1000) == 1000
 
 
 def test_loss_falls_and_a_run_that_was_killed_goes_on_the_same(folder: Path, tmp_path: Path) -> None:

@@ -275,7 +275,7 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         option("--at-once", type=count, default=32, metavar="N", help="demonstrations of an update"),
         option("--rate", type=_positive, default=5e-4, help="of learning"),
         option("--schedule", default="cosine", choices=("cosine", "constant"), help="of the rate, after its warm-up"),
-        option("--batch", type=count, default=65536, metavar="N", help="tokens that go through the model at once"),
+        option("--batch", type=count, default=65536, metavar="N", help="tokens that go through a GPU at once"),
         option("--workers", type=_amount, default=2, help="processes that make demonstrations; 0: the one that trains"),
         option("--check-every", type=count, default=25, metavar="N", help="updates between checkups"),
         *_CHECKS,
@@ -289,7 +289,7 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         option("--doses", type=_rungs, default=(0.25, 0.5), metavar="X,Y", help="each until 60 %% of attempts succeed"),
         option("--rate", type=_positive, default=1e-4, help="of learning"),
         option("--steps", type=count, default=1, metavar="N", help="of an update, each on its share of the tasks"),
-        option("--batch", type=count, default=32768, metavar="N", help="tokens that go through the model at once"),
+        option("--batch", type=count, default=32768, metavar="N", help="tokens that go through a GPU at once"),
         option("--rows", type=count, default=1024, metavar="N", help="episodes at work at once"),
         option(
             "--patience", type=_amount, default=0, metavar="N", help="give up who says one line so often running; 0: never"

@@ -11,6 +11,7 @@ from companyos.train.layers import causal_model, last_hidden_states
 
 T = TypeVar("T")
 Spans = Sequence[tuple[int, int]]  # where in some tokens calls begin and end
+_ON_A_PROCESSOR = 4096  # tokens
 
 
 def log_probabilities(model: Any, windows: Sequence[tuple[list[int], Spans]]) -> Any:
@@ -30,6 +31,12 @@ def log_probabilities(model: Any, windows: Sequence[tuple[list[int], Spans]]) ->
     hidden = last_hidden_states(model, [tokens for tokens, _ in windows])
     logits = F.linear(hidden[places - 1].float(), lm.get_output_embeddings().weight.float())
     return logits.gather(-1, said[:, None])[:, 0] - logits.logsumexp(-1)
+
+
+def fitting(device: Any, most: int) -> int:
+    """How many tokens go through a model at once: so many, on a GPU. A processor is as fast with fewer, and at 2 MB a token
+    it would soon be out of memory."""
+    return most if device.type == "cuda" else min(most, _ON_A_PROCESSOR)
 
 
 def by_length(things: Sequence[T], length: Callable[[T], int], most: int) -> Iterator[list[T]]:

@@ -21,7 +21,7 @@ from companyos.evaluate.outcome import judge
 from companyos.families import ROUND
 from companyos.task import TaskId
 from companyos.train.checkup import Checkup
-from companyos.train.forward import by_length, log_probabilities
+from companyos.train.forward import by_length, fitting, log_probabilities
 from companyos.train.journal import Journal, Record
 from companyos.train.models import Learner
 from companyos.train.rollout import Played, Spent, Tongue, Window, rollout
@@ -50,7 +50,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     clip: tuple[float, float] = (0.2, 0.28)
     steps: int = 1  # of an update, each on its share of the groups
     longest_gradient: float = 1.0
-    batch: int = 32768  # tokens that go through the model at once
+    batch: int = 32768  # tokens that go through a GPU at once
     rows: int = 1024  # episodes that are at work at once
     patience: int = 0  # how often an attempt may say one line before it is given up, unpaid; 0: as often as it likes
     reserve: int = RESERVE  # tokens that a call may have
@@ -222,7 +222,7 @@ class Lean:
         """One step on the mean loss over all tokens of all calls."""
         whole = sum(end - start for sample in samples for start, end in sample.spans)
         seen = torch.zeros(3, device=self.learner.device)
-        for batch in by_length(samples, len, self.recipe.batch):
+        for batch in by_length(samples, len, fitting(self.learner.device, self.recipe.batch)):
             loss, others = loss_of(self.learner.model, batch, self.recipe.clip)
             (loss / whole).backward()
             seen += torch.cat((loss.detach()[None], others))

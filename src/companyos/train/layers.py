@@ -185,9 +185,10 @@ def _has_flash(device: Any) -> bool:
 
 
 def _causally(lengths: Sequence[int], number: int, q: Any, k: Any, v: Any) -> Any:
-    rows = zip(*(x.transpose(0, 1).split(list(lengths), dim=1) for x in (q, k, v)), strict=True)
+    # As a batch of one: for less than a batch there is no kernel, and every score of every head would be kept.
+    rows = zip(*(x.transpose(0, 1)[None].split(list(lengths), dim=2) for x in (q, k, v)), strict=True)
     seen = [F.scaled_dot_product_attention(*row, is_causal=True, enable_gqa=True) for row in rows]
-    return torch.cat(seen, dim=1).transpose(0, 1).flatten(1)
+    return torch.cat(seen, dim=2)[0].transpose(0, 1).flatten(1)
 
 
 def _causally_packed(lengths: Sequence[int], device: Any) -> Attend:

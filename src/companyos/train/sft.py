@@ -16,7 +16,7 @@ import torch
 
 from companyos.train.checkup import Checkup
 from companyos.train.demonstrations import Demonstration, Plan, Window, stream
-from companyos.train.forward import by_length, log_probabilities
+from companyos.train.forward import by_length, fitting, log_probabilities
 from companyos.train.journal import Journal, Record
 from companyos.train.models import Learner
 from companyos.train.rollout import Played, Spent, Tongue, rollout
@@ -36,7 +36,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str = "cosine"  # or constant
     warm_up: float = 0.05  # of all updates
     longest_gradient: float = 1.0
-    batch: int = 65536  # tokens that go through the model at once
+    batch: int = 65536  # tokens that go through a GPU at once
     check_every: int = 25  # updates
 
     @property
@@ -76,7 +76,7 @@ class Student:
         learnt = sum(end - start for window in windows for start, end in window.calls)
         loss = torch.zeros((), device=self.learner.device)
         self.learner.model.train()
-        for some in by_length(windows, _length, self.recipe.batch):
+        for some in by_length(windows, _length, fitting(self.learner.device, self.recipe.batch)):
             found = -log_probabilities(self.learner.model, [(window.tokens, window.calls) for window in some]).sum()
             (found / learnt).backward()
             loss += found.detach()
