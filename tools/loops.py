@@ -1,6 +1,6 @@
 """Loops: what an update costs in TRL's loop and in the lean one, on the same tasks.
 
-    python -m tools.loops MODEL [--trained DIR] [--tasks N] [--group N] [--updates N] [--family NAME]
+    python -m tools.loops MODEL [--trained DIR] [--limit N] [--tasks N] [--group N] [--updates N] [--family NAME]
 
 TRL's loop wants a model that makes native tool calls, and one that has not learnt to ends every episode at once. So the
 model is asked as ever, for as many tokens as the expert's next call has; then the expert's words are put into its mouth.

@@ -1,14 +1,16 @@
 """A model that is shown how it is done does it more readily, and goes on after it was killed as if it had not been."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 import torch
 
-from companyos.train.demonstrations import Plan
-from companyos.train.forward import by_length, fitting, log_probabilities
+from companyos.train import sft
+from companyos.train.demonstrations import Demonstration, Plan, Window
+from companyos.train.forward import Spans, by_length, fitting, log_probabilities
 from companyos.train.journal import Journal, Record, records
 from companyos.train.models import Learner, load
 from companyos.train.sft import Recipe, Student, train
@@ -37,6 +39,19 @@ def test_batches_hold_like_lengths_and_no_more_than_fits() -> None:
 def test_a_processor_takes_fewer_tokens_at_once_than_a_gpu(device: str, most: int) -> None:
     assert fitting(torch.device(device), 65536) == most
     assert fitting(torch.device(device), 1000) == 1000
+
+
+def test_whoever_learns_on_a_processor_is_shown_no_more_at_once(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+
+    def note(model: Any, windows: Sequence[tuple[list[int], Spans]]) -> Any:
+        taken.append(sum(len(tokens) for tokens, _ in windows))
+        return log_probabilities(model, windows)
+
+    monkeypatch.setattr(sft, "log_probabilities", note)
+    shown = Demonstration("", [Window([7] * 1000, [(5, 9)])] * 10, said=10, slipped=0, again=0, blind=0)
+    Student(learner, msgspec.structs.replace(RECIPE, batch=65536)).update([shown])
+    assert taken == [4000, 4000, 2000]
 
 
 def test_loss_falls_and_a_run_that_was_killed_goes_on_the_same(folder: Path, tmp_path: Path) -> None:

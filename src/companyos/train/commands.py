@@ -286,7 +286,7 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         option("--updates", type=count, default=200, metavar="N", help="in all"),
         option("--tasks", type=count, metavar="N", help="of an update; half of them are twins (lean: 64, trl: 8)"),
         option("--group", type=count, default=16, metavar="N", help="attempts at each"),
-        option("--doses", type=_rungs, default=(0.25, 0.5), metavar="X,Y", help="each until 60 %% of attempts succeed"),
+        option("--doses", type=_rungs, default=(0.25, 0.5), metavar="X,Y", help="each until three of five attempts succeed"),
         option("--rate", type=_positive, default=1e-4, help="of learning"),
         option("--steps", type=count, default=1, metavar="N", help="of an update, each on its share of the tasks"),
         option("--batch", type=count, default=32768, metavar="N", help="tokens that go through a GPU at once"),
