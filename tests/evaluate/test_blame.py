@@ -6,6 +6,7 @@ from companyos.apps import TOOLBOX
 from companyos.calls import Call
 from companyos.env import CompanyEnv, make
 from companyos.evaluate.blame import ACT, NOTHING, TIME, Blame, blame, sheet
+from companyos.evaluate.tables import told
 from tests.evaluate.helpers import transcript
 from tests.helpers import role, staged, task_id
 
@@ -38,6 +39,14 @@ def test_who_reads_nothing_and_succeeds_was_lucky() -> None:
     assert (found.success, found.kind, found.step) == (True, NOTHING, 0)
     assert found.luck
     assert {"duplicate", "conflict", "insurance"} <= set(found.blind)
+
+
+def test_who_makes_no_calls_at_all_is_told_so() -> None:
+    env = make(task_id(0))
+    while not env.done:
+        env.step("What shall I do?")
+    found = blame(env.transcript())
+    assert next(iter(told(found))) == f"Lost at step {found.step}, no call, for lack of time."
 
 
 def test_the_expert_is_never_lucky() -> None:

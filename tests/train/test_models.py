@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -47,6 +48,13 @@ def test_an_adapter_is_saved_alone_and_comes_back(learner: Learner, folder: Path
         assert again.is_adapted == (how == "lora")
         assert likeliest(again) == pytest.approx(likeliest(taught), abs=0.05)  # it was rounded
     assert likeliest(taught) != pytest.approx(likeliest(load(str(folder))), abs=0.05)
+
+
+def test_nobody_is_asked_for_the_base_of_an_adapter_that_is_saved(learner: Learner, tmp_path: Path) -> None:
+    learner.model.peft_config["default"].base_model_name_or_path = SMOLLM2  # a name of ours, which a hub may have as well
+    with patch("peft.utils.save_and_load.check_file_exists_on_hf_hub") as asked:
+        learner.save(tmp_path)
+    asked.assert_not_called()
 
 
 def test_a_whole_model_is_saved_without_saying_anything_twice(folder: Path, tmp_path: Path) -> None:

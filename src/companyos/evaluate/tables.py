@@ -71,7 +71,7 @@ def told(one: Blame) -> Iterable[str]:
     if one.kind == NOTHING:
         yield "Success." if one.success else "Not over."
     else:
-        yield f"Lost at step {one.step}, {one.tool}, {_HOW[one.kind]}."
+        yield f"Lost at step {one.step}, {_called(one.tool)}, {_HOW[one.kind]}."
         if one.kind != TIME and one.late < one.step:
             yield f"Since step {one.late} too few steps had been left anyway."
     if one.missed:
@@ -104,8 +104,13 @@ def sheet_table(found: Sheet) -> RenderableType:
     return Group(heading, table)
 
 
+def _called(name: str) -> str:
+    """The name of a tool or an app; a line that is no call has none."""
+    return name.strip(".") or "no call"
+
+
 def _texts(counts: Mapping[str, int]) -> dict[str, str]:
-    return {name: str(count) for name, count in counts.items()}
+    return {_called(name): str(count) for name, count in counts.items()}
 
 
 def _add(table: Table, label: str, lines: Mapping[str, str]) -> None:

@@ -7,7 +7,6 @@ OWNER/NAME         a hub id
 
 import json
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -55,14 +54,14 @@ class Learner(NamedTuple):
         """As `load` takes it, in bfloat16: the adapter alone, where there is one."""
         import torch
 
-        state = self.model.state_dict()
+        state, how = self.model.state_dict(), {}
         if self.is_adapted:  # nobody needs its base a second time
             state = {name: weight for name, weight in state.items() if "lora_" in name}
+            how = {"save_embedding_layers": False}  # else peft asks a hub whether they have grown
         rounded = {weight.data_ptr(): weight.to(torch.bfloat16) for weight in state.values()}  # one that is shared, once
         state = {name: rounded[weight.data_ptr()] for name, weight in state.items()}
-        with warnings.catch_warnings(), _quiet():
-            warnings.filterwarnings("ignore", "Could not find a config file", UserWarning)  # of a base that has no directory
-            self.model.save_pretrained(folder, state_dict=state)
+        with _quiet():
+            self.model.save_pretrained(folder, state_dict=state, **how)
         self.tokenizer.save_pretrained(folder)
         (folder / _SCRIPT).write_text(json.dumps({"limit": self.limit}) + "\n")
         (folder / "README.md").unlink(missing_ok=True)  # peft's, with nothing in it
