@@ -50,8 +50,8 @@ SEED_RANGE = "from 0 to 999999999999"
 BAD_INPUT: list[tuple[dict[str, Any], str]] = [
     ({"task": "space_travel"}, FAMILY),
     ({"task": ""}, FAMILY),
-    ({"task": "space_travel-v3-train-7-0"}, FAMILY),
-    ({"task": f"{FAMILY}-7"}, f"{FAMILY}-v3-train-7-50"),
+    ({"task": "space_travel-v4-train-7-0"}, FAMILY),
+    ({"task": f"{FAMILY}-7"}, f"{FAMILY}-v4-train-7-50"),
     ({"task": task_id(chaos="101")}, "from 0 to 100"),
     ({"task": task_id(chaos="z50")}, "s stale"),
     ({"task": task_id(chaos="s50s50")}, "s stale"),

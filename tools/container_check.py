@@ -27,7 +27,7 @@ from companyos.env import make, work
 from tools.dockerfile import Stage, Step, held_back, ignore_patterns, stages
 
 CONTEXT = Path(__file__).parents[1]
-TASK = "vendor_onboarding-v3-train-7-50"
+TASK = "vendor_onboarding-v4-train-7-50"
 SECONDS_TO_HEALTH = 30
 DISK = "512m"  # as openenv.yaml declares
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

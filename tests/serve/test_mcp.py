@@ -129,8 +129,8 @@ def test_the_prompt_has_the_brief_and_begins_what_it_is_asked_for(tmp_path: Path
             assert [argument.name for argument in prompt.arguments or []] == ["task", "seed", "chaos"]
             for given, task in (
                 ({}, task_id(0, "0")),
-                ({"task": "expense_report", "seed": "3", "chaos": "0.5"}, "expense_report-v3-train-3-50"),
-                ({}, "expense_report-v3-train-3-50"),
+                ({"task": "expense_report", "seed": "3", "chaos": "0.5"}, "expense_report-v4-train-3-50"),
+                ({}, "expense_report-v4-train-3-50"),
             ):
                 [message] = (await host.get_prompt("brief", given)).messages
                 assert isinstance(message.content, TextContent)

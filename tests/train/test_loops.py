@@ -22,5 +22,5 @@ def test_an_experts_words_are_its_calls_and_a_last_one() -> None:
         def encode(self, line: str) -> list[int]:
             return [ord(letter) for letter in line]
 
-    task_id = "vendor_onboarding-v3-train-1-0"
+    task_id = "vendor_onboarding-v4-train-1-0"
     assert len(words_of(Letters(), task_id)) == worked(task_id).step_count + 1

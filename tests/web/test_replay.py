@@ -175,7 +175,7 @@ def test_no_text_of_a_transcript_becomes_a_part_of_the_page(site: Served, tmp_pa
         b"{}\n{}\n",
         b"\x89PNG\r\n\x1a\n\x00\x00",
         b"[" * 100_000,
-        b'{"task_id": "juggling-v3-train-7-50", "reward": "seed", "brief": ""}\n{"done": true, "success": null, "total": 0}',
+        b'{"task_id": "juggling-v4-train-7-50", "reward": "seed", "brief": ""}\n{"done": true, "success": null, "total": 0}',
     ],
 )
 def test_what_is_no_transcript_is_said_by_a_page_that_says_what_is(site: Served, text: bytes) -> None:
@@ -186,7 +186,7 @@ def test_what_is_no_transcript_is_said_by_a_page_that_says_what_is(site: Served,
 
 
 def test_a_transcript_of_other_times_is_named_and_so_is_what_can_be_read(site: Served, file: Path) -> None:
-    reply = sent(site, file.read_bytes().replace(b'"version":3', b'"version":1').replace(b"-v3-", b"-v1-"))
+    reply = sent(site, file.read_bytes().replace(b'"version":4', b'"version":1').replace(b"-v4-", b"-v1-"))
     assert reply.status_code == 422
     assert "This is a transcript of benchmark version 1" in reply.text
     assert f"Readable here: benchmark version <b>{BENCHMARK_VERSION}</b>" in reply.text
