@@ -203,6 +203,19 @@ def test_what_cannot_be_proved_is_listed_and_exit_code_is_1(monkeypatch: pytest.
     assert "0 of 25 proved" in out
 
 
+@pytest.mark.parametrize("bug", [StopIteration("none"), KeyError("none"), RuntimeError("none")])
+def test_a_family_that_crashes_stops_the_proof_loudly(monkeypatch: pytest.MonkeyPatch, bug: Exception) -> None:
+    def crash(task_id: str) -> Proof:
+        raise bug
+
+    monkeypatch.setattr(proofs, "prove", crash)
+    with pytest.raises((KeyError, RuntimeError)) as crashed:
+        run("prove", "--family", FAMILY, "--seeds", "0:3", "--chaos", "0", "--workers", 1)
+    first = crashed.value.__cause__ or crashed.value
+    assert first is bug
+    assert f"while proving {task_id(0)}" in first.__notes__
+
+
 def test_a_twin_that_cannot_be_told_apart_in_time_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proofs, "first_difference", lambda ours, theirs: len(ours))
     code, out, _ = run("prove", "--seeds", "7", "--chaos", "0", "--workers", 1)

@@ -20,6 +20,11 @@ def fall(number: int) -> int:
     return number
 
 
+def give_out(number: int) -> int:
+    """A bug: `next` without a default raises `StopIteration`, which `map` takes for the end."""
+    return next(other for other in range(5) if other == number)
+
+
 @pytest.mark.parametrize(("workers", "threads"), [(1, False), (2, False), (3, True)])
 def test_each_thing_is_done_once(workers: int, threads: bool) -> None:
     squares = [number * number for number in range(23)]
@@ -30,6 +35,30 @@ def test_each_thing_is_done_once(workers: int, threads: bool) -> None:
 def test_a_worker_that_is_killed_breaks_it_off_loudly() -> None:
     with pytest.raises(BrokenProcessPool):
         list(as_they_come(fall, range(10), 2))
+    with pytest.raises(BrokenProcessPool):
+        list(pooled(fall, range(10), 2))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_stop_iteration_in_the_work_is_an_error_and_not_the_end_of_it(workers: int) -> None:
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(pooled(give_out, range(10), workers, 4))
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(as_they_come(give_out, range(10), workers, 4))
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(ahead(give_out, iter(range(10)), workers - 1, 2))
+
+
+def test_a_stop_iteration_on_a_thread_is_an_error_too() -> None:
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(as_they_come(give_out, range(10), 2, 1, threads=True))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_whoever_has_seen_enough_of_an_ordered_pool_can_stop_it(workers: int) -> None:
+    things = pooled(square, range(1000), workers)
+    assert [next(things), next(things)] == [0, 1]
+    things.close()  # type: ignore[attr-defined]
 
 
 def test_whoever_has_seen_enough_need_not_wait_for_the_rest() -> None:

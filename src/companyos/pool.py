@@ -3,7 +3,7 @@
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from itertools import islice
@@ -17,13 +17,18 @@ R = TypeVar("R")
 
 
 def pooled(function: Callable[[T], R], things: Sequence[T], workers: int, chunk: int = 1) -> Iterator[R]:
-    """Like `map`, on this many processes; with one of them, in this one."""
+    """Like `map`, on `workers` processes, `chunk` things at a time; with one worker, in this process.
+
+    A bug in `function` and a killed worker (`BrokenProcessPool`) end it loudly.
+    """
     if workers == 1:
-        yield from map(function, things)
+        yield from _in_this_process(function, things)
         return
-    # Spawned, so that it works alike everywhere and beside the threads that draw a progress bar.
-    with get_context("spawn").Pool(workers, obey) as pool:
-        yield from pool.imap(function, things, chunksize=chunk)
+    hands = crew(workers)
+    try:
+        yield from hands.map(function, things, chunksize=chunk)
+    finally:
+        hands.shutdown(cancel_futures=True)
 
 
 def crew(workers: int) -> ProcessPoolExecutor:
@@ -39,7 +44,7 @@ def as_they_come(
     A worker that is killed breaks it off loudly: `BrokenProcessPool`.
     """
     if workers == 1:
-        yield from map(function, things)
+        yield from _in_this_process(function, things)
         return
     if threads:
         yield from _on_threads(function, things, workers)
@@ -56,7 +61,7 @@ def as_they_come(
 def ahead(function: Callable[[T], R], things: Iterator[T], workers: int, most: int) -> Iterator[R]:
     """Like `map` over things that may never end, on this many processes, each up to `most` ahead; with none, in this one."""
     if workers == 0:
-        yield from map(function, things)
+        yield from _in_this_process(function, things)
         return
     hands = crew(workers)
     try:
@@ -66,6 +71,12 @@ def ahead(function: Callable[[T], R], things: Iterator[T], workers: int, most: i
             waiting.extend(hands.submit(function, thing) for thing in islice(things, 1))
     finally:
         hands.shutdown(cancel_futures=True)
+
+
+def _in_this_process(function: Callable[[T], R], things: Iterable[T]) -> Iterator[R]:
+    """Like `map`, except that a `StopIteration` out of `function` is an error; `map` would stop there."""
+    for thing in things:
+        yield function(thing)
 
 
 def _on_threads(function: Callable[[T], R], things: Sequence[T], workers: int) -> Iterator[R]:
