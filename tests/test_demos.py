@@ -14,6 +14,7 @@ from companyos.demos import KINDS, MIX, Demo, episodes
 from companyos.episode import CANARY
 from companyos.errors import Unsolvable
 from companyos.families import ROUND
+from companyos.families.goals import added
 from companyos.replay import replay
 from companyos.task import BENCHMARK_VERSION, TaskId
 
@@ -41,7 +42,7 @@ def test_a_line_of_the_dataset_replays_to_what_its_label_says() -> None:
         assert (demo.task_id, demo.steps, demo.success) == (env.task_id, env.step_count, env.success)
         assert demo.missed == tuple(goal for goal, holds in env.verdict.goals.items() if not holds)
         assert demo.damage == env.verdict.damage
-        assert demo.total == sum(turn.reward for turn in env.turns)
+        assert demo.total == added(turn.reward for turn in env.turns)
         assert (demo.version, demo.canary) == (BENCHMARK_VERSION, CANARY)
         assert len(demo.trainable) == demo.steps
 

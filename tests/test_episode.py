@@ -6,6 +6,7 @@ import pytest
 from companyos.calls import Call
 from companyos.env import CompanyEnv, make
 from companyos.episode import CANARY, Footer, Header, Transcript, Turn
+from companyos.families.goals import added
 from companyos.task import BENCHMARK_VERSION
 from tests.helpers import FAMILY, played, staged, step, ticket
 
@@ -30,7 +31,7 @@ def test_a_transcript_is_a_header_a_line_a_turn_and_a_footer() -> None:
     assert (header.task_id, header.reward, header.version, header.canary) == (env.task_id, "seed", BENCHMARK_VERSION, CANARY)
     assert header.brief == env.setting.case.brief
     assert (footer.done, footer.success) == (True, env.success)
-    assert footer.total == sum(turn.reward for turn in env.turns)
+    assert footer.total == added(turn.reward for turn in env.turns)
     assert [msgspec.json.decode(line, type=Turn) for line in lines[1:-1]] == env.turns
 
 

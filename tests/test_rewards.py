@@ -78,7 +78,7 @@ def penalties(env: CompanyEnv) -> float:
 
 
 def total(env: CompanyEnv) -> float:
-    return sum(turn.reward for turn in env.turns)
+    return added(turn.reward for turn in env.turns)
 
 
 # -- from the constants ------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_the_parts_of_every_turn_sum_to_its_reward(agent: str, profile: str) -> 
     for seed in range(5):
         env = played(agent, seed, reward=profile)
         for turn in env.turns:
-            assert turn.reward == sum(turn.parts.values(), 0.0)
+            assert turn.reward == added(turn.parts.values())
         assert env.transcript().footer.total == total(env)
 
 

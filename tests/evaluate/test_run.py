@@ -19,6 +19,7 @@ from companyos.evaluate import roster
 from companyos.evaluate.episode_file import Episode, keep, kept, places, usage_of
 from companyos.evaluate.run import RESULTS, RUN, BadRun, evaluate, on_processes, plan_of
 from companyos.evaluate.suite import SUITES, suite
+from companyos.families.goals import added
 from companyos.observe import Observation
 from companyos.replay import replay
 from companyos.task import BENCHMARK_VERSION
@@ -201,7 +202,8 @@ def test_tokens_and_costs_lie_beside_the_transcript_and_go_into_the_outcome(tmp_
     turns = Transcript.from_jsonl(kept(run, episode) or "").turns
     assert usage_of(run, episode) == (Usage(100, 10, 0.001),) * len(turns)
     outcomes = [msgspec.json.decode(line) for line in (run / "outcomes.jsonl").read_bytes().splitlines()]
-    assert [one["tokens"] for one in outcomes if one["task_id"] == episode.task_id] == [110 * len(turns)]
+    counted = [(one["tokens"], one["cost"]) for one in outcomes if one["task_id"] == episode.task_id]
+    assert counted == [(110 * len(turns), added([0.001] * len(turns)))]
 
 
 def test_agents_that_wait_for_somebody_else_work_on_threads(tmp_path: Path, curious: str) -> None:

@@ -14,6 +14,7 @@ from companyos.episode import Transcript
 from companyos.evaluate.episode_file import Episode, places
 from companyos.evaluate.run import BadRun, evaluate, on_processes
 from companyos.evaluate.submission import WHAT_IT_PROVES, check
+from companyos.families.goals import added
 from companyos.together import chairs
 from tests.evaluate.runs import TRIALS, few_tasks, own_suite, small_run
 from tests.shell import run as command
@@ -80,7 +81,7 @@ def forged_reward(run: Path, luck: random.Random) -> str:
         turn, more = luck.choice(lines[1:-1]), luck.choice((0.01, 1.0, 25.0))
         turn["reward"] += more
         turn["parts"]["milestone"] = turn["parts"].get("milestone", 0.0) + more
-        lines[-1]["total"] = sum(line["reward"] for line in lines[1:-1])
+        lines[-1]["total"] = added(line["reward"] for line in lines[1:-1])
 
     return _rewrite(_some_episode(run, luck), run, pay)
 

@@ -83,11 +83,21 @@ class Endpoint:
         return asyncio.run_coroutine_threadsafe(self._ask(body, 1 if self._down else tries), self._loop).result()
 
     def close(self) -> None:
-        """Hangs up. Nobody needs to whose process ends anyway."""
-        asyncio.run_coroutine_threadsafe(self._client.aclose(), self._loop).result()
+        """Close all connections and stop the thread. A process that ends anyway need not call this."""
+        asyncio.run_coroutine_threadsafe(self._hang_up(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _hang_up(self) -> None:
+        """Close the client and, as `asyncio.run` does, end what is left on the loop: an answer that was cut short leaves
+        generators of httpx behind, which the garbage collector hands to tasks of their own."""
+        await self._client.aclose()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await self._loop.shutdown_asyncgens()
 
     async def _ask(self, body: bytes, tries: int) -> Answer:
         for failures in range(tries):

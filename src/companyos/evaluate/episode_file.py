@@ -8,6 +8,7 @@ import msgspec
 
 from companyos.agents.agent import Usage
 from companyos.episode import Transcript
+from companyos.families.goals import added
 from companyos.task import TaskId
 
 FOLDER = "episodes"
@@ -78,7 +79,7 @@ def spent_on(run: Path) -> Usage:
     return Usage(
         sum(turn.tokens_in for turn in turns),
         sum(turn.tokens_out for turn in turns),
-        sum(turn.cost for turn in turns),
+        added(turn.cost for turn in turns),
         sum(turn.failures for turn in turns),
     )
 

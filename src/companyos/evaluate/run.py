@@ -18,6 +18,7 @@ from companyos.evaluate.metrics import summarise
 from companyos.evaluate.outcome import Outcome, judge
 from companyos.evaluate.roster import Ensemble, Options, contestant, usage_by
 from companyos.evaluate.suite import Suite, suite
+from companyos.families.goals import added
 from companyos.observe import Observation
 from companyos.pool import as_they_come
 from companyos.task import BENCHMARK_VERSION, TaskId
@@ -78,7 +79,7 @@ def unrewarded(obs: Observation) -> Observation:
 
 
 def judged(episode: Episode, text: str, usage: tuple[Usage, ...]) -> Work:
-    tokens, cost = (sum(u.tokens for u in usage), sum(u.cost for u in usage)) if usage else (None, None)
+    tokens, cost = (sum(u.tokens for u in usage), added(u.cost for u in usage)) if usage else (None, None)
     return Work(episode, text, usage, judge(Transcript.from_jsonl(text), episode.trial, tokens, cost))
 
 
