@@ -29,7 +29,7 @@ PEERS_BIN := $(PEERS)/bin
 NEMO_GYM := "openai<=2.7.2" "mcp>=1.27,<2" aiohttp anthropic devtools fastapi gprof2dot hydra-core itsdangerous omegaconf orjson \
 	pandas psutil pydot ray requests tqdm uvicorn uvloop wandb yappi
 
-.PHONY: run demo test test-slow test-serve test-web test-browsergym test-train test-docs test-dist test-peers test-hosts laws rehearse docs \
+.PHONY: run demo test core-tests test-pythons test-slow test-serve test-web test-browsergym test-train test-docs test-dist test-peers test-hosts laws rehearse docs \
 	docs-serve dist pages reference bench bench-peers bench-serve bench-screens container-check space clean
 
 run: $(SERVE)/.ready
@@ -40,18 +40,28 @@ demo: $(VENV)/.ready
 
 # What a change is held against before it is committed: minutes. What takes longer has targets of its own.
 SLOW := tests/laws tests/test_tiny.py tests/test_pages.py tests/evaluate/test_intervals.py
-test: $(VENV)/.ready
+# mypy runs in the server's environment, which has the types of everything that the code imports.
+test: $(VENV)/.ready $(SERVE)/.ready
 	@.ci/timed "ruff"         sh -c "$(BIN)/ruff check . && $(BIN)/ruff format --check ."
 	@.ci/timed "import rules" $(BIN)/lint-imports
-	@.ci/timed "pytest, core" $(BIN)/pytest $(SLOW:%=--ignore=%)
+	@.ci/timed "mypy"         $(SERVE_BIN)/mypy
+	@.ci/timed "pytest, core" $(MAKE) --no-print-directory core-tests
+
+CORE_BIN := $(BIN)
+core-tests:
+	@$(CORE_BIN)/pytest $(SLOW:%=--ignore=%)
+
+# The core tests on the supported versions of Python that are installed here; says which ran and which are missing.
+PYTHONS := 3.11 3.12 3.13
+test-pythons: $(VENV)/.ready
+	@.ci/pythons $(PYTHONS)
 
 # Laws over all families, on a sample of their tasks; the families' pages; the small learner; how often intervals cover.
 test-slow: $(VENV)/.ready
 	@.ci/timed "pytest, slow" $(BIN)/pytest $(SLOW)
 
-# The server, with a real PostgreSQL; and types, for which its environment has everything.
+# The server, with a real PostgreSQL.
 test-serve: $(SERVE)/.ready $(SERVE)/.packages
-	@.ci/timed "mypy"          $(SERVE_BIN)/mypy
 	@.ci/timed "pytest, serve" $(SERVE_BIN)/pytest tests/serve
 
 # Pages, in a headless Chromium.
@@ -139,6 +149,11 @@ space: $(SERVE)/.ready
 $(VENV)/.ready: pyproject.toml
 	@.ci/timed "set-up of $(VENV)" .ci/venv $(VENV) -e ".[dev]"
 
+# The core on another version of Python, for .ci/pythons.
+.PRECIOUS: .venv-3.%/.ready
+.venv-3.%/.ready: pyproject.toml
+	@.ci/timed "set-up of .venv-3.$*" .ci/venv .venv-3.$* -e ".[dev]"
+
 $(SERVE)/.ready: pyproject.toml
 	@.ci/timed "set-up of $(SERVE)" .ci/venv $(SERVE) -e ".[serve-dev]"
 
@@ -183,5 +198,5 @@ $(GYM)/.packages: .ci/packages $(GYM)/.ready
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE) $(WEB) $(GYM) $(TRAIN) $(DOCS) $(DIST) $(PEERS) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) .venv-3.* $(SERVE) $(WEB) $(GYM) $(TRAIN) $(DOCS) $(DIST) $(PEERS) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache \
 		.hypothesis .import_linter_cache dist build
