@@ -1,4 +1,4 @@
-"""Proof: every task can be done from what one is told."""
+"""Proof: the expert solves a task with nothing but what the agent is told."""
 
 import re
 from collections.abc import Iterator
@@ -20,26 +20,25 @@ from companyos.told import Told
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """That the expert did a task, in how many steps, and how it ended."""
+    """The expert solved this task: in how many steps, and with which ending."""
 
     task_id: str
-    steps: int
     par: int
     outcome: str
 
 
 def prove(task_id: str) -> Proof:
-    """Solves a task as its expert, through the real tools, using nothing that was not told. Raises `Unsolvable`."""
+    """Solve a task as its expert, through the real tools. Raises `Unsolvable` where it fails or guesses a value."""
     env = CompanyEnv(TaskId.parse(task_id), "sparse")
     solve(env)
     guess = untold(env)
     if guess is not None:
         raise Unsolvable(f"{task_id}: the expert used {guess[1]!r} in {guess[0].tool}, which nothing had told it")
-    return Proof(task_id, env.step_count, env.step_count, env.setting.ending.name)
+    return Proof(task_id, env.step_count, env.setting.ending.name)
 
 
 def solve(env: CompanyEnv, taste: Taste | None = None) -> CompanyEnv:
-    """Lets the expert finish an episode. Raises `Unsolvable` where it does not."""
+    """Let the expert finish an episode. Raises `Unsolvable` where it does not win."""
     try:
         work(env, taste)
     except Stuck as stuck:
@@ -51,7 +50,7 @@ def solve(env: CompanyEnv, taste: Taste | None = None) -> CompanyEnv:
 
 
 def first_difference(ours: list[Turn], theirs: list[Turn]) -> int:
-    """The first turn whose call or reply is not the same in both."""
+    """The number of the first turn whose call or reply differs between two episodes."""
     for number, (one, other) in enumerate(zip(ours, theirs, strict=False)):
         if one.call != other.call or one.reply != other.reply:
             return number
@@ -59,12 +58,15 @@ def first_difference(ours: list[Turn], theirs: list[Turn]) -> int:
 
 
 def first_irreversible(turns: list[Turn], ticket_id: str) -> int:
-    """The first turn that closes this ticket or has it signed for."""
+    """The number of the first turn that closes this ticket or requests a signature for it."""
     return next((n for n, turn in enumerate(turns) if ticket_acted_on(turn.call) == ticket_id), len(turns))
 
 
 def untold(env: CompanyEnv) -> tuple[Call, Any] | None:
-    """The first call of an episode that used an id, number or choice which nothing had told, and that value."""
+    """The first call of an episode that used an id, number or choice that the agent had not been told, and that value.
+
+    The agent knows the brief, the replies to its own earlier calls, and what the schema of the called tool offers.
+    """
     told = Told(env.setting.case.brief)
     texts = [env.setting.case.brief]
     for turn in (turn for turn in env.turns if not turn.actor):
@@ -78,6 +80,7 @@ def untold(env: CompanyEnv) -> tuple[Call, Any] | None:
 
 
 def _guesses(call: Call, tool: Tool, told: Told, texts: list[str]) -> Iterator[Any]:
+    """The values in a call's arguments that the agent was not told. Bounded integers such as `hours` are its own choice."""
     schema_words, bounded = _schema_of(call.app, call.method)
     for name, argument in call.params.items():
         marks = getattr(tool.hints[name], "__metadata__", ())
@@ -94,13 +97,14 @@ _IDS_AND_NUMBERS = re.compile(r"[A-Z]+-\d+|@[a-z]+\.[a-z]+|\d+")
 
 
 def _stood_in(value: str, texts: list[str]) -> bool:
-    whole = re.compile(rf"(?<!\w){re.escape(value)}(?!\w)")
+    """Whether a text contains the value as a whole: not as a part of an id, a name, a decimal number, a date or a time."""
+    whole = re.compile(rf"(?<![\w@-])(?<!\w\.)(?<!\d[,:]){re.escape(value)}(?![\w@-]|\.\w|[,:]\d)")
     return any(whole.search(text) for text in texts if value in text)
 
 
 @cache
 def _schema_of(app: str, method: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The words that a tool's schema offers, and its arguments that are whole numbers within bounds."""
+    """The words in a tool's schema, and the names of its arguments that are integers with a maximum."""
     function = ALL_TOOLS.tools[app, method].schema["function"]
     words = {part for text in _strings(function) for part in [text, *re.findall(r"[\w@.-]+", text)]}
     properties = function["parameters"].get("properties", {})

@@ -1,4 +1,4 @@
-"""Proofs: many tasks proved at once, with their twins, and how long the work takes."""
+"""Proofs: many tasks and their twins, proved on several processes, and how many steps the experts take."""
 
 import math
 import statistics
@@ -18,17 +18,17 @@ from companyos.twins import same_ending, siblings
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """One task and what its proof came to; `fault` is empty where all is well."""
+    """The result of proving one task; `fault` is empty where the proof succeeded."""
 
     task_id: str
     par: int = 0
     ending: str = ""
-    twins: int = 0  # with another ending
+    twins: int = 0  # how many twins have another ending
     fault: str = ""
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """How numbers lie: percentiles are numbers that occur."""
+    """The distribution of some numbers; each percentile is one of them (nearest rank)."""
 
     count: int
     median: int
@@ -39,12 +39,12 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 def check_all(task_ids: Sequence[str], workers: int, with_twins: bool, together: int = 4) -> Iterator[Checked]:
-    """Proves every task, in order, on this many processes, each of which takes so many that stand together at a time."""
+    """Prove tasks, in order, on `workers` processes, `together` consecutive tasks at a time."""
     return pooled(partial(check, with_twins=with_twins), task_ids, workers, chunk=together)
 
 
 def check(task_id: str, with_twins: bool) -> Checked:
-    """Proves one task and, where asked, that each twin with another ending can be told apart in time."""
+    """Prove one task and, with `with_twins`, that each twin with another ending can be told apart in time."""
     try:
         proof = prove(task_id)
         told_apart = _tell_twins_apart(task_id) if with_twins else 0
@@ -57,7 +57,7 @@ def check(task_id: str, with_twins: bool) -> Checked:
 
 
 def blame(task_id: str) -> str:
-    """What of its causes keeps a task from being proved: each that stands in the way alone, as it is in this task."""
+    """Name the causes that make a proof fail: those of which some other value alone makes the proof succeed."""
     causes = setting(TaskId.parse(task_id)).causes
     guilty = {cause.name: None for cause, _, other in siblings(task_id) if not check(other, with_twins=False).fault}
     if not guilty:
@@ -66,13 +66,14 @@ def blame(task_id: str) -> str:
 
 
 def spread(numbers: Sequence[int]) -> Spread:
+    """Summarise numbers, of which there must be at least one."""
     ordered = sorted(numbers)
     median, p90, p99 = (ordered[math.ceil(share * len(ordered)) - 1] for share in (0.5, 0.9, 0.99))
     return Spread(len(ordered), median, p90, p99, ordered[-1], statistics.fmean(ordered))
 
 
 def _tell_twins_apart(task_id: str) -> int:
-    """Counts the twins with another ending; `Unsolvable` where the expert would commit itself before it can know."""
+    """Count the twins with another ending. Raises `Unsolvable` where the expert commits itself before a reply differs."""
     ours = solve(CompanyEnv(TaskId.parse(task_id), "sparse"))
     committed = first_irreversible(ours.turns, ours.setting.case.ticket_id)
     count = 0

@@ -1,4 +1,4 @@
-"""Told: which ids and values the agent was told, by type, and when."""
+"""Told: the ids, facts and values that the agent was told so far."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -14,24 +14,24 @@ _NAMED = tuple(kind for kind in KINDS if kind.pattern)
 _UNNAMED = tuple(kind for kind in KINDS if not kind.pattern and not kind.hidden)
 _IDS = re.compile(r"(?<![\w@.-])(?:" + "|".join(f"(?P<{kind.__name__}>{kind.pattern})" for kind in _NAMED) + r")(?![\w-])")
 _BY_NAME = {kind.__name__: kind for kind in _NAMED}
-_WORDS = re.compile(r"[^\s,;:()\"']+")
+_WORDS = re.compile(r"(?:[^\s,;:()\"']|(?<=\d)[,:](?=\d))+")  # 09:30 and 4,500 are one word each
 
 
 def ids_in(text: str) -> Iterator[tuple[int, int, type[Record]]]:
-    """Where ids stand in a text: from, to, and of which kind of record."""
+    """The ids in a text: start, end, and the kind of record that each names."""
     for found in _IDS.finditer(text):
         yield found.start(), found.end(), _BY_NAME[found.lastgroup or ""]
 
 
 class Told:
-    """A memory of the brief and all replies: ids by kind in the order met, facts by record and field, and plain values."""
+    """What the brief and all replies said: ids by kind in the order met, facts by record and field, and plain values."""
 
     def __init__(self, brief: str) -> None:
         self.ids: dict[type[Record], dict[str, None]] = {}
         self.facts: dict[tuple[str, str], Any] = {}
         self.values: dict[str, None] = {}
-        self.forms: dict[str, list[str]] = {}  # what each form requires
-        self.attachments: dict[str, list[str]] = {}  # what each form takes when that is asked for
+        self.forms: dict[str, list[str]] = {}  # the fields that each form requires
+        self.attachments: dict[str, list[str]] = {}  # the optional fields of each form
         self._take_text(brief)
 
     def fork(self) -> "Told":
@@ -43,7 +43,7 @@ class Told:
         return twin
 
     def hear(self, reply: Reply) -> None:
-        """Takes in one reply."""
+        """Add what one reply says."""
         self._take_text(reply.message)
         self._take(reply.data)
 
@@ -89,7 +89,7 @@ class Told:
 
 @lru_cache(maxsize=4096)
 def _read(text: str) -> tuple[list[tuple[type[Record], str]], dict[str, None]]:
-    """The ids in a text, and everything in it that may be a value."""
+    """The ids in a text, and everything in it that can be a value: the text itself, its ids and its words."""
     ids: list[tuple[type[Record], str]] = [(_BY_NAME[found.lastgroup or ""], found[0]) for found in _IDS.finditer(text)]
     words = [part for word in _WORDS.findall(text) for part in (word, word.rstrip(".!?"))]
     return ids, dict.fromkeys((text, *(known for _, known in ids), *words))
