@@ -125,6 +125,13 @@ def test_a_transcript_of_another_version_is_known_as_such_whatever_form_it_has()
     assert regrade(old, "a") == Regraded("a", OTHER_VERSION, "vendor_onboarding-v1-train-7-50", ("of version 1",))
 
 
+@pytest.mark.parametrize("version", [0, BENCHMARK_VERSION - 1, BENCHMARK_VERSION + 1, 99])
+def test_an_older_or_a_newer_transcript_is_of_another_version(version: int) -> None:
+    later = tampered(1, lambda line: line.update(version=version, more_than_we_know=True))
+    again = regrade(later.encode())
+    assert (again.outcome, again.what) == (OTHER_VERSION, (f"of version {version}",))
+
+
 @pytest.mark.parametrize("text", [b"", b"\n\n", b"hello", b"\xff\xfe", b"{}\n{}", b'{"task_id":7,"version":1}', b"[1]\n[2]"])
 def test_what_is_no_transcript_is_counted_as_such(text: bytes) -> None:
     again = regrade(text)

@@ -9,8 +9,9 @@ import pytest
 
 from companyos.env import CompanyEnv, make
 from companyos.episode import Transcript
-from companyos.errors import ReplayDiffers
+from companyos.errors import BadTask, ReplayDiffers
 from companyos.replay import replay
+from companyos.task import BENCHMARK_VERSION
 from tests.helpers import FAMILY, played, staged, step, task_id, ticket
 from tests.test_calls import NO_CALLS
 
@@ -32,6 +33,24 @@ def test_an_unfinished_episode_replays_to_where_it_stands() -> None:
     again = replay(env.transcript())
     assert not again.done
     assert again.digest() == env.digest()
+
+
+@pytest.mark.parametrize("version", [BENCHMARK_VERSION - 1, BENCHMARK_VERSION + 1])
+def test_a_transcript_of_another_version_does_not_replay(version: int) -> None:
+    text = played("expert", 7).transcript().to_jsonl()
+    with pytest.raises(ReplayDiffers, match=f"line 1: version was recorded as {version}"):
+        replay(text.replace(f'"version":{BENCHMARK_VERSION}', f'"version":{version}', 1))
+    with pytest.raises(BadTask, match=f"is of benchmark version {version}; this is version {BENCHMARK_VERSION}"):
+        replay(text.replace(f"-v{BENCHMARK_VERSION}-", f"-v{version}-", 1))
+
+
+def test_a_transcript_with_fields_of_a_newer_version_is_refused_by_its_line() -> None:
+    lines = played("expert", 7).transcript().to_jsonl().splitlines()
+    for number in (1, 2, len(lines)):
+        newer = lines.copy()
+        newer[number - 1] = '{"mood":"good",' + newer[number - 1][1:]
+        with pytest.raises(ValueError, match=f"not a transcript: line {number}: .*mood"):
+            replay("\n".join(newer))
 
 
 @pytest.mark.parametrize("number", range(len(NO_CALLS)))

@@ -55,6 +55,26 @@ def test_weathers_are_told_from_trials() -> None:
     assert "pass^2" not in found
 
 
+def test_weathers_of_two_doses_or_of_two_twins_are_not_pooled() -> None:
+    mild = [outcome(0, doses="50", weather=number) for number in range(2)]
+    harsh = [outcome(0, False, doses="100", weather=number) for number in range(2)]
+    found = numbers([*mild, *harsh])
+    assert found["weather_pass^2"] == 0.5  # pooled, it would be 1 of 6 pairs
+    assert "weather_pass^3" not in found
+    ours = [outcome(0, weather=number) for number in range(2)]
+    twin = [outcome(0, False, do=(("conflict", "1"),), weather=number) for number in range(2)]
+    found = numbers([*ours, *twin])
+    assert found["weather_pass^2"] == 0.5
+    assert "weather_pass^3" not in found
+
+
+def test_weathers_of_two_trials_are_not_pooled() -> None:
+    found = numbers([outcome(0, trial == 0, weather=number, trial=trial) for number in range(2) for trial in range(2)])
+    assert found["weather_pass^2"] == 0.5
+    assert found["pass^2"] == 0
+    assert "weather_pass^3" not in found
+
+
 def pair(seed: int, relevance: str, one: Outcome, other: Outcome) -> tuple[Pair, list[Outcome]]:
     twin = msgspec.structs.replace(other, task_id=f"{other.task_id}-conflict.{int(relevance == 'ending')}")
     return Pair(one.task_id, twin.task_id, relevance, "conflict"), [one, twin]

@@ -4,13 +4,13 @@ import msgspec
 import pytest
 
 from companyos.apps import TOOLBOX
-from companyos.calls import Call
+from companyos.calls import NO_ANSWER, Call, Reply
 from companyos.chaos import PRESETS
 from companyos.env import make, par, task_named, work
 from companyos.episode import Footer
 from companyos.errors import BadTask, ReplayDiffers
 from companyos.evaluate.blame import blame
-from companyos.evaluate.outcome import DESK, judge, owner
+from companyos.evaluate.outcome import DESK, _faults, judge, owner
 from companyos.families import FAMILIES
 from companyos.together import chairs
 from companyos.twins import do, twins
@@ -99,6 +99,25 @@ def test_who_tries_again_has_got_past_a_fault_and_who_does_not_has_not() -> None
         env.step(call)
         found = judge(env.transcript())
     assert found.faults == found.recovered == 1
+
+
+def silenced(*said: tuple[str, bool]) -> tuple[int, int]:
+    """Faults and recovered targets of an episode in which `get_ticket` was called with these ids, answered or not."""
+    env = make("vendor_onboarding", seed=7)
+    for ticket_id, answered in said:
+        env.step(Call("ticketdesk", "get_ticket", {"ticket_id": ticket_id}))
+        if not answered:
+            env.turns[-1] = msgspec.structs.replace(env.turns[-1], reply=Reply(False, NO_ANSWER))
+    return _faults(env)
+
+
+def test_a_fault_is_met_and_got_past_at_a_tool_with_its_arguments() -> None:
+    assert silenced(("T-1", False), ("T-1", False)) == (1, 0)
+    assert silenced(("T-1", False), ("T-2", False)) == (2, 0)
+    assert silenced(("T-1", False), ("T-2", True)) == (1, 0)
+    assert silenced(("T-1", False), ("T-2", True), ("T-1", True)) == (1, 1)
+    assert silenced(("T-1", True), ("T-1", False)) == (1, 0)
+    assert silenced(("T-1", False), ("T-1", True), ("T-1", False)) == (1, 0)
 
 
 @EVERY_FAMILY
