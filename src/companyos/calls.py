@@ -35,7 +35,46 @@ NO_ANSWER = "no_answer"  # a fault of the company: the caller cannot tell whethe
 EPISODE_OVER = "episode_over"  # reset starts another
 NO_STEPS_LEFT = "no_steps_left"  # to somebody in another chair; the episode goes on
 
+
+class Working(msgspec.Struct, frozen=True, gc=False):
+    """A line of working that an expert says before a call: what it compared, with the values, and the result.
+
+    It costs no step and no tool sees it. `text` is ASCII, at most 60 characters, and holds only what was told.
+    """
+
+    text: str
+
+
 Program = Generator[Call, Reply, None]  # yield a call, receive its reply: the shape of experts and colleagues alike
+Procedure = Generator[Call | Working, Reply, None]  # an expert that says its working: receives None after each line
+Aloud = Generator[tuple[tuple[str, ...], Call], Reply, None]  # each call with the working lines said right before it
+
+
+def silent(procedure: Procedure) -> Program:
+    """Run a procedure without its working lines: yield its calls only."""
+    try:
+        said = next(procedure)
+        while True:
+            said = next(procedure) if isinstance(said, Working) else procedure.send((yield said))
+    except StopIteration:
+        return
+
+
+def aloud(procedure: Procedure) -> Aloud:
+    """Run a procedure and yield each of its calls with the working lines that it said since the call before."""
+    lines: list[str] = []
+    try:
+        said = next(procedure)
+        while True:
+            if isinstance(said, Working):
+                lines.append(said.text)
+                said = next(procedure)
+            else:
+                reply = yield tuple(lines), said
+                lines.clear()
+                said = procedure.send(reply)
+    except StopIteration:
+        return
 
 
 def parse(action: object) -> Call | Reply:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from companyos import agents
 from companyos.apps import Approval, Entry, Ticket
-from companyos.calls import OK, Call, Program, Reply
+from companyos.calls import OK, Call, Program, Reply, silent
 from companyos.env import CompanyEnv, make, work
 from companyos.errors import Stuck
 from companyos.families import FAMILIES, Memory, Taste, quarter_close
@@ -291,19 +291,19 @@ def drive(program: Program, news: Iterator[list[str]]) -> list[str]:
 
 def test_time_passes_only_when_all_wait_and_who_goes_on_is_who_the_news_is_about() -> None:
     jobs = [Job("T-1", waiter("T-1", 1)), Job("T-2", waiter("T-2", 2))]
-    done = drive(work_off(jobs, NOBODY, {}), iter([["T-2"], ["T-1"], []]))
+    done = drive(silent(work_off(jobs, NOBODY, {})), iter([["T-2"], ["T-1"], []]))
     assert done == ["T-1", "T-2", "wait", "T-2", "wait", "T-1", "wait", "T-2"]
     assert all(job.done for job in jobs)
 
 
 def test_where_nothing_comes_everybody_looks_again() -> None:
     jobs = [Job("T-1", waiter("T-1", 1)), Job("T-2", waiter("T-2", 1))]
-    assert drive(work_off(jobs, NOBODY, {}), iter([[]])) == ["T-1", "T-2", "wait", "T-1", "T-2"]
+    assert drive(silent(work_off(jobs, NOBODY, {})), iter([[]])) == ["T-1", "T-2", "wait", "T-1", "T-2"]
 
 
 def test_mail_that_only_says_it_takes_longer_wakes_nobody() -> None:
     job = Job("T-1", waiter("T-1", 1))
-    program = work_off([job], NOBODY, {})
+    program = silent(work_off([job], NOBODY, {}))
     next(program)
     assert program.send(Reply(True, OK, {})).method == "wait"
     letters = [{"topic": "queue", "about": "T-1"}]
@@ -325,19 +325,19 @@ def put_off(ticket_id: str) -> Program:
 def test_who_is_due_first_is_asked_for_first_however_long_that_takes() -> None:
     cfo = Office(frozenset({"@the.cfo"}), 1)
     jobs = [Job("T-1", asker("T-1", 2)), Job("T-2", asker("T-2", 0))]
-    done = drive(work_off(jobs, cfo, {"T-2": put_off("T-2")}), iter([[], []]))
+    done = drive(silent(work_off(jobs, cfo, {"T-2": put_off("T-2")})), iter([[], []]))
     assert done == ["T-1", "T-2", "wait", "T-1", "wait", "T-1", "submit_approval", "T-2 put off"]
 
 
 def test_who_turns_out_not_to_need_the_signature_leaves_it_to_the_next() -> None:
     cfo = Office(frozenset({"@the.cfo"}), 1)
     jobs = [Job("T-1", waiter("T-1", 1)), Job("T-2", asker("T-2", 0))]
-    assert drive(work_off(jobs, cfo, {}), iter([[]])) == ["T-1", "T-2", "wait", "T-1", "submit_approval"]
+    assert drive(silent(work_off(jobs, cfo, {})), iter([[]])) == ["T-1", "T-2", "wait", "T-1", "submit_approval"]
 
 
 def test_a_request_for_which_there_is_no_room_is_put_again_later() -> None:
     job = Job("T-1", asker("T-1", 0))
-    program = work_off([job], NOBODY, {})
+    program = silent(work_off([job], NOBODY, {}))
     assert next(program).method == "get_ticket"
     asked = program.send(Reply(True, OK, {}))
     assert program.send(Reply(False, TOO_MANY)).method == "wait"
@@ -349,7 +349,7 @@ def test_an_expert_that_is_stuck_says_so() -> None:
         yield Call("ticketdesk", "get_ticket", {"ticket_id": "T-1"})
         raise Stuck("no way")
 
-    program = work_off([Job("T-1", stuck())], NOBODY, {})
+    program = silent(work_off([Job("T-1", stuck())], NOBODY, {}))
     next(program)
     with pytest.raises(Stuck):
         program.send(Reply(True, OK, {}))

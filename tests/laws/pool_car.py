@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Mind, Person, Ticket
-from companyos.calls import Program
+from companyos.calls import Procedure
 from companyos.families import endings, moves
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_metric, add_person, add_policy, add_ticket
 from companyos.families.case import Case, Fact, Trouble
@@ -165,7 +165,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 # -- expert ------------------------------------------------------------------------------------------------------------
 
 
-def expert(memory: Memory, taste: Taste) -> Program:
+def expert(memory: Memory, taste: Taste) -> Procedure:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
     yield from moves.clear_desk(ticket_id, memory)
@@ -213,6 +213,6 @@ FAMILY = Family(
     hire=_hire,
     stage=stage,
     judge=judge,
-    expert=expert,
+    procedure=expert,
     max_steps={0: 28, 25: 49, 50: 63, 75: 76, 100: 91},
 )

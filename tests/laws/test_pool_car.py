@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from companyos import laws
-from companyos.calls import Program
+from companyos.calls import Program, silent
 from companyos.env import make
 from companyos.errors import LawBroken
 from companyos.families import FAMILIES, Case, Family, Memory, Taste
@@ -62,7 +62,7 @@ def test_a_new_family_keeps_the_law(
 
 def helpless_abroad(memory: Memory, taste: Taste) -> Program:
     """An expert who does not know that a car may stay at home, and closes in spite of it."""
-    program = expert(memory, taste)
+    program = silent(expert(memory, taste))
     call = next(program)
     while True:
         if call.params.get("reason") == "not_covered":
@@ -93,7 +93,7 @@ def first_seed(**causes: Any) -> int:
 def test_an_expert_that_cannot_solve_its_own_task_is_named_with_seed_and_cause(register: Callable[[Family], str]) -> None:
     register(FAMILY)
     stuck = first_seed(duplicate=False, licence="valid", reach="enough", abroad=True, insured="home")
-    broken = register(replace(FAMILY, expert=helpless_abroad))
+    broken = register(replace(FAMILY, procedure=helpless_abroad))
     task = rf"{broken}-v\d+-train-{stuck}-0: .*'Ended': False"
     with pytest.raises(
         LawBroken, match=rf"^{task}.*; the cause: duplicate=0, licence=valid, reach=enough, abroad=1, insured=home$"

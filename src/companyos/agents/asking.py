@@ -1,6 +1,6 @@
 """Asking: brute force with signatures. Whoever cannot tell what is right has all of it signed, until somebody does."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import lru_cache
 from itertools import product
 from typing import Any
@@ -10,7 +10,7 @@ from companyos.agents.routine import Routine, until_stuck
 from companyos.apps import Entry, Person
 from companyos.calls import NO_ANSWER, Call, Program, Reply
 from companyos.families import FAMILIES, Memory, Taste, family_of
-from companyos.families.moves import Move, ticket_acted_on, ticket_in
+from companyos.families.moves import ticket_acted_on, ticket_in
 from companyos.observe import Observation
 from companyos.told import Told
 
@@ -60,7 +60,7 @@ def _prepare(expert: Program, told: Told, ticket_id: str) -> Program:
         call = expert.send(reply)
 
 
-def _heard(told: Told, call: Call) -> Move[Reply]:
+def _heard(told: Told, call: Call) -> Generator[Call, Reply, Reply]:
     """A call, made until an answer comes, and remembered."""
     while (reply := (yield call)).code == NO_ANSWER:
         pass
@@ -110,7 +110,7 @@ def _signers(told: Told) -> list[str]:
     ]
 
 
-def _decision(told: Told, form: str, person: str, data: dict[str, Any]) -> Move[dict[str, Any]]:
+def _decision(told: Told, form: str, person: str, data: dict[str, Any]) -> Generator[Call, Reply, dict[str, Any]]:
     """A request and what came of it; taken back if nothing does."""
     asked = {"approval_type": form, "approver": person, "data": data}
     reply = yield from _heard(told, Call("approvalflow", "submit_approval", asked))

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
-from companyos.calls import Program
+from companyos.calls import Procedure
 from companyos.families import endings, moves
 from companyos.families.access_roles import (
     PERMISSIONS,
@@ -253,7 +253,7 @@ class File(NamedTuple):
 Outcome = tuple[str, str, list[moves.Shown]]
 
 
-def expert(memory: Memory, taste: Taste) -> Program:
+def expert(memory: Memory, taste: Taste) -> Procedure:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
@@ -400,6 +400,6 @@ FAMILY = Family(
     hire=hire,
     stage=stage,
     judge=judge,
-    expert=expert,
+    procedure=expert,
     max_steps={0: 72, 25: 98, 50: 123, 75: 144, 100: 167},
 )

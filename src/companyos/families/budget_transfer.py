@@ -10,7 +10,7 @@ from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
 from companyos.apps import Person
-from companyos.calls import Program
+from companyos.calls import Procedure
 from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line
 from companyos.families.budget_lines import (
@@ -218,7 +218,7 @@ class File(NamedTuple):
         yield from moves.set_field(self.ticket["id"], "waiting_on", self.ticket["requester"])
 
 
-def expert(memory: Memory, taste: Taste) -> Program:
+def expert(memory: Memory, taste: Taste) -> Procedure:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
@@ -379,6 +379,6 @@ FAMILY = Family(
     hire=hire,
     stage=stage,
     judge=judge,
-    expert=expert,
+    procedure=expert,
     max_steps={0: 81, 25: 128, 50: 158, 75: 202, 100: 233},
 )

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
-from companyos.calls import Program
+from companyos.calls import Procedure
 from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
@@ -260,7 +260,7 @@ class File(NamedTuple):
 Outcome = tuple[str, str, list[moves.Shown]]
 
 
-def expert(memory: Memory, taste: Taste) -> Program:
+def expert(memory: Memory, taste: Taste) -> Procedure:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
@@ -396,6 +396,6 @@ FAMILY = Family(
     hire=hire,
     stage=stage,
     judge=judge,
-    expert=expert,
+    procedure=expert,
     max_steps={0: 65, 25: 95, 50: 121, 75: 146, 100: 170},
 )

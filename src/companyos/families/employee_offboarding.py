@@ -13,7 +13,7 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec.structs import replace
 
 from companyos.apps import Metric, Person, Source
-from companyos.calls import Program
+from companyos.calls import Procedure
 from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
@@ -234,7 +234,7 @@ class Desk(NamedTuple):
         return (yield from moves.ask_person(self.ticket["id"], author["id"], name, text))
 
 
-def expert(memory: Memory, taste: Taste) -> Program:
+def expert(memory: Memory, taste: Taste) -> Procedure:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
@@ -367,6 +367,6 @@ FAMILY = Family(
     hire=hire,
     stage=stage,
     judge=judge,
-    expert=expert,
+    procedure=expert,
     max_steps={0: 74, 25: 102, 50: 121, 75: 146, 100: 170},
 )

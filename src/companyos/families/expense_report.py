@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
-from companyos.calls import Program
+from companyos.calls import Procedure
 from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
@@ -197,7 +197,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 # -- expert ------------------------------------------------------------------------------------------------------------
 
 
-def expert(memory: Memory, taste: Taste) -> Program:
+def expert(memory: Memory, taste: Taste) -> Procedure:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
@@ -351,6 +351,6 @@ FAMILY = Family(
     actor="Finance Clerk",
     stage=stage,
     judge=judge,
-    expert=expert,
+    procedure=expert,
     max_steps={0: 62, 25: 84, 50: 107, 75: 128, 100: 151},
 )

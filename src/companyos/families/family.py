@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from companyos.apps import Toolbox
-from companyos.calls import Call, Program, Reply
+from companyos.calls import Call, Procedure, Program, Reply, silent
 from companyos.chaos import DIALS, Doses, Level, offered, read_doses
 from companyos.errors import BadTask
 from companyos.families import everyday
@@ -113,7 +113,7 @@ class Family(msgspec.Struct, frozen=True, eq=False):
     actor: str  # the role that is played from outside
     stage: Callable[[Backdrop, Streams, Any], Case]
     judge: Callable[[World, Case, Any], Ending]
-    expert: Callable[[Memory, Taste], Program]
+    procedure: Callable[[Memory, Taste], Procedure]  # how its expert works; yields working lines beside the calls
     max_steps: Mapping[int, int]
     long: bool = False  # its tasks are many times as long as others': laws take smaller samples, rounds leave it out
     hire: Callable[[Backdrop], None] | None = None  # brings in its own specialists, of whom the actor may be one
@@ -122,6 +122,10 @@ class Family(msgspec.Struct, frozen=True, eq=False):
     def words(self) -> str:
         """What its file says of itself: its name and what its work asks, in one line; then more."""
         return sys.modules[self.stage.__module__].__doc__ or ""
+
+    def expert(self, memory: Memory, taste: Taste) -> Program:
+        """The expert as a program of calls. `aloud(family.procedure(memory, taste))` gives its working lines, too."""
+        return silent(self.procedure(memory, taste))
 
     def budget(self, doses: Doses) -> int:
         """The budget at the next tabled dose above the highest dial."""

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Policy, Source, Ticket
-from companyos.calls import Program
+from companyos.calls import Procedure
 from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
@@ -277,7 +277,7 @@ class File(NamedTuple):
         return (yield from moves.ask_person(self.ticket["id"], self.ticket["requester"], "effective", text))
 
 
-def expert(memory: Memory, taste: Taste) -> Program:
+def expert(memory: Memory, taste: Taste) -> Procedure:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
@@ -414,6 +414,6 @@ FAMILY = Family(
     hire=hire,
     stage=stage,
     judge=judge,
-    expert=expert,
+    procedure=expert,
     max_steps={0: 60, 25: 88, 50: 118, 75: 142, 100: 168},
 )

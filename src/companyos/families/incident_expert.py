@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from companyos.calls import Program
+from companyos.calls import Procedure
 from companyos.families import moves
 from companyos.families.family import Memory, Taste
 from companyos.families.incident_records import IN_HOUSE
@@ -52,7 +52,7 @@ class Figures(NamedTuple):
 Outcome = tuple[str, str, list[moves.Shown]]
 
 
-def expert(memory: Memory, taste: Taste) -> Program:
+def expert(memory: Memory, taste: Taste) -> Procedure:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)

@@ -286,6 +286,6 @@ FAMILY = Family(
     hire=hire,
     stage=stage,
     judge=judge,
-    expert=expert,
+    procedure=expert,
     max_steps={0: 98, 25: 137, 50: 174, 75: 219, 100: 261},
 )

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Person, Source, Ticket
-from companyos.calls import Program
+from companyos.calls import Procedure
 from companyos.families import endings, moves
 from companyos.families import license_offers as offers
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_person, add_ticket, one_line
@@ -257,7 +257,7 @@ def _right_offer(causes: Causes) -> str | None:
 # -- expert ------------------------------------------------------------------------------------------------------------
 
 
-def expert(memory: Memory, taste: Taste) -> Program:
+def expert(memory: Memory, taste: Taste) -> Procedure:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
@@ -372,6 +372,6 @@ FAMILY = Family(
     hire=_hire,
     stage=stage,
     judge=judge,
-    expert=expert,
+    procedure=expert,
     max_steps={0: 62, 25: 97, 50: 119, 75: 151, 100: 181},
 )

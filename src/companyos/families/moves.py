@@ -8,12 +8,12 @@ from typing import Any, TypeVar, cast
 from companyos.apps import ALL_TOOLS
 from companyos.apps.ticketdesk import CHANGED_MEANWHILE
 from companyos.apps.tool import PAGE_LENGTH
-from companyos.calls import NO_ANSWER, Call, Reply
+from companyos.calls import NO_ANSWER, Call, Reply, Working
 from companyos.errors import Stuck
 from companyos.families.family import Memory
 
 T = TypeVar("T")
-Move = Generator[Call, Reply, T]
+Move = Generator[Call | Working, Reply, T]  # receives a reply after a call, and None after a working line
 Shown = dict[str, Any]
 
 

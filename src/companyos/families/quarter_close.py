@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Person, Source, Ticket
-from companyos.calls import Program
+from companyos.calls import Procedure
 from companyos.errors import Stuck
 from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_firms, add_metric, add_ticket, one_line
@@ -296,7 +296,7 @@ class Work(Struct, frozen=True):
     taste: Taste
 
 
-def expert(memory: Memory, taste: Taste) -> Program:
+def expert(memory: Memory, taste: Taste) -> Procedure:
     """Works off the queue, one ticket while another waits, and then the close, as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
     signed = (yield from moves.settle_requests(memory)) if moves.wrote(memory) else {}
@@ -369,13 +369,13 @@ def _work_off(work: Work, finished: set[str]) -> moves.Move[dict[str, moves.Show
     return ended
 
 
-def _work(work: Work, item: Item) -> Program:
+def _work(work: Work, item: Item) -> Procedure:
     """What the expert of a ticket's kind does, at a desk that we have cleared."""
     memory = replace(work.memory, brief=item.ticket_id, signed=work.signed.get(item.ticket_id, {}))
-    yield from BY_PHRASE[item.phrase].expert(memory, work.taste)
+    yield from BY_PHRASE[item.phrase].procedure(memory, work.taste)
 
 
-def _nothing() -> Program:
+def _nothing() -> Procedure:
     yield from ()
 
 
@@ -399,7 +399,7 @@ def _was_asked(work: Work, office: Office, ticket_id: str) -> bool:
     )
 
 
-def _put_off(item: Item, reason: str, *more: tuple[moves.Shown, str]) -> Program:
+def _put_off(item: Item, reason: str, *more: tuple[moves.Shown, str]) -> Procedure:
     """Resolves a ticket of the queue without working it."""
     closing = {"resolution": "on_hold", "reason": reason, "evidence": moves.cite((item.row, "status"), *more)}
     reply = yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=item.ticket_id, **closing)
@@ -408,7 +408,7 @@ def _put_off(item: Item, reason: str, *more: tuple[moves.Shown, str]) -> Program
         yield from moves.read("ticketdesk.resolve_ticket", ticket_id=item.ticket_id, **closing)
 
 
-def _prepare(work: Work) -> Program:
+def _prepare(work: Work) -> Procedure:
     """What the close ticket itself needs, whatever becomes of it."""
     for step in work.taste.order("prepare", [moves.unblock(work.ticket), moves.verify(work.ticket, work.entry["id"])]):
         yield from step
@@ -468,7 +468,7 @@ FAMILY = Family(
     hire=hire,
     stage=stage,
     judge=judge,
-    expert=expert,
+    procedure=expert,
     max_steps={0: 249, 25: 277, 50: 322, 75: 359, 100: 401},
     long=True,
 )

@@ -1,10 +1,11 @@
 """Quarter desk: one pair of hands for many tickets. While one waits the next goes on, and nobody waits before all do."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
 
-from companyos.calls import Call, Program, Reply
+from companyos.calls import Call, Procedure, Reply, Working, aloud
 from companyos.families.moves import Move, Shown
 
 NO_ANSWERS = ("out_of_office", "queue")  # what such mail is about takes longer: it is no time to look again
@@ -14,14 +15,15 @@ TOO_MANY = "too_many"  # the ground on which a request is refused while others o
 class Job:
     """A ticket that is worked on, by a program that thinks it is alone: what it wants next, and what it waits for."""
 
-    def __init__(self, ticket_id: str, program: Program, asked: bool = False) -> None:
+    def __init__(self, ticket_id: str, program: Procedure, asked: bool = False) -> None:
         self.ticket_id = ticket_id
         self.asked = asked  # whether the office that all share was asked to sign for it
         self.closed: Shown = {}  # how it was closed: resolution, reason, evidence
         self._concerns = {ticket_id}  # records that news for it can be about
         self._crowded = False  # its request has to wait for room among those that are pending
-        self._program = program
+        self._program = aloud(program)
         self._call: Call | None = None
+        self.working: tuple[str, ...] = ()  # said before that call
         self._go_on(None)
 
     @property
@@ -37,10 +39,10 @@ class Job:
     def waits(self) -> bool:
         return self._crowded or self.call.method == "wait"
 
-    def go_on_with(self, program: Program) -> None:
+    def go_on_with(self, program: Procedure) -> None:
         """Drops what it was about to do and does this instead."""
         self._program.close()
-        self._program = program
+        self._program = aloud(program)
         self._go_on(None)
 
     def hear(self, reply: Reply) -> None:
@@ -70,9 +72,9 @@ class Job:
 
     def _go_on(self, reply: Reply | None) -> None:
         try:
-            self._call = next(self._program) if reply is None else self._program.send(reply)
+            self.working, self._call = next(self._program) if reply is None else self._program.send(reply)
         except StopIteration:
-            self._call = None
+            self.working, self._call = (), None
 
 
 class Office(Struct, frozen=True):
@@ -85,7 +87,7 @@ class Office(Struct, frozen=True):
         return job.call.method == "submit_approval" and job.call.params["approver"] in self.people
 
 
-def work_off(jobs: list[Job], office: Office, beyond_limit: dict[str, Program]) -> Move[None]:
+def work_off(jobs: list[Job], office: Office, beyond_limit: Mapping[str, Procedure]) -> Move[None]:
     """Takes all jobs to their end, in the order given: that in which they are due.
 
     Where the office has signed for as many as it does, goes on with what is to be done beyond its limit.
@@ -102,6 +104,8 @@ def work_off(jobs: list[Job], office: Office, beyond_limit: dict[str, Program]) 
                     job.go_on_with(beyond_limit[job.ticket_id])
                     break
                 job.asked = True
+            for line in job.working:
+                yield Working(line)
             job.hear((yield job.call))
             break
         else:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Person, Policy, Source
-from companyos.calls import Program, Reply
+from companyos.calls import Procedure, Reply
 from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line
 from companyos.families.case import Case, Fact, Trouble
@@ -260,7 +260,7 @@ class Desk(NamedTuple):
         return (yield from moves.set_field(self.ticket["id"], field, value))
 
 
-def expert(memory: Memory, taste: Taste) -> Program:
+def expert(memory: Memory, taste: Taste) -> Procedure:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
@@ -378,6 +378,6 @@ FAMILY = Family(
     hire=hire,
     stage=stage,
     judge=judge,
-    expert=expert,
+    procedure=expert,
     max_steps={0: 55, 25: 81, 50: 107, 75: 130, 100: 151},
 )

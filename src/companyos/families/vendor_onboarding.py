@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from msgspec.structs import replace
 
 from companyos.apps import ApprovalType, Entry, Metric, Person, Source, Ticket
-from companyos.calls import Program
+from companyos.calls import Procedure
 from companyos.families import endings, moves
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, one_line, vendor_entry
 from companyos.families.case import Case, Fact, Trouble
@@ -239,7 +239,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 # -- expert ------------------------------------------------------------------------------------------------------------
 
 
-def expert(memory: Memory, taste: Taste) -> Program:
+def expert(memory: Memory, taste: Taste) -> Procedure:
     """Works the ticket as the policies say, from any state."""
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
@@ -330,6 +330,6 @@ FAMILY = Family(
     actor="Vendor Analyst",
     stage=stage,
     judge=judge,
-    expert=expert,
+    procedure=expert,
     max_steps={0: 35, 25: 60, 50: 86, 75: 105, 100: 125},
 )
