@@ -1,7 +1,8 @@
 """Proof: the expert solves a task with nothing but what the agent is told."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import date
 from functools import cache
 from typing import Any
 
@@ -9,14 +10,16 @@ import msgspec
 
 from companyos.apps import ALL_TOOLS, Tool
 from companyos.apps.tool import PROSE
-from companyos.calls import Call
+from companyos.calls import OK, Call, Reply
 from companyos.env import CompanyEnv, work
 from companyos.episode import Turn
 from companyos.errors import Stuck, Unsolvable
 from companyos.families import Taste
 from companyos.families.moves import ticket_acted_on
+from companyos.families.working import PERCENT
 from companyos.task import TaskId
 from companyos.told import Told
+from companyos.world import clock_text
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -76,6 +79,45 @@ def untold(env: CompanyEnv) -> tuple[Call, Any] | None:
                 return turn.call, value
         told.hear(turn.reply)
         texts += _strings(turn.reply.data)
+    return None
+
+
+def untold_working(env: CompanyEnv, working: Sequence[Sequence[str]]) -> tuple[str, str] | None:
+    """The first working line with an id, date or number that was neither told nor computed aloud, and that value.
+
+    `working` has the lines said before each turn of the episode. A line whose arithmetic is wrong is found, too.
+    """
+    told = Told(f"{env.setting.case.brief} {clock_text(env.setting.world.now)}")
+    computed = {str(PERCENT)}
+    for turn, lines in zip(env.turns, working, strict=True):
+        for line in lines:
+            result = _computed(line)
+            known = told.values.keys() | computed
+            for value in _IN_WORKING.findall(line if result is None else line.split(" = ")[0]):
+                if value not in known:
+                    return line, value
+            if result is not None:
+                if result != line.split(" = ")[-1]:
+                    return line, line.split(" = ")[-1]
+                computed.add(result)
+        told.hear(turn.reply)
+        told.hear(Reply(True, OK, turn.now))
+    return None
+
+
+_IN_WORKING = re.compile(r"\d{4}-\d\d-\d\d|[A-Z]+-\d+|@[a-z]+\.[a-z]+|(?<![\w-])-?\d+")
+_SUM = re.compile(r"(\d+) ([+*]) (\d+) = \d+")
+_DAYS = re.compile(r"(\d{4}-\d\d-\d\d) to (\d{4}-\d\d-\d\d) = (?:(\d+(?: \+ \d+)+) = )?-?\d+")
+
+
+def _computed(line: str) -> str | None:
+    """What a line that computes something should come to; None for a line that does not."""
+    if found := _SUM.fullmatch(line):
+        left, right = int(found[1]), int(found[3])
+        return str(left + right if found[2] == "+" else left * right)
+    if found := _DAYS.fullmatch(line):
+        days = (date.fromisoformat(found[2]) - date.fromisoformat(found[1])).days
+        return str(days) if found[3] is None or sum(map(int, found[3].split(" + "))) == days else "another sum"
     return None
 
 

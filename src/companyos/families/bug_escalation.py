@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from companyos.apps import Entry, Person, Source, Ticket
 from companyos.calls import Procedure
-from companyos.families import endings, moves
+from companyos.families import endings, moves, working
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.bug_rules import BRIEFS, FORM, LIMITS, add_bug_policies, escalation_form
 from companyos.families.bug_services import CHAIN, IN_HOUSE, MAINTENANCE, Condition, add_services
@@ -30,6 +30,7 @@ from companyos.families.goals import (
     Signature,
     TicketIs,
 )
+from companyos.families.working import compare
 from companyos.world import DAY, Draw, Streams, World
 
 Place = Literal["none", "front", "middle", "deep"]
@@ -267,11 +268,12 @@ class Work(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """A service on the walk: its entry, its fresh rate, and the name of the limit that goes for it."""
+    """A service on the walk: its entry, its fresh rate, the name of the limit that goes for it, and whether it is above."""
 
     entry: moves.Shown
     rate: moves.Shown
     limit: str
+    above: bool
 
 
 Outcome = tuple[str, str, list[moves.Shown]]
@@ -292,7 +294,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     limits = yield from moves.read("datahub.read_policy", policy_id=policies[LIMITS])
     query = ticket["subject"].split()[0] if taste.fancies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
-    entry_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
+    entry_id = yield from moves.entry_of(ticket, listed)
     reported = yield from moves.read("datahub.get_entry", entry_id=entry_id)
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, reported["id"])]):
         yield from step
@@ -300,8 +302,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     resolution, reason, evidence = yield from _decide(work, (yield from _walk(work, reported)))
     if taste.fancies("cite more"):
         evidence += moves.cite((ticket, "reference"), (reported, "reference"))
-    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
-    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+    yield from moves.close(ticket_id, resolution, reason, evidence)
 
 
 def _walk(work: Work, entry: moves.Shown) -> moves.Move[list[Step]]:
@@ -311,28 +312,37 @@ def _walk(work: Work, entry: moves.Shown) -> moves.Move[list[Step]]:
         if work.taste.fancies(f"refresh in any case: step {len(way)}"):
             yield from moves.ask("datahub.refresh_data", metric_name=entry["error_rate_metric"])
         rate = yield from moves.fresh_reading(entry["error_rate_metric"])
-        way.append(Step(entry, rate, f"limit_tier_{entry['tier']}"))
-        if rate["value"] <= work.limits[way[-1].limit] or not entry["depends_on"]:
+        limit = f"limit_tier_{entry['tier']}"
+        above = yield from compare(("rate", rate["value"]), ">", (limit, work.limits[limit]), "above", "within")
+        way.append(Step(entry, rate, limit, above))
+        if not above or not (yield from _goes_on(entry)):
             return way
         entry = yield from moves.read("datahub.get_entry", entry_id=entry["depends_on"])
 
 
+def _goes_on(entry: moves.Shown) -> moves.Move[bool]:
+    """Whether a service depends on another one."""
+    depends_on = (entry["id"], "depends_on", entry["depends_on"])
+    return (yield from working.check(depends_on, bool(entry["depends_on"]), "look there", "the last"))
+
+
 def _decide(work: Work, way: list[Step]) -> moves.Move[Outcome]:
     """The checks in their order; the first that applies decides."""
-    above = [step for step in way if step.rate["value"] > work.limits[step.limit]]
+    above = [step for step in way if step.above]
     if not above:
         yield from _keep_assigned(work.ticket)
         return "declined", "not_reproducible", moves.cite((way[0].rate, "value"), (work.limits, way[0].limit))
     culprit, rate = above[-1].entry, above[-1].rate
-    for other in (yield from moves.rows("ticketdesk.search_tickets", query=culprit["reference"])):
-        if other["id"] != work.ticket["id"] and other["status"] not in moves.FINISHED:
-            yield from _record(work.ticket, "duplicate_of", other["id"])
-            return "duplicate", "same_request", moves.cite((rate, "value"), (other, "reference"), (other, "status"))
-    if culprit["operated_by"] != IN_HOUSE:
+    yield from working.note(("last above", culprit["id"]), f"culprit {culprit['reference']}")
+    other = yield from moves.other_live(work.ticket, culprit["reference"], moves.FINISHED)
+    if other is not None:
+        yield from _record(work.ticket, "duplicate_of", other["id"])
+        return "duplicate", "same_request", moves.cite((rate, "value"), (other, "reference"), (other, "status"))
+    if (yield from compare(("operated_by", culprit["operated_by"]), "!=", IN_HOUSE, "not ours", "ours")):
         lead = yield from moves.read("datahub.get_approver", role="Vendor Desk Lead")
         yield from _record(work.ticket, "escalated_to", lead["id"])
         return "cannot_be_done", "beyond_authority", moves.cite((rate, "value"), (culprit, "operated_by"))
-    if culprit["status"] == MAINTENANCE:
+    if (yield from compare(("status", culprit["status"]), "==", MAINTENANCE, "wait", "go on")):
         yield from _record(work.ticket, "waiting_on", culprit["on_call"])
         return "on_hold", "not_due", moves.cite((rate, "value"), (culprit, "status"))
     return (yield from _see_to(work, way[0], above[-1]))
@@ -345,11 +355,12 @@ def _see_to(work: Work, reported: Step, culprit: Step) -> moves.Move[Outcome]:
         yield from _hand_over(ticket, culprit.entry)
     yield from moves.read("datahub.read_policy", policy_id=work.policies["Bug escalation: severity"])
     ground = (reported.rate, "value")
-    if reported.rate["value"] <= 2 * work.limits[reported.limit]:
+    twice = yield from working.compute(work.limits[reported.limit], "+", work.limits[reported.limit])
+    if not (yield from compare(("reported", reported.rate["value"]), ">", twice, "severe", "ask")):
         question = "Are many customers affected by this, or just one?"
         answer = yield from moves.ask_person(ticket["id"], ticket["requester"], "customers", question)
         ground = (answer, "customers")
-        if answer["customers"] == "one":
+        if (yield from compare(("customers", answer["customers"]), "==", "one", "not severe", "severe")):
             yield from _hand_over(ticket, culprit.entry)
             rate = yield from _kept_fresh(rate, answer["at"], work.limits)
             return "completed", "all_checks_passed", moves.cite((rate, "value"), ground)
@@ -383,7 +394,7 @@ def _form_data(ticket: moves.Shown, culprit: Step) -> moves.Shown:
 
 def _kept_fresh(rate: moves.Shown, now: str, limits: moves.Shown) -> moves.Move[moves.Shown]:
     """A reading, taken again if it has grown old while we waited."""
-    if moves.days_between(rate["measured_at"], now) >= limits["max_age_days"]:
+    if (yield from moves.grew_old(rate, now, limits["max_age_days"])):
         rate = yield from moves.fresh_reading(rate["id"])
     return rate
 
@@ -398,12 +409,14 @@ def _hand_over(ticket: moves.Shown, culprit: moves.Shown) -> moves.Move[None]:
 def _record(ticket: moves.Shown, field: str, value: str) -> moves.Move[None]:
     """Writes an outcome down on a ticket that is not handed over."""
     yield from _keep_assigned(ticket)
+    yield from working.note(("then", field), value)
     yield from moves.set_field(ticket["id"], field, value)
 
 
 def _keep_assigned(ticket: moves.Shown) -> moves.Move[None]:
     """Sees to it that a ticket which is not handed over belongs to somebody."""
-    if ticket["assignee"] is None:
+    assigned = ("assignee", ticket["assignee"])
+    if (yield from working.check(assigned, ticket["assignee"] is None, "the Support Lead", "keep")):
         lead = yield from moves.read("datahub.get_approver", role="Support Lead")
         yield from moves.set_field(ticket["id"], "assignee", lead["id"])
 

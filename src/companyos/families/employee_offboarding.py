@@ -254,8 +254,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     resolution, reason, evidence = yield from _decide(desk)
     if taste.fancies("cite more"):
         evidence += moves.cite((ticket, "reference"), (leaver, "reference"))
-    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
-    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+    yield from moves.close(ticket_id, resolution, reason, evidence)
 
 
 Outcome = tuple[str, str, list[moves.Shown]]

@@ -4,6 +4,7 @@ Particular about reasoning here: a sum is judged part by part. The total can be 
 each receipt has the limit of its own category, and what one of the limits is measured by, nobody knows but the requester.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Literal
 
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.calls import Procedure
-from companyos.families import endings, moves
+from companyos.families import endings, moves, working
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.endings import Facts
@@ -24,6 +25,7 @@ from companyos.families.goals import (
     SIGNED_REQUEST,
     Signature,
 )
+from companyos.families.working import compare
 from companyos.world import Streams, World
 
 # -- causes ------------------------------------------------------------------------------------------------------------
@@ -210,15 +212,14 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     for title in taste.order("rules", ["Expense report: order of checks", "Expense report: outcomes"]):
         yield from moves.read("datahub.read_policy", policy_id=policies[title])
     listed = yield from moves.register(ticket["reference"])
-    report_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
+    report_id = yield from moves.entry_of(ticket, listed)
     receipts = taste.order("receipts", [row for row in listed if row["kind"] == "receipt"])
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, report_id)]):
         yield from step
     resolution, reason, evidence = yield from _decide(ticket, report_id, receipts, policies, approved, taste)
     if taste.fancies("cite more"):
         evidence += moves.cite((ticket, "reference"), (ticket, "amount"))
-    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
-    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+    yield from moves.close(ticket_id, resolution, reason, evidence)
 
 
 Outcome = tuple[str, str, list[moves.Shown]]
@@ -248,7 +249,8 @@ def _decide(
         return fault
     answer = yield from _how_many_came(ticket)
     meal = _of_category(receipts, "meal")
-    if int(meal["amount"]) > limits["meal_rate"] * int(answer["guests"]):
+    most = yield from working.compute(limits["meal_rate"], "*", int(answer["guests"]))
+    if (yield from compare(("meal", int(meal["amount"])), ">", most, "above the limit", "within")):
         grounds = moves.cite((meal, "amount"), (answer, "guests"), (limits, "meal_rate"))
         return (yield from _give_back(ticket, "declined", "above_limit", grounds))
     report = yield from moves.read("datahub.get_entry", entry_id=report_id)
@@ -256,12 +258,12 @@ def _decide(
     if taste.fancies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=metric)
     budget = yield from moves.fresh_reading(metric)
-    if budget["value"] < ticket["amount"]:
+    if (yield from compare(("budget", budget["value"]), "<", ("amount", ticket["amount"]), "too little", "enough")):
         return "cannot_be_done", "no_budget", moves.cite((ticket, "amount"), (budget, "value"))
     yield from moves.read("datahub.read_policy", policy_id=policies["Expense report: signing"])
     request = yield from _signed_request(ticket, report, answer, budget, approved)
     yield from moves.set_field(ticket["id"], "approval", request["id"])
-    if moves.days_between(budget["measured_at"], request["decided_at"]) >= limits["figure_days"]:
+    if (yield from moves.grew_old(budget, request["decided_at"], limits["figure_days"])):
         budget = yield from moves.fresh_reading(metric)  # it grew old while we waited
     signed = moves.cite((request, "status"), (request, "decided_by"), (budget, "value"), (answer, "guests"))
     return "completed", "all_checks_passed", signed
@@ -272,36 +274,56 @@ def _other_claim(receipt: moves.Shown) -> moves.Move[tuple[moves.Shown, moves.Sh
     for row in (yield from moves.register(receipt["reference"])):
         if row["id"] == receipt["id"]:
             continue
+        yield from working.note((row["id"], row["reference"]), f"same number as {receipt['id']}")
         twin = yield from moves.read("datahub.get_entry", entry_id=row["id"])
         for ticket in (yield from moves.rows("ticketdesk.search_tickets", query=twin["report"])):
-            if ticket["status"] != "cancelled":
+            seen = (ticket["id"], ticket["status"])
+            if (yield from working.check(seen, ticket["status"] != "cancelled", "another live claim", "does not count")):
                 return twin, ticket
+    yield from working.note(receipt["reference"], f"claimed by {receipt['id']} alone")
     return None
 
 
 def _fault_to_be_read(ticket: moves.Shown, receipts: list[moves.Shown], limits: moves.Shown) -> moves.Move[Outcome | None]:
     """What is wrong with a receipt, or with all of them together, as far as the records tell."""
     give_back = partial(_give_back, ticket)
-    for receipt in receipts:
-        if receipt["payee"].startswith("@"):
-            officer = yield from moves.read("datahub.get_approver", role="Compliance Officer")
-            yield from moves.set_field(ticket["id"], "escalated_to", officer["id"])
-            return "escalated", "conflict_of_interest", moves.cite((receipt, "payee"))
-    for receipt in receipts:
-        if receipt["document"] == "none":
-            return (yield from give_back("on_hold", "missing_information", moves.cite((receipt, "document"))))
-    for receipt in receipts:
-        if moves.days_between(receipt["date"], ticket["opened"]) > limits["receipt_days"]:
-            grounds = moves.cite((receipt, "date"), (limits, "receipt_days"))
-            return (yield from give_back("declined", "too_late", grounds))
-    if sum(int(receipt["amount"]) for receipt in receipts) != ticket["amount"]:
+    ours = yield from _first(receipts, "payee", lambda payee: payee.startswith("@"), "ours")
+    if ours is not None:
+        officer = yield from moves.read("datahub.get_approver", role="Compliance Officer")
+        yield from moves.set_field(ticket["id"], "escalated_to", officer["id"])
+        return "escalated", "conflict_of_interest", moves.cite((ours, "payee"))
+    bare = yield from _first(receipts, "document", lambda document: document == "none", "missing")
+    if bare is not None:
+        return (yield from give_back("on_hold", "missing_information", moves.cite((bare, "document"))))
+    oldest = min(receipts, key=lambda receipt: str(receipt["date"]))  # the others are no older, so it speaks for all
+    age = yield from working.days(oldest["date"], ticket["opened"])
+    most = ("receipt_days", limits["receipt_days"])
+    if (yield from compare((oldest["id"], age), ">", most, "too late", "in time")):
+        grounds = moves.cite((oldest, "date"), (limits, "receipt_days"))
+        return (yield from give_back("declined", "too_late", grounds))
+    spent = yield from working.total(int(receipt["amount"]) for receipt in receipts)
+    if (yield from compare(("receipts", spent), "!=", ("amount", ticket["amount"]), "not covered", "covered")):
         largest = max(receipts, key=lambda receipt: int(receipt["amount"]))
+        yield from working.note(("largest", largest["id"]), largest["amount"])
         return (yield from give_back("declined", "not_covered", moves.cite((ticket, "amount"), (largest, "amount"))))
     hotel = _of_category(receipts, "hotel")
-    if int(hotel["amount"]) > limits["hotel_rate"] * int(hotel["nights"]):
+    nights = yield from working.compute(limits["hotel_rate"], "*", int(hotel["nights"]))
+    if (yield from compare(("hotel", int(hotel["amount"])), ">", nights, "above the limit", "within")):
         grounds = moves.cite((hotel, "amount"), (hotel, "nights"), (limits, "hotel_rate"))
         return (yield from give_back("declined", "above_limit", grounds))
     return None
+
+
+def _first(
+    receipts: list[moves.Shown], field: str, wrong: Callable[[str], bool], verdict: str
+) -> moves.Move[moves.Shown | None]:
+    """The first receipt with something wrong in this field."""
+    found = next((receipt for receipt in receipts if wrong(receipt[field])), None)
+    if found is None:
+        yield from working.note((field, *(receipt["id"] for receipt in receipts)), f"none {verdict}")
+    else:
+        yield from working.note((found["id"], field, found[field]), verdict)
+    return found
 
 
 def _of_category(receipts: list[moves.Shown], category: str) -> moves.Shown:
@@ -322,13 +344,12 @@ def _signed_request(
 ) -> moves.Move[moves.Shown]:
     """The request that was approved already, or a new one; either way the ticket says what it says."""
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
-    if ticket["cost_center"] != requester["cost_center"]:
-        yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
+    yield from moves.own_cost_center(ticket, requester)
     if FORM in approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=approved[FORM])
         return request
     office = yield from moves.read("datahub.get_approver", role=f"Head of {requester['department']}")
-    if office["limit"] < ticket["amount"]:
+    if not (yield from moves.covers(office, ticket["amount"])):
         office = yield from moves.read("datahub.get_approver", role="CFO")
     known = {
         "ticket_id": ticket["id"],

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Mind, Person, Policy, Source, Ticket
 from companyos.calls import Procedure
-from companyos.families import endings, moves
+from companyos.families import endings, moves, working
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.endings import Facts
@@ -41,6 +41,7 @@ from companyos.families.handbook_rules import (
     review_form,
     update_form,
 )
+from companyos.families.working import compare
 from companyos.world import DAY, Draw, Streams, World, stamp
 
 # -- causes ------------------------------------------------------------------------------------------------------------
@@ -301,8 +302,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     resolution, reason, evidence = yield from _decide(file)
     if taste.fancies("cite more"):
         evidence += moves.cite((ticket, "reference"), (section, "reference"))
-    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
-    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+    yield from moves.close(ticket_id, resolution, reason, evidence)
 
 
 Outcome = tuple[str, str, list[moves.Shown]]
@@ -311,37 +311,44 @@ Outcome = tuple[str, str, list[moves.Shown]]
 def _decide(file: File) -> moves.Move[Outcome]:
     """The checks in their order; the first that applies decides."""
     ticket, section, proposal = file.ticket, file.section, file.proposal
-    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
-        if other["id"] != ticket["id"] and other["status"] != "cancelled":
-            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
-            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
-    if section["owner"] != "People":
+    other = yield from moves.other_live(ticket, ticket["reference"])
+    if other is not None:
+        yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
+        return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    if (yield from compare(("owner", section["owner"]), "!=", "People", "not ours", "ours")):
         yield from file.rule("whose it is")
         head = yield from moves.read("datahub.get_approver", role=f"Head of {section['owner']}")
         yield from moves.set_field(ticket["id"], "escalated_to", head["id"])
         return "escalated", "beyond_authority", moves.cite((section, "owner"))
-    if section["set_by"] == "law":
+    if (yield from compare(("set_by", section["set_by"]), "==", "law", "cannot be changed", "ours to change")):
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "cannot_be_done", "not_covered", moves.cite((section, "set_by"))
-    if proposal["proposed"] == section["current"]:
+    proposed = ("proposed", proposal["proposed"])
+    if (yield from compare(proposed, "==", ("current", section["current"]), "already so", "a change")):
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "declined", "already_done", moves.cite((section, "current"), (proposal, "proposed"))
     yield from file.rule("proposals and limits")
     document, limit = yield from _governing_document(section["topic"], ticket["opened"], file.taste)
-    if not allows(limit, document[limit], int(proposal["proposed"])):
+    allowed = allows(limit, document[limit], int(proposal["proposed"]))
+    bound = (limit.split("_")[0], document[limit])
+    yield from working.weigh(("proposed", int(proposal["proposed"])), bound, "allowed" if allowed else "not allowed")
+    if not allowed:
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "declined", "contradicts_policy", moves.cite((proposal, "proposed"), (document, limit))
     consultation = yield from file.rule("consultation")
     if file.taste.fancies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=section["readers_metric"])
     readers = yield from moves.fresh_reading(section["readers_metric"])
-    if readers["value"] < consultation["minimum"]:
+    minimum = ("minimum", consultation["minimum"])
+    if (yield from compare(("readers", readers["value"]), "<", minimum, "too few", "enough")):
         yield from moves.set_field(ticket["id"], "waiting_on", section["steward"])
         return "on_hold", "below_minimum", moves.cite((readers, "value"), (consultation, "minimum"))
     notice = yield from file.rule("notice")
     answer = yield from file.answer()
     term = "notice_days_contractual" if section["class"] == "contractual" else "notice_days"
-    if moves.days_between(ticket["opened"], answer["effective"]) < notice[term]:
+    yield from working.note(("class", section["class"]), f"{term} {notice[term]}")
+    ahead = yield from working.days(ticket["opened"], answer["effective"])
+    if (yield from compare(("days", ahead), "<", ("notice", notice[term]), "too late", "in time")):
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         yield from _renewed(readers, consultation, answer["at"])
         return "declined", "too_late", moves.cite((answer, "effective"), (notice, term))
@@ -353,10 +360,14 @@ def _governing_document(topic: str, opened: str, taste: Taste) -> moves.Move[tup
     found = yield from moves.policies_about(topic, opened)
     documents = []
     for policy_id in taste.order("documents", list(found.values())):
+        yield from working.note(("in force", *found.values()), f"read {policy_id}")
         documents.append((yield from moves.read("datahub.read_policy", policy_id=policy_id)))
     limit = next(term for term in documents[0] if term.endswith(f"_{topic}"))
     special = [document for document in documents if len(_limits_in(document)) == 1]
-    return max(special or documents, key=lambda document: str(document["since"])), limit
+    governing = max(special or documents, key=lambda document: str(document["since"]))
+    on_this = ("on this alone", *(document["id"] for document in special or [{"id": "none"}]))
+    yield from working.note(on_this, f"{governing['id']}, since {moves.day(governing['since'])}")
+    return governing, limit
 
 
 def _limits_in(document: moves.Shown) -> list[str]:
@@ -380,7 +391,7 @@ def _get_signed(
         "minutes": section["minutes"],
     }
     also: tuple[str, ...] = ()
-    if section["class"] == "contractual":
+    if (yield from compare(("class", section["class"]), "==", "contractual", "two signatures", "one signature")):
         review = yield from _signed(file, REVIEW_FORM, "Legal Counsel", known)
         evidence += moves.cite((review, "decided_by"))
         known[REVIEW_FORM], also = review["id"], (REVIEW_FORM,)
@@ -401,9 +412,9 @@ def _signed(file: File, form: str, office: str, known: moves.Shown, also: tuple[
 
 def _renewed(readers: moves.Shown, consultation: moves.Shown, today: str) -> moves.Move[moves.Shown]:
     """The same figure, measured anew where it grew old while we waited."""
-    if moves.days_between(readers["measured_at"], today) < consultation["max_age_days"]:
-        return readers
-    return (yield from moves.fresh_reading(readers["id"]))
+    if (yield from moves.grew_old(readers, today, consultation["max_age_days"])):
+        return (yield from moves.fresh_reading(readers["id"]))
+    return readers
 
 
 FAMILY = Family(

@@ -73,8 +73,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     resolution, reason, evidence = yield from _decide(file)
     if taste.fancies("cite more"):
         evidence += moves.cite((ticket, "reference"), (alarm, "reference"))
-    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
-    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+    yield from moves.close(ticket_id, resolution, reason, evidence)
 
 
 def _decide(file: File) -> moves.Move[Outcome]:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from companyos.apps import Entry, Metric, Person, Source, Ticket
 from companyos.calls import Procedure
-from companyos.families import endings, moves
+from companyos.families import endings, moves, working
 from companyos.families import license_offers as offers
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_person, add_ticket, one_line
 from companyos.families.case import Case, Fact, Trouble
@@ -26,6 +26,7 @@ from companyos.families.goals import (
 )
 from companyos.families.license_offers import AGREED, BULK, LARGE, OFFERS, PLAIN, Deal
 from companyos.families.license_rules import BRIEFS, FORM, LIMITS, add_license_policies, renewal_form
+from companyos.families.working import PERCENT, compare
 from companyos.world import DAY, Draw, Streams, World
 
 # -- causes ------------------------------------------------------------------------------------------------------------
@@ -268,15 +269,14 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: order of checks"])
     query = ticket["subject"] if taste.fancies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
-    entry_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
+    entry_id = yield from moves.entry_of(ticket, listed)
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, entry["id"])]):
         yield from step
     resolution, reason, evidence = yield from _decide(ticket, entry, policies, approved, taste)
     if taste.fancies("cite more"):
         evidence += moves.cite((ticket, "reference"), (entry, "reference"))
-    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
-    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+    yield from moves.close(ticket_id, resolution, reason, evidence)
 
 
 Outcome = tuple[str, str, list[moves.Shown]]
@@ -286,25 +286,29 @@ def _decide(
     ticket: moves.Shown, entry: moves.Shown, policies: dict[str, str], approved: dict[str, str], taste: Taste
 ) -> moves.Move[Outcome]:
     """The checks in their order; the first that applies decides."""
-    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
-        if other["id"] != ticket["id"] and other["status"] != "cancelled":
-            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
-            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    other = yield from moves.other_live(ticket, ticket["reference"])
+    if other is not None:
+        yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
+        return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
     limits = yield from moves.read("datahub.read_policy", policy_id=policies[LIMITS])
     if taste.fancies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=entry["used_metric"])
     days = yield from moves.fresh_reading(entry["days_metric"])
-    if days["value"] > limits["window_days"]:
+    if (yield from compare(("days", days["value"]), ">", ("window", limits["window_days"]), "not due", "due")):
         return "declined", "not_due", moves.cite((days, "value"), (limits, "window_days"))
-    if days["value"] < int(entry["notice_days"]):
+    if (yield from compare(("days", days["value"]), "<", ("notice", int(entry["notice_days"])), "too late", "in time")):
         lead = yield from moves.read("datahub.get_approver", role="Procurement Lead")
         yield from moves.set_field(ticket["id"], "escalated_to", lead["id"])
         return "escalated", "too_late", moves.cite((days, "value"), (entry, "notice_days"))
     used = yield from moves.fresh_reading(entry["used_metric"])
-    if 100 * used["value"] < limits["minimum_share"] * int(entry["seats"]):
+    in_use = yield from working.compute(PERCENT, "*", used["value"])
+    least = yield from working.compute(limits["minimum_share"], "*", int(entry["seats"]))
+    if (yield from compare(("used", in_use), "<", least, "hardly used", "used")):
         return "declined", "unused", moves.cite((used, "value"), (entry, "seats"), (limits, "minimum_share"))
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: choice of offer"])
-    offer = yield from _choose(ticket, entry, used["value"] * (100 + limits["headroom"]), taste)
+    share = yield from working.compute(PERCENT, "+", limits["headroom"])
+    need = yield from working.compute(used["value"], "*", share)
+    offer = yield from _choose(ticket, entry, need, taste)
     if offer is None:
         return "cannot_be_done", "not_covered", moves.cite((used, "value"), (limits, "headroom"))
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: budget"])
@@ -312,11 +316,10 @@ def _decide(
     budgets = yield from moves.rows("datahub.list_metrics", prefix="budget_left")
     name = next(row["id"] for row in budgets if row["id"].endswith(f".{requester['department'].lower()}"))
     budget = yield from moves.fresh_reading(name)
-    if budget["value"] < int(offer["amount"]):
+    if (yield from compare(("budget", budget["value"]), "<", ("offer", int(offer["amount"])), "too little", "enough")):
         return "cannot_be_done", "no_budget", moves.cite((budget, "value"), (offer, "amount"))
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: signing"])
-    if ticket["cost_center"] != requester["cost_center"]:
-        yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
+    yield from moves.own_cost_center(ticket, requester)
     if FORM in approved:
         request = yield from moves.read("approvalflow.check_status", approval_id=approved[FORM])
     else:
@@ -336,18 +339,35 @@ def _choose(ticket: moves.Shown, entry: moves.Shown, need: int, taste: Taste) ->
     will_do = []
     for row in taste.order("offers", [row for row in listed if row["kind"] == "offer"]):
         offer = yield from moves.read("datahub.get_entry", entry_id=row["id"])
-        holds = moves.days_between(offer["issued"], ticket["opened"]) <= int(offer["valid_days"])
-        lawful = entry["data_class"] != "personal" or offer["data_agreement"] == "included"
-        if offer["contract"] == ticket["reference"] and holds and lawful and 100 * int(offer["seats"]) >= need:
+        if (yield from _will_do(offer, ticket, entry, need)):
             will_do.append(offer)
-    return min(will_do, key=lambda offer: int(offer["seats"]), default=None)
+    best = min(will_do, key=lambda offer: int(offer["seats"]), default=None)
+    chosen = f"{best['id']}, {best['seats']} seats" if best is not None else "none"
+    yield from working.note(("will do", *(offer["id"] for offer in will_do)), chosen)
+    return best
+
+
+def _will_do(offer: moves.Shown, ticket: moves.Shown, entry: moves.Shown, need: int) -> moves.Move[bool]:
+    """Whether an offer belongs to the contract, has the data agreement that it needs, holds, and has enough seats."""
+    contract = ("contract", offer["contract"])
+    if not (yield from compare(contract, "==", ticket["reference"], "ours", "another")):
+        return False
+    if entry["data_class"] == "personal":
+        agreement = ("personal, agreement", offer["data_agreement"])
+        if not (yield from working.check(agreement, offer["data_agreement"] == "included", "lawful", "no")):
+            return False
+    age = yield from working.days(offer["issued"], ticket["opened"])
+    if not (yield from compare(("age", age), "<=", ("valid_days", int(offer["valid_days"])), "holds", "lapsed")):
+        return False
+    seats = yield from working.compute(PERCENT, "*", int(offer["seats"]))
+    return (yield from compare(("seats", seats), ">=", ("need", need), "will do", "too few"))
 
 
 def _sign(
     ticket: moves.Shown, entry: moves.Shown, offer: moves.Shown, used: moves.Shown, requester: moves.Shown
 ) -> moves.Move[moves.Shown]:
     office = yield from moves.read("datahub.get_approver", role="Procurement Lead")
-    if office["limit"] < int(offer["amount"]):
+    if not (yield from moves.covers(office, int(offer["amount"]))):
         office = yield from moves.read("datahub.get_approver", role="CFO")
     form = {
         "ticket_id": ticket["id"],

@@ -10,6 +10,7 @@ from companyos.apps.ticketdesk import CHANGED_MEANWHILE
 from companyos.apps.tool import PAGE_LENGTH
 from companyos.calls import NO_ANSWER, Call, Reply, Working
 from companyos.errors import Stuck
+from companyos.families import working
 from companyos.families.family import Memory
 
 T = TypeVar("T")
@@ -71,7 +72,16 @@ def policies_about(query: str, opened: str) -> Move[dict[str, str]]:
     listed = yield from rows("datahub.search_policies", query=query)
     newest = {row["title"]: row["since"] for row in sorted(listed, key=_since)}
     at_the_time = {row["title"]: row for row in sorted(listed, key=_since) if row["since"] <= opened}
+    yield from _versions(listed, newest, at_the_time, opened)
     return {title: row["id"] for title, row in at_the_time.items() if row["status"] == "in force" or newest[title] > opened}
+
+
+def _versions(listed: list[Shown], newest: dict[str, str], at_the_time: dict[str, Shown], opened: str) -> Move[None]:
+    """Says of each policy that has several versions which one counts."""
+    titles = [row["title"] for row in listed]
+    for title, row in at_the_time.items():
+        if titles.count(title) > 1:
+            yield from working.weigh(("newest", day(newest[title])), ("opened", day(opened)), f"{row['id']} counts")
 
 
 def _since(row: Shown) -> str:
@@ -84,9 +94,33 @@ def register(query: str) -> Move[list[Shown]]:
     alike = [[row[field] for field in ("kind", "name", "reference")] for row in listed]
     originals = []
     for row, looks in zip(listed, alike, strict=True):
-        if alike.count(looks) == 1 or "copy_of" not in (yield from read("datahub.get_entry", entry_id=row["id"])):
+        if alike.count(looks) == 1 or (yield from _is_original(row["id"])):
             originals.append(row)
     return originals
+
+
+def _is_original(entry_id: str) -> Move[bool]:
+    entry = yield from read("datahub.get_entry", entry_id=entry_id)
+    copied = entry.get("copy_of")
+    return (yield from working.check((entry_id, "copy_of", copied), copied is None, "original", "a copy"))
+
+
+def entry_of(ticket: Shown, listed: list[Shown]) -> Move[str]:
+    """The id of the entry, of those listed, that has a ticket's reference."""
+    row = next(row for row in listed if row["reference"] == ticket["reference"])
+    yield from working.compare((row["id"], row["reference"]), "==", ticket["reference"], "ours", "another")
+    return str(row["id"])
+
+
+def other_live(ticket: Shown, reference: str, ended: Collection[str] = ("cancelled",)) -> Move[Shown | None]:
+    """Another ticket with this reference that has not ended in one of these ways, if there is one."""
+    for other in (yield from rows("ticketdesk.search_tickets", query=reference)):
+        if other["id"] != ticket["id"]:
+            seen = (other["id"], other["status"])
+            if (yield from working.check(seen, other["status"] not in ended, "another live ticket", "does not count")):
+                return other
+    yield from working.note(("live with", reference), f"only {ticket['id']}")
+    return None
 
 
 def ticket_in(memory: Memory) -> str:
@@ -105,10 +139,11 @@ def ticket_acted_on(call: Call) -> str | None:
 
 def unblock(ticket: Shown) -> Move[None]:
     """Clears a block, asking whoever holds what blocks it to finish first, if need be."""
-    if ticket["blocked_by"] is None:
+    if not (yield from working.check(("blocked_by", ticket["blocked_by"]), ticket["blocked_by"] is not None, "see", "free")):
         return
     blocker = yield from read("ticketdesk.get_ticket", ticket_id=ticket["blocked_by"])
-    if blocker["status"] not in FINISHED:
+    status = (blocker["id"], blocker["status"])
+    if not (yield from working.check(status, blocker["status"] in FINISHED, "finished", "not finished, ask")):
         text = f"{ticket['id']} waits for {blocker['id']}. Could you finish it, please?"
         yield from ask("ticketdesk.comment", ticket_id=ticket["id"], text=text, to=blocker["assignee"])
     while blocker["status"] not in FINISHED:
@@ -127,7 +162,7 @@ def fresh_reading(metric: str) -> Move[Shown]:
         reading: Shown = yield from read("datahub.query_metric", metric_name=metric)
         if reading["pipeline"] == "running":
             yield from read("ticketdesk.wait", hours=8)
-        elif reading["age_days"] > limit:
+        elif (yield from working.compare(("age", reading["age_days"]), ">", ("most", limit), "stale", "fresh")):
             reply = yield from ask("datahub.refresh_data", metric_name=metric)
             if reply.ok and reply.data["pipeline"] == "running":
                 yield from read("ticketdesk.wait", hours=8)
@@ -137,9 +172,16 @@ def fresh_reading(metric: str) -> Move[Shown]:
 
 def signer(person: Shown) -> Move[Shown]:
     """Who signs for a person today."""
-    while person["presence"] != "in":
+    while not (yield from _is_in(person)):
         person = yield from read("datahub.get_person", person_id=person["delegate"])
     return person
+
+
+def _is_in(person: Shown) -> Move[bool]:
+    absent = person["presence"] != "in"
+    stands_in = f"ask {person['delegate']}" if absent else "signs"
+    yield from working.note((person["id"], "in" if not absent else "away"), stands_in)
+    return not absent
 
 
 def submit(form: str, approver: str, data: Shown) -> Move[str]:
@@ -218,7 +260,8 @@ def get_signed(form: str, office: Shown, known: Shown, metric: str = "", also: t
     """
     forms = yield from rows("approvalflow.list_approval_types")
     fields = next([*row["required"], *also] for row in forms if row["id"] == form)
-    if not known.keys() >= set(fields):
+    if unknown := [field for field in fields if field not in known]:
+        yield from working.note(("form asks", unknown[0]), "a new name")
         known = known | (yield from _new_names(form, known))
     while True:
         stands_in = yield from signer(office)
@@ -310,7 +353,7 @@ def clear_desk(ticket_id: str, memory: Memory) -> Move[dict[str, str]]:
 
 def verify(ticket: Shown, entry_id: str) -> Move[None]:
     """Matches a ticket to its entry in the register, for which it needs a priority."""
-    if ticket["priority"] is None:
+    if (yield from working.check(("priority", ticket["priority"]), ticket["priority"] is None, "fill it", "set")):
         yield from fill(ticket["id"], "priority", "normal")
     if ticket["verified"] != entry_id:
         yield from set_field(ticket["id"], "verified", entry_id)
@@ -319,6 +362,37 @@ def verify(ticket: Shown, entry_id: str) -> Move[None]:
 def days_between(earlier: str, later: str) -> int:
     """Days from one stamp, `2026-03-10 09:30`, to another."""
     return (date.fromisoformat(later[:10]) - date.fromisoformat(earlier[:10])).days
+
+
+def day(stamp: str) -> str:
+    """The date of a stamp, `2026-03-10 09:30`."""
+    return stamp[:10]
+
+
+def grew_old(reading: Shown, later: str, limit: int) -> Move[bool]:
+    """Whether a measurement that was fresh has reached this age in days by a later moment."""
+    age = yield from working.days(reading["measured_at"], later)
+    return (yield from working.compare(("age", age), ">=", ("most", limit), "measure again", "fresh"))
+
+
+def own_cost_center(ticket: Shown, requester: Shown) -> Move[None]:
+    """Corrects a ticket's cost centre where it is not its requester's."""
+    ours, theirs = ("cost_center", ticket["cost_center"]), ("requester's", requester["cost_center"])
+    if (yield from working.compare(ours, "!=", theirs, "correct it", "right")):
+        yield from set_field(ticket["id"], "cost_center", requester["cost_center"])
+
+
+def covers(office: Shown, amount: int) -> Move[bool]:
+    """Whether the limit of an office covers an amount."""
+    return (yield from working.compare((office["role"], office["limit"]), ">=", ("amount", amount), "covers", "too small"))
+
+
+def close(ticket_id: str, resolution: str, reason: str, evidence: list[Shown]) -> Move[Reply]:
+    """Closes a ticket, with the first of the facts that decided it said before."""
+    for fact in evidence[:1]:
+        yield from working.note((fact["field"], fact["value"]), reason)
+    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
+    return (yield from ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing))
 
 
 def cite(*facts: tuple[Shown, str]) -> list[Shown]:

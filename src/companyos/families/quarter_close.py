@@ -306,8 +306,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     resolution, reason, evidence = yield from _decide(work, ended)
     if taste.fancies("cite more"):
         evidence += moves.cite((work.ticket, "reference"), (work.entry, "reference"))
-    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
-    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+    yield from moves.close(ticket_id, resolution, reason, evidence)
 
 
 def _look_around(ticket_id: str, signed: dict[str, dict[str, str]], memory: Memory, taste: Taste) -> moves.Move[Work]:

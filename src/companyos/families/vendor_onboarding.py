@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from companyos.apps import ApprovalType, Entry, Metric, Person, Source, Ticket
 from companyos.calls import Procedure
-from companyos.families import endings, moves
+from companyos.families import endings, moves, working
 from companyos.families.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, one_line, vendor_entry
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.endings import Facts
@@ -22,6 +22,7 @@ from companyos.families.goals import (
     Signature,
 )
 from companyos.families.vendor_rules import BRIEFS, add_vendor_policies
+from companyos.families.working import compare
 from companyos.world import DAY, Draw, Streams, World, stamp
 
 FORM = "vendor_onboarding"
@@ -250,15 +251,14 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     yield from moves.read("datahub.read_policy", policy_id=policies["Vendor onboarding: order of checks"])
     query = " ".join(ticket["subject"].split()[:2]) if taste.fancies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
-    entry_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
+    entry_id = yield from moves.entry_of(ticket, listed)
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, entry["id"])]):
         yield from step
     resolution, reason, evidence = yield from _decide(ticket, entry, policies, approved, memory.now, taste)
     if taste.fancies("cite more"):
         evidence += moves.cite((ticket, "reference"), (entry, "reference"))
-    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
-    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+    yield from moves.close(ticket_id, resolution, reason, evidence)
 
 
 Outcome = tuple[str, str, list[moves.Shown]]
@@ -268,15 +268,15 @@ def _decide(
     ticket: moves.Shown, entry: moves.Shown, policies: dict[str, str], approved: dict[str, str], now: str, taste: Taste
 ) -> moves.Move[Outcome]:
     """The checks in their order; the first that applies decides."""
-    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
-        if other["id"] != ticket["id"] and other["status"] != "cancelled":
-            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
-            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
-    if entry["owner"] == ticket["requester"]:
+    other = yield from moves.other_live(ticket, ticket["reference"])
+    if other is not None:
+        yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
+        return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    if (yield from compare(("owner", entry["owner"]), "==", ticket["requester"], "conflict", "no conflict")):
         officer = yield from moves.read("datahub.get_approver", role="Compliance Officer")
         yield from moves.set_field(ticket["id"], "escalated_to", officer["id"])
         return "escalated", "conflict_of_interest", moves.cite((entry, "owner"))
-    if entry["insurance_until"] < now.split()[1]:
+    if (yield from compare(("insurance", entry["insurance_until"]), "<", ("today", now.split()[1]), "expired", "runs")):
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "on_hold", "document_expired", moves.cite((entry, "insurance_until"))
     if taste.fancies("refresh in any case"):
@@ -284,24 +284,24 @@ def _decide(
     score = yield from moves.fresh_reading(entry["score_metric"])
     rule = yield from moves.read("datahub.read_policy", policy_id=policies["Vendor onboarding: minimum score"])
     minimum = "minimum_personal" if entry["data_class"] == "personal" else "minimum"
-    if score["value"] < rule[minimum]:
+    yield from working.note(("data_class", entry["data_class"]), minimum)
+    if (yield from compare(("score", score["value"]), "<", (minimum, rule[minimum]), "too low", "enough")):
         return "declined", "below_minimum", moves.cite((score, "value"), (rule, minimum))
     yield from moves.read("datahub.read_policy", policy_id=policies["Vendor onboarding: signing"])
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
     office = yield from moves.read("datahub.get_approver", role=f"Head of {requester['department']}")
-    if office["limit"] < ticket["amount"]:
+    if not (yield from moves.covers(office, ticket["amount"])):
         office = yield from moves.read("datahub.get_approver", role="CFO")
-    if office["limit"] < ticket["amount"]:
-        return "cannot_be_done", "beyond_authority", moves.cite((ticket, "amount"), (office, "limit"))
-    if ticket["cost_center"] != requester["cost_center"]:
-        yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
+        if not (yield from moves.covers(office, ticket["amount"])):
+            return "cannot_be_done", "beyond_authority", moves.cite((ticket, "amount"), (office, "limit"))
+    yield from moves.own_cost_center(ticket, requester)
     if FORM in approved:
         request = yield from moves.read("approvalflow.check_status", approval_id=approved[FORM])
     else:
         form = _form_data(ticket, entry, score, requester)
         request = yield from moves.get_signed(FORM, office, form, entry["score_metric"])
     yield from moves.set_field(ticket["id"], "approval", request["id"])
-    if moves.days_between(score["measured_at"], request["decided_at"]) >= rule["max_age_days"]:
+    if (yield from moves.grew_old(score, request["decided_at"], rule["max_age_days"])):
         score = yield from moves.fresh_reading(score["id"])  # it grew old while we waited
     return (
         "completed",
