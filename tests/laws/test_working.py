@@ -60,7 +60,7 @@ def spoken_of(task_id: str) -> list[Spoken]:
 
 
 def partings(name: str, dose: float, seeds: range) -> Iterator[tuple[str, str, bool, bool]]:
-    """For each pair of ending twins: the tasks, whether their working lines differ where they part, whether the last reply does.
+    """For each pair of ending twins: the tasks, whether working lines differ where they part, whether the last reply does.
 
     Twins part at the first of the expert's calls that differs.
     """

@@ -285,7 +285,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if moves.wrote(memory) and "assignee" in (yield from moves.began_empty(ticket_id)):
-        ticket["assignee"] = None  # whoever an earlier hand has put there does not count
+        ticket = {**ticket, "assignee": None}  # an assignee whom an earlier hand has put there does not count
     if taste.fancies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
     policies = yield from moves.policies_about("bug", ticket["opened"])
