@@ -1,0 +1,125 @@
+"""The teacher finds a winning way from every state that is not lost, and it goes on instead of starting again."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from companyos.agents.baselines import Whim
+from companyos.agents.candidates import Candidates
+from companyos.agents.slips import slip
+from companyos.calls import Call
+from companyos.env import CompanyEnv, make
+from companyos.families import FAMILIES
+from companyos.teacher import LOST, Teacher, work_aloud
+from companyos.told import Told
+from companyos.world import Streams
+from tests.laws import DOSES, NAMES, seeds
+
+MOST = 60  # turns of an episode that are looked at
+
+
+def start(name: str, seed: int) -> CompanyEnv:
+    return make(name, seed=seed, chaos=DOSES[seed % len(DOSES)], reward="sparse")
+
+
+def as_the_expert(env: CompanyEnv, streams: Streams) -> Iterator[None]:
+    for _ in work_aloud(env):
+        yield
+
+
+def jittered(env: CompanyEnv, streams: Streams) -> Iterator[None]:
+    for _ in work_aloud(env, Whim(streams)):
+        yield
+
+
+def sloppily(env: CompanyEnv, streams: Streams) -> Iterator[None]:
+    """Do what is due three times of five, else whatever can be done, but seldom what cannot be put right."""
+    told, teacher = Told(env.setting.case.brief), Teacher(env)
+    for number in range(MOST):
+        due: Call | None = teacher.due().call
+        call = Candidates(told, env.toolbox).sample(streams.at("call", number)) if streams.at(number).chance(0.4) else due
+        if call is None:
+            return
+        trial = env.fork()
+        trial.step(call)
+        env.step(due if due and trial.lost() and streams.at("harm", number).chance(0.9) else call)
+        told.hear(env.turns[-1].reply)
+        yield
+
+
+def after_slips(env: CompanyEnv, streams: Streams) -> Iterator[None]:
+    slip(env, streams, from_middle=streams.at("middle").chance(0.5))
+    yield
+
+
+PLAYERS: dict[str, Callable[[CompanyEnv, Streams], Iterator[None]]] = {
+    "expert": as_the_expert,
+    "jittered": jittered,
+    "sloppy": sloppily,
+    "slips": after_slips,
+}
+
+
+@pytest.mark.parametrize("player", PLAYERS)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_teacher_wins_from_every_state_that_is_not_lost(name: str, player: str) -> None:
+    seen: Counter[str] = Counter()
+    often = {"expert": 0.1, "jittered": 0.1, "sloppy": 0.1, "slips": 1.0}[player]
+    for seed in seeds(40, 300, name=name) if player == "slips" else seeds(4, 40, name=name):
+        env, streams = start(name, seed), Streams(f"teacher/{name}/{seed}/{player}")
+        teacher = Teacher(env)
+        for number, _ in enumerate(PLAYERS[player](env, streams)):
+            if env.done:
+                break
+            due, lost = teacher.due(), env.lost()
+            seen["states"] += 1
+            assert (due.call is None) == (lost is not None), (env.task_id, number, due)
+            if lost is not None:
+                assert due.why == LOST + lost
+                break
+            if streams.at("follow", number).chance(often):
+                seen["followed"] += 1
+                assert followed(env).success, (env.task_id, number)
+    print(name, player, dict(seen))
+    assert seen["followed"]
+
+
+def followed(env: CompanyEnv) -> CompanyEnv:
+    """The episode with a fresh budget, after the teacher was followed to its end."""
+    again = env.fresh_budget()
+    teacher = Teacher(again)
+    while not again.done:
+        due = teacher.due()
+        assert due.call is not None, (env.task_id, due.why)
+        again.step(due.call)
+    return again
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_on_the_experts_own_way_its_next_call_is_due_with_its_working_lines(name: str) -> None:
+    for seed in seeds(5, 50, name=name):
+        solved = start(name, seed)
+        way = list(work_aloud(solved))
+        env = start(name, seed)
+        teacher, unverified = Teacher(env), Teacher(env)
+        for number, spoken in enumerate(way):
+            due = teacher.due()
+            assert (due.call, due.working) == (spoken.call, spoken.working), (env.task_id, number)
+            assert due.steps == len(way) - number
+            guess = unverified.due(verify=False)
+            assert (guess.call, guess.working) == (spoken.call, spoken.working), (env.task_id, number)
+            env.step(spoken.call)
+
+
+@pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if not family.long])
+def test_a_teacher_that_joins_in_the_middle_is_of_the_same_mind(name: str) -> None:
+    for seed in range(3):
+        env = start(name, seed)
+        follows = Teacher(env)
+        for number, _ in enumerate(sloppily(env, Streams(f"joins/{name}/{seed}"))):
+            if env.done or env.lost():
+                break
+            if number % 5 == 0:
+                joins = Teacher(env)
+                assert follows.due(verify=False).call == joins.due(verify=False).call, (env.task_id, number)
