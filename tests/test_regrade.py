@@ -10,7 +10,8 @@ from companyos import env as environment
 from companyos import rewards
 from companyos.env import CompanyEnv, make
 from companyos.errors import ReplayDiffers
-from companyos.families.goals import Cites, Damage
+from companyos.families.citations import Cites
+from companyos.families.goals import Damage
 from companyos.regrade import (
     CHANGED,
     NO_TRANSCRIPT,

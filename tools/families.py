@@ -13,8 +13,9 @@ from companyos.chaos import DIALS, Injector
 from companyos.env import CompanyEnv, make, work
 from companyos.families import FAMILIES, Family, Setting
 from companyos.families.case import Cause, Fact, Trouble
+from companyos.families.citations import Cites
 from companyos.families.family import write_value
-from companyos.families.goals import ANSWER, SIGNED_REQUEST, Cites
+from companyos.families.goals import ANSWER, SIGNED_REQUEST
 from companyos.pool import pooled
 from companyos.proofs import spread
 from companyos.task import BENCHMARK_VERSION

@@ -5,8 +5,9 @@ registry; whoever writes a family as a plug-in runs them over their own.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from companyos.agents.variants import HARMLESS, WRONG, Variation, play_variant
 from companyos.chaos import Chaos
 from companyos.env import CompanyEnv, make, task_named, work
 from companyos.errors import LawBroken, Unsolvable
@@ -16,6 +17,7 @@ from companyos.families.family import write_value
 from companyos.proof import first_difference, first_irreversible, prove
 from companyos.proofs import blame
 from companyos.twins import differences, footprint, same_ending, siblings, weathers
+from companyos.world import Streams
 
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)
 MOST = 0.4  # of a family's tasks may have one ending
@@ -127,6 +129,29 @@ def is_large_enough(name: str) -> None:
     [(ending, most)] = shares.most_common(1)
     if len(shares) < 4 or most > MOST * shares.total():
         raise LawBroken(f"{name}: {len(shares)} endings, of which {ending} is right in {most / shares.total():.0%}")
+
+
+def harmless_variants_win(name: str, seeds: Iterable[int]) -> Counter[str]:
+    """The expert's way wins with any harmless change to it. Gives how often each variant was played."""
+    return _play(name, seeds, HARMLESS, True)
+
+
+def wrong_variants_lose(name: str, seeds: Iterable[int]) -> Counter[str]:
+    """The expert's way loses with any wrong change to it. Gives how often each variant was played."""
+    return _play(name, seeds, WRONG, False)
+
+
+def _play(name: str, seeds: Iterable[int], variants: Mapping[str, Variation], wins: bool) -> Counter[str]:
+    played: Counter[str] = Counter()
+    for ours in _episodes(name, seeds):
+        for variant, variation in variants.items():
+            won = play_variant(ours.fork(), variation, Streams(f"{ours.task_id}/{variant}"))
+            if won is None:
+                continue
+            if won != wins:
+                raise LawBroken(f"{ours.task_id}: the expert {'wins' if won else 'loses'} if it {variant}")
+            played[variant] += 1
+    return played
 
 
 def _proved(task_id: str) -> None:

@@ -68,7 +68,7 @@ POLICIES = {
         Cite record, field and value as they are now. same_request: the other ticket's reference and status.
         document_expired: the trip's licence_until and back_on. below_minimum: the metric's value, the trip's km and the
         policy's reserve. not_covered: the destination in the requester's comment, and the car's insured. all_checks_passed:
-        the metric's value and the car's insured. Up to four more citations are fine; a false one is not.""",
+        the metric's value and the car's insured. Four more, true and unrelated (desk rules), are fine.""",
     "Pool cars: desk rules": DESK_RULES,
 }
 RESERVE = """A car keeps {reserve} kilometres in reserve beyond its trip. A measurement whose age_days is above its

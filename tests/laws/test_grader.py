@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from companyos import agents
-from companyos.apps import Ticket
-from companyos.apps.facts import fact
+from companyos.apps import Approval, Comment, Ticket
+from companyos.apps.facts import MISSING, fact
 from companyos.apps.ticketdesk import CHANGED_MEANWHILE
 from companyos.calls import NO_ANSWER, Call, Reply
 from companyos.env import CompanyEnv, make, work
 from companyos.families import FAMILIES, Taste, family_of
 from companyos.families.case import Fact
+from companyos.families.citations import CitesNoOther, same_kind
 from companyos.families.family import cause_specs
-from companyos.families.goals import CitesNoOther
 from companyos.twins import do
 from tests.laws import DOSES, NAMES, seeds, size
 
@@ -94,12 +94,8 @@ def _near_misses(env: CompanyEnv, last: Call) -> dict[str, list[Call]]:
         "Fresh": [*[Call("ticketdesk", "wait", {"hours": 72})] * 10, last],  # long enough for any figure to grow old
     }
     for goal in env.setting.ending.goals:
-        if isinstance(goal, CitesNoOther):
-            record, field = goal.rivals[0]
-            known = env.world.lookup(record)
-            assert known is not None
-            rival = fact(env.world, known, field)
-            misses[goal.name] = [_with(last, evidence=[*evidence, {"record": record, "field": field, "value": rival}])]
+        if isinstance(goal, CitesNoOther) and (rival := _a_rival(env, goal, evidence)):
+            misses[goal.name] = [_with(last, evidence=[*evidence, rival])]
     for field in ("verified", "duplicate_of", "escalated_to", "waiting_on"):
         if getattr(ticket, field):
             misses[f"TicketIs:{field}"] = cleared(field)
@@ -110,6 +106,23 @@ def _near_misses(env: CompanyEnv, last: Call) -> dict[str, list[Call]]:
             assign = {"ticket_id": ticket_id, "field": field, "value": value}
             misses["HandedTo"] = [Call("ticketdesk", "update_ticket", assign), last]
     return misses
+
+
+def _a_rival(env: CompanyEnv, goal: CitesNoOther, evidence: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """A true citation that is a rival: one that the family names, or else the same field of another record of its kind."""
+    world, said = env.world, {(one["record"], one["field"]) for one in evidence}
+    for record_id, field in goal.rivals or sorted(said):
+        decisive = world.lookup(record_id)
+        assert decisive is not None
+        if type(decisive) in (Approval, Comment):  # another signed request, or another answer of that person, is as good
+            continue
+        for record in [decisive] if goal.rivals else world.all(type(decisive)):
+            value = fact(world, record, field)
+            if value is MISSING or (record.id, field) in said or record.id == goal.ticket_id:
+                continue
+            if goal.rivals or same_kind(record, decisive):
+                return {"record": record.id, "field": field, "value": value}
+    return None
 
 
 @pytest.mark.parametrize("name", NAMES)

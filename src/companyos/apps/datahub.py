@@ -27,6 +27,11 @@ class Metric(Record, frozen=True):
     sources: tuple[str, ...]
     max_age_days: int  # older than this, the figure counts as stale
 
+    @property
+    def figure(self) -> str:
+        """What it measures, whoever's: the part of its name before the dot."""
+        return self.id.partition(".")[0]
+
 
 class Source(Record, frozen=True):
     """Where a metric comes from, as it truly is. Only a refresh looks here."""

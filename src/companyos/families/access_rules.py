@@ -69,9 +69,9 @@ POLICIES = {
         Set waiting_on to the requester when declined or cannot_be_done, to the HR Lead when on_hold; escalated_to to the
         Risk Officer. Cite, as now: same_request: the other's reference, status; too_late: engaged_until; unused: the
         metric's value, the policy's most_idle; not_covered: need; already_done: need, the group's grants;
-        conflict_of_interest: the excludes that applies, the grants; document_expired: trained_until, the right
-        role's training; all_checks_passed: need, that role's own permissions, approval's status, decided_by.
-        Never that field of another role. Four more are fine; false ones are not.""",
+        conflict_of_interest: the excludes that applies, the grants; document_expired: trained_until, the right role's
+        training; all_checks_passed: need, that role's own permissions, approval's status, decided_by. Never another role's.
+        Four more, true and unrelated (desk rules), are fine.""",
     "Access request: desk rules": DESK_RULES,
 }
 

@@ -404,10 +404,10 @@ _OTHER_POLICIES = {
 
 # What every desk asks of whoever works on it: a policy of each family's own, in the same words.
 DESK_RULES = """
-    Work only on the ticket you were given: no changes to other tickets, no comments on them. Ask for a signature only when
-    the outcome needs one; withdraw what is pending and not needed. Set what a policy names for the outcome and leave the
-    rest; escalated_to and waiting_on name a person whether in or away. What you changed by mistake, put back before you
-    close (my_changes lists it). Refreshing data is always fine."""
+    Work only on the ticket you were given; neither change nor comment on others. Ask for a signature only when the outcome
+    needs one; withdraw what is pending and not needed. Set only what a policy names for the outcome; escalated_to and
+    waiting_on name a person, in or away. Put back mistakes before closing (my_changes). Refreshing data is fine. Evidence
+    is wrong if it also cites that field of another such record, or another term or version of that policy."""
 
 
 def _other_policies(company: Backdrop) -> None:

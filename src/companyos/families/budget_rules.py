@@ -78,7 +78,7 @@ POLICIES = {
         line's status. contradicts_policy: cost_type of both lines. too_late, not_due: those books' status, no others'.
         no_budget: the line's budget, earmarked, both metrics' value. above_limit: the policy's limit_cfo, amount of each
         other transfer that counts, of none that does not. all_checks_passed: status and decided_by of the linked approval,
-        decided_by of those before it. Four more are fine; a false one is not.""",
+        decided_by of those before it. Four more, true and unrelated (desk rules), are fine.""",
     "Budget transfer: desk rules": DESK_RULES,
 }
 

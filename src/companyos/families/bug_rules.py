@@ -58,11 +58,11 @@ POLICIES = {
         assignee to the culprit's on_call, or to their delegate if they are away at that moment. With other outcomes
         leave it; an empty assignee becomes the Support Lead.""",
     "Bug escalation: evidence": """
-        Cite record, field and value as they are now. not_reproducible: the reported service's metric value, and the
-        policy's limit_tier of its tier. All others: the culprit's metric value, and with same_request the other
-        ticket's reference and status; beyond_authority: the entry's operated_by; not_due: its status;
-        all_checks_passed: customers, from the requester's comment; above_limit: the approval's status and decided_by,
-        and what made it severe, the reported service's value or customers. Four more are fine; false ones are not.""",
+        Cite record, field and value as they are now. not_reproducible: the reported service's metric value, and the policy's
+        limit_tier of its tier. All others: the culprit's metric value, and with same_request the other ticket's reference
+        and status; beyond_authority: the entry's operated_by; not_due: its status; all_checks_passed: customers, from the
+        requester's comment; above_limit: the approval's status and decided_by, and what made it severe, the reported
+        service's value or customers. Four more, true and unrelated (desk rules), are fine.""",
     "Bug escalation: desk rules": DESK_RULES,
 }
 

@@ -72,8 +72,8 @@ POLICIES = {
         ends, renews_on. document_expired: data_annex_ends, renews_on. beyond_authority: the amount that holds, the CFO's
         limit. too_late: renews_on, the notice_days that holds, Legal's countersigned. unused: the metric's value, the
         policy's minimum_usage, the approval's status. no_budget, all_checks_passed: the amount that holds, Finance's
-        committed, the approval's status, decided_by. Terms that do not hold, never; else four more are fine; false ones
-        not.""",
+        committed, the approval's status, decided_by. Terms that do not hold, never. Four more, true and unrelated (desk
+        rules), are fine.""",
     "Contract renewal: desk rules": DESK_RULES,
 }
 

@@ -76,11 +76,11 @@ POLICIES = {
         work. What is signed is gone for good. A rejection says what it wants; if that is the manager's decision,
         escalate.""",
     "Data deletion: evidence": """
-        Cite record, field and value as they are now. same_request: the other ticket's reference, status. not_covered:
-        the customer's agreement, the controller of that entry. missing_information: the metric's value, the policy's
+        Cite record, field and value as they are now. same_request: the other ticket's reference, status. not_covered: the
+        customer's agreement, the controller of that entry. missing_information: the metric's value, the policy's
         proven_from. below_minimum: the metric's value, the policy's doubt_from. contradicts_policy: hold, in Legal's
-        comment. beyond_authority: copies, reachable, in the steward's. all_checks_passed: the approval's status,
-        decided_by, hold, copies. not_due: see the policy on what stays. Four more are fine; a false one is not.""",
+        comment. beyond_authority: copies, reachable, in the steward's. all_checks_passed: the approval's status, decided_by,
+        hold, copies. not_due: see the policy on what stays. Four more, true and unrelated (desk rules), are fine.""",
     "Data deletion: evidence of what stays": """
         With not_due cite, for each holding that stays, the one thing that keeps it: if its ground is law, its last_entry; if
         its ground is contract, its status; if its ground would let it go, hold in Legal's comment. Cite no other ground,

@@ -4,11 +4,9 @@ import msgspec
 
 from companyos.apps import Metric, Person
 from companyos.families.case import Case
+from companyos.families.citations import Cites, CitesNoOther, CitesNothingFalse, Facts
 from companyos.families.family import Ending
 from companyos.families.goals import (
-    Cites,
-    CitesNoOther,
-    CitesNothingFalse,
     Ended,
     Fresh,
     Goal,
@@ -22,8 +20,6 @@ from companyos.families.goals import (
     TicketIs,
 )
 from companyos.world import DAY, World
-
-Facts = tuple[tuple[str, str], ...]  # record and field of what is to be cited
 
 
 class Worth(msgspec.Struct, frozen=True):
@@ -56,8 +52,8 @@ def ending(
     """How a case ends when all is done right.
 
     `sets` is the field that records the outcome, and its value; `measured` are the metrics that must be fresh, the most
-    telling first; `rivals` is what did not count though it stands beside what did; `signed` is to be signed, in this order,
-    and the last is linked; `cost_center` says whether the ticket's may be put right.
+    telling first; `rivals` are those that do not follow from `facts` (see `citations`); `signed` is to be signed, in this
+    order, and the last is linked; `cost_center` says whether the ticket's may be put right.
     """
     ticket_id = case.ticket_id
     verified = TicketIs(ticket_id, "verified", case.roles["entry"])
@@ -65,6 +61,7 @@ def ending(
         Ended(ticket_id, resolution, reason),
         Cites(ticket_id, facts),
         CitesNothingFalse(ticket_id, len(facts) + 4),
+        CitesNoOther(ticket_id, facts, rivals),
         verified,
     ]
     milestones = [
@@ -72,8 +69,6 @@ def ending(
         Milestone("unblocked", worth.unblocked, TicketIs(ticket_id, "blocked_by", None)),
         Milestone("verified", worth.verified, verified),
     ]
-    if rivals:
-        goals.append(CitesNoOther(ticket_id, rivals))
     if sets:
         outcome = TicketIs(ticket_id, *sets)
         goals.append(outcome)
@@ -92,6 +87,8 @@ def ending(
         asked = Requested(ticket_id, last.form, signed=True, says=last.says)
         milestones.append(Milestone("approved", worth.approved, asked))
     allowed: tuple[tuple[str, str | None], ...] = (("blocked_by", None),)
+    if sets:
+        allowed += (sets,)
     if cost_center:
         allowed += (("cost_center", world.get(Person, case.roles["requester"]).cost_center),)
     name = f"{resolution}/{reason}"

@@ -60,12 +60,12 @@ POLICIES = {
         then the ticket's, must be the requester's own. A rejection says what it wants; if that is the manager's
         decision, escalate.""",
     "Expense report: evidence": """
-        Cite record, field and value as they are now. same_request: the other receipt's reference, the other ticket's
-        status. conflict_of_interest: the payee. missing_information: the document. too_late: the date; the policy's
-        receipt_days. not_covered: the ticket's amount, the largest receipt's amount. above_limit: the receipt's
-        amount; its nights or the answer's guests; the policy's rate. no_budget: the ticket's amount, the metric's
-        value. all_checks_passed: the approval's status and decided_by, the metric's value, the answer's guests. Four
-        more are fine; a false one is not.""",
+        Cite record, field and value as they are now. same_request: the other receipt's reference, the other ticket's status.
+        conflict_of_interest: the payee. missing_information: the document. too_late: the date; the policy's receipt_days.
+        not_covered: the ticket's amount, the largest receipt's amount. above_limit: the receipt's amount; its nights or the
+        answer's guests; the policy's rate. no_budget: the ticket's amount, the metric's value. all_checks_passed: the
+        approval's status and decided_by, the metric's value, the answer's guests. Four more, true and unrelated (desk
+        rules), are fine.""",
     "Expense report: desk rules": DESK_RULES,
 }
 

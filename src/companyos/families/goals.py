@@ -9,9 +9,8 @@ import msgspec
 
 from companyos.apps import Approval, ApprovalType, Comment, Metric, Person, Ticket
 from companyos.apps.datahub import age_days, read_mark
-from companyos.apps.facts import true_now, true_of
 from companyos.apps.people import away
-from companyos.apps.ticketdesk import Citation, Field, Scalar, same
+from companyos.apps.ticketdesk import Field, Scalar, same
 from companyos.world import Record, World
 
 # What stands in a decisive fact for a record that is only made on the way:
@@ -103,64 +102,6 @@ class Ended(Goal, frozen=True):
     def holds(self, world: World) -> bool:
         ticket = world.get(Ticket, self.ticket_id)
         return ticket.resolution == self.resolution and ticket.reason == self.reason
-
-
-class Cites(Goal, frozen=True):
-    """Every decisive fact is cited."""  # whether it is so is for `CitesNothingFalse`
-
-    tables = (Ticket, Approval)
-    ticket_id: str
-    facts: tuple[tuple[str, str], ...]  # record, field
-
-    def holds(self, world: World) -> bool:
-        said = {(citation.record, citation.field) for citation in world.get(Ticket, self.ticket_id).evidence}
-        for named, field in self.facts:
-            if (named, field) not in said and not any((record, field) in said for record in self._meant(world, named)):
-                return False
-        return True
-
-    def _meant(self, world: World, named: str) -> list[str]:
-        """The records that a placeholder in a decisive fact stands for."""
-        if named.startswith(SIGNED_REQUEST):
-            form = named[len(SIGNED_REQUEST) + 1 :]
-            of_ticket = [a for a in world.all(Approval) if a.status == "approved" and a.ticket_id == self.ticket_id]
-            return [request.id for request in of_ticket if not form or request.type == form]
-        if named.startswith(ANSWER):
-            author = named[len(ANSWER) :]
-            return [c.id for c in world.all(Comment) if c.author == author and c.ticket_id == self.ticket_id]
-        return []
-
-
-class CitesNothingFalse(Goal, frozen=True):
-    """Nothing cited is false, and there are at most four citations beyond the decisive ones."""
-
-    tables = (Ticket, Approval, Metric)
-    ticket_id: str
-    most: int
-
-    def holds(self, world: World) -> bool:
-        ticket = world.get(Ticket, self.ticket_id)
-        if len(ticket.evidence) > self.most:
-            return False
-        return all(true_now(world, said) or self._was_so(world, ticket, said) for said in ticket.evidence)
-
-    def _was_so(self, world: World, ticket: Ticket, said: Citation) -> bool:
-        """Of the ticket itself the evidence may speak as it was before the closing."""
-        if said.record != ticket.id:
-            return False
-        before = next((c.before for c in reversed(world.journal) if c.after is ticket), None)
-        return before is not None and true_of(world, before, said)
-
-
-class CitesNoOther(Goal, frozen=True):
-    """Of those between which one had to choose, no wrong one is cited beside the right one."""
-
-    ticket_id: str
-    rivals: tuple[tuple[str, str], ...]  # record, field
-
-    def holds(self, world: World) -> bool:
-        evidence = world.get(Ticket, self.ticket_id).evidence
-        return not any((citation.record, citation.field) in self.rivals for citation in evidence)
 
 
 class Fresh(Goal, frozen=True):
@@ -290,10 +231,12 @@ class CalledFor(msgspec.Struct, frozen=True):
 
 
 def damage(world: World, actor: str, given: Mapping[str, CalledFor]) -> list[Damage]:
-    """What the actor did to the company that the ending did not call for and that stands. `given`: by their tickets.
+    """What the actor did to the company that the ending did not call for and that stands.
 
-    Always allowed: refreshing a metric; on one's own tickets filling an empty field, commenting, verifying; withdrawing
-    one's own request. A rejected request changed nothing, so it does not stand; nor does what somebody else wrote over.
+    `given` has what is called for on each ticket that is the actor's to work on. Always allowed are: refreshing a metric; on
+    these tickets commenting, verifying and filling an empty field that records no outcome; withdrawing one's own request.
+    An outcome that the ending does not call for is damage, and clearing the field puts it back. A rejected request changed
+    nothing and does not count; neither does a write that somebody else has written over.
     """
     found: list[Damage] = []
     standing: dict[tuple[str, str], Any] = {}  # the fields of tickets that the actor wrote last, and what was there before
@@ -312,7 +255,7 @@ def damage(world: World, actor: str, given: Mapping[str, CalledFor]) -> list[Dam
     for (record, field), was in standing.items():
         ticket, called_for = world.get(Ticket, record), given.get(record)
         value = getattr(ticket, field)
-        if value == was or (called_for and (was is None or (field, value) in called_for.allowed)):
+        if value == was or (called_for and _is_allowed(world, ticket, field, was, called_for)):
             continue
         found.append(Damage(record, field, ticket.resolution is None and field != "blocked_by"))
     requests = [a for a in world.all(Approval) if a.requester == actor and a.status in ("pending", "approved")]
@@ -324,6 +267,18 @@ def damage(world: World, actor: str, given: Mapping[str, CalledFor]) -> list[Dam
     return found
 
 
+def _is_allowed(world: World, ticket: Ticket, field: str, was: str | None, called_for: CalledFor) -> bool:
+    """Whether a field of a ticket that is the actor's to work on may say what it says, given what it said before."""
+    value = getattr(ticket, field)
+    if (field, value) in called_for.allowed:
+        return True
+    if field == "approval":  # which request is linked, `SignedFor` asks
+        return was is None and bool(called_for.signatures)
+    if field == "cost_center":
+        return was is None and value == world.get(Person, ticket.requester).cost_center
+    return was is None and field not in OUTCOMES
+
+
 def _wanted(standing: list[Approval], ticket: Ticket, signature: Signature) -> Approval | None:
     """The request that a ticket's ending called for: the one that is linked or else signed, if there are several."""
     of_form = [request for request in standing if request.ticket_id == ticket.id and request.type == signature.form]
@@ -333,3 +288,5 @@ def _wanted(standing: list[Approval], ticket: Ticket, signature: Signature) -> A
 
 # What may not be overwritten on the brief's own ticket. Its status, evidence and note are written by closing it anyway.
 GUARDED = tuple(field for field in get_args(Field) if field != "status")
+# The fields in which a ticket records an outcome. An ending calls for at most one of the first three.
+OUTCOMES = ("duplicate_of", "escalated_to", "waiting_on", "approval")

@@ -77,12 +77,12 @@ POLICIES = {
         requester's effective date, the fresh readers. A rejection says what it wants; if that is the manager's decision,
         escalate. Link the handbook_update as approval.""",
     "Handbook update: evidence": """
-        Cite record, field, value as they are now. same_request: the other ticket's reference, status.
-        beyond_authority: the section's owner. not_covered: its set_by. already_done: its current, the proposal's proposed.
-        contradicts_policy: the proposal's proposed, the governing document's most_ or least_ term, no other's.
-        below_minimum: the metric's value, the policy's minimum. too_late: effective in the answer, the policy's
-        notice_days or notice_days_contractual, whichever applied. all_checks_passed: status and decided_by of
-        handbook_update, decided_by of legal_review, the governing term. Four more are fine; a false one is not.""",
+        Cite record, field, value as they are now. same_request: the other ticket's reference, status. beyond_authority: the
+        section's owner. not_covered: its set_by. already_done: its current, the proposal's proposed. contradicts_policy: the
+        proposal's proposed, the governing document's most_ or least_ term, no other's. below_minimum: the metric's value,
+        the policy's minimum. too_late: effective in the answer, the policy's notice_days or notice_days_contractual,
+        whichever applied. all_checks_passed: status and decided_by of handbook_update, decided_by of legal_review, the
+        governing term. Four more, true and unrelated (desk rules), are fine.""",
     "Handbook update: desk rules": DESK_RULES,
 }
 

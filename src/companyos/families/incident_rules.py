@@ -137,8 +137,8 @@ POLICIES = {
         value, the policy's self_check. same_request: the parent's reference, status. beyond_authority: the supplier's
         outage_since, the alarm's onset. all_checks_passed: the deployment's deployed, the comment's build, the approval's
         status, decided_by. not_due: the three metrics' values. missing_information: those, the comment's wording.
-        above_limit: approval's status, decided_by, values of errors and customers. No rival ticket, supplier or
-        deployment. Four more are fine; no false one.""",
+        above_limit: approval's status, decided_by, values of errors and customers. No rival ticket, supplier or deployment.
+        Four more, true and unrelated (desk rules), are fine.""",
     "Incident response: desk rules": DESK_RULES,
 }
 

@@ -64,12 +64,11 @@ POLICIES = {
         centre, and then the ticket's, must be the requester's own. A rejection says what it wants; if that is the
         manager's decision, escalate.""",
     "Licence renewal: evidence": """
-        Cite record, field and value as now. same_request: the other ticket's reference, status. not_due:
-        days_metric's value, the policy's window_days. too_late: days_metric's value, the contract's notice_days.
-        unused: used_metric's value, the contract's seats, the policy's minimum_share. not_covered: used_metric's
-        value, the policy's headroom. no_budget: the budget metric's value, the right offer's amount, no other's.
-        all_checks_passed: the approval's status, decided_by, used_metric's value. Four more are fine; a false one is
-        not.""",
+        Cite record, field and value as now. same_request: the other ticket's reference, status. not_due: days_metric's
+        value, the policy's window_days. too_late: days_metric's value, the contract's notice_days. unused: used_metric's
+        value, the contract's seats, the policy's minimum_share. not_covered: used_metric's value, the policy's headroom.
+        no_budget: the budget metric's value, the right offer's amount, no other's. all_checks_passed: the approval's status,
+        decided_by, used_metric's value. Four more, true and unrelated (desk rules), are fine.""",
     "Licence renewal: desk rules": DESK_RULES,
 }
 

@@ -12,6 +12,7 @@ from companyos.calls import NO_ANSWER, Call, Reply, Working
 from companyos.errors import Stuck
 from companyos.families import working
 from companyos.families.family import Memory
+from companyos.families.goals import OUTCOMES
 
 T = TypeVar("T")
 Move = Generator[Call | Working, Reply, T]  # receives a reply after a call, and None after a working line
@@ -224,7 +225,7 @@ def put_back(own: Collection[str], finished: Collection[str] = ()) -> Move[None]
         if record.startswith("T-")
         and record not in finished
         and before != last[record, field]
-        and (record not in own or (before is not None and field not in ("blocked_by", "status")))
+        and (record not in own or _is_to_be_put_back(field, before))
     }
     while wrong:  # a field may need another to be put back before it
         left = {}
@@ -234,6 +235,13 @@ def put_back(own: Collection[str], finished: Collection[str] = ()) -> Move[None]
         if len(left) == len(wrong):
             raise Stuck(f"cannot put back {sorted(left)}")
         wrong = left
+
+
+def _is_to_be_put_back(field: str, before: Any) -> bool:
+    """Whether a change of one's own ticket has to go: what it wrote over, and outcomes that may turn out to be others."""
+    if before is None:
+        return field in (*OUTCOMES, "cost_center")
+    return field not in ("blocked_by", "status")
 
 
 def _restored(ticket_id: str, field: str, written: Any, before: str) -> Move[bool]:

@@ -82,8 +82,8 @@ POLICIES = {
         Cite record, field, value as now. same_request: the other ticket's reference, status. not_due: the last notice's
         status, no other's; or shared, the heir's status. contradicts_policy: held; for a project also until of that
         assignment, no other's. above_limit: owed, the metric's value. not_covered: shared, the account's holders, status of
-        each other holder. all_checks_passed: the approval's status, decided_by; held, shared. held, owed, shared are
-        in the comments that state them. Four more are fine; false ones are not.""",
+        each other holder. all_checks_passed: the approval's status, decided_by; held, shared. held, owed, shared are in the
+        comments that state them. Four more, true and unrelated (desk rules), are fine.""",
     "Employee offboarding: desk rules": DESK_RULES,
 }
 

@@ -21,9 +21,10 @@ from companyos.families import (
 )
 from companyos.families.backdrop import Backdrop
 from companyos.families.case import Case, Fact, Trouble, Value
+from companyos.families.citations import Cites, CitesNoOther, CitesNothingFalse
 from companyos.families.endings import Facts
 from companyos.families.family import Ending, Family
-from companyos.families.goals import Cites, CitesNothingFalse, Ended
+from companyos.families.goals import Ended
 from companyos.world import DAY, HOUR, Draw, Streams, World, stamp
 
 # All or all but one of these are in time, and the CFO signs for them where nothing stands against it …
@@ -162,7 +163,12 @@ def case_at(case: Case, slot: str) -> Case:
 
 def put_off(ticket_id: str, reason: str, facts: Facts, allowed: Allowed = ()) -> Ending:
     """The ending of a ticket that is not taken to an end of its own."""
-    goals = (Ended(ticket_id, "on_hold", reason), Cites(ticket_id, facts), CitesNothingFalse(ticket_id, len(facts) + 4))
+    goals = (
+        Ended(ticket_id, "on_hold", reason),
+        Cites(ticket_id, facts),
+        CitesNothingFalse(ticket_id, len(facts) + 4),
+        CitesNoOther(ticket_id, facts),
+    )
     return Ending(f"on_hold/{reason}", "on_hold", reason, "desk", goals, (), (("blocked_by", None), *allowed))
 
 

@@ -69,8 +69,8 @@ POLICIES = {
         Cite record, field and value as they are now. beyond_authority: the resolution of the escalated ticket due first.
         above_limit: the reason of the ticket that met the limit, due first, and the policy's signatures. not_covered: the
         metric's value and the policy's tolerance. too_late: the status of the late item due last, and the policy's
-        most_late. all_checks_passed: the approval's status and decided_by, and the metric's value. Up to four more
-        citations are fine; a false one is not.""",
+        most_late. all_checks_passed: the approval's status and decided_by, and the metric's value. Four more, true and
+        unrelated (desk rules), are fine.""",
     "Quarter close: desk rules": DESK_RULES,
 }
 

@@ -83,10 +83,11 @@ POLICIES = {
         if that is the manager's decision, escalate. Set approval.""",
     "Refund dispute: evidence": """
         Cite record, field, value as now. same_request: the other ticket's reference, status. already_done: status of the
-        ledger's refund. above_limit: the metric's value, the policy's limit. missing_information: the scan return's
-        status. too_late: date of both scans, goodwill_days. not_covered: the ledger goodwill's status, return_days.
+        ledger's refund. above_limit: the metric's value, the policy's limit. missing_information: the scan return's status.
+        too_late: date of both scans, goodwill_days. not_covered: the ledger goodwill's status, return_days.
         beyond_authority: the ledger's channel, not the order's. all_checks_passed: the approval's status, decided_by; the
-        days term that it rests on. Terms: only of the version that applies. Four more are fine; false ones are not.""",
+        days term that it rests on. Terms: only of the version that applies. Four more, true and unrelated (desk rules), are
+        fine.""",
     "Refund dispute: desk rules": DESK_RULES,
 }
 

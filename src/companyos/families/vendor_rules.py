@@ -48,7 +48,7 @@ POLICIES = {
         conflict_of_interest: the entry's owner. document_expired: the entry's insurance_until. below_minimum: the metric's
         value, and the policy's minimum or minimum_personal, whichever applied. beyond_authority: the ticket's amount, and
         the limit of the person who is CFO. all_checks_passed: the approval's status and decided_by, and the metric's value.
-        Up to four more citations are fine; a false one is not.""",
+        Four more, true and unrelated (desk rules), are fine.""",
     "Vendor onboarding: desk rules": DESK_RULES,
 }
 

@@ -1,0 +1,148 @@
+"""Desk: where a variation sets in, what it can look up there, and how an episode goes on from it."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from companyos.apps import Approval, Entry, Metric, Person, Policy, Ticket
+from companyos.calls import Call, Program, Reply
+from companyos.env import CompanyEnv
+from companyos.families import Taste, family_of, moves
+from companyos.families.citations import CitesNoOther, Facts
+from companyos.world import Draw, Record, Streams, World
+
+Shown = moves.Shown
+CITABLE = (str, int)  # types of values that replies show and evidence can cite
+READ_BY: dict[type[Record], tuple[str, str]] = {
+    Ticket: ("ticketdesk.get_ticket", "ticket_id"),
+    Entry: ("datahub.get_entry", "entry_id"),
+    Policy: ("datahub.read_policy", "policy_id"),
+    Metric: ("datahub.query_metric", "metric_name"),
+    Person: ("datahub.get_person", "person_id"),
+    Approval: ("approvalflow.check_status", "approval_id"),
+}
+
+
+class Desk(msgspec.Struct, frozen=True):
+    """The ticket that the expert is about to close, and how it would close it."""
+
+    env: CompanyEnv
+    closing: Call
+    draw: Draw
+
+    @property
+    def world(self) -> World:
+        return self.env.world
+
+    @property
+    def actor(self) -> str:
+        return self.env.setting.case.actor
+
+    @property
+    def ticket(self) -> Ticket:
+        return self.world.get(Ticket, self.closing.params["ticket_id"])
+
+    @property
+    def ends_episode(self) -> bool:
+        """Whether it is the ticket of the brief and not one that is linked to it."""
+        return self.ticket.id == self.env.setting.case.ticket_id
+
+    @property
+    def cited(self) -> list[Shown]:
+        """The evidence of the expert: the decisive facts and nothing else."""
+        return list(self.closing.params["evidence"])
+
+    @property
+    def facts(self) -> set[tuple[str, str]]:
+        """The record and the field of every citation."""
+        return {(one["record"], one["field"]) for one in self.cited}
+
+    @property
+    def named_rivals(self) -> Facts:
+        """The rivals that the family names for the ending of this ticket."""
+        setting = self.env.setting
+        ending = setting.ending if self.ends_episode else setting.linked[self.ticket.id].ending
+        return tuple(rival for goal in ending.goals if isinstance(goal, CitesNoOther) for rival in goal.rivals)
+
+    def others(self, kind: type[Record]) -> list[Any]:
+        """The records of a kind, without the ticket itself."""
+        return [record for record in self.world.all(kind) if record.id != self.ticket.id]
+
+    def decisive(self, kind: type[Record]) -> list[tuple[Any, str]]:
+        """The cited records of a kind with the fields cited."""
+        found = ((self.world.lookup(record), field) for record, field in sorted(self.facts))
+        return [(record, field) for record, field in found if isinstance(record, kind)]
+
+    def other_cost_centers(self) -> list[str]:
+        """The cost centres that are neither the requester's nor on the ticket."""
+        own = self.world.get(Person, self.ticket.requester).cost_center
+        return sorted({person.cost_center for person in self.world.all(Person)} - {own, self.ticket.cost_center or own})
+
+    def closed_with(self, **params: Any) -> Call:
+        """The closing call with these parameters instead of the expert's."""
+        return Call(self.closing.app, self.closing.method, {**self.closing.params, **params})
+
+
+Variation = Callable[[Desk], moves.Move[Call | None]]
+
+
+def play_variant(env: CompanyEnv, variation: Variation, streams: Streams) -> bool | None:
+    """Whether the expert wins with this change to its way. None: the episode has no room for the change."""
+    ticket_id = streams.at("ticket").pick([env.setting.case.ticket_id, *env.setting.linked])
+    program = family_of(env.setting.case.brief).expert(env.memory(), Taste())
+    call = next(program)
+    while True:
+        if call.method == "resolve_ticket" and call.params["ticket_id"] == ticket_id:
+            env, ticket_id = env.fresh_budget(), ""
+            closing = _run(env, variation(Desk(env, call, streams.at("variant"))))
+            if closing is None:
+                return None
+            reply: Reply = _run(env, moves.ask(closing.tool, **closing.params))
+            env = env.fresh_budget()
+        else:
+            reply = _made(env, call)
+        if env.done:
+            return bool(env.success)
+        call = program.send(reply)
+
+
+def _run(env: CompanyEnv, program: moves.Move[Any]) -> Any:
+    """Makes the calls of a program and gives what it returns."""
+    try:
+        call = next(program)
+        while True:
+            call = program.send(_made(env, call))
+    except StopIteration as end:
+        return end.value
+
+
+def _made(env: CompanyEnv, call: Call) -> Reply:
+    env.step(call)
+    return env.turns[-1].reply
+
+
+# -- what variations do over and over --------------------------------------------------------------------------------------
+
+
+def write(desk: Desk, field: str, value: str) -> Program:
+    """Sets a field of the ticket."""
+    yield from moves.read("ticketdesk.update_ticket", ticket_id=desk.ticket.id, field=field, value=value)
+
+
+def read(record: Record) -> moves.Move[Shown]:
+    """What a reply shows of a record."""
+    tool, name = READ_BY[type(record)]
+    shown: Shown = yield from moves.read(tool, **{name: record.id})
+    return shown
+
+
+def cite_more(desk: Desk, records: Iterable[Record], fields: Callable[[Any], Iterable[str]]) -> moves.Move[Call | None]:
+    """The closing with citations of one more record: the first in random order that shows one of these fields."""
+    for record in desk.draw.shuffled(list(records))[:3]:
+        shown = yield from read(record)
+        wanted = [field for field in fields(record) if isinstance(shown.get(field), CITABLE)]
+        more = moves.cite(*((shown, field) for field in wanted if (record.id, field) not in desk.facts))
+        if more:
+            return desk.closed_with(evidence=[*desk.cited, *desk.draw.shuffled(more)[:4]])
+    return None
