@@ -65,14 +65,31 @@ class PolicyDrift(Injector):
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
         old = world.get(Policy, target).terms
-        terms = {name: _moved_by_a_third(value, draw.pick((-1, 1))) for name, value in old.items()}
-        world.furnish(replace(world.get(Draft, target), terms=terms))
+        world.furnish(replace(world.get(Draft, target), terms=drifted(old, draw)))
 
 
-def _moved_by_a_third(value: int, way: int) -> int:
-    """Another number for a term; what may be of a hundred stays so."""
-    moved = value + way * (1 + value // 3)
-    return moved if (moved > 100) == (value > 100) else value - way * (1 + value // 3)
+def drifted(terms: dict[str, int], draw: Draw) -> dict[str, int]:
+    """Other numbers for all terms, each moved by about a third.
+
+    What is at most a hundred stays so, since it may be a percentage, and what is more stays more. Terms keep their order: a
+    policy may say "from 90 on proven, from 60 on in doubt".
+    """
+    small = sorted({value for value in terms.values() if value <= _HUNDRED})
+    large = sorted({value for value in terms.values() if value > _HUNDRED})
+    moved: dict[int, int] = {}
+    for values in (small, large):
+        ways = [way for way in (-1, 1) if all((_moved(one, way) > _HUNDRED) == (one > _HUNDRED) for one in values)]
+        way, least = draw.pick(ways), -1
+        for value in values:
+            least = moved[value] = max(_moved(value, way), least + 1)
+    return {name: moved[value] for name, value in terms.items()}
+
+
+_HUNDRED = 100
+
+
+def _moved(value: int, way: int) -> int:
+    return value + way * (1 + value // 3)
 
 
 @on("chatter")
@@ -103,6 +120,9 @@ def meddle(world: World, person_id: str) -> None:
         TOOLBOX.call(world, person_id, Call("ticketdesk", "update_ticket", change))
 
 
+_NUMBER = re.compile(r"(?<![\w,])\d+(?!\w|,\d)")  # not the 3 of sev_3, not the 10 of 10,000
+
+
 @on("policy_change")
 def policy_change(world: World, policy_id: str) -> None:
     """A policy is replaced by its next version, if there is one, and everybody is told."""
@@ -112,7 +132,7 @@ def policy_change(world: World, policy_id: str) -> None:
     old = world.get(Policy, policy_id)
     world.put(replace(old, status="superseded"))
     numbers = {str(value): str(draft.terms[name]) for name, value in old.terms.items()}
-    said = re.sub(r"\d+", lambda number: numbers.get(number[0], number[0]), old.text)
+    said = _NUMBER.sub(lambda number: numbers.get(number[0], number[0]), old.text)
     world.put(replace(old, id=draft.successor, since=world.now, terms=draft.terms, text=said))
     text = f"{old.title} has a new version, {draft.successor}. Tickets that were opened before go by {old.id}."
     for seat in world.seats:
