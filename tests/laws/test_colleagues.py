@@ -1,10 +1,12 @@
 """Whatever reaches a colleague's desk, they answer it."""
 
 import pytest
+from msgspec.structs import replace
 
-from companyos.apps import TOOLBOX, Approval, ApprovalType, Message, Person, Ticket
+from companyos.apps import TOOLBOX, Approval, ApprovalType, Message, Metric, Person, Ticket
 from companyos.calls import Call
 from companyos.env import CompanyEnv, make, work
+from companyos.families import family
 from companyos.world import DAY
 from tests.laws import NAMES, seeds
 
@@ -57,3 +59,33 @@ def test_every_comment_is_answered(name: str) -> None:
         assert TOOLBOX.call(world, case.actor, Call("ticketdesk", "comment", params)).ok
     world.advance(10 * DAY)
     assert {m.sender for m in world.all(Message) if m.to == case.actor and m.topic == "comment"} == set(others)
+
+
+def _asks(env: CompanyEnv) -> tuple[CompanyEnv, Call] | None:
+    """The episode as it stands when the expert first asks for a signature, and that call; None if it never does."""
+    solved, before = env.fork(), env.fork()
+    work(solved)
+    for turn in solved.turns:
+        if turn.call.method == "submit_approval":
+            return before, turn.call
+        before.step(turn.call)
+    return None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_figure_that_grows_too_old_on_an_approvers_desk_is_not_held_against_the_request(name: str) -> None:
+    asked = 0
+    for seed in seeds(40, 200, name=name):
+        found = _asks(make(name, seed=seed))
+        if found is None:
+            continue
+        world, actor = found[0].world, found[0].setting.case.actor
+        for metric in list(world.all(Metric)):
+            last_minute = world.now - (metric.max_age_days + 1) * DAY + 1  # in which it is still fresh
+            world.furnish(replace(metric, measured_at=last_minute))
+        request = TOOLBOX.call(world, actor, found[1])
+        assert request.ok
+        world.advance(10 * DAY)
+        assert world.get(Approval, request.data["id"]).status == "approved", (found[0].task_id, request)
+        asked += 1
+    assert asked >= (1 if family(name).long else 5)

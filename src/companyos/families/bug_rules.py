@@ -6,7 +6,7 @@ Complete for a stranger, each policy in at most 80 words. What the family means 
 from typing import Any
 
 from companyos.apps import ApprovalType, Policy
-from companyos.apps.colleagues import Finding, audits
+from companyos.apps.colleagues import Finding, audits, stale
 from companyos.apps.ticketdesk import same
 from companyos.calls import Call
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_policy
@@ -104,9 +104,8 @@ def hold_against_the_service(data: dict[str, Any], ticket: dict[str, Any]) -> Fi
     at_the_time = max((row for row in found if row["since"] <= ticket["opened"]), key=lambda row: str(row["since"]))
     limits = (yield Call("datahub", "read_policy", {"policy_id": at_the_time["id"]})).data
     rate = (yield Call("datahub", "query_metric", {"metric_name": service["error_rate_metric"]})).data
-    most = limits["max_age_days"]
-    if rate["age_days"] > most:
-        return "stale", f"{rate['id']} was measured {rate['measured_at']}; after {most} days it does not count."
+    if outdated := stale(rate, limits["max_age_days"], data):
+        return outdated
     if not same(rate["value"], data["error_rate"]):
         return "mismatch", f"error_rate says {data['error_rate']}, which is not what DataHub says."
     if rate["value"] <= limits[f"limit_tier_{service['tier']}"]:
