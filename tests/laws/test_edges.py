@@ -1,0 +1,54 @@
+"""Amounts exactly at a limit: text, expert, approvers and grader agree on which side they are.
+
+Facts put numbers into bands whose ends are the limits of the policies: a score from `minimum` on, an amount up to the head's
+limit. Here nearly all of them are staged at an end of their band.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from companyos.env import CompanyEnv, make, work
+from companyos.families import setting
+from companyos.families.family import _staged
+from companyos.world.streams import Draw
+from tests.laws import NAMES, seeds
+
+_NUMERALS = {(10**digits, 10 ** (digits + 1)) for digits in range(1, 6)}  # of ids, which must differ
+
+
+@contextmanager
+def at_the_edge(upper: bool) -> Iterator[None]:
+    """In here whole numbers are drawn at the upper or the lower end of their range."""
+    ordinary = Draw.between
+
+    def between(draw: Draw, low: int, high: int) -> int:
+        if (low, high + 1) in _NUMERALS:
+            return ordinary(draw, low, high)
+        return high if upper else low
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Draw, "between", between)
+        _forget()
+        yield
+    _forget()
+
+
+def _forget() -> None:
+    setting.cache_clear()
+    _staged.cache_clear()
+
+
+def _staged_at(upper: bool, name: str, seed: int) -> CompanyEnv:
+    with at_the_edge(upper):
+        return make(name, seed=seed, reward="sparse")
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_expert_wins_where_amounts_are_exactly_at_a_limit(name: str, upper: bool) -> None:
+    for seed in seeds(60, 400, name=name):
+        env = _staged_at(upper, name, seed)
+        work(env)
+        assert env.success, (env.task_id, env.verdict)
