@@ -29,7 +29,7 @@ PEERS_BIN := $(PEERS)/bin
 NEMO_GYM := "openai<=2.7.2" "mcp>=1.27,<2" aiohttp anthropic devtools fastapi gprof2dot hydra-core itsdangerous omegaconf orjson \
 	pandas psutil pydot ray requests tqdm uvicorn uvloop wandb yappi
 
-.PHONY: run demo test core-tests test-pythons test-slow test-serve test-web test-browsergym test-train test-docs test-dist test-peers test-hosts laws rehearse docs \
+.PHONY: run demo test core-tests test-pythons test-slow test-serve test-web test-browsergym test-train test-docs test-dist test-peers test-hosts mutants laws rehearse docs \
 	docs-serve dist pages reference bench bench-peers bench-serve bench-screens container-check space clean
 
 run: $(SERVE)/.ready
@@ -108,6 +108,10 @@ test-dist: $(DIST)/.ready
 # Environments of others: that each one's episodes really run. How fast they are is no test.
 test-peers: $(PEERS)/.ready
 	@.ci/timed "pytest, peers" $(PEERS_BIN)/pytest -n 0 tests/peers
+
+# Bugs planted one at a time: whether the tests notice each one. Half an hour on two cores that have nothing else to do.
+mutants: $(SERVE)/.ready
+	@$(SERVE_BIN)/python -m tools.mutants
 
 # The laws at the size that the docs quote: some minutes.
 laws: $(VENV)/.ready
