@@ -11,12 +11,13 @@ import pytest
 import companyos
 from companyos import bench, cli, demos, proofs
 from companyos.chaos import DIALS
-from companyos.env import make, task_named
+from companyos.env import CompanyEnv, make, task_named
 from companyos.errors import Unsolvable
 from companyos.families import ROUND
 from companyos.lines import write_line
 from companyos.proof import Proof
 from companyos.task import BENCHMARK_VERSION, TaskId
+from companyos.teacher import work_aloud
 from tests.helpers import FAMILY, played, task_id
 from tests.shell import run
 
@@ -139,6 +140,14 @@ def test_watch_shows_each_call_with_its_reward_and_the_clock() -> None:
         assert write_line(turn.call) in out
         assert turn.now in out
     assert "milestones +1.50" in out
+
+
+def test_watch_says_why_where_an_agent_does_what_is_due() -> None:
+    env = CompanyEnv(TaskId.parse(played("expert", 7).task_id))
+    reasons = [line for spoken in work_aloud(env) for line in spoken.working]
+    _, out, _ = run("watch", env.task_id)
+    assert reasons
+    assert [line.removeprefix("     = ") for line in out.splitlines() if line.startswith("     = ")] == reasons
 
 
 def test_every_command_that_the_demo_suggests_can_be_given() -> None:

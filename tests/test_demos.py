@@ -58,6 +58,13 @@ def test_an_expert_wins_and_all_of_it_may_be_imitated() -> None:
         assert all(demo.trainable)
 
 
+def test_after_slips_hardly_anything_is_read_twice() -> None:
+    for demo in of_kind("recovered"):
+        answered = [turn for turn in demo.transcript.turns if turn.reply.ok and turn.call.method != "wait"]
+        told = {msgspec.json.encode((turn.call, turn.reply), order="deterministic") for turn in answered}
+        assert len(answered) - len(told) <= 6, demo.task_id
+
+
 def test_a_recovered_episode_is_won_after_a_few_slips_in_a_row_that_are_marked() -> None:
     for demo in of_kind("recovered"):
         assert demo.success

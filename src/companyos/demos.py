@@ -13,7 +13,7 @@ from companyos.agents.slips import FAILURES, slip
 from companyos.apps import Toolbox
 from companyos.chaos import Chaos
 from companyos.chat import Message, messages
-from companyos.env import CompanyEnv, task_named, work
+from companyos.env import CompanyEnv, task_named
 from companyos.episode import Transcript
 from companyos.errors import BadChoice, BadTask, Unsolvable
 from companyos.families import ROUND, setting
@@ -21,6 +21,7 @@ from companyos.families.goals import Damage
 from companyos.proof import solve
 from companyos.rewards import profile
 from companyos.task import MAX_SEED, TaskId
+from companyos.teacher import resume
 from companyos.world import Streams
 
 MIX: Mapping[str, float] = {"expert": 60, "recovered": 25, "failed": 15}
@@ -151,12 +152,13 @@ def _expert(env: CompanyEnv, streams: Streams) -> Made:
 
 
 def _recovered(env: CompanyEnv, streams: Streams) -> Made:
-    """A few slips, then the expert takes over and wins within the budget."""
+    """A few slips, then the expert goes on from there, putting right what has to be, and wins within the budget."""
     from_middle = streams.at("middle").chance(0.5)
     slips = slip(env, streams, from_middle)
     if not slips or env.done or env.lost():
         return None
-    work(env)
+    for _ in resume(env):
+        pass
     return ("slips on the way" if from_middle else "slips at the start", slips) if env.success else None
 
 

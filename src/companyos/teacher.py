@@ -48,6 +48,14 @@ def work_aloud(env: CompanyEnv, taste: Taste | None = None) -> Iterator[Spoken]:
         yield Spoken(working, call, reply)
 
 
+def resume(env: CompanyEnv) -> Iterator[Spoken]:
+    """Let the teacher finish an episode that somebody else has begun, and yield each turn with its working lines."""
+    teacher = Teacher(env)
+    while (due := teacher.due()).call is not None:
+        env.step(due.call)
+        yield Spoken(due.working, due.call, env.turns[-1].reply)
+
+
 class Due(msgspec.Struct, frozen=True):
     """What the expert would do next. `call` is None where nothing is left to do, and `why` says why.
 

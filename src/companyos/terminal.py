@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from rich.console import Console
@@ -21,6 +21,7 @@ from companyos.observe import Observation
 from companyos.proofs import Checked, blame, spread
 from companyos.regrade import CHANGED, NO_TRANSCRIPT, OTHER_VERSION, OTHER_WORLD, UNCHANGED, Regraded
 from companyos.task import TaskId
+from companyos.teacher import Teacher
 from companyos.twins import Twin
 
 T = TypeVar("T")
@@ -48,21 +49,27 @@ def grid(rows: Iterable[tuple[str | Text, ...]]) -> Table:
 
 
 def watch(env: CompanyEnv, name: str, seed: int, console: Console, delay: float = 0.0, replies: bool = True) -> None:
-    """Lets an agent work an episode and shows each turn as it happens."""
+    """Lets an agent work an episode and shows each turn as it happens, with the reasons where it does what is due."""
     agent = agents.make(name, seed)
     obs = env.reset()
+    teacher = Teacher(env)
     title, below = f"{name} works {env.task_id}", f"{obs.now}, {obs.max_steps} steps at most"
     console.print(Panel(Text(obs.task), title=Text(title), subtitle=Text(below), width=min(console.width, 110)))
     while not obs.done:
+        due = teacher.due(verify=False)
         obs = env.step(agent.act(obs))
-        show_turn(env, obs, console, replies)
+        show_turn(env, obs, console, replies, due.working if env.turns[-1].call == due.call else ())
         time.sleep(delay)
     show_verdict(env, console)
 
 
-def show_turn(env: CompanyEnv, obs: Observation, console: Console, replies: bool = True) -> None:
-    """One turn: the call, what came of it, what it was worth, and the clock."""
+def show_turn(
+    env: CompanyEnv, obs: Observation, console: Console, replies: bool = True, working: Sequence[str] = ()
+) -> None:
+    """One turn: why it was made, the call, what came of it, what it was worth, and the clock."""
     turn = env.turns[-1]
+    for reason in working if replies else ():
+        console.print(Text(f"     = {reason}", "italic green"))
     style = "bold cyan" if turn.reply.ok else "bold yellow"
     line = Text(f"{obs.step:>3}  ").append(write_line(turn.call), style)
     if not replies:

@@ -64,6 +64,18 @@ def test_who_saw_the_fact_and_closed_as_if_it_were_otherwise_misjudged_it() -> N
     assert "Ended" in found.missed
 
 
+def test_blame_names_the_call_that_was_due_and_why() -> None:
+    env = staged(insurance="expired")
+    found = worked(env, lambda call: not ends(call), closing(env, "completed", "all_checks_passed"))
+    assert found.due.startswith(f"resolve_ticket {env.setting.case.ticket_id} on_hold document_expired ")
+    assert found.working[-1].endswith(": document_expired")
+    assert any(f"Due was: {found.due}" in line for line in told(found))
+
+
+def test_a_success_has_nothing_that_was_due_instead() -> None:
+    assert blame(transcript(task_id(1, "50"), "expert")).due == ""
+
+
 def test_who_closed_at_once_was_blind_to_it() -> None:
     env = staged(insurance="expired")
     found = worked(env, lambda call: False, closing(env, "completed", "all_checks_passed"))

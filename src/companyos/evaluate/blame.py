@@ -15,8 +15,10 @@ from companyos.env import CompanyEnv, work
 from companyos.episode import Transcript, Turn
 from companyos.errors import Stuck
 from companyos.evaluate.outcome import episode_of, struck
+from companyos.lines import write_line
 from companyos.replay import states
 from companyos.task import TaskId
+from companyos.teacher import Due, Teacher
 from companyos.twins import opposites
 
 ACT, DAMAGE, TIME, NOTHING = "act", "damage", "time", "nothing"
@@ -37,6 +39,8 @@ class Blame(msgspec.Struct, frozen=True):
     blind: tuple[str, ...]  # facts that decide the ending and of which nothing had been shown before the act
     misjudged: tuple[str, ...]  # facts that had been shown, and the ticket was closed as if they were otherwise
     struck: tuple[str, ...]  # the dials that brought trouble
+    due: str = ""  # what the teacher would have done instead of the decisive call, as a line
+    working: tuple[str, ...] = ()  # the comparisons that lead to it
 
     @property
     def luck(self) -> bool:
@@ -50,6 +54,7 @@ def blame(transcript: Transcript) -> Blame:
     env = stages[-1]
     task, verdict, turns = TaskId.parse(env.task_id), env.verdict, env.turns
     kind, step, late = (NOTHING, 0, 0) if env.success or not env.done else _decisive(stages)
+    due = Teacher(stages[step - 1]).due() if step else Due()
     facts = _facts(env, step if kind in (ACT, DAMAGE) else len(turns))
     return Blame(
         task_id=str(task),
@@ -63,6 +68,8 @@ def blame(transcript: Transcript) -> Blame:
         blind=tuple(fact.cause for fact in facts if fact.blind),
         misjudged=tuple(fact.cause for fact in facts if fact.taken and not fact.blind),
         struck=struck(env.setting, task.family, sum(turn.reply.code == NO_ANSWER for turn in turns)),
+        due=write_line(due.call) if due.call is not None else "",
+        working=due.working,
     )
 
 

@@ -74,6 +74,7 @@ def told(one: Blame) -> Iterable[str]:
         yield f"Lost at step {one.step}, {_called(one.tool)}, {_HOW[one.kind]}."
         if one.kind != TIME and one.late < one.step:
             yield f"Since step {one.late} too few steps had been left anyway."
+        yield f"Due was: {one.due}" + (f" ({'; '.join(one.working)})" if one.working else "")
     if one.missed:
         yield f"Not reached: {', '.join(one.missed)}."
     if one.damage:
