@@ -66,7 +66,7 @@ def test_a_whole_model_is_saved_without_saying_anything_twice(folder: Path, tmp_
 
 def test_what_plays_here_says_what_a_rollout_says(folder: Path) -> None:
     learner = load(str(folder))
-    tongue, name = Tongue(learner.tokenizer), task_id(3)
+    tongue, name = Tongue(learner), task_id(3)
     speaker = speaker_of(learner.model, tongue.decode, 1, learner.limit, RESERVE)
     rolled = rollout(speaker, [Played(name, True, tongue, learner.limit, RESERVE)], Spent())[0].env
     played = play(make(name, reward="score"), Local(Voice(learner)))

@@ -54,7 +54,7 @@ def test_rows_of_any_length_see_what_the_whole_model_sees(make_model: Any) -> No
     scripts = [[luck.randrange(256) for _ in range(size)] for size in (3, 17, 9)]
     decoder.feed([2, 0, 3], [script[:-2] for script in scripts], [0, 0, 0], [False] * 3)
     drawn = decoder.feed([3, 2, 0], [scripts[2][-2:], scripts[0][-2:], scripts[1][-2:]], [7, 1, 15], [False] * 3)
-    tokens, logprobs = drawn.read()
+    tokens, logprobs, _ = drawn.read()
     for script, token, logprob in zip((scripts[2], scripts[0], scripts[1]), tokens, logprobs, strict=True):
         whole = made(torch.tensor([script])).logits[0, -1].log_softmax(-1)
         assert token == whole.argmax()

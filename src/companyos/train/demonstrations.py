@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from companyos.agents.slips import slip
-from companyos.calls import NO_ANSWER, Call, Reply
+from companyos.calls import NO_ANSWER, Call, Reply, aloud
 from companyos.env import CompanyEnv, task_named
 from companyos.episode import Turn
 from companyos.errors import BadChoice
@@ -23,13 +23,15 @@ from companyos.lines import write_line
 from companyos.observe import Observation
 from companyos.pool import ahead
 from companyos.task import MAX_SEED, TaskId
-from companyos.train.script import LIMIT, RESERVE, Script, heard, opening, spoken
+from companyos.train.script import LIMIT, RESERVE, Script, heard, opening
+from companyos.train.turns import ROOM, encoded
 from companyos.world import Streams
 
 _TRIES = 1000
 _MOST_ANSWERLESS = 3  # calls on one thing: no fault strikes more than twice running
 _AT_A_TIME = 8  # demonstrations that a worker makes in one go
 _AHEAD = 16  # such portions for each worker
+_FIGURES = re.compile(r"[A-Z]+-\d+|\d{4}-\d\d-\d\d|\d{4,}")
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -40,7 +42,8 @@ class Plan(msgspec.Struct, frozen=True):
     slips: float = 0.25  # the share that begins with slips, or has some on the way
     seed: int = 0
     limit: int = LIMIT
-    reserve: int = RESERVE
+    reserve: int = RESERVE  # tokens that are kept for the next call; working may have more
+    working: bool = False  # whether the expert says what it compares before it decides
 
     def __post_init__(self) -> None:
         shares = [share for _, share in self.doses]
@@ -126,7 +129,8 @@ class _Show:
     def __init__(self, env: CompanyEnv, tongue: Tongue, plan: Plan) -> None:
         self.env = env
         self._tongue = tongue
-        self._script = Script(tongue.encode, plan.limit, plan.reserve)
+        self._working = plan.working
+        self._script = Script(tongue.encode, plan.limit, plan.reserve + ROOM * plan.working)
         self._script.open(opening(env.look()))
         self._told = [opening(env.look())]  # all that was said to the agent, forgotten or not; a text a turn, from the first
         self._windows: list[Window] = []
@@ -147,34 +151,35 @@ class _Show:
 
     def work(self) -> None:
         """The expert takes over."""
-        program = family(TaskId.parse(self.env.task_id).family).expert(self.env.memory(), Taste())
+        program = aloud(family(TaskId.parse(self.env.task_id).family).procedure(self.env.memory(), Taste()))
         reply: Reply | None = None
         while not self.env.done:
             try:
-                call = next(program) if reply is None else program.send(reply)
+                lines, call = next(program) if reply is None else program.send(reply)
             except StopIteration:
                 return
-            self._look_again(call)
+            working = lines if self._working else ()
+            self._look_again(call, working)
             if self.env.done:  # that took the last step
                 return
-            reply = self._make(call)
+            reply = self._make(call, working)
 
     def demonstration(self) -> Demonstration:
         said = self.env.step_count
         return Demonstration(self.env.task_id, self._windows, said, self._slipped, self._again, self._blind)
 
-    def _make(self, call: Call) -> Reply:
-        worth = not self._lacking(call)
+    def _make(self, call: Call, working: tuple[str, ...] = ()) -> Reply:
+        worth = not self._lacking(call, working)
         self._blind += not worth
         self.env.step(call)
         turn = self.env.turns[-1]
-        self._take(turn, worth)
+        self._take(turn, worth, working)
         return turn.reply
 
-    def _take(self, turn: Turn, worth: bool) -> None:
+    def _take(self, turn: Turn, worth: bool, working: tuple[str, ...] = ()) -> None:
         """Puts a turn into the script; where that makes it shrink, what was seen until then is a window."""
         script, env = self._script, self.env
-        script.say(self._tongue.encode(spoken(write_line(turn.call))))
+        script.say(*encoded(self._tongue.encode, write_line(turn.call), working))
         self._worth.append(worth)
         obs = Observation(env.scene, turn.now, len(self._told), turn.reply, 0.0, False)
         self._told.append(heard(obs))
@@ -187,16 +192,16 @@ class _Show:
 
     # -- what has gone from the script -----------------------------------------------------------------------------
 
-    def _lacking(self, call: Call) -> list[str]:
-        """What a call says that was told once and can be seen no more."""
+    def _lacking(self, call: Call, working: Sequence[str] = ()) -> list[str]:
+        """What a call or its working says that was told once and can be seen no more."""
         seen = self._tongue.decode(self._script.tokens)
-        values = [value for value in values_of(call) if not stands_in(value, seen)]
+        values = [value for value in (*values_of(call), *figures_of(working)) if not stands_in(value, seen)]
         return [value for value in values if any(stands_in(value, text) for text in self._told)]
 
-    def _look_again(self, call: Call) -> None:
+    def _look_again(self, call: Call, working: Sequence[str]) -> None:
         """Repeats the calls that showed what this one needs and the script has lost."""
-        for value in self._lacking(call):
-            shown_by = self._reading(value) if value in self._lacking(call) else None
+        for value in self._lacking(call, working):
+            shown_by = self._reading(value) if value in self._lacking(call, working) else None
             for _ in range(_MOST_ANSWERLESS):
                 if shown_by is None or self.env.done:
                     break
@@ -218,6 +223,12 @@ def values_of(call: Call) -> Iterator[str]:
     for argument in call.params.values():
         if not isinstance(argument, int):
             yield from _values(argument)
+
+
+def figures_of(working: Sequence[str]) -> Iterator[str]:
+    """Dates, ids and numbers in working. Shorter numbers are left out: as a rule they are results, which nobody told."""
+    for line in working:
+        yield from _FIGURES.findall(line)
 
 
 def _values(argument: Any) -> Iterator[str]:

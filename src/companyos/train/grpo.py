@@ -28,6 +28,7 @@ from companyos.train.rollout import Played, Spent, Tongue, Window, rollout
 from companyos.train.script import RESERVE
 from companyos.train.speakers import Speaker, speaker_of
 from companyos.train.tasks import Lesson, lessons
+from companyos.train.turns import LINES, ROOM
 
 _INVALID = (BAD_ACTION, BAD_ARGUMENTS, UNKNOWN_TOOL)
 _FURTHEST = 20.0  # in log probability: beyond that the clip has long held it, and numbers would overflow
@@ -53,7 +54,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     batch: int = 32768  # tokens that go through a GPU at once
     rows: int = 1024  # episodes that are at work at once
     patience: int = 0  # how often an attempt may say one line before it is given up, unpaid; 0: as often as it likes
-    reserve: int = RESERVE  # tokens that a call may have
+    reserve: int = RESERVE  # tokens that a call may have; working may have more
     check_every: int = 10  # updates
 
 
@@ -199,13 +200,19 @@ class Lean:
         learner, recipe = self.learner, self.recipe
         if self._speaker is None:
             rows = min(recipe.rows, recipe.tasks * recipe.group)
-            self._speaker = speaker_of(learner.model, learner.decode, rows, learner.limit, recipe.reserve)
+            working = LINES if learner.working else None
+            self._speaker = speaker_of(learner.model, learner.decode, rows, learner.limit, self.reserve, working)
         else:
             self._speaker.load(learner.model)
-        how = self.tongue, learner.limit, recipe.reserve, recipe.reward
+        how = self.tongue, learner.limit, self.reserve, recipe.reward
         # What is measured is played to its end.
         episodes = (Played(task_id, greedy, *how, 0 if greedy else recipe.patience) for task_id, greedy in tasks)
         return rollout(self._speaker, episodes, spent)
+
+    @property
+    def reserve(self) -> int:
+        """Tokens that a turn may have."""
+        return self.recipe.reserve + (ROOM if self.learner.working else 0)
 
     def learn(self, groups: Sequence[Group]) -> dict[str, float]:
         """Takes the steps of an update on the groups that teach something."""

@@ -1,49 +1,72 @@
 """Local models: agents that ask a model of this machine, `local:DIR`. What it reads and writes is what it was trained on.
 
 `companyos eval` has it work many episodes at once, as in training; `agent` plays one, for whoever calls agents one by one.
+`Decoding` says how calls are chosen: by the likeliest token each time, unless `--temperature` or `--repeats` say otherwise.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
+
+import msgspec
 
 from companyos.agents.agent import Usage
 from companyos.apps import ALL_TOOLS, toolbox_of
 from companyos.env import CompanyEnv
-from companyos.evaluate.roster import Contestant
+from companyos.evaluate.roster import Contestant, seed_of
 from companyos.lines import parse_line
 from companyos.observe import Observation
 from companyos.options import Misuse
 from companyos.train.models import Learner, check_model, device_named, load
-from companyos.train.script import RESERVE, Script, heard, opening
+from companyos.train.repeats import Decoding, Repeats, moves
+from companyos.train.script import Script, heard, opening, spoken
+from companyos.train.turns import BEGINS, LINES, PROMPTED, Progress, aside_of, split
 
 _ROWS = 1024  # episodes at work at once, where there are so many
+_GREEDY = Decoding()
 
 
 class Voice:
-    """A model that goes on where a script ends, by the likeliest token each time. What it has read it need not again."""
+    """A model that goes on where a script ends. What it has read it need not again."""
 
     def __init__(self, learner: Learner) -> None:
         import torch
 
         self.learner = learner
-        vocabulary = range(learner.model.get_output_embeddings().weight.shape[0])
-        self._ends = frozenset(token for token in vocabulary if "\n" in learner.decode([token]))
-        self._newline = learner.encode("\n")
+        size = learner.model.get_output_embeddings().weight.shape[0]
+        texts = {token: learner.decode([token]) for token in range(size)}
+        self._ends = [token for token, text in texts.items() if "\n" in text]
+        self._newline = learner.encode("\n")[0]
+        self._aside = aside_of(texts, LINES) if learner.working else None
         self._torch = torch
         self._cache: Any = None
         self._read: list[int] = []  # the tokens that the cache is of
 
-    def line(self, script: list[int], most: int) -> list[int]:
-        """The next line after a script, its newline included, of so many tokens at most."""
-        said: list[int] = []
-        while len(said) < most - 1:
-            said.append(self._likeliest([*script, *said]))
-            if said[-1] in self._ends:
-                return said
-        return said + self._newline
+    def turn(self, script: list[int], most: int, temperature: float, luck: Any) -> list[int]:
+        """The next turn after a script, of so many tokens at most. `luck` is a generator of random numbers."""
+        progress, said = Progress(self._ends, most, self._aside), list[int]()
+        while not progress.over:
+            if progress.state == PROMPTED and self._aside is not None:
+                token = self._aside.prompt
+            elif progress.must_end:
+                token = self._newline
+            else:
+                scores = self._scores([*script, *said])
+                if self._aside is not None and progress.state == BEGINS and not progress.may_work:
+                    scores[list(self._aside.marks)] = -self._torch.inf
+                token = self._drawn(scores, temperature, luck)
+            said.append(token)
+            progress.take(token)
+        return said
 
-    def _likeliest(self, tokens: list[int]) -> int:
+    def _drawn(self, scores: Any, temperature: float, luck: Any) -> int:
+        if temperature == 0:
+            return int(scores.argmax())
+        likely = (scores.float() / temperature).softmax(-1).cpu()
+        return int(self._torch.multinomial(likely, 1, generator=luck))
+
+    def _scores(self, tokens: list[int]) -> Any:
+        """What a model thinks of every token of its vocabulary as the next one."""
         from transformers import DynamicCache
 
         known = _common(self._read, tokens[:-1])
@@ -55,7 +78,7 @@ class Voice:
         with self._torch.inference_mode():
             seen = self.learner.model(input_ids=new, past_key_values=self._cache, use_cache=True, logits_to_keep=1)
         self._read = tokens
-        return int(seen.logits[0, -1].argmax())
+        return seen.logits[0, -1].clone()
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
@@ -66,13 +89,21 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
 class Local:
     """One episode of a model."""
 
-    def __init__(self, voice: Voice, reserve: int = RESERVE) -> None:
+    def __init__(self, voice: Voice, decoding: Decoding = _GREEDY, seed: int = 0, reserve: int = 0) -> None:
+        import torch
+
+        learner = voice.learner
         self.usage: list[Usage] = []
+        self.working: tuple[str, ...] = ()  # that it said before its last call
         self._voice = voice
-        self._script = Script(voice.learner.encode, voice.learner.limit, reserve)
-        self._most = reserve
+        self._temperature = decoding.temperature
+        self._luck = torch.Generator().manual_seed(seed)
+        self._most = reserve or learner.reserve
+        self._script = Script(learner.encode, learner.limit, self._most)
         self._toolbox = ALL_TOOLS  # until it is known which are offered
-        self._wrong = ""  # with the last line
+        self._repeats = Repeats(decoding.repeats)
+        self._line, self._wrong = "", ""  # its last line, and what was wrong with it
+        self._moved = False
 
     def act(self, obs: Observation) -> Any:
         """The call of its next line, or the line itself where that is none: then it hears what is wrong."""
@@ -81,36 +112,48 @@ class Local:
             self._toolbox = toolbox_of(obs.scene.offered)
             script.open(opening(obs))
         else:
-            script.hear(heard(obs, self._wrong))
-        said = self._voice.line(script.tokens, self._most)
+            reply = heard(obs, self._wrong)
+            self._repeats.hear(self._line, reply, obs.reply.ok and self._moved)
+            script.hear(reply)
+        said = self._say()
         self.usage.append(Usage(len(script.tokens), len(said), form="text"))
-        script.say(said)
-        line = self._voice.learner.decode(said).strip()
-        call = parse_line(line, self._toolbox)
-        self._wrong = call if isinstance(call, str) else ""
-        return line if self._wrong else call
+        script.say(said, len(said) - len(self._voice.learner.encode(spoken(self._line))) if self.working else 0)
+        call = parse_line(self._line, self._toolbox)
+        self._wrong, self._moved = call if isinstance(call, str) else "", moves(call, self._toolbox)
+        return self._line if self._wrong else call
+
+    def _say(self) -> list[int]:
+        """A turn, drawn until its call may be made."""
+        while True:
+            temperature = self._repeats.temperature(self._temperature)
+            said = self._voice.turn(self._script.tokens, self._most, temperature, self._luck)
+            text = self._voice.learner.decode(said)
+            self.working, self._line = split(text) if self._voice.learner.working else ((), text.strip())
+            if not self._repeats.refuse(self._line):
+                return said
 
 
 class LocalModel:
-    """A model of this machine that is measured. The same episode goes the same way every time."""
+    """A model of this machine that is measured. Greedily, the same episode goes the same way every time."""
 
     waits = False
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    def __init__(self, folder: str, decoding: Decoding) -> None:
+        self._folder, self._decoding = folder, decoding
 
     def agent(self, task_id: str, trial: int) -> Local:
-        return Local(_voice(self._folder))
+        return Local(_voice(self._folder), self._decoding, seed_of(task_id, trial))
 
     def play(self, task_ids: Sequence[str], reward: str) -> Iterator[tuple[int, CompanyEnv, tuple[Usage, ...]]]:
         """Many at once: each with its number, as it ends."""
         from companyos.train.rollout import Played, Spent, Tongue, as_they_end
-        from companyos.train.speakers import speaker_of
+        from companyos.train.speakers import speaker_for
 
-        learner = _voice(self._folder).learner
+        learner, decoding = _voice(self._folder).learner, self._decoding
         tongue = Tongue(learner)
-        speaker = speaker_of(learner.model, learner.decode, min(_ROWS, len(task_ids)), learner.limit, RESERVE)
-        episodes = (Played(task_id, True, tongue, learner.limit, RESERVE, reward) for task_id in task_ids)
+        speaker = speaker_for(learner, min(_ROWS, len(task_ids)))
+        how = learner.limit, learner.reserve, reward, 0, decoding
+        episodes = (Played(task_id, decoding.temperature == 0, tongue, *how) for task_id in task_ids)
         for number, played in as_they_end(speaker, episodes, Spent()):
             yield number, played.env, tuple(played.usage)
 
@@ -122,9 +165,12 @@ class LocalModel:
         return ""
 
 
-def open_local(folder: str) -> Contestant:
+def open_local(folder: str, options: Mapping[str, str] | None = None) -> Contestant:
     """The model in a directory. It is loaded by whoever plays."""
-    return LocalModel(folder)
+    try:
+        return LocalModel(folder, msgspec.convert(dict(options or {}), Decoding, strict=False))
+    except msgspec.ValidationError as error:
+        raise Misuse(f"local:{folder}: {error}") from None
 
 
 @cache

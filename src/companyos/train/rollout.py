@@ -13,19 +13,31 @@ from companyos.agents.agent import Usage
 from companyos.env import CompanyEnv, make
 from companyos.lines import parse_line
 from companyos.train.models import Learner
+from companyos.train.repeats import Decoding, Repeats, moves
 from companyos.train.script import LIMIT, RESERVE, Script, heard, opening
 from companyos.train.speakers import Said, Speaker
+from companyos.train.turns import PROMPT, split
 
 
 class Tongue:
     """A tokenizer, as scripts use it. What is said alike is looked up once: a group reads the same replies over and over."""
 
     def __init__(self, learner: Learner) -> None:
+        self.working = learner.working
         self.encode: Callable[[str], list[int]] = lru_cache(65536)(learner.encode)
         self._text: Callable[[tuple[int, ...]], str] = lru_cache(65536)(lambda tokens: learner.decode(list(tokens)))
 
     def decode(self, tokens: Iterable[int]) -> str:
         return self._text(tuple(tokens))
+
+    def heard(self, tokens: list[int]) -> tuple[str, int]:
+        """The call of a turn, and how many tokens of working precede it."""
+        text = self.decode(tokens)
+        if not self.working:
+            return text.strip(), 0
+        working, line = split(text)
+        prompts = [n for n, token in enumerate(tokens) if self.decode([token]) == PROMPT] if working else []
+        return line, next((n + 1 for n in reversed(prompts) if self.decode(tokens[n + 1 :]).strip() == line), 0)
 
 
 class Window(msgspec.Struct):
@@ -33,6 +45,7 @@ class Window(msgspec.Struct):
 
     tokens: list[int]
     calls: list[tuple[int, list[float]]]  # where one begins, and the log probabilities of its tokens
+    ends: list[int] = []  # where each ends
 
 
 class Played:
@@ -50,6 +63,7 @@ class Played:
         reserve: int = RESERVE,
         reward: str = "score",
         patience: int = 0,
+        decoding: Decoding | None = None,
     ) -> None:
         self.task_id = task_id
         self.greedy = greedy
@@ -62,27 +76,44 @@ class Played:
         self._tongue = tongue
         self._patience = patience
         self._said: Counter[str] = Counter()
-        self._calls: list[tuple[int, list[float]]] = []
+        self._window = Window([], [], [])
+        self._decoding = decoding or Decoding(0.0 if greedy else 1.0)
+        self._repeats = Repeats(self._decoding.repeats)
+
+    @property
+    def temperature(self) -> float:
+        """At which its next turn is to be drawn."""
+        return self._repeats.temperature(self._decoding.temperature)
 
     def take(self, said: Said, spent: "Spent") -> None:
-        """Makes the call that was said, and hears what comes of it."""
+        """Makes the call that was said, and hears what comes of it. A call that only repeats may have to be said anew."""
         script = self.script
         spent.tokens += len(said.tokens)
-        self.usage.append(Usage(len(script.tokens), len(said.tokens), form="text"))
         with spent.on("text"):
-            self._calls.append((len(script.tokens), said.logprobs))
-            script.say(said.tokens)
-            line = self._tongue.decode(said.tokens).strip()
+            line, working = self._tongue.heard(said.tokens)
+            if self._repeats.refuse(line):
+                return
+            self.usage.append(Usage(len(script.tokens), len(said.tokens), form="text"))
+            self._window.calls.append((len(script.tokens), said.logprobs))
+            script.say(said.tokens, working)
+            self._window.ends.append(len(script.tokens))
             call = parse_line(line, self.env.toolbox)
         with spent.on("env"):
             obs = self.env.step(line if isinstance(call, str) else call)
         with spent.on("text"):
             self._said[line] += 1
             self.over = obs.done or self._said[line] == self._patience
+            reply = heard(obs, call if isinstance(call, str) else "")
+            self._repeats.hear(line, reply, obs.reply.ok and moves(call, self.env.toolbox))
             seen, end = script.tokens, len(script.tokens)
-            if self.over or script.hear(heard(obs, call if isinstance(call, str) else "")):
-                self.windows.append(Window(seen[:end], self._calls))
-                self._calls = []
+            if self.over or script.hear(reply):
+                self._close(seen[:end])
+
+    def _close(self, tokens: list[int]) -> None:
+        """What was seen until now is a window."""
+        self._window.tokens = tokens
+        self.windows.append(self._window)
+        self._window = Window([], [], [])
 
     @property
     def total(self) -> float:
@@ -123,7 +154,7 @@ def as_they_end(speaker: Speaker, episodes: Iterable[Played], spent: Spent) -> I
             episode = next(queue, None)
         if episode is None:
             return False
-        speaker.listen(len(begun), episode.script.tokens.copy(), episode.greedy)
+        speaker.listen(len(begun), episode.script.tokens.copy(), episode.temperature)
         begun.append(episode)
         return True
 
@@ -137,4 +168,4 @@ def as_they_end(speaker: Speaker, episodes: Iterable[Played], spent: Spent) -> I
                 at_work -= not begin()
                 yield said.who, episode
             else:
-                speaker.listen(said.who, episode.script.tokens.copy(), episode.greedy)
+                speaker.listen(said.who, episode.script.tokens.copy(), episode.temperature)

@@ -18,6 +18,8 @@
 A call is a line (`companyos.lines`). A reply is a line a record; what is listed names its fields once, above the rows;
 where one let time pass, the clock comes first. Values stand as a line would write them, so that what was read can be copied;
 a name without a value is empty; midnight is not written. Nothing is compared, sorted out or advised.
+
+A model that was trained with working says lines that begin with `=` before some of its calls (`turns.py`).
 """
 
 import re
@@ -29,11 +31,12 @@ from typing import Any, NamedTuple
 from companyos.calls import NO_ANSWER, OK
 from companyos.lines import write_value
 from companyos.observe import Observation
+from companyos.train import turns
+from companyos.train.turns import PROMPT as _PROMPT
 
 LIMIT = 1536  # tokens of an episode at any moment
 RESERVE = 128  # of these, what the next call may take: experts say up to 114 of SmolLM2's at a time
 _SLACK = 0.4  # of the limit is freed when it is reached: what was read changes seldom, and stays cached for long
-_PROMPT = ">"
 _PROSE = "text"  # the field of a record that is prose
 _INDENT = " "  # before prose, which has a line of its own
 _LONGEST = 300  # characters of a refusal: it may quote whatever was said
@@ -64,9 +67,9 @@ def heard(obs: Observation, wrong: str = "") -> str:
     return f"{said}\n{_PROMPT}"
 
 
-def spoken(line: str) -> str:
-    """A call as it stands in a script, from the prompt on."""
-    return f" {line}\n"
+def spoken(line: str, working: Iterable[str] = ()) -> str:
+    """A call as it stands in a script, from the prompt on, with the lines of working before it."""
+    return "".join(turns.pieces(line, working))
 
 
 def _lines(data: Any, now: str) -> Iterator[str]:
@@ -137,8 +140,8 @@ class Script:
     """One episode as tokens of one tokenizer: with the next call, never more than `limit`.
 
     Where it grows too long, what was read longest ago goes first: lines on what was read again since, which nobody misses;
-    prose; then the oldest replies shrink to their first line, and to its first word. The brief and the calls stay; only
-    where even those are too many do the oldest turns go.
+    prose, and working; then the oldest replies shrink to their first line, and to its first word. The brief and the calls
+    stay; only where even those are too many do the oldest turns go.
     """
 
     def __init__(self, encode: Callable[[str], list[int]], limit: int = LIMIT, reserve: int = RESERVE) -> None:
@@ -157,10 +160,10 @@ class Script:
         if len(self.tokens) > self._aim:
             raise ValueError(f"a brief of {len(self.tokens)} tokens leaves no room for work: {self._aim} is the most")
 
-    def say(self, tokens: list[int]) -> None:
-        """Takes in a call, its newline included."""
+    def say(self, tokens: list[int], working: int = 0) -> None:
+        """Takes in a call, its newline included. The first tokens of it, this many, are working."""
         self.calls.append((len(self.tokens), len(self.tokens) + len(tokens)))
-        self._turns.append(_Turn(tokens))
+        self._turns.append(_Turn(tokens, working))
         self.tokens += tokens
 
     def hear(self, text: str) -> bool:
@@ -212,6 +215,7 @@ class Script:
             return
         lines = [line.text for line in turn.lines]
         if turn.shown >= _RECORDS:
+            turn.call, turn.working = turn.call[turn.working :], 0
             lines = [line for line in lines if not line.startswith(_INDENT)] or [turn.lines[0].record]
         if turn.shown >= _FIRST_LINE:
             lines = lines[:1]
@@ -235,10 +239,11 @@ class _Line(NamedTuple):
 class _Turn:
     """A call and its reply, of which less may be shown."""
 
-    __slots__ = ("_lines", "call", "reply", "shown", "text")
+    __slots__ = ("_lines", "call", "reply", "shown", "text", "working")
 
-    def __init__(self, call: list[int]) -> None:
+    def __init__(self, call: list[int], working: int) -> None:
         self.call = call
+        self.working = working  # tokens of `call` that precede the call itself; they go with the prose of the reply
         self.text = ""
         self.reply: list[int] = []
         self.shown = _WHOLE

@@ -20,8 +20,7 @@ from companyos.train.forward import by_length, fitting, log_probabilities
 from companyos.train.journal import Journal, Record
 from companyos.train.models import Learner
 from companyos.train.rollout import Played, Spent, Tongue, rollout
-from companyos.train.script import RESERVE
-from companyos.train.speakers import Speaker, speaker_of
+from companyos.train.speakers import Speaker, speaker_for
 
 _ROWS = 256  # held-out episodes that are played at once
 
@@ -127,11 +126,11 @@ class Examiner:
         learner, ids = self._learner, self._checkup.ids
         if self._speaker is None:
             rows = min(_ROWS, len(ids))
-            self._speaker = speaker_of(learner.model, learner.decode, rows, learner.limit, RESERVE)
+            self._speaker = speaker_for(learner, rows)
         else:
             self._speaker.load(learner.model)
         learner.model.eval()
-        episodes = (Played(task_id, True, self._tongue, learner.limit, RESERVE) for task_id in ids)
+        episodes = (Played(task_id, True, self._tongue, learner.limit, learner.reserve) for task_id in ids)
         return self._checkup.numbers(one.env for one in rollout(self._speaker, episodes, Spent()))
 
 

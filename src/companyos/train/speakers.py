@@ -1,12 +1,13 @@
 """Speakers: a language model that works many episodes at once. Each hears its script so far, and says a call, when it will.
 
-`Streaming` goes token by token for all rows together, while each takes its turns at its own pace: whoever has ended a line
+`Streaming` goes token by token for all rows together, while each takes its turns at its own pace: whoever has ended a turn
 is answered at once, and the others go on meanwhile. It needs a model that a `Decoder` fits. `Waiting` asks `generate`, turn
 by turn, and everybody waits for whoever says most; every causal model can be asked that way.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any, Protocol
 
 import msgspec
@@ -14,6 +15,8 @@ import torch
 
 from companyos.train.decoder import Decoder, Drawn
 from companyos.train.layers import causal_model, fits
+from companyos.train.models import Learner
+from companyos.train.turns import LINES, PROMPTED, Aside, Progress, aside_of
 
 _NARROWEST = 64  # rows, below which a step costs a GPU the same however few there are
 _FED_AT_ONCE = 16384  # tokens
@@ -21,7 +24,7 @@ _PATIENCE = 8  # who has heard something waits until it is one to so many who sp
 
 
 class Said(msgspec.Struct, frozen=True):
-    """A call, to the token that ends its line. One that was cut off has no log probability for its last token."""
+    """A turn, to the token that ends it. One that was cut off has no log probability for its last token."""
 
     who: int
     tokens: list[int]
@@ -37,20 +40,35 @@ class Speaker(Protocol):
         """Takes over a model's weights as they are; nobody is speaking."""
         ...
 
-    def listen(self, who: int, script: list[int], greedy: bool) -> None: ...
+    def listen(self, who: int, script: list[int], temperature: float) -> None:
+        """Lets somebody hear a script; at temperature 0 the answer is the likeliest, token by token."""
+        ...
+
     def leave(self, who: int) -> None: ...
     def speak(self) -> list[Said]:
-        """Goes on until somebody has said a call, of those who listened."""
+        """Goes on until somebody has said a turn, of those who listened."""
         ...
 
 
-def speaker_of(model: Any, decode: Callable[[list[int]], str], rows: int, room: int, most: int) -> Speaker:
-    """The fastest speaker for a model: its scripts take `room` tokens, of which a call may have `most`."""
+def speaker_of(
+    model: Any, decode: Callable[[list[int]], str], rows: int, room: int, most: int, working: int | None = None
+) -> Speaker:
+    """The fastest speaker for a model: its scripts take `room` tokens, of which a turn may have `most`.
+
+    `working` is how many lines of working a turn may have; None: the model was trained without.
+    """
     texts = {token: decode([token]) for token in range(causal_model(model).config.vocab_size)}
     enders = sorted((token for token, text in texts.items() if "\n" in text), key=lambda token: texts[token] != "\n")
+    aside = aside_of(texts, working) if working is not None else None
     if fits(model):
-        return Streaming(Decoder(model, rows, room, enders, most), enders)
-    return Waiting(model, rows, enders, most)
+        return Streaming(Decoder(model, rows, room, enders, most, aside))
+    return Waiting(model, rows, enders, most, aside)
+
+
+def speaker_for(learner: Learner, rows: int, silent: bool = False) -> Speaker:
+    """The fastest speaker for a model as it was trained; `silent`: it has to decide without working."""
+    working = (0 if silent else LINES) if learner.working else None
+    return speaker_of(learner.model, learner.decode, rows, learner.limit, learner.reserve, working)
 
 
 # -- token by token ----------------------------------------------------------------------------------------------------
@@ -59,15 +77,14 @@ def speaker_of(model: Any, decode: Callable[[list[int]], str], rows: int, room: 
 class Streaming:
     """The processor reads what a step drew, and answers, while the device works on the next, which does not depend on it."""
 
-    def __init__(self, decoder: Decoder, enders: Sequence[int]) -> None:
+    def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
-        self._enders = frozenset(enders)
         self.rows = self._width = decoder.rows
         self._narrowest = _NARROWEST if decoder.device.type == "cuda" else 1
         self._row: dict[int, int] = {}
         self._free = list(range(decoder.rows))
         self._cached: dict[int, list[int]] = {}  # the script that a row's keys and values are of
-        self._waiting: dict[int, tuple[list[int], bool]] = {}
+        self._waiting: dict[int, tuple[list[int], float]] = {}
         self._speaking: dict[int, tuple[list[int], list[float]]] = {}  # what was said so far, as far as we have read
         self._reach: dict[int, int] = {}  # of those who may be speaking: length in the cache, less the steps until then
         self._steps = 0
@@ -79,11 +96,11 @@ class Streaming:
         self._width, self._free = self.rows, list(range(self.rows))
         self._unread.clear()
 
-    def listen(self, who: int, script: list[int], greedy: bool) -> None:
+    def listen(self, who: int, script: list[int], temperature: float) -> None:
         if who not in self._row:
             self._row[who] = self._free.pop(0)
             self._cached[who] = []
-        self._waiting[who] = script, greedy
+        self._waiting[who] = script, temperature
 
     def leave(self, who: int) -> None:
         self._free.append(self._row.pop(who))
@@ -105,9 +122,9 @@ class Streaming:
     def _feed(self) -> None:
         """Lets those who wait take in what is not in the cache yet, those alike in length together."""
         lacking = []
-        for who, (script, greedy) in self._waiting.items():
+        for who, (script, temperature) in self._waiting.items():
             known = _common(self._cached[who], script)
-            lacking.append((len(script) - known, who, known, script, greedy))
+            lacking.append((len(script) - known, who, known, script, temperature))
         self._waiting.clear()
         lacking.sort(key=lambda one: one[:2])
         while lacking:
@@ -118,7 +135,7 @@ class Streaming:
                 rows=[self._row[who] for _, who, _, _, _ in batch],
                 tokens=[script[known:] for _, _, known, script, _ in batch],
                 starts=[known for _, _, known, _, _ in batch],
-                hot=[not greedy for _, _, _, _, greedy in batch],
+                hot=[temperature for _, _, _, _, temperature in batch],
             )
             for _, who, _, script, _ in batch:
                 self._cached[who] = script
@@ -130,18 +147,18 @@ class Streaming:
         finished = []
         while len(self._unread) > leaving or (self._unread and not self._reach):
             fed, drawn = self._unread.popleft()
-            tokens, logprobs = drawn.read()
+            tokens, logprobs, over = drawn.read()
             if fed:
                 for who, token, logprob in zip(fed, tokens, logprobs, strict=True):
                     self._speaking[who] = [token], [logprob]
-                finished += [self._ended(who) for who, token in zip(fed, tokens, strict=True) if token in self._enders]
+                finished += [self._ended(who) for who, ends in zip(fed, over, strict=True) if ends]
             else:
                 ended = []
                 for who, (said, likely) in self._speaking.items():
                     row = self._row[who]
                     said.append(tokens[row])
                     likely.append(logprobs[row])
-                    if tokens[row] in self._enders:
+                    if over[row]:
                         ended.append(who)
                 finished += map(self._ended, ended)
         return finished
@@ -178,60 +195,105 @@ def _common(one: list[int], other: list[int]) -> int:
 
 
 class Waiting:
-    """All who have listened are asked together, and answer together."""
+    """All who have listened are asked together, and answer together; who says working is asked again for what follows."""
 
-    def __init__(self, model: Any, rows: int, enders: Sequence[int], most: int) -> None:
+    def __init__(self, model: Any, rows: int, enders: Sequence[int], most: int, aside: Aside | None = None) -> None:
         self.rows = rows
         self._model = model
         self._enders = list(enders)
         self._most = most
-        self._waiting: dict[int, tuple[list[int], bool]] = {}
+        self._aside = aside
+        self._waiting: dict[int, tuple[list[int], float]] = {}
 
     def load(self, model: Any) -> None:
         self._model = model
 
-    def listen(self, who: int, script: list[int], greedy: bool) -> None:
-        self._waiting[who] = script, greedy
+    def listen(self, who: int, script: list[int], temperature: float) -> None:
+        self._waiting[who] = script, temperature
 
     def leave(self, who: int) -> None:
         pass
 
     def speak(self) -> list[Said]:
         asked, self._waiting = self._waiting, {}
-        finished = []
-        for greedy in (False, True):
-            scripts = {who: script for who, (script, mode) in asked.items() if mode == greedy}
-            if scripts:
-                finished += self._generated(scripts, greedy)
-        return finished
+        turns = [_Turn(who, *heard, Progress(self._enders, self._most, self._aside)) for who, heard in asked.items()]
+        left = turns
+        while left:
+            for _, some in groupby(sorted(left, key=_Turn.how), _Turn.how):
+                self._say_a_line(list(some))
+            left = [turn for turn in turns if not turn.progress.over]
+        return [Said(turn.who, turn.tokens, turn.logprobs[: self._most - 1]) for turn in turns]
 
-    def _generated(self, scripts: dict[int, list[int]], greedy: bool) -> list[Said]:
-        width, device = max(map(len, scripts.values())), self._model.device
-        padding = [width - len(script) for script in scripts.values()]
-        tokens = torch.tensor([[0] * pad + script for pad, script in zip(padding, scripts.values(), strict=True)])
+    def _say_a_line(self, turns: "Sequence[_Turn]") -> None:
+        """Has turns that may go on alike go on to the end of a line, and behind working to the prompt of the next."""
+        scripts = [turn.script + turn.tokens for turn in turns]
+        temperature, may_work, left = turns[0].how()
+        made, likely = self._generated(scripts, temperature, left, may_work)
+        for turn, tokens, logprobs in zip(turns, made, likely, strict=True):
+            for token, logprob in zip(tokens, logprobs, strict=True):
+                drawn = self._enders[0] if turn.progress.must_end and token not in self._enders else token
+                turn.say(drawn, logprob)
+                if drawn in self._enders:
+                    break
+            if turn.progress.state == PROMPTED and self._aside is not None:
+                turn.say(self._aside.prompt, 0.0)  # nobody had a choice
+
+    def _generated(
+        self, scripts: list[list[int]], temperature: float, most: int, may_work: bool
+    ) -> tuple[list[list[int]], list[list[float]]]:
+        """Tokens and their log probabilities behind scripts, each to the first that ends a line, or so many."""
+        width, device = max(map(len, scripts)), self._model.device
+        padding = [width - len(script) for script in scripts]
+        tokens = torch.tensor([[0] * pad + script for pad, script in zip(padding, scripts, strict=True)])
         seen = torch.arange(width)[None] >= torch.tensor(padding)[:, None]
+        forbid = [_Forbid(self._aside, width)] if self._aside is not None and not may_work else []
         with torch.no_grad():
             made = self._model.generate(
                 input_ids=tokens.to(device),
                 attention_mask=seen.to(device, torch.int64),
-                max_new_tokens=self._most,
-                do_sample=not greedy,
-                temperature=None if greedy else 1.0,
-                top_k=None if greedy else 0,
-                top_p=None if greedy else 1.0,
+                max_new_tokens=most,
+                do_sample=temperature > 0,
+                temperature=temperature or None,
+                top_k=0 if temperature > 0 else None,
+                top_p=1.0 if temperature > 0 else None,
                 eos_token_id=self._enders,
                 pad_token_id=self._enders[0],
+                logits_processor=forbid,
                 return_dict_in_generate=True,
                 output_logits=True,
             )
         chosen = made.sequences[:, width:]
         likely = torch.stack([logits.float().log_softmax(-1) for logits in made.logits], 1)
-        likely = likely.gather(-1, chosen[..., None])[..., 0].tolist()
-        return [
-            self._said(who, line, logprobs) for who, line, logprobs in zip(scripts, chosen.tolist(), likely, strict=True)
-        ]
+        return chosen.tolist(), likely.gather(-1, chosen[..., None])[..., 0].tolist()
 
-    def _said(self, who: int, tokens: list[int], logprobs: list[float]) -> Said:
-        end = next((n for n, token in enumerate(tokens) if token in self._enders), self._most - 1)
-        line = [*tokens[:end], tokens[end] if tokens[end] in self._enders else self._enders[0]]
-        return Said(who, line, logprobs[: min(end + 1, self._most - 1)])
+
+class _Forbid:
+    """Keeps lines from beginning as working does, for `generate`."""
+
+    def __init__(self, aside: Aside, width: int) -> None:
+        self._aside, self._width = aside, width
+
+    def __call__(self, tokens: Any, scores: Any) -> Any:
+        blanks = torch.tensor(self._aside.blanks, device=tokens.device)
+        begins = torch.isin(tokens[:, self._width :], blanks).all(dim=1)
+        scores[:, list(self._aside.marks)] = scores[:, list(self._aside.marks)].masked_fill(begins[:, None], -torch.inf)
+        return scores
+
+
+class _Turn:
+    """What somebody is saying."""
+
+    def __init__(self, who: int, script: list[int], temperature: float, progress: Progress) -> None:
+        self.who, self.script, self.progress = who, script, progress
+        self._temperature = temperature
+        self.tokens: list[int] = []
+        self.logprobs: list[float] = []
+
+    def how(self) -> tuple[float, bool, int]:
+        """Temperature, whether it may work, and how many tokens it has left: those alike can be asked together."""
+        return self._temperature, self.progress.may_work, self.progress.left
+
+    def say(self, token: int, logprob: float) -> None:
+        self.tokens.append(token)
+        self.logprobs.append(logprob)
+        self.progress.take(token)
