@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
@@ -81,6 +81,21 @@ class Postgres:
             self._server = None
             while any(_lives(orphan) for orphan in orphans):  # they commit what they are at, then find themselves alone
                 time.sleep(0.01)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """All of its processes are there and do nothing, as on a machine whose disk hangs."""
+        assert self._server is not None
+        pid = self._server.pid
+        pids = [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+        for one in pids:
+            os.kill(one, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for one in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGCONT)
 
     def remove(self) -> None:
         self.stop()

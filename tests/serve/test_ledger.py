@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from companyos.calls import Call
 from companyos.serve.errors import TurnTaken, UnknownSession
-from companyos.serve.ledger import Entry, Header, Ledger, Row, open_ledger
+from companyos.serve.ledger import MOST_EXPIRED, Entry, Header, Ledger, Row, open_ledger
 from companyos.serve.sessions import Sessions
 from companyos.serve.settings import BadSetting
 from companyos.serve.steps import Step
@@ -85,11 +86,38 @@ def test_what_is_removed_is_unknown(ledger: Ledger) -> None:
         ledger.append(Row("a", 2, WAIT, 101.0))
 
 
+@pytest.mark.parametrize("way", ["removed", "expired"])
+def test_a_new_session_has_none_of_the_turns_of_one_that_is_gone(ledger: Ledger, way: str) -> None:
+    """SQLite gives the number of a deleted row to the next one; the turns must not stay behind under it."""
+    ledger.begin([header("a")], [WAIT, LOOK])
+    if way == "removed":
+        ledger.remove("a")
+    else:
+        assert ledger.expire(150.0) == 1
+    ledger.begin([header("b")])
+    assert ledger.read("b") == Entry(header("b"), (), 100.0)
+    ledger.append(Row("b", 1, LOOK, 101.0))
+    assert ledger.calls("b", 0) == (LOOK,)
+
+
 def test_sessions_expire_that_nobody_has_touched_for_long(ledger: Ledger) -> None:
     ledger.begin([header("old", 100.0), header("busy", 100.0), header("young", 200.0)])
     ledger.append(Row("busy", 1, WAIT, 201.0))
     assert ledger.expire(150.0) == 1
     assert [ledger.read(name) is None for name in ("old", "busy", "young")] == [True, False, False]
+
+
+def test_many_expire_a_part_at_a_time(ledger: Ledger) -> None:
+    ledger.begin([header(f"old {number}") for number in range(MOST_EXPIRED + 5)])
+    assert [ledger.expire(150.0) for _ in range(3)] == [MOST_EXPIRED, 5, 0]
+
+
+def test_sessions_are_counted_by_their_owner(ledger: Ledger) -> None:
+    ledger.begin([header("a"), header("b"), msgspec.structs.replace(header("c"), owner="another")])
+    assert [ledger.count(owner) for owner in ("owner", "another", "nobody")] == [2, 1, 0]
+    ledger.remove("a")
+    assert ledger.count("owner") == 1
+    ledger.ping()
 
 
 @pytest.fixture

@@ -4,9 +4,11 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Literal
+from typing import Any, Literal
+from urllib.parse import urlencode
 
 import psycopg
 import pytest
@@ -15,13 +17,15 @@ from companyos.calls import Call
 from companyos.env import make, task_named
 from companyos.serve.errors import LedgerDown
 from companyos.serve.ledger import Ledger, Row, open_ledger
+from companyos.serve.ledger import postgres as postgres_ledger
 from companyos.serve.ledger.ledger import encode
-from companyos.serve.ledger.postgres import PAUSE, PostgresLedger
+from companyos.serve.ledger.postgres import _FURNISHING, PAUSE, PostgresLedger
 from companyos.serve.sessions import Sessions
 from companyos.serve.steps import Step
 from tests.helpers import FAMILY
-from tests.serve.doors import Door, code_of, good
+from tests.serve.doors import Door, body_of, code_of, good, wait_for
 from tests.serve.postgres import PASSWORD, Postgres, running
+from tests.serve.sockets import socket as ws
 from tests.serve.test_ledger import WAIT, header
 from tests.shell import run
 
@@ -116,6 +120,27 @@ def test_while_it_is_away_callers_are_told_to_come_again_and_then_all_is_well(
         for _ in range(3):
             env.step(LIST)
         assert door.digest(name) == env.digest()
+
+
+def test_a_database_that_is_frozen_is_given_up_by_all_who_ask_and_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("companyos.serve.ledger.postgres.PATIENCE", 0.5)
+    with running() as server, Door(ledger=server.new_database()) as door:
+        name = door.reset()["session_id"]
+        assert good(door.step(name, LIST, turn=1))["turn"] == 1
+        with server.frozen():
+            replies = door.post_together("/step", [body_of(name, LIST) | {"turn": 2} for _ in range(20)])
+            assert {code_of(reply) for reply in replies} == {(503, "ledger_down")}
+            assert code_of(door.step(name, LIST, turn=2)) == (503, "ledger_down")  # which connects anew, in vain
+        wait_for(lambda: door.step(name, LIST, turn=2).status_code == 200)
+        assert good(door.step(name, LIST, turn=3))["turn"] == 3
+
+
+def test_whoever_asks_a_silent_database_is_answered_within_five_seconds() -> None:
+    """Patience is bounded by constants, so that no test need look at a clock: a request waits for the one before it, which
+    gives up after `PATIENCE` or `connect_timeout`, and then is answered at once."""
+    assert postgres_ledger.PATIENCE * 17 / 16 < 5
+    assert postgres_ledger._CONNECTING["connect_timeout"] < 5
+    assert float(postgres_ledger._LIMIT.removesuffix("s")) < postgres_ledger.PATIENCE
 
 
 class Wire:
@@ -240,6 +265,64 @@ def test_expiry_is_done_by_one_at_a_time_and_leaves_alone_who_is_at_work(postgre
     ledger.close()
 
 
+class Raced:
+    """A connection on which something happens just before sessions are held."""
+
+    def __init__(self, db: Any, before: Callable[[], None]) -> None:
+        self._db, self._before = db, before
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._db, name)
+
+    def execute(self, query: str, values: Any = ()) -> Any:
+        if "FOR UPDATE" not in query:
+            return self._db.execute(query, values)
+        # What a snapshot shows that was taken before: in it, nobody has stepped.
+        found = self._db.execute(query.partition("FOR UPDATE")[0], values).fetchall()
+        self._before()
+        return found
+
+
+def test_expiry_looks_again_at_what_it_holds_since_a_step_may_have_come_before_the_lock(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.new_database()
+    ledger, other = PostgresLedger(url), open_ledger(url)
+    ledger.begin([header("quiet", 100.0), header("stepped", 100.0)])
+    raced = Raced(ledger._connected(), lambda: other.append(Row("stepped", 1, WAIT, 200.0)))
+    monkeypatch.setattr(ledger, "_connected", lambda: raced)
+    assert ledger.expire(150.0) == 1
+    assert [other.read(name) is None for name in ("quiet", "stepped")] == [True, False]
+    ledger.close()
+    other.close()
+
+
+def test_whoever_waited_while_another_furnished_looks_again_before_they_do(postgres: Postgres) -> None:
+    url = postgres.new_database()
+    with psycopg.connect(url) as first, ThreadPoolExecutor(1) as pool:
+        first.execute("SELECT pg_advisory_xact_lock(%s)", (_FURNISHING,))
+        second = pool.submit(open_ledger, url)
+        waits = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = "
+        wait_for(lambda: bool(sql(url, f"{waits} (SELECT oid FROM pg_database WHERE datname = current_database())")))
+        first.execute(postgres_ledger._SCHEMA)
+        first.execute("INSERT INTO companyos_format VALUES (%s)", (postgres_ledger.FORMAT,))
+        first.commit()
+        second.result(10).close()
+
+
+def test_a_ledger_of_format_1_is_brought_up_to_date(postgres: Postgres) -> None:
+    url = postgres.new_database()
+    ledger = open_ledger(url)
+    ledger.begin([header("a")], [WAIT])
+    entry = ledger.read("a")
+    ledger.close()
+    sql(url, "ALTER TABLE companyos_session DROP COLUMN owner; UPDATE companyos_format SET format = 1")
+    ledger = open_ledger(url)
+    assert ledger.read("a") == entry
+    assert ledger.count("owner") == 1
+    ledger.close()
+
+
 def test_batches_that_overlap_do_not_wait_for_each_other_for_ever(postgres: Postgres) -> None:
     url = postgres.new_database()
     ledger = open_ledger(url)
@@ -261,3 +344,14 @@ def test_batches_that_overlap_do_not_wait_for_each_other_for_ever(postgres: Post
     [(deadlocks,)] = sql(url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
     assert deadlocks == 0
     ledger.close()
+
+
+@pytest.mark.parametrize("name", ["\0", "a\0b", "\x7f"])
+def test_a_session_id_that_no_database_can_hold_is_unknown_at_every_door(postgres: Postgres, name: str) -> None:
+    with Door(ledger=postgres.new_database()) as door:
+        assert code_of(door.get("/render", params={"session_id": name})) == (404, "unknown_session")
+        assert code_of(door.step(name, LIST)) == (404, "unknown_session")
+        one = ws(door, query=urlencode({"session_id": name}))
+        assert one.said(one.hear())["data"]["reason"] == "unknown_session"
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x", "session_id": name}}
+        assert good(door.post("/mcp", asked))["error"]["code"] == -32602

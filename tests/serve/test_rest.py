@@ -347,8 +347,8 @@ def fuzzed() -> Iterator[Door]:
 
 def at_work(door: Door) -> dict[str, str]:
     """A header with a session that is not over."""
-    live = door.app.state.sessions._live
-    name = next((name for name, session in live.items() if not session.env.done), None)
+    live = door.app.state.sessions.copies
+    name = next((session.header.session_id for session in live if not session.env.done), None)
     return {"X-Session-Id": name or door.reset()["session_id"]}
 
 

@@ -1,5 +1,6 @@
 """Sessions: episodes that many callers hold at once, and that outlive the memory and the process they run in."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,17 +11,21 @@ from companyos.calls import Call
 from companyos.env import CompanyEnv, make, task_named, work
 from companyos.serve.errors import (
     LedgerDown,
+    OldTurns,
+    OtherRelease,
     OtherVersion,
     OverCapacity,
     ServeError,
+    SessionFull,
     SessionOver,
     TurnAhead,
     TurnTaken,
     UnknownSession,
 )
-from companyos.serve.ledger import Ledger, NoLedger, Row, SqliteLedger
-from companyos.serve.sessions import Session, Sessions
+from companyos.serve.ledger import Ledger, NoLedger, Row, SqliteLedger, open_ledger
+from companyos.serve.sessions import Replays, Session, Sessions
 from companyos.serve.steps import Outcome, Step
+from companyos.task import BENCHMARK_VERSION
 from tests.helpers import FAMILY
 
 TASK = task_named(FAMILY, 7, 0.5)
@@ -217,8 +222,8 @@ def test_who_has_waited_longest_leaves_first_however_old_the_others_are() -> Non
     sessions.step(Step(old, LIST))
     clock.now += 40
     sessions.create(TASK)
-    assert old in sessions._live
-    assert young not in sessions._live
+    assert sessions.holds(old)
+    assert not sessions.holds(young)
 
 
 def test_ended_sessions_make_room_first() -> None:
@@ -231,6 +236,98 @@ def test_ended_sessions_make_room_first() -> None:
     sessions.create(TASK)
     with pytest.raises(OverCapacity):
         sessions.create(TASK)
+
+
+def test_at_capacity_the_least_recently_used_session_leaves_and_the_ledger_brings_it_back(tmp_path: Path) -> None:
+    _, calls = expert_calls()
+    sessions = Sessions(SqliteLedger(str(tmp_path / "it")), capacity=2)
+    first, second = (id_of(sessions.create(TASK)) for _ in range(2))
+    before = sessions.step(Step(first, calls[0]))
+    third = id_of(sessions.create(TASK))
+    assert [sessions.holds(name) for name in (first, second, third)] == [True, False, True]
+    assert sessions.step(Step(second, LIST, 1)).observation.step == 1
+    assert not sessions.holds(first)
+    assert sessions.observe(first).outcome == before
+    assert (len(sessions), sessions.copies.evictions) == (2, 3)
+
+
+def test_more_forks_and_steps_than_there_are_places_are_all_carried_out(tmp_path: Path) -> None:
+    ledger = SqliteLedger(str(tmp_path / "it"))
+    sessions = Sessions(ledger, capacity=2)
+    name = id_of(sessions.create(TASK))
+    sessions.step(Step(name, LIST, 1))
+    names = [name, *(id_of(one) for one in sessions.fork(name, count=5))]
+    answers = sessions.step_all([Step(one, INBOX, 2) for one in names])
+    assert [type(answer) for answer in answers] == [Outcome] * 6
+    assert [ledger.calls(one, 0) for one in names] == [(LIST, INBOX)] * 6
+    assert len(sessions) == 2
+
+
+def test_ended_sessions_make_room_before_any_that_is_at_work(tmp_path: Path) -> None:
+    _, calls = expert_calls()
+    sessions = Sessions(SqliteLedger(str(tmp_path / "it")), capacity=2)
+    busy, done = (id_of(sessions.create(TASK)) for _ in range(2))
+    for call in calls:
+        sessions.step(Step(done, call))
+    sessions.create(TASK)
+    assert (sessions.holds(busy), sessions.holds(done)) == (True, False)
+    assert sessions.copies.evictions == 0
+
+
+@pytest.mark.parametrize("ledger", ["sqlite", "postgres"])
+def test_four_workers_in_turn_with_half_the_places_refuse_nobody(
+    ledger: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """400 places for 200 sessions, but each session visits all four workers.
+
+    Without eviction this gives 800 `over_capacity`, and 600 `turn_ahead`: whoever goes on to the next turn after a refused
+    one asks for a turn that is not due.
+    """
+    place = str(tmp_path / "it") if ledger == "sqlite" else request.getfixturevalue("postgres").new_database()
+    workers = [Sessions(open_ledger(place), capacity=100) for _ in range(4)]
+    names = [id_of(workers[number % 4].create(TASK)) for number in range(200)]
+    seen: Counter[str] = Counter()
+    for turn in range(1, 9):
+        for number, worker in enumerate(workers):
+            mine = [Step(name, LIST, turn) for place, name in enumerate(names) if (place + turn) % 4 == number]
+            seen.update("ok" if isinstance(one, Outcome) else one.code for one in worker.step_all(mine))
+    assert seen == {"ok": 1600}
+    assert [workers[0].ledger.calls(name, 0) for name in names] == [(LIST,) * 8] * len(names)
+    for worker in workers:
+        assert len(worker) == 100
+        worker.ledger.close()
+
+
+# -- what one session may cost -----------------------------------------------------------------------------------------
+
+
+def test_the_calls_of_a_session_take_only_so_many_bytes_wherever_they_were_made(tmp_path: Path) -> None:
+    ledger = SqliteLedger(str(tmp_path / "it"))
+    sessions = Sessions(ledger, session_bytes=2000)
+    name = id_of(sessions.create(TASK))
+    long = Call("ticketdesk", "list_tickets", {"status": "x" * 900})
+    for turn in (1, 2):
+        sessions.step(Step(name, long, turn))
+    for worker in (sessions, Sessions(ledger, session_bytes=2000)):
+        with pytest.raises(SessionFull, match="2000 bytes"):
+            worker.step(Step(name, long, 3))
+    assert sessions.step(Step(name, long, 2)).observation.step == 2  # what was made can still be asked for
+    assert sessions.step(Step(name, LIST, 3)).observation.step == 3
+    assert len(ledger.calls(name, 0) or ()) == 3
+
+
+def test_one_request_looks_up_only_so_many_old_turns() -> None:
+    sessions = Sessions(NoLedger())
+    name = id_of(sessions.create(TASK))
+    for _ in range(3):
+        sessions.step(Step(name, LIST))
+    steps = [Step(name, LIST, turn) for turn in (1, 2, 1, 3, 2)]
+    answers = sessions.step_all(steps, Replays(2))
+    kinds = [Outcome, Outcome, OldTurns, Outcome, OldTurns]  # the last turn costs nothing
+    assert [type(answer) for answer in answers] == kinds
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
 
 
 def test_sessions_expire_after_their_last_step_and_for_good() -> None:
@@ -255,6 +352,25 @@ def test_a_session_of_another_version_is_gone() -> None:
     sessions.ledger.begin([old])
     with pytest.raises(OtherVersion, match="version 1"):
         sessions.step(Step("old", LIST))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"task_id": "juggling-v%d-train-7-50"}, {"task_id": "vendor_onboarding-v%d-train-7-50-colour.red"}, {"reward": "gold"}],
+)
+def test_a_session_of_another_release_is_gone(other: dict[str, str]) -> None:
+    sessions = Sessions(NoLedger())
+    header = sessions.create(TASK).header
+    other = {name: text.replace("%d", str(BENCHMARK_VERSION)) for name, text in other.items()}
+    sessions.ledger.begin([msgspec.structs.replace(header, session_id="odd", **other)])
+    looks: list[Callable[[], object]] = [
+        lambda: sessions.step(Step("odd", LIST)),
+        lambda: sessions.observe("odd"),
+        lambda: sessions.entry("odd"),
+    ]
+    for look in looks:
+        with pytest.raises(OtherRelease):
+            look()
 
 
 def test_a_closed_session_is_unknown() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from companyos.serve.errors import LedgerDown
 from companyos.serve.ledger import Row, SqliteLedger, open_ledger
+from companyos.serve.ledger.sqlite import LOOKS
 from companyos.serve.settings import BadSetting
 from tests.serve.test_ledger import WAIT, header
 
@@ -30,6 +31,46 @@ def test_each_commit_is_flushed_to_disk_with_fsync_and_only_then(tmp_path: Path,
     found = [ledger._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
     assert found == ["wal", level]
     assert ledger.quick is not fsync  # whoever waits for a disk does so in a thread
+    ledger.close()
+
+
+@pytest.mark.parametrize("way", ["deleted", "its log deleted", "replaced"])
+def test_a_file_that_is_gone_under_a_running_server_is_noticed(tmp_path: Path, way: str) -> None:
+    path, kept = tmp_path / "it", tmp_path / "kept"
+    ledger = SqliteLedger(str(path))
+    ledger.begin([header("a")])
+    ledger._looked = -LOOKS  # as if it had been some time ago
+    ledger.append(Row("a", 1, WAIT, 101.0))
+    lost = tmp_path / "it-wal" if way == "its log deleted" else path
+    lost.rename(kept)
+    if way == "replaced":
+        path.touch()
+    for _ in range(2):
+        ledger._looked = -LOOKS
+        with pytest.raises(LedgerDown):
+            ledger.ping()
+        with pytest.raises(LedgerDown):
+            ledger.read("a")
+        with pytest.raises(LedgerDown):
+            ledger.append(Row("a", 2, WAIT, 102.0))
+    kept.rename(lost)  # whoever puts it back finds everything
+    ledger.append(Row("a", 2, WAIT, 102.0))
+    ledger.close()
+
+
+def test_a_ledger_of_format_1_is_brought_up_to_date(tmp_path: Path) -> None:
+    ledger = SqliteLedger(str(tmp_path / "it"))
+    ledger.begin([header("a")], [WAIT])
+    entry = ledger.read("a")
+    ledger.close()
+    old = sqlite3.connect(tmp_path / "it")
+    old.executescript("DROP INDEX session_owner; ALTER TABLE session DROP COLUMN owner; PRAGMA user_version = 1")
+    old.close()
+    ledger = SqliteLedger(str(tmp_path / "it"))
+    assert ledger.read("a") == entry
+    assert ledger.count("owner") == 1
+    ledger.begin([header("b")])
+    assert ledger.count("owner") == 2
     ledger.close()
 
 

@@ -101,6 +101,30 @@ class OtherVersion(ServeError):
         super().__init__(f"this session was begun under benchmark version {version}, which is not served any more")
 
 
+class OtherRelease(ServeError):
+    status, code = 410, "other_release"
+    what_next = "POST /reset begins another"
+
+    def __init__(self) -> None:
+        super().__init__("this session was begun by another release, with a task or a reward that this one does not have")
+
+
+class SessionFull(ServeError):
+    status, code = 413, "session_full"
+    what_next = "send shorter arguments; POST /reset begins another session"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the calls of one session take at most {limit} bytes")
+
+
+class OldTurns(ServeError):
+    status, code = 429, "old_turns"
+    what_next = "ask for the others in further requests"
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"one request looks up at most {most} turns before the last one of their session")
+
+
 class TooLarge(ServeError):
     status, code = 413, "too_large"
     what_next = "send less at a time"

@@ -8,7 +8,7 @@ import secrets
 import time
 
 from companyos.serve.errors import UnknownSession
-from companyos.serve.ledger import HANDLE, Header
+from companyos.serve.ledger import HANDLE, Header, can_be_id
 from companyos.serve.sessions import Sessions
 from companyos.task import BENCHMARK_VERSION
 
@@ -28,7 +28,7 @@ def follow(sessions: Sessions, name: str, owner: str) -> tuple[str, str]:
     """The handle that a name is, and the session that is meant; either may be empty. `UnknownSession` if it is neither."""
     if sessions.holds(name):
         return "", name
-    entry = sessions.ledger.read(name) if name.isascii() else None
+    entry = sessions.ledger.read(name) if can_be_id(name) else None
     if entry is None or entry.header.owner != owner:
         raise UnknownSession
     return (name, entry.header.task_id) if entry.header.reward == HANDLE else ("", name)

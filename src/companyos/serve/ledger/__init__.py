@@ -1,10 +1,22 @@
 """Ledgers: where the durable record of sessions is kept. In memory, in a file, in PostgreSQL: one contract."""
 
-from companyos.serve.ledger.ledger import HANDLE, Entry, Header, Ledger, NoLedger, Row
+from companyos.serve.ledger.ledger import HANDLE, MOST_EXPIRED, Entry, Header, Ledger, NoLedger, Row, can_be_id, encode
 from companyos.serve.ledger.sqlite import SqliteLedger
 from companyos.serve.settings import NO_LEDGER, BadSetting
 
-__all__ = ["HANDLE", "Entry", "Header", "Ledger", "NoLedger", "Row", "SqliteLedger", "open_ledger"]
+__all__ = [
+    "HANDLE",
+    "MOST_EXPIRED",
+    "Entry",
+    "Header",
+    "Ledger",
+    "NoLedger",
+    "Row",
+    "SqliteLedger",
+    "can_be_id",
+    "encode",
+    "open_ledger",
+]
 
 
 def open_ledger(place: str, fsync: bool = False) -> Ledger:

@@ -8,6 +8,7 @@ import msgspec
 from companyos.calls import Call
 from companyos.serve.errors import ServeError, TurnTaken, UnknownSession
 
+MOST_EXPIRED = 1000  # sessions at once, so that whoever steps meanwhile does not wait for long
 HANDLE = "handle"  # stands for the reward of an entry that is no session: its task id is the session that it points at
 
 
@@ -43,11 +44,13 @@ class Entry(msgspec.Struct, frozen=True):
 class Ledger(Protocol):
     """What sessions ask of a ledger. `quick`: it answers within microseconds, so that nobody needs a thread to wait in.
 
-    `gathers`: writing has its price by the commit, so that steps had better go together.
+    `gathers`: writing has its price by the commit, so that steps had better go together. `durable`: it keeps sessions
+    outside of this process's memory, so that they may leave that at any moment.
     """
 
     quick: bool
     gathers: bool = True
+    durable: bool = True
 
     def begin(self, headers: Sequence[Header], calls: Sequence[Call] = ()) -> None:
         """Opens sessions, all with the same calls made already."""
@@ -74,7 +77,13 @@ class Ledger(Protocol):
         """Forgets a session, if there is one."""
 
     def expire(self, before: float) -> int:
-        """Forgets the sessions that were last touched before this moment; says how many."""
+        """Forget sessions that were last touched before this moment, at most `MOST_EXPIRED`; return how many."""
+
+    def count(self, owner: str) -> int:
+        """Return how many sessions and handles there are of one owner."""
+
+    def ping(self) -> None:
+        """Raise `LedgerDown` unless the ledger answers."""
 
     def close(self) -> None: ...
 
@@ -84,6 +93,7 @@ class NoLedger(Ledger):
 
     quick = True
     gathers = False
+    durable = False
 
     def __init__(self) -> None:
         self._sessions: dict[str, tuple[Header, list[Row]]] = {}
@@ -124,12 +134,23 @@ class NoLedger(Ledger):
 
     def expire(self, before: float) -> int:
         old = [name for name in self._sessions if (entry := self.read(name)) is not None and entry.touched < before]
-        for session_id in old:
+        for session_id in old[:MOST_EXPIRED]:
             del self._sessions[session_id]
-        return len(old)
+        return len(old[:MOST_EXPIRED])
+
+    def count(self, owner: str) -> int:
+        return sum(header.owner == owner for header, _ in self._sessions.values())
+
+    def ping(self) -> None:
+        pass
 
     def close(self) -> None:
         self._sessions.clear()
+
+
+def can_be_id(text: str) -> bool:
+    """Whether a text can be the id of a session. No ledger is asked about others: PostgreSQL cannot hold a NUL."""
+    return text.isascii() and text.isprintable()
 
 
 # How headers and calls stand in a ledger that keeps bytes.

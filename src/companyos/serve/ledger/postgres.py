@@ -1,9 +1,12 @@
 """PostgreSQL: the ledger in a database, shared by any number of machines."""
 
+import os
 import selectors
+import socket
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -11,17 +14,18 @@ from psycopg.conninfo import conninfo_to_dict
 
 from companyos.calls import Call
 from companyos.serve.errors import LedgerDown, ServeError, TurnTaken, UnknownSession
-from companyos.serve.ledger.ledger import Entry, Header, Ledger, Row, decode_call, decode_header, encode
+from companyos.serve.ledger.ledger import MOST_EXPIRED, Entry, Header, Ledger, Row, decode_call, decode_header, encode
 from companyos.serve.settings import BadSetting
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-FORMAT = 1  # of the tables
+FORMAT = 2  # of the tables
 PAUSE = 0.5  # seconds after a vain attempt to connect in which none is made, so that a queue of requests is answered soon
-_PATIENCE = "10s"  # with a lock that somebody holds, and with a statement
+PATIENCE = 4.0  # seconds; a database that is silent for longer counts as gone, though its machine keeps the connection up
+_LIMIT = "3s"  # which the database itself sets to waiting for a lock, and to a statement
 # What holds unless the URL says otherwise: a peer that is silent for long is gone.
 _CONNECTING: dict[str, Any] = {
-    "connect_timeout": 5,
+    "connect_timeout": 3,
     "application_name": "companyos",
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -30,8 +34,11 @@ _CONNECTING: dict[str, Any] = {
 _FURNISHING, _EXPIRING = 0x434F_5301, 0x434F_5302  # advisory locks
 
 _SCHEMA = """
-CREATE TABLE companyos_session (id text COLLATE "C" PRIMARY KEY, created double precision NOT NULL, header bytea NOT NULL);
+CREATE TABLE companyos_session (
+    id text COLLATE "C" PRIMARY KEY, created double precision NOT NULL, header bytea NOT NULL, owner text NOT NULL
+);
 CREATE INDEX companyos_session_created ON companyos_session (created);
+CREATE INDEX companyos_session_owner ON companyos_session (owner);
 CREATE TABLE companyos_turn (
     session text COLLATE "C" NOT NULL REFERENCES companyos_session ON DELETE CASCADE,
     turn integer NOT NULL, at double precision NOT NULL, call bytea NOT NULL,
@@ -39,9 +46,16 @@ CREATE TABLE companyos_turn (
 );
 CREATE TABLE companyos_format (format integer NOT NULL);
 """
+# From format 1, which had the owner in the header alone.
+_FROM_1 = """
+ALTER TABLE companyos_session ADD COLUMN owner text NOT NULL DEFAULT '';
+UPDATE companyos_session SET owner = convert_from(header, 'UTF8')::json ->> 'owner';
+CREATE INDEX companyos_session_owner ON companyos_session (owner);
+"""
 _BEGIN = """
 WITH opened AS (
-    INSERT INTO companyos_session SELECT * FROM unnest(%b::text[], %b::float8[], %b::bytea[]) RETURNING id, created
+    INSERT INTO companyos_session (id, created, header, owner)
+    SELECT * FROM unnest(%b::text[], %b::float8[], %b::bytea[], %b::text[]) RETURNING id, created
 )
 INSERT INTO companyos_turn (session, turn, at, call)
 SELECT opened.id, made.turn, opened.created, made.call FROM opened, unnest(%b::int[], %b::bytea[]) AS made (turn, call)
@@ -72,7 +86,8 @@ class PostgresLedger(Ledger):
 
     What is committed survives whatever the database survives. A connection that was lost is made again by the next who
     asks. If it was lost in the middle of a commit nobody knows whether that was written: the asker hears `LedgerDown`,
-    and finds out by reading.
+    and finds out by reading. A database that is there and says nothing (its processes are stopped, its disk hangs) is
+    given up after `PATIENCE`: a thread cuts the connection off.
     """
 
     quick = False
@@ -80,7 +95,10 @@ class PostgresLedger(Ledger):
     def __init__(self, url: str) -> None:
         self._parameters = _CONNECTING | _parameters(url)
         self._connection: Connection | None = None
-        self._vain = -PAUSE  # when connecting last failed
+        self._vain = -PAUSE  # when connecting last failed, or an answer did not come in time
+        self._asked: float | None = None  # when the request that is under way was made
+        self._closed = threading.Event()
+        threading.Thread(target=self._watch, name="ledger-watch", daemon=True).start()
         try:
             with ExitStack() as undo:
                 undo.callback(self.close)
@@ -93,8 +111,9 @@ class PostgresLedger(Ledger):
     def begin(self, headers: Sequence[Header], calls: Sequence[Call] = ()) -> None:
         ids, created = [header.session_id for header in headers], [header.created for header in headers]
         turns, texts = list(range(1, len(calls) + 1)), [encode(call) for call in calls]
+        raw, owners = [encode(header) for header in headers], [header.owner for header in headers]
         with self._answering() as db:
-            db.execute(_BEGIN, (ids, created, [encode(header) for header in headers], turns, texts))
+            db.execute(_BEGIN, (ids, created, raw, owners, turns, texts))
 
     def read(self, session_id: str) -> Entry | None:
         with self._answering() as db:
@@ -151,30 +170,60 @@ class PostgresLedger(Ledger):
             if not _one(db, "SELECT pg_try_advisory_xact_lock(%s)", _EXPIRING):
                 return 0  # another worker is at it
             # Held first and looked at again, since a step may have come in between; whoever is at work is left alone.
-            held = f"SELECT id FROM companyos_session WHERE {_OLD} FOR UPDATE SKIP LOCKED"
+            held = f"SELECT id FROM companyos_session WHERE {_OLD} LIMIT {MOST_EXPIRED} FOR UPDATE SKIP LOCKED"
             ids = [name for (name,) in db.execute(held, (before, before))]
             old = f"DELETE FROM companyos_session WHERE id = ANY(%b) AND {_OLD}"
             return db.execute(old, (ids, before, before)).rowcount
 
+    def count(self, owner: str) -> int:
+        with self._answering() as db:
+            return int(_one(db, "SELECT count(*) FROM companyos_session WHERE owner = %b", owner))
+
+    def ping(self) -> None:
+        with self._answering() as db:
+            db.execute("SELECT FROM companyos_session LIMIT 1")
+
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._closed.set()
+        self._hang_up()
 
     # -- the connection --------------------------------------------------------------------------------------------
 
     @contextmanager
     def _answering(self) -> Iterator[Connection]:
         try:
-            yield self._connected()
+            with self._timed():
+                yield self._connected()
         except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction) as error:
-            self.close()  # whatever it was, the next one begins afresh; after a failover, with the other machine
+            self._hang_up()  # whatever it was, the next one begins afresh; after a failover, with the other machine
             raise LedgerDown from error
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        self._asked = time.monotonic()
+        try:
+            yield
+        finally:
+            self._asked = None
+
+    def _watch(self) -> None:
+        """Cut the connection off when an answer does not come in time; whoever waits for it then hears that it is lost."""
+        while not self._closed.wait(PATIENCE / 16):
+            asked, connection = self._asked, self._connection
+            if asked is not None and connection is not None and time.monotonic() - asked > PATIENCE:
+                self._vain = time.monotonic()  # those who wait behind are answered at once
+                with suppress(OSError, psycopg.OperationalError), socket.socket(fileno=os.dup(connection.fileno())) as wire:
+                    wire.shutdown(socket.SHUT_RDWR)
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _connected(self) -> Connection:
         """A connection that was alive a moment ago: one that broke while idle must cost nobody a step."""
         if self._connection is not None and _has_ended(self._connection):
-            self.close()
+            self._hang_up()
         if self._connection is None:
             if time.monotonic() < self._vain + PAUSE:
                 raise psycopg.OperationalError("it did not answer a moment ago")
@@ -189,24 +238,33 @@ class PostgresLedger(Ledger):
     @staticmethod
     def _set_up(db: Connection) -> None:
         db.execute(
-            "SELECT set_config(name, %s, false) FROM unnest(ARRAY['lock_timeout', 'statement_timeout']) name", [_PATIENCE]
+            "SELECT set_config(name, %s, false) FROM unnest(ARRAY['lock_timeout', 'statement_timeout']) name", [_LIMIT]
         )
         # Without it, what is acknowledged would not survive the death of the database's own processes.
         flushed = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
         db.execute(flushed)
 
     def _furnish(self, db: Connection) -> None:
+        if self._format(db) != FORMAT:
+            with db.transaction():  # many may find it so at once: one furnishes, the others wait
+                # Bringing many sessions up to date takes its time.
+                db.execute("SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '10min', true)")
+                db.execute("SELECT pg_advisory_xact_lock(%s)", (_FURNISHING,))
+                found = self._format(db)
+                if found != FORMAT:
+                    db.execute(_FROM_1 if found == 1 else _SCHEMA)
+                    db.execute("DELETE FROM companyos_format")
+                    db.execute("INSERT INTO companyos_format VALUES (%s)", (FORMAT,))
+
+    @staticmethod
+    def _format(db: Connection) -> int:
+        """The format of what is there, 0 where nothing is; `BadSetting` where this version cannot read it."""
         # Not by `to_regclass`: that may answer from a cache which knows nothing of what others have just made.
         furnished = "SELECT FROM pg_tables WHERE tablename = 'companyos_format' AND schemaname = ANY(current_schemas(false))"
-        if db.execute(furnished).fetchone() is None:
-            with db.transaction():  # many may find it empty at once: one furnishes, the others wait
-                db.execute("SELECT pg_advisory_xact_lock(%s)", (_FURNISHING,))
-                if db.execute(furnished).fetchone() is None:
-                    db.execute(_SCHEMA)
-                    db.execute("INSERT INTO companyos_format VALUES (%s)", (FORMAT,))
-        found = _one(db, "SELECT format FROM companyos_format")
-        if found != FORMAT:
+        found = _one(db, "SELECT format FROM companyos_format") if db.execute(furnished).fetchone() is not None else 0
+        if found not in (0, 1, FORMAT):
             raise BadSetting(f"the database holds a ledger of format {found}; this version reads {FORMAT}")
+        return int(found)
 
 
 def _parameters(url: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """SQLite: the ledger in a file, shared by any number of processes on one machine."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -7,22 +8,31 @@ from contextlib import ExitStack, contextmanager
 
 from companyos.calls import Call
 from companyos.serve.errors import LedgerDown, ServeError, TurnTaken, UnknownSession
-from companyos.serve.ledger.ledger import Entry, Header, Ledger, Row, decode_call, decode_header, encode
+from companyos.serve.ledger.ledger import MOST_EXPIRED, Entry, Header, Ledger, Row, decode_call, decode_header, encode
 from companyos.serve.settings import BadSetting
 
-FORMAT = 1  # of the file
+FORMAT = 2  # of the file
+PATIENCE = 4.0  # seconds to wait for another process that writes
+LOOKS = 0.1  # seconds between two looks whether the file is still there
 # Turns name their session by a number, and lie in the order in which they came: the turns of a rollout go to a few pages
 # at the end. In the order of sessions each would go to a page of its own, and all those pages into the log.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS session (
-    key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, created REAL NOT NULL, header BLOB NOT NULL
+    key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, created REAL NOT NULL, header BLOB NOT NULL, owner TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS session_created ON session (created);
+CREATE INDEX IF NOT EXISTS session_owner ON session (owner);
 CREATE TABLE IF NOT EXISTS turn (
     session INTEGER NOT NULL REFERENCES session ON DELETE CASCADE,
     turn INTEGER NOT NULL, at REAL NOT NULL, call BLOB NOT NULL,
     UNIQUE (session, turn)
 );
+"""
+# From format 1, which had the owner in the header alone.
+_FROM_1 = """
+ALTER TABLE session ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+UPDATE session SET owner = json_extract(CAST(header AS TEXT), '$.owner');
+CREATE INDEX session_owner ON session (owner);
 """
 _KEY = "(SELECT key FROM session WHERE id = ?)"  # of an unknown session: NULL, which no turn may have
 _APPEND = f"INSERT INTO turn (session, turn, at, call) VALUES ({_KEY}, ?, ?, ?)"
@@ -32,11 +42,13 @@ class SqliteLedger(Ledger):
     """A file; `BadSetting` where there can be none.
 
     What is committed survives the death of every process (write-ahead log, synchronous=NORMAL); with `fsync` it survives
-    a power cut.
+    a power cut. A file that was deleted or replaced under a running server is noticed: writing on would lose every step at
+    the next start.
     """
 
-    def __init__(self, path: str, fsync: bool = False, patience: float = 10.0) -> None:
+    def __init__(self, path: str, fsync: bool = False, patience: float = PATIENCE) -> None:
         self.quick = not fsync
+        self._path = os.path.abspath(path)  # a process may change its folder
         try:
             # One lane uses it, which may be another thread than the one that opened it.
             self._db = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
@@ -46,8 +58,10 @@ class SqliteLedger(Ledger):
                 self._db.execute(f"PRAGMA synchronous = {'FULL' if fsync else 'NORMAL'}")
                 self._db.execute("PRAGMA foreign_keys = ON")
                 self._furnish(path)
+                self._db.execute("SELECT count(*) FROM session WHERE key = 0").fetchone()  # opens the log
+                self._files, self._looked = self._identities(), time.monotonic()
                 undo.pop_all()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise BadSetting(f"cannot keep a ledger in {path}: {error}") from None
 
     def _keep_a_log(self, patience: float) -> None:
@@ -64,18 +78,30 @@ class SqliteLedger(Ledger):
                 return
 
     def _furnish(self, path: str) -> None:
+        if self._format(path) != FORMAT:
+            self._db.execute("BEGIN IMMEDIATE")
+            found = self._format(path)  # another process may have been faster
+            steps = "" if found == FORMAT else _FROM_1 if found == 1 else _SCHEMA
+            for statement in f"{steps} PRAGMA user_version = {FORMAT}; COMMIT".split(";"):
+                self._db.execute(statement)
+
+    def _format(self, path: str) -> int:
         [found] = self._db.execute("PRAGMA user_version").fetchone()
-        if found not in (0, FORMAT):
+        if found not in (0, 1, FORMAT):
             raise BadSetting(f"{path} is a ledger of format {found}; this version reads {FORMAT}")
-        if found == 0:
-            self._db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT")
+        return int(found)
+
+    def _identities(self) -> tuple[tuple[int, int], ...]:
+        """Which files the path and its log name at this moment."""
+        found = (os.stat(path) for path in (self._path, f"{self._path}-wal"))
+        return tuple((one.st_dev, one.st_ino) for one in found)
 
     def begin(self, headers: Sequence[Header], calls: Sequence[Call] = ()) -> None:
         texts = [encode(call) for call in calls]
         with self._commit() as db:
             for header in headers:
-                values = (header.session_id, header.created, encode(header))
-                db.execute("INSERT INTO session (id, created, header) VALUES (?, ?, ?)", values)
+                values = (header.session_id, header.created, encode(header), header.owner)
+                db.execute("INSERT INTO session (id, created, header, owner) VALUES (?, ?, ?, ?)", values)
                 rows = ((header.session_id, turn, header.created, text) for turn, text in enumerate(texts, 1))
                 db.executemany(_APPEND, rows)
 
@@ -129,8 +155,17 @@ class SqliteLedger(Ledger):
 
     def expire(self, before: float) -> int:
         old = "created < :before AND NOT EXISTS (SELECT 1 FROM turn WHERE session = key AND at >= :before)"
+        some = f"SELECT key FROM session WHERE {old} LIMIT {MOST_EXPIRED}"
         with self._commit() as db:
-            return db.execute(f"DELETE FROM session WHERE {old}", {"before": before}).rowcount
+            return db.execute(f"DELETE FROM session WHERE key IN ({some})", {"before": before}).rowcount
+
+    def count(self, owner: str) -> int:
+        with self._answering() as db:
+            return int(db.execute("SELECT count(*) FROM session WHERE owner = ?", (owner,)).fetchone()[0])
+
+    def ping(self) -> None:
+        with self._answering() as db:
+            db.execute("SELECT 1 FROM session LIMIT 1").fetchone()
 
     def close(self) -> None:
         self._db.close()
@@ -138,11 +173,20 @@ class SqliteLedger(Ledger):
     @contextmanager
     def _answering(self) -> Iterator[sqlite3.Connection]:
         try:
+            self._look()
             yield self._db
         except sqlite3.IntegrityError:
             raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise LedgerDown from error
+
+    def _look(self) -> None:
+        """Raise an `OSError` where the path does not lead to our file any more."""
+        now = time.monotonic()
+        if now - self._looked > LOOKS:
+            if self._identities() != self._files:
+                raise FileNotFoundError(f"{self._path} was replaced by another file")
+            self._looked = now  # only now: while it is gone, everybody hears of it
 
     @contextmanager
     def _commit(self) -> Iterator[sqlite3.Connection]:
