@@ -202,9 +202,17 @@ class Server:
 
     def stop(self) -> tuple[int, str]:
         """As Ctrl-C does; the exit code and what it had to say."""
+        self.signal(signal.SIGINT)
+        return self.ended(), self._log.read_text()
+
+    def signal(self, what: signal.Signals) -> None:
         assert self._process is not None
-        self._process.send_signal(signal.SIGINT)
-        return self._process.wait(20), self._log.read_text()
+        self._process.send_signal(what)
+
+    def ended(self) -> int:
+        """Waits until it has ended; its exit code."""
+        assert self._process is not None
+        return self._process.wait(20)
 
 
 def _command_line(pid: str) -> bytes:

@@ -133,18 +133,50 @@ class TooLarge(ServeError):
         super().__init__(f"a body has at most {limit} bytes")
 
 
+class UrlTooLong(ServeError):
+    status, code = 414, "url_too_long"
+    what_next = "send it in the body"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"a URL has at most {limit} bytes")
+
+
+class HeadTooLarge(ServeError):
+    status, code = 431, "head_too_large"
+    what_next = "send fewer or shorter headers"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the headers of a request have at most {limit} bytes")
+
+
 class TooSlow(ServeError):
     status, code = 408, "too_slow"
     what_next = "send it again"
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"the body did not arrive within {seconds:g} s")
+    def __init__(self, seconds: float, part: str = "body") -> None:
+        super().__init__(f"the {part} did not arrive within {seconds:g} s")
+
+
+class OtherOrigin(ServeError):
+    status, code = 403, "other_origin"
+    what_next = "send it from a page of this server, or name the origin in COMPANYOS_CORS_ORIGINS"
+
+    def __init__(self) -> None:
+        super().__init__("this was sent by a page of another site")
+
+
+class WrongHost(ServeError):
+    status, code = 421, "wrong_host"
+    what_next = "use the server's own address, or name the host in COMPANYOS_ALLOWED_HOSTS"
+
+    def __init__(self) -> None:
+        super().__init__("this server does not answer under that host name")
 
 
 class Busy(ServeError):
     """What passes by itself; `retry_after` is in seconds."""
 
-    status = 503
+    status: ClassVar[int] = 503
     retry_after: int = 1
 
 
@@ -154,6 +186,38 @@ class OverCapacity(Busy):
 
     def __init__(self, capacity: int, retry_after: int) -> None:
         super().__init__(f"all {capacity} places are taken")
+        self.retry_after = retry_after
+
+
+class TooManyConnections(Busy):
+    code = "too_many_connections"
+    what_next = "send it again after the seconds in Retry-After"
+
+    def __init__(self) -> None:
+        super().__init__("all connections are in use")
+
+
+class TooMany(Busy):
+    """A quota of one token, or a brake."""
+
+    status = 429
+
+
+class OverQuota(TooMany):
+    code = "over_quota"
+    what_next = "try again after the seconds in Retry-After; closing sessions and sockets frees their places"
+
+    def __init__(self, what: str, retry_after: int) -> None:
+        super().__init__(f"this token may have {what}")
+        self.retry_after = retry_after
+
+
+class TooManySignIns(TooMany):
+    code = "too_many_sign_ins"
+    what_next = "wait for the seconds in Retry-After, then send a valid token"
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__("too many wrong tokens came from this address")
         self.retry_after = retry_after
 
 

@@ -38,6 +38,13 @@ def _extras(record: logging.LogRecord) -> dict[str, Any]:
     return {name: value for name, value in vars(record).items() if name not in _PLAIN}
 
 
+class NoAddresses(logging.Filter):
+    """Drops uvicorn's line about each WebSocket: it holds the address, and that may hold the id of a session."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return '"WebSocket ' not in str(record.msg)
+
+
 def configuration(settings: Settings) -> dict[str, Any]:
     """For `logging.config`: everything that the server and its libraries say goes to stderr in one form."""
     formatters = {
@@ -53,7 +60,10 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": formatters,
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": settings.log_format}},
+        "filters": {"no addresses": {"()": NoAddresses}},
+        "handlers": {
+            "stderr": {"class": "logging.StreamHandler", "formatter": settings.log_format, "filters": ["no addresses"]}
+        },
         "loggers": loggers,
         "root": {"handlers": ["stderr"], "level": "WARNING"},
     }

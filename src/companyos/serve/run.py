@@ -10,6 +10,7 @@ from pathlib import Path
 
 import uvicorn
 
+from companyos.serve.connections import Connection, Socket
 from companyos.serve.greeting import greeting
 from companyos.serve.ledger import open_ledger
 from companyos.serve.logs import configuration
@@ -40,6 +41,8 @@ def serve(flags: Mapping[str, str], factory: str = "companyos.serve.app:create")
             port=settings.port,
             workers=settings.workers,
             log_config=configuration(settings),
+            http=Connection,
+            ws=Socket,
             access_log=False,  # ours says more and has the request's id
             server_header=False,
             timeout_keep_alive=75,  # longer than what clients and balancers keep idle connections for

@@ -31,7 +31,17 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idle_seconds: Seconds = 300.0  # after these a session leaves memory; its next request brings it back
     ttl_seconds: Seconds = 86400.0  # this long after its last step a session is forgotten for good
     body_limit: Count = 1_000_000  # bytes
+    session_bytes: Count = 1_000_000  # of all calls of one session
     request_seconds: Seconds = 30.0  # within these a request's body must have arrived
+    head_limit: Count = 32_768  # bytes of a request's headers
+    head_seconds: Seconds = 10.0  # within these a request's URL and headers must have arrived
+    connections: Count = 4096  # of one worker; idle ones make room for new ones
+    token_sessions: Count = 100_000  # of one token, in the ledger
+    token_sockets: Count = 4096  # of one token, open at one worker
+    token_bytes: Count = 1_000_000_000  # that one token may send to one worker within a minute
+    allowed_hosts: tuple[
+        str, ...
+    ] = ()  # names to answer under (`*`: any); else those of this machine, or any if `host` is not
     screens: Count = 32  # pages of the browser that takes pictures, each of a session that is looked at by them
     chromium: str = ""  # that browser's program; else one of the system's, or Playwright's own
     cors_origins: tuple[str, ...] = ()  # whose pages may call from a browser
