@@ -33,7 +33,7 @@ class Door:
         self.runner = asyncio.Runner()
         self._life = self.app.router.lifespan_context(self.app)
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-        self._client = httpx.AsyncClient(transport=transport, base_url="http://here")
+        self._client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
     def __enter__(self) -> "Door":
         self.runner.run(self._life.__aenter__())

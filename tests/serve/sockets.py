@@ -20,6 +20,7 @@ class Socket:
         self._app = app
         self._scope = {
             "type": "websocket",
+            "client": ("127.0.0.1", 123),
             "path": path,
             "raw_path": path.encode(),
             "root_path": "",

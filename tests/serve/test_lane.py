@@ -8,7 +8,7 @@ import pytest
 from companyos.calls import Call
 from companyos.env import task_named
 from companyos.serve.errors import LedgerDown, ServeError, UnknownSession
-from companyos.serve.lane import Lane
+from companyos.serve.lane import SLICE, Lane
 from companyos.serve.ledger import NoLedger, Row
 from companyos.serve.sessions import Sessions
 from companyos.serve.steps import Step
@@ -67,3 +67,47 @@ def test_each_hears_of_its_own_error_and_all_of_a_common_one(quick: bool) -> Non
 
     ledger = Counting(quick)
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_rollout_lets_others_in_between(quick: bool) -> None:
+    async def scene() -> list[str]:
+        lane = Lane(Sessions(ledger, capacity=1000))
+        names = [(await lane.run(lambda s: s.create(task_named(FAMILY)))).header.session_id for _ in range(300)]
+        ended = []
+
+        async def rollout() -> None:
+            await lane.step_all([Step(name, LIST) for name in names[1:]], lambda answer: answer)
+            ended.append("rollout")
+
+        async def step() -> None:
+            await lane.step(Step(names[0], LIST))
+            ended.append("step")
+
+        await asyncio.gather(rollout(), step())
+        lane.close()
+        return ended
+
+    ledger = Counting(quick)
+    assert asyncio.run(scene()) == ["step", "rollout"]
+    assert sum(ledger.commits) == 300
+
+
+class Stopping(Counting):
+    """A ledger that goes away after some commits."""
+
+    def append_all(self, rows: Sequence[Row]) -> list[ServeError | None]:
+        if len(self.commits) == 2:
+            raise LedgerDown
+        return super().append_all(rows)
+
+
+def test_a_rollout_says_which_of_its_steps_stand_when_the_ledger_goes_away_in_the_middle() -> None:
+    async def scene() -> list[bool]:
+        lane = Lane(Sessions(ledger, capacity=1000))
+        names = [(await lane.run(lambda s: s.create(task_named(FAMILY)))).header.session_id for _ in range(100)]
+        return await lane.step_all([Step(name, LIST) for name in names], lambda answer: isinstance(answer, LedgerDown))
+
+    ledger = Stopping(quick=True)
+    assert asyncio.run(scene()) == [False] * sum(ledger.commits) + [True] * (100 - sum(ledger.commits))
+    assert ledger.commits == [SLICE, SLICE]

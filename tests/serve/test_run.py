@@ -51,3 +51,12 @@ def test_bad_flags_and_bad_places_are_one_line(tmp_path: Path, monkeypatch: pyte
         code, out, err = run("serve", *flags)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert said in err
+
+
+@pytest.mark.parametrize(
+    ("settings", "warns"),
+    [({"HOST": "0.0.0.0"}, True), ({"HOST": "0.0.0.0", "TOKENS": "alice"}, False), ({"HOST": "127.0.0.1"}, False)],
+)
+def test_a_server_that_is_open_to_everybody_says_so_loudly(settings: dict[str, str], warns: bool, tmp_path: Path) -> None:
+    with serving(tmp_path / "ledger", **settings) as server:
+        assert ("ANYBODY WHO CAN REACH" in server.said()) == warns

@@ -20,11 +20,13 @@ from companyos.serve.errors import Bug, LedgerDown, Malformed, NoSuchPlace, Serv
 from companyos.serve.guard import Guard, respond, said
 from companyos.serve.hosts import Hosts
 from companyos.serve.lane import Lane
-from companyos.serve.ledger import open_ledger
+from companyos.serve.ledger import MOST_EXPIRED, open_ledger
+from companyos.serve.ledger.measured import MeasuredLedger
 from companyos.serve.metrics import Metrics
 from companyos.serve.pages import Pages
 from companyos.serve.play import Play
 from companyos.serve.protocol import DIALECTS
+from companyos.serve.ready import Ready
 from companyos.serve.rest import Rest
 from companyos.serve.rpc import Rpc
 from companyos.serve.sessions import Sessions
@@ -37,9 +39,17 @@ _LOG = logging.getLogger("companyos.app")
 def create(settings: Settings | None = None, pages: Pages | None = None) -> FastAPI:
     """The app with all its doors; the settings are those of the environment unless given."""
     settings = settings or Settings.read(os.environ)
-    ledger = open_ledger(settings.ledger, settings.fsync)
-    sessions = Sessions(ledger, settings.capacity, settings.idle_seconds, settings.ttl_seconds)
-    lane, metrics = Lane(sessions), Metrics(lambda: len(sessions))
+    metrics = Metrics(lambda: len(sessions), lambda: sessions.copies.evictions, settings.capacity)
+    ledger = MeasuredLedger(open_ledger(settings.ledger, settings.fsync), metrics.ledger)
+    sessions = Sessions(
+        ledger,
+        settings.capacity,
+        settings.idle_seconds,
+        settings.ttl_seconds,
+        session_bytes=settings.session_bytes,
+        token_sessions=settings.token_sessions,
+    )
+    lane = Lane(sessions)
     hosts = Hosts(lane, metrics, settings)
 
     @asynccontextmanager
@@ -65,6 +75,7 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
     rpc = Rpc(lane, play)
     Discovery(lane, rpc).open(app)
     hosts.open(app)
+    Ready(lane).open(app)
     if pages is not None:
         pages.open(app, lane, metrics, settings)
     else:
@@ -81,7 +92,7 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
             allow_headers=["*"],
             expose_headers=["x-request-id", "retry-after", "mcp-session-id"],
         )
-    _answer_errors(app, pages)
+    _answer_errors(app, pages, metrics)
     return app
 
 
@@ -89,16 +100,18 @@ async def _sweep(lane: Lane, seconds: float) -> None:
     while True:
         await asyncio.sleep(seconds)
         try:
-            await lane.run(Sessions.sweep)
+            while await lane.run(Sessions.sweep) == MOST_EXPIRED:
+                await asyncio.sleep(0)  # there are more, and others have waited
         except LedgerDown:
             _LOG.warning("the ledger does not answer; sweeping waits", exc_info=True)
 
 
-def _answer_errors(app: FastAPI, pages: Pages | None) -> None:
+def _answer_errors(app: FastAPI, pages: Pages | None, metrics: Metrics) -> None:
     """Whatever goes wrong behind the guard, as whoever asked can read it."""
 
     async def on_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, ServeError)
+        metrics.refusal(error.code)
         return said(pages, request.scope, error)
 
     async def on_no_route(request: Request, error: Exception) -> Response:

@@ -9,7 +9,7 @@ import os
 import resource
 from functools import cache
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -67,9 +67,9 @@ class Connection(HttpToolsProtocol):
             self._stop(UrlTooLong(LONGEST_URL))
 
     def on_headers_complete(self) -> None:
-        if self._head + self._piece > self._limit:  # else there is nothing to add up
-            if sum(len(name) + len(value) for name, value in self.headers) > self._limit:
-                self._stop(HeadTooLarge(self._limit))
+        large = self._head + self._piece > self._limit  # else there is nothing to add up
+        if large and sum(len(name) + len(value) for name, value in self.headers) > self._limit:
+            self._stop(HeadTooLarge(self._limit))
         self._since, self._head, self._in_body = None, 0, True
         super().on_headers_complete()
 
@@ -186,4 +186,4 @@ def open_files() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return cast(int, hard) if hard != resource.RLIM_INFINITY else 1 << 30
+    return hard if hard != resource.RLIM_INFINITY else 1 << 30

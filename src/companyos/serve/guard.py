@@ -18,12 +18,14 @@ from companyos.serve.bodies import error_reply
 from companyos.serve.errors import Busy, ServeError, TooLarge, TooSlow, WrongToken
 from companyos.serve.logs import REQUESTS
 from companyos.serve.metrics import Metrics
+from companyos.serve.origins import Origins
 from companyos.serve.pages import COOKIE, Pages
+from companyos.serve.quotas import Brake, Quotas
 from companyos.serve.settings import Settings
 from companyos.serve.wire import JSON, encode
 
-OPEN_TO_ALL = ("/health",)
-QUIET = ("/step", "/rollout", "/mcp-server", "/health", "/metrics")  # thousands of them, of no interest each
+OPEN_TO_ALL = ("/health", "/ready")
+QUIET = ("/step", "/rollout", "/mcp-server", "/health", "/ready", "/metrics")  # thousands of them, of no interest each
 ELSEWHERE = "elsewhere"
 _MOST_DIGITS = 15  # of a length that is worth reading
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
@@ -50,6 +52,9 @@ class Guard:
         self._metrics = metrics
         self._owners = {digest_of(token) for token in settings.tokens}
         self._admin = digest_of(settings.admin_token) if settings.admin_token else None
+        self._origins = Origins(settings)
+        self._brake = Brake()
+        self._quotas = Quotas(settings.token_bytes, settings.token_sockets)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -67,6 +72,8 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if status == WrongToken.status and self._signs_in(scope):
+                    self._brake.wrong(_address(scope))
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
             await send(message)
 
@@ -74,9 +81,10 @@ class Guard:
             try:
                 self._admit(scope, headers)
             except ServeError as error:
+                self._metrics.refusal(error.code)
                 await said(self._pages, scope, error)(scope, receive, answer)
             else:
-                await self._app(scope, self._bounded(receive), answer)
+                await self._app(scope, self._bounded(receive, scope["state"]["caller"].owner), answer)
         finally:
             place = self._place(scope["path"])
             self._note(scope["method"], place, status, perf_counter() - began, request_id.decode())
@@ -87,27 +95,38 @@ class Guard:
         try:
             try:
                 self._admit(scope, headers)
+                owner = scope["state"]["caller"].owner
+                with self._quotas.socket(owner):
+                    await self._app(scope, self._counted(receive, owner) if owner else receive, send)
             except ServeError as error:
                 status = error.status
+                self._metrics.refusal(error.code)
                 await respond(error)(scope, receive, send)
-            else:
-                await self._app(scope, receive, send)
         finally:
             self._note("SOCKET", self._place(scope["path"]), status, perf_counter() - began, secrets.token_hex(8))
 
     def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         path, pages = scope["path"], self._pages
+        if path not in OPEN_TO_ALL:  # which are asked by balancers, under whatever name
+            self._origins.check(scope, headers)
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer":
             # Only pages take a cookie: another site may make a browser send it, and they look where a form comes from.
             token = _cookie(headers) if pages is not None and pages.place(path) else b""
+        if token or self._signs_in(scope):
+            self._brake.check(_address(scope), token)
         who = digest_of(token.strip()) if token else None
         # Digests are compared, so how long that takes tells nothing about a token.
         admin = who is not None and who == self._admin
         owner = who if who is not None and who in self._owners else ""
         is_open = path in OPEN_TO_ALL or (pages is not None and pages.is_open(path))
         if self._owners and not (owner or admin or is_open):
+            if token:
+                self._brake.wrong(_address(scope))
             raise WrongToken
+        if owner or admin:
+            self._brake.right(_address(scope), token)
+        self._quotas.check_bytes(owner)
         session_id = headers.get(b"x-session-id", b"").decode("latin-1")
         scope.setdefault("state", {})["caller"] = Caller(owner, admin, session_id)
         length = headers.get(b"content-length", b"0")
@@ -119,7 +138,23 @@ class Guard:
             return path
         return (self._pages.place(path) if self._pages is not None else "") or ELSEWHERE
 
-    def _bounded(self, receive: Receive) -> Receive:
+    def _signs_in(self, scope: Scope) -> bool:
+        """Whether a request is a form with a token in it."""
+        return self._pages is not None and scope.get("method") == "POST" and self._pages.is_open(scope["path"])
+
+    def _counted(self, receive: Receive, owner: str) -> Receive:
+        """What comes by a socket, counted. Whoever sends too much is not listened to for a while."""
+
+        async def counted() -> Message:
+            if (wait := self._quotas.wait(owner)) > 0:
+                await asyncio.sleep(wait)
+            message = await receive()
+            self._quotas.spend(owner, len(message.get("text") or message.get("bytes") or b""))
+            return message
+
+        return counted
+
+    def _bounded(self, receive: Receive, owner: str) -> Receive:
         """The body as it comes in, until it is too long or takes too long."""
         limit, seconds = self._settings.body_limit, self._settings.request_seconds
         deadline = asyncio.get_running_loop().time() + seconds
@@ -135,6 +170,7 @@ class Guard:
             except TimeoutError:
                 raise TooSlow(seconds) from None
             size += len(message.get("body", b""))
+            self._quotas.spend(owner, len(message.get("body", b"")))
             whole = not message.get("more_body", False)
             if size > limit:
                 raise TooLarge(limit)
@@ -167,6 +203,12 @@ def respond(error: ServeError) -> Response:
 def said(pages: Pages | None, scope: Scope, error: ServeError) -> Response:
     """An error to whoever asked: a page for people, JSON for programs."""
     return pages.refusal(scope, error) if pages is not None and pages.wants(scope) else respond(error)
+
+
+def _address(scope: Scope) -> str:
+    """Where a request comes from."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def _cookie(headers: dict[bytes, bytes]) -> bytes:

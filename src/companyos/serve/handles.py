@@ -14,7 +14,8 @@ from companyos.task import BENCHMARK_VERSION
 
 
 def open_handle(sessions: Sessions, owner: str, session_id: str = "") -> str:
-    """A handle to a session, or to none as yet."""
+    """A handle to a session, or to none as yet. It counts as a session of its owner."""
+    sessions.quota.take(sessions.ledger, owner, 1)
     return _write(sessions, secrets.token_urlsafe(24), owner, session_id)
 
 

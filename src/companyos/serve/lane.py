@@ -5,11 +5,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from companyos.serve.errors import ServeError
-from companyos.serve.sessions import Answer, Sessions
+from companyos.serve.errors import LedgerDown, ServeError
+from companyos.serve.sessions import Answer, Replays, Sessions
 from companyos.serve.steps import Outcome, Step
 
 T = TypeVar("T")
+SLICE = 32  # steps of one request that are made at a time where that keeps everybody else waiting: some milliseconds
+THREAD_SLICE = 128  # the same where a thread makes them, and where each commit waits for a disk
+MOST_REPLAYS = 64  # old turns that one request may ask for
 
 
 class Lane:
@@ -38,8 +41,27 @@ class Lane:
             raise answer
         return answer
 
-    async def step_all(self, steps: Sequence[Step]) -> list[Answer]:
-        return await self.run(lambda sessions: sessions.step_all(steps))
+    async def step_all(self, steps: Sequence[Step], show: Callable[[Answer], T]) -> list[T]:
+        """The steps of one request, each answer as it is to be shown. They go in slices, between which others get in.
+
+        If the ledger fails after some have been carried out, the rest of the answers say so.
+        """
+        replays = Replays(MOST_REPLAYS)
+        shown: list[T] = []
+        size = SLICE if self._thread is None else THREAD_SLICE
+        for begin in range(0, len(steps), size):
+            try:
+                answers = await self._step_part(steps[begin : begin + size], replays)
+            except LedgerDown as down:
+                if not shown:
+                    raise
+                return shown + [show(down) for _ in steps[begin:]]
+            shown += [show(answer) for answer in answers]
+            await asyncio.sleep(0)
+        return shown
+
+    async def _step_part(self, steps: Sequence[Step], replays: Replays | None = None) -> list[Answer]:
+        return await self.run(lambda sessions: sessions.step_all(steps, replays))
 
     async def run(self, job: Callable[[Sessions], T]) -> T:
         """Anything else that sessions do."""
@@ -63,7 +85,7 @@ class Lane:
         while self._waiting:
             batch, self._waiting = self._waiting, []
             try:
-                _tell(batch, await self.step_all([step for step, _ in batch]))
+                _tell(batch, await self._step_part([step for step, _ in batch]))
             except Exception as error:
                 _tell_all(batch, error)
         self._going = None

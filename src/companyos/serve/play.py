@@ -4,7 +4,7 @@ import msgspec
 
 from companyos.calls import Call
 from companyos.env import OVER
-from companyos.serve.errors import NoScreens, SessionOver
+from companyos.serve.errors import NoScreens, ServeError, SessionOver
 from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
 from companyos.serve.screens import Screens, is_pictured
@@ -35,6 +35,10 @@ class Play:
         outcome = await self._lane.step(step)
         self._metrics.steps(1)
         return outcome
+
+    def refused(self, error: ServeError) -> None:
+        """Count a refusal that a door answers by itself."""
+        self._metrics.refusal(error.code)
 
     @property
     def screens(self) -> Screens:

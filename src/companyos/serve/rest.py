@@ -18,6 +18,7 @@ from companyos.serve.bodies import (
     ForkReply,
     ResetBody,
     ResetReply,
+    RolloutAnswer,
     RolloutBody,
     RolloutReply,
     StepBody,
@@ -33,7 +34,7 @@ from companyos.serve.metrics import Metrics
 from companyos.serve.play import Play
 from companyos.serve.requests import body_of, caller_of, json_response, session_named, sessions_named
 from companyos.serve.screens import SCREEN, Picture, is_pictured
-from companyos.serve.sessions import Session
+from companyos.serve.sessions import Answer, Session
 from companyos.serve.settings import Settings
 from companyos.serve.steps import Outcome, Step
 from companyos.serve.views import MEDIA, View, inspect, render
@@ -45,7 +46,7 @@ T = TypeVar("T")
 _OF_SCREEN = (errors.NoScreens, errors.ScreenLost)
 _OF_SESSION = (errors.UnknownSession, errors.OtherVersion, Malformed, WrongToken, errors.TooLarge, errors.LedgerDown)
 _OF_MEMORY = (*_OF_SESSION, errors.OverCapacity)
-_OF_STEP = (*_OF_MEMORY, errors.SessionOver, errors.TurnTaken, errors.TurnAhead, *_OF_SCREEN)
+_OF_STEP = (*_OF_MEMORY, errors.SessionOver, errors.TurnTaken, errors.TurnAhead, errors.SessionFull, *_OF_SCREEN)
 _OF_RESET = (BadTask, Malformed, WrongToken, errors.TooLarge, errors.OverCapacity, errors.LedgerDown, *_OF_SCREEN)
 _IN_SESSION = ("step", "fork", "close", *LOOKS)
 # Body, reply, errors, whether it is about one session, and where to go on with the session that it gives.
@@ -111,9 +112,15 @@ class Rest:
         ]
         if any(step.call.app == SCREEN and is_pictured(step.session_id) for step in steps):
             raise Malformed("what is done on a screen is sent to /step - at `$.steps`")
-        answers = await self._lane.step_all(steps)
-        self._metrics.steps(sum(isinstance(answer, Outcome) for answer in answers))
-        return json_response(RolloutReply([rollout_answer(answer) for answer in answers]))
+
+        def show(answer: Answer) -> RolloutAnswer:
+            if isinstance(answer, Outcome):
+                self._metrics.steps(1)
+            else:
+                self._metrics.refusal(answer.code)
+            return rollout_answer(answer)
+
+        return json_response(RolloutReply(await self._lane.step_all(steps, show)))
 
     async def fork(self, request: Request) -> Response:
         """Opens sessions that go on from where one stands, each by itself."""

@@ -15,6 +15,7 @@ from companyos.serve.greeting import greeting
 from companyos.serve.ledger import open_ledger
 from companyos.serve.logs import configuration
 from companyos.serve.metrics import SHARED
+from companyos.serve.origins import LOOPBACK
 from companyos.serve.settings import PREFIX, BadSetting, Settings
 
 
@@ -34,6 +35,7 @@ def serve(flags: Mapping[str, str], factory: str = "companyos.serve.app:create")
         if settings.workers > 1:
             os.environ.setdefault(SHARED, shared)
         logging.config.dictConfig(configuration(settings))
+        _warn(settings)
         uvicorn.run(
             factory,
             factory=True,
@@ -51,6 +53,13 @@ def serve(flags: Mapping[str, str], factory: str = "companyos.serve.app:create")
             ws_ping_timeout=600,  # models may write for minutes, in processes that do not answer meanwhile
             ws_per_message_deflate=False,  # costs more time than it saves where most sockets are near
         )
+
+
+def _warn(settings: Settings) -> None:
+    """Say loudly that a server is open to everybody."""
+    if settings.host not in LOOPBACK and not settings.tokens:
+        said = "ANYBODY WHO CAN REACH PORT %s CAN USE THIS SERVER: it listens at %s without tokens (%sTOKENS)"
+        logging.getLogger("companyos.run").warning(said, settings.port, settings.host, PREFIX)
 
 
 def _try_port(settings: Settings) -> None:

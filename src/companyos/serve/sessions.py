@@ -28,6 +28,7 @@ from companyos.serve.errors import (
     UnknownSession,
 )
 from companyos.serve.ledger import HANDLE, Entry, Header, Ledger, Row, can_be_id
+from companyos.serve.quotas import SessionQuota
 from companyos.serve.screens import PICTURED, is_pictured
 from companyos.serve.session import Session, size_of
 from companyos.serve.steps import Outcome, Step
@@ -37,6 +38,7 @@ __all__ = ["Answer", "Replays", "Session", "Sessions"]
 
 Answer = Outcome | ServeError
 SESSION_BYTES = 1_000_000
+TOKEN_SESSIONS = 100_000
 
 
 class Replays:
@@ -62,8 +64,10 @@ class Sessions:
         ttl_seconds: float = 86400.0,
         clock: Callable[[], float] = time.time,
         session_bytes: int = SESSION_BYTES,
+        token_sessions: int = TOKEN_SESSIONS,
     ) -> None:
         self.ledger = ledger
+        self.quota = SessionQuota(token_sessions)
         self.copies = Copies(capacity, idle_seconds, ledger.durable)
         self._ttl = ttl_seconds
         self._clock = clock
@@ -85,6 +89,7 @@ class Sessions:
         self.copies.check_room(1, now)
         header = Header(_unguessable(name), str(task), reward, progress, BENCHMARK_VERSION, now, owner)
         session = Session(header, now)
+        self.quota.take(self.ledger, owner, 1)
         self.ledger.begin([header])
         self.copies.add(session)
         return session
@@ -141,6 +146,7 @@ class Sessions:
         """Sessions that go on from where this one stands, each by itself."""
         session, now = self.observe(session_id, owner), self._clock()
         self.copies.check_room(count, now)
+        self.quota.take(self.ledger, session.header.owner, count)
         replace, name = msgspec.structs.replace, PICTURED if is_pictured(session_id) else ""
         headers = [replace(session.header, session_id=_unguessable(name), created=now) for _ in range(count)]
         self.ledger.begin(headers, session.calls)

@@ -116,6 +116,7 @@ class _Holder:
             reply: bytes = why.args[0]
             return reply
         except ServeError as error:
+            door.play.refused(error)
             return protocol.refusal(error)
         except Exception:
             _LOG.exception("a bug at a socket")

@@ -14,7 +14,16 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from companyos.families import FAMILIES
-from companyos.serve.errors import BadTask, Malformed, NoSuchPlace, OtherVersion, ServeError, UnknownSession, WrongToken
+from companyos.serve.errors import (
+    BadTask,
+    Malformed,
+    NoSuchPlace,
+    OtherOrigin,
+    OtherVersion,
+    ServeError,
+    UnknownSession,
+    WrongToken,
+)
 from companyos.serve.guard import respond
 from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
@@ -54,14 +63,6 @@ _NEXT = {
     "over_capacity": "try again in a while",
     "ledger_down": "send it again; it happens once",
 }
-
-
-class OtherOrigin(ServeError):
-    status, code = 403, "other_origin"
-    what_next = "send it from a page of this server"
-
-    def __init__(self) -> None:
-        super().__init__("this form was sent from another site")
 
 
 class Part(Protocol):

@@ -1,0 +1,123 @@
+"""Quotas: how much of a server one token may take, and how often one address may guess a token."""
+
+import pytest
+
+from companyos.calls import Call
+from companyos.serve.errors import OverQuota, TooManySignIns
+from companyos.serve.ledger import Header, NoLedger
+from companyos.serve.quotas import MINUTE, WRONG_TOKENS, Brake, Quotas, SessionQuota
+from tests.serve.doors import Door, body_of, code_of, good
+from tests.serve.sockets import socket
+from tests.serve.test_sessions import Clock
+
+LIST = Call("ticketdesk", "list_tickets")
+ALICE, BOB, EVE = ({"authorization": f"Bearer {name}"} for name in ("alice", "bob", "eve"))
+
+
+def test_guessing_is_stopped_for_a_minute_and_who_was_right_before_goes_on() -> None:
+    clock = Clock()
+    brake = Brake(clock)
+    brake.right("here", b"alice")
+    for _ in range(WRONG_TOKENS):
+        brake.check("here", b"guess")
+        brake.wrong("here")
+    with pytest.raises(TooManySignIns) as slow:
+        brake.check("here", b"bob")  # right or wrong: it is not looked at
+    assert slow.value.retry_after == MINUTE
+    brake.check("here", b"alice")
+    brake.check("elsewhere", b"bob")
+    clock.now += MINUTE
+    brake.check("here", b"bob")
+    brake.wrong("here")
+    brake.check("here", b"bob")
+
+
+def test_wrong_tokens_are_braked_at_the_door_without_being_looked_at() -> None:
+    with Door(tokens=("alice", "bob")) as door:
+        good(door.get("/manifest", headers=ALICE))
+        for _ in range(WRONG_TOKENS):
+            assert code_of(door.get("/manifest", headers=EVE)) == (401, "wrong_token")
+        for headers in (EVE, BOB):
+            slow = door.post("/reset", {}, headers=headers)
+            assert code_of(slow) == (429, "too_many_sign_ins")
+            assert 0 < int(slow.headers["retry-after"]) <= MINUTE
+            refused = socket(door, authorization=headers["authorization"]).first
+            assert refused["status"] == 429
+        good(door.get("/manifest", headers=ALICE))
+        assert code_of(door.get("/manifest")) == (401, "wrong_token")  # who brings none is told so, as ever
+
+
+def test_a_token_sends_so_many_bytes_a_minute() -> None:
+    clock = Clock()
+    quotas = Quotas(1000, 1, clock)
+    quotas.spend("alice", 1000)
+    quotas.check_bytes("alice")
+    quotas.spend("alice", 1)
+    clock.now += 20
+    with pytest.raises(OverQuota) as over:
+        quotas.check_bytes("alice")
+    assert over.value.retry_after == 40
+    quotas.check_bytes("bob")
+    clock.now += 40
+    quotas.check_bytes("alice")
+    quotas.spend("", 5000)
+    quotas.check_bytes("")
+
+
+def test_one_token_that_sends_too_much_does_not_stop_another() -> None:
+    with Door(tokens=("alice", "bob"), token_bytes=2000) as door:
+        name = good(door.post("/reset", {}, headers=ALICE))["session_id"]
+        long = body_of(name, Call("ticketdesk", "list_tickets", {"status": "x" * 1900}))
+        good(door.post("/step", long, headers=ALICE))
+        assert code_of(door.post("/step", long, headers=ALICE)) == (429, "over_quota")
+        good(door.post("/reset", {}, headers=BOB))
+
+
+def test_one_token_holds_so_many_sockets_open() -> None:
+    alice = {"authorization": "Bearer alice"}
+    with Door(tokens=("alice", "bob"), token_sockets=2) as door:
+        first, _ = socket(door, **alice), socket(door, **alice)
+        assert socket(door, **alice).first["status"] == 429
+        assert socket(door, authorization="Bearer bob").first["type"] == "websocket.accept"
+        first.drop()
+        assert socket(door, **alice).first["type"] == "websocket.accept"
+
+
+def test_one_token_has_so_many_sessions_wherever_they_were_begun() -> None:
+    clock, ledger = Clock(), NoLedger()
+    here, there = SessionQuota(3, clock), SessionQuota(3, clock)
+
+    def begin(quota: SessionQuota, name: str) -> None:
+        quota.take(ledger, "alice", 1)
+        ledger.begin([Header(name, "task", "seed", False, 2, 0.0, "alice")])
+
+    for name in "ab":
+        begin(here, name)
+    begin(there, "c")
+    clock.now += 11
+    for quota in (here, there):
+        with pytest.raises(OverQuota):
+            quota.take(ledger, "alice", 1)
+    ledger.remove("a")
+    clock.now += 2
+    begin(here, "d")
+    here.take(ledger, "bob", 3)
+    here.take(ledger, "", 100)
+
+
+def test_sessions_and_forks_over_the_quota_are_refused_and_closing_one_makes_room() -> None:
+    with Door(tokens=("alice", "bob"), token_sessions=3) as door:
+        names = [good(door.post("/reset", {}, headers=ALICE))["session_id"] for _ in range(2)]
+        assert code_of(door.post("/fork", {"session_id": names[0], "count": 2}, headers=ALICE)) == (429, "over_quota")
+        good(door.post("/fork", {"session_id": names[0]}, headers=ALICE))
+        assert code_of(door.post("/reset", {}, headers=ALICE)) == (429, "over_quota")
+        good(door.post("/reset", {}, headers=BOB))
+
+
+def test_a_session_takes_only_so_many_bytes() -> None:
+    with Door(session_bytes=1200) as door:
+        name = door.reset()["session_id"]
+        long = Call("ticketdesk", "list_tickets", {"status": "x" * 900})
+        good(door.step(name, long))
+        assert code_of(door.step(name, long)) == (413, "session_full")
+        good(door.step(name, LIST))
