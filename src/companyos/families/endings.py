@@ -4,7 +4,8 @@ import msgspec
 
 from companyos.apps import Metric, Person
 from companyos.families.case import Case
-from companyos.families.citations import Cites, CitesNoOther, CitesNothingFalse, Facts
+from companyos.families.citations import Cites, CitesNoOther, CitesNothingFalse
+from companyos.families.citations import Facts as Facts  # families import it from here
 from companyos.families.family import Ending
 from companyos.families.goals import (
     Ended,

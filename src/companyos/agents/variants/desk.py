@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from companyos.apps import Approval, Entry, Metric, Person, Policy, Ticket
-from companyos.calls import Call, Program, Reply
+from companyos.calls import Call, Reply, Working
 from companyos.env import CompanyEnv
 from companyos.families import Taste, family_of, moves
 from companyos.families.citations import CitesNoOther, Facts
@@ -110,9 +110,9 @@ def play_variant(env: CompanyEnv, variation: Variation, streams: Streams) -> boo
 def _run(env: CompanyEnv, program: moves.Move[Any]) -> Any:
     """Makes the calls of a program and gives what it returns."""
     try:
-        call = next(program)
+        said = next(program)
         while True:
-            call = program.send(_made(env, call))
+            said = next(program) if isinstance(said, Working) else program.send(_made(env, said))
     except StopIteration as end:
         return end.value
 
@@ -125,7 +125,7 @@ def _made(env: CompanyEnv, call: Call) -> Reply:
 # -- what variations do over and over --------------------------------------------------------------------------------------
 
 
-def write(desk: Desk, field: str, value: str) -> Program:
+def write(desk: Desk, field: str, value: str) -> moves.Move[None]:
     """Sets a field of the ticket."""
     yield from moves.read("ticketdesk.update_ticket", ticket_id=desk.ticket.id, field=field, value=value)
 
