@@ -6,7 +6,6 @@ from msgspec.structs import replace
 from companyos.apps import TOOLBOX, Approval, ApprovalType, Message, Metric, Person, Ticket
 from companyos.calls import Call
 from companyos.env import CompanyEnv, make, work
-from companyos.families import family
 from companyos.world import DAY
 from tests.laws import NAMES, seeds
 
@@ -32,8 +31,8 @@ def test_every_request_is_decided_and_none_crashes_whoever_decides(name: str) ->
     decided, signs = set(), False
     for seed in seeds(3, 20):
         env = make(name, seed=seed)
-        actor, kind = env.setting.case.actor, env.world.get(Ticket, env.setting.case.ticket_id).kind
-        signs |= any((form.about or form.id) == kind for form in env.world.all(ApprovalType))
+        actor = env.setting.case.actor
+        signs |= _has_a_form(env)
         for request in _requests(env):
             own = env.world.get(ApprovalType, str(request["approval_type"])).offices
             for office in dict.fromkeys(("CFO", "CTO", "HR Lead", "Procurement Lead", *own)):
@@ -61,6 +60,12 @@ def test_every_comment_is_answered(name: str) -> None:
     assert {m.sender for m in world.all(Message) if m.to == case.actor and m.topic == "comment"} == set(others)
 
 
+def _has_a_form(env: CompanyEnv) -> bool:
+    """Whether there is a form for tickets of the kind that the brief is about."""
+    kind = env.world.get(Ticket, env.setting.case.ticket_id).kind
+    return any((form.about or form.id) == kind for form in env.world.all(ApprovalType))
+
+
 def _asks(env: CompanyEnv) -> tuple[CompanyEnv, Call] | None:
     """The episode as it stands when the expert first asks for a signature, and that call; None if it never does."""
     solved, before = env.fork(), env.fork()
@@ -74,9 +79,11 @@ def _asks(env: CompanyEnv) -> tuple[CompanyEnv, Call] | None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_figure_that_grows_too_old_on_an_approvers_desk_is_not_held_against_the_request(name: str) -> None:
-    asked = 0
+    asked, signs = 0, False
     for seed in seeds(40, 200, name=name):
-        found = _asks(make(name, seed=seed))
+        env = make(name, seed=seed)
+        signs |= _has_a_form(env)
+        found = _asks(env)
         if found is None:
             continue
         world, actor = found[0].world, found[0].setting.case.actor
@@ -88,4 +95,4 @@ def test_a_figure_that_grows_too_old_on_an_approvers_desk_is_not_held_against_th
         world.advance(10 * DAY)
         assert world.get(Approval, request.data["id"]).status == "approved", (found[0].task_id, request)
         asked += 1
-    assert asked >= (1 if family(name).long else 5)
+    assert bool(asked) == signs
