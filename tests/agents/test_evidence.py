@@ -55,6 +55,15 @@ def test_of_several_the_one_counts_that_the_text_speaks_of() -> None:
     assert cited == [{"record": "@a.cfo", "field": "limit", "value": 9}]
 
 
+def test_of_two_terms_the_one_is_cited_that_applied() -> None:
+    text = "below_minimum: the policy's minimum or minimum_personal, whichever applied."
+    rule = {"id": "P-2", "title": "Scores", "minimum": 60, "minimum_personal": 70}
+    for data_class, term in (("standard", "minimum"), ("personal", "minimum_personal")):
+        entry = ENTRY | {"data_class": data_class}
+        memory = told(policy(text), OWN | {"verified": "E-1"}, entry, rule)
+        assert [one["field"] for one in evidence(memory, "T-1", "below_minimum")] == [term]
+
+
 def test_who_has_read_all_and_ends_it_rightly_nearly_always_cites_what_is_needed() -> None:
     won = 0
     for seed in range(40):

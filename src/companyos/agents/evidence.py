@@ -20,7 +20,7 @@ _KINDS = {kind.__name__.lower(): kind for kind in KINDS if not kind.hidden}
 
 def evidence(told: Told, ticket_id: str, reason: str) -> list[Citation]:
     """What the texts read ask to be cited for closing this ticket on this ground; nothing where none says."""
-    words = [word for text in texts(told) for word in _clause(text, reason)]
+    words = _that_apply(told, ticket_id, [word for text in texts(told) for word in _clause(text, reason)])
     named = [_KINDS[word] for word in words if word in _KINDS] or list(_KINDS.values())
     cited: list[Citation] = []
     for kind in dict.fromkeys(named):
@@ -48,6 +48,21 @@ def _clause(text: str, reason: str) -> tuple[str, ...]:
 def asked_for(text: str) -> frozenset[str]:
     """The reasons for which a text says what to cite."""
     return frozenset(reason for reason in REASONS if _clause(text, reason))
+
+
+def _that_apply(told: Told, ticket_id: str, words: list[str]) -> list[str]:
+    """The words without the one that did not apply, where a text says `minimum or minimum_personal, whichever applied`.
+
+    The longer one applies where its ending is something that the ticket's entry says of itself.
+    """
+    triples = zip(words, words[1:], words[2:], strict=False)
+    choices = [(one, other) for one, joint, other in triples if joint == "or" and other.startswith(f"{one}_")]
+    if not choices:
+        return words
+    entry = told.facts.get((ticket_id, "verified"))
+    said = {value for (record, _), value in told.facts.items() if record == entry}
+    dropped = {one if other.removeprefix(f"{one}_") in said else other for one, other in choices}
+    return [word for word in words if word not in dropped]
 
 
 def _nearness(told: Told, ticket_id: str, record: str, words: list[str]) -> int:
