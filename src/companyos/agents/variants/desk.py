@@ -93,7 +93,7 @@ def play_variant(env: CompanyEnv, variation: Variation, streams: Streams) -> boo
     program = family_of(env.setting.case.brief).expert(env.memory(), Taste())
     call = next(program)
     while True:
-        if call.method == "resolve_ticket" and call.params["ticket_id"] == ticket_id:
+        if call.method == "resolve_ticket" and call.params["ticket_id"] == ticket_id and _would_close(env, call):
             env, ticket_id = env.fresh_budget(), ""
             closing = _run(env, variation(Desk(env, call, streams.at("variant"))))
             if closing is None:
@@ -105,6 +105,12 @@ def play_variant(env: CompanyEnv, variation: Variation, streams: Streams) -> boo
         if env.done:
             return bool(env.success)
         call = program.send(reply)
+
+
+def _would_close(env: CompanyEnv, call: Call) -> bool:
+    """Whether the ticket can be closed now. An expert may try before it clears a block."""
+    reply: Reply = _run(env.fresh_budget(), moves.ask(call.tool, **call.params))
+    return reply.ok
 
 
 def _run(env: CompanyEnv, program: moves.Move[Any]) -> Any:
