@@ -59,8 +59,23 @@ def test_values_are_known_however_deep_they_stand() -> None:
     assert {"deep", "7", "a", "b", "c", "d"} <= set(told.values)
 
 
+def test_words_are_known_that_nothing_but_punctuation_separates() -> None:
+    assert {"colour", "red", "blue", "5", "7"} <= set(heard("colour:red,blue;5 (7)").values)
+
+
 def test_words_of_a_text_are_known_without_their_punctuation() -> None:
     assert {"Signed", "certificate", "IC-123"} <= set(heard("Signed. (field certificate), IC-123!").values)
+
+
+@pytest.mark.parametrize("original_hears", [True, False])
+def test_what_one_side_of_a_fork_hears_the_other_does_not_know(original_hears: bool) -> None:
+    told = heard("T-1", {"id": "T-1", "amount": 5})
+    fork = told.fork()
+    one, other = (told, fork) if original_hears else (fork, told)
+    one.hear(Reply(True, "ok", {"id": "form", "required": ["what"], "optional": ["why"], "amount": 6}, "T-2 costs 7"))
+    assert {"T-2", "7", "form"}.isdisjoint({*other.values, *other.known(Ticket), *other.forms, *other.attachments})
+    assert ("form", "amount") not in other.facts
+    assert {"T-1", "T-2"} <= set(one.known(Ticket))
 
 
 def test_forms_are_known_from_their_list() -> None:

@@ -24,7 +24,9 @@ LIST = ROOT / "tools" / "mutants.toml"
 GOAL = 0.95  # the share of mutants that tests must kill
 TIMEOUT = 300  # seconds after which a mutant that makes tests hang counts as killed
 _COPIED = ("src", "tests", "tools", "docs", "pyproject.toml", "README.md")
-_OPTIONS = ("-n", "0", "-x", "-q", "-p", "no:cacheprovider")
+_OPTIONS = ("-p", "xdist", "-n", "0", "-x", "-q", "-p", "no:cacheprovider")
+# Plug-ins of pytest that tests do not need take longer to load than most tests take to run.
+_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 Fate = Literal["killed", "survived", "stale", "cannot run"]
 
@@ -65,7 +67,7 @@ def copy_of(root: Path, folder: Path) -> Path:
 
 def tests_pass(copy: Path, tests: str) -> bool | None:
     """Whether tests pass on a copy; None where pytest could not run them. Tests that hang have failed."""
-    environment = os.environ | {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | _ENVIRONMENT | {"PYTHONPATH": str(copy / "src")}
     command = [sys.executable, "-m", "pytest", *_OPTIONS, *shlex.split(tests)]
     try:
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=TIMEOUT, check=False)

@@ -71,6 +71,20 @@ def test_an_open_interval_says_so() -> None:
     assert found.text.endswith("to > 1)")
 
 
+def test_weathers_and_twins_of_a_seed_are_lines_of_their_own() -> None:
+    plain, weather, twin = (
+        [
+            outcome(0, won, doses=doses, **other)
+            for doses, won in (("0", True), ("50", fares == "well"), ("100", fares == "well"))
+        ]
+        for fares, other in (("well", {}), ("badly", {"weather": 1}), ("badly", {"do": (("conflict", "1"),)}))
+    )
+    assert curves([*plain, *weather])[ALL].doses["0.5"].n == 2
+    assert curves([*plain, *twin])[ALL].doses["0.5"].n == 2
+    incomplete = [*plain, *weather[:2]]  # this weather was not played at dose 1, so there is one line, which is no curve
+    assert curves(incomplete) == {}
+
+
 def test_trials_of_a_task_are_averaged() -> None:
     twice = [one for trial in range(2) for one in at_doses(0, [True, trial == 0, False, False, False])]
     found = curves([*twice, *at_doses(1, [True, True, False, False, False])])[ALL]

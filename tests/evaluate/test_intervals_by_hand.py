@@ -54,6 +54,10 @@ def test_where_all_clusters_fare_alike_each_counts_for_one_draw() -> None:
     assert bounds(share(rows(a=0, b=0, c=0))) == pytest.approx((0.0, T2 * T2 / 3 / (1 + T2 * T2 / 3)), rel=1e-5)
 
 
+def test_several_rows_of_a_cluster_that_all_fare_alike_are_one_draw() -> None:
+    assert bounds(share(rows(a=1, b=1, c=1) * 4)) == pytest.approx(bounds(share(rows(a=1, b=1, c=1))))
+
+
 def test_a_cluster_counts_by_how_much_is_in_it() -> None:
     # Cluster a won 1 of 2, b won 1 of 1: 2/3 in all. a pulls by (1 - 4/3) / 3 = -1/9, b by (1 - 2/3) / 3 = 1/9.
     uneven = [("a", 1.0, 1.0), ("a", 0.0, 1.0), ("b", 1.0, 1.0)]
@@ -99,7 +103,7 @@ def test_a_difference_of_shares_is_as_lopsided_as_they_are() -> None:
 def test_covariance_counts_the_clusters_that_either_number_has() -> None:
     # Pulls of 1, 2, 6: -2/3, -1/3, 1. Of 4, 0 over b and c: 1, -1. Shared: b and c. Clusters in all: 3.
     ours, theirs = of(leaning(rows(a=1, b=2, c=6))), of(leaning(rows(b=4, c=0)))
-    assert ours.covariance(theirs) == pytest.approx((-1 / 3 - 1) * 3 / 2)
+    assert ours.covariance(theirs) == theirs.covariance(ours) == pytest.approx((-1 / 3 - 1) * 3 / 2)
     assert ours.variance == pytest.approx(7 / 3)
 
 

@@ -120,6 +120,14 @@ def test_a_fault_is_met_and_got_past_at_a_tool_with_its_arguments() -> None:
     assert silenced(("T-1", False), ("T-1", True), ("T-1", False)) == (1, 0)
 
 
+def test_who_wins_has_got_past_every_fault_by_whatever_way() -> None:
+    env = make("vendor_onboarding", seed=7)
+    work(env)
+    assert env.success
+    env.turns[0] = msgspec.structs.replace(env.turns[0], reply=Reply(False, NO_ANSWER))
+    assert _faults(env) == (1, 1)
+
+
 @EVERY_FAMILY
 def test_every_milestone_belongs_to_an_app(family: str) -> None:
     for seed in range(40):
