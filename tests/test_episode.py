@@ -97,6 +97,12 @@ def test_what_is_no_transcript_at_all_is_refused(text: str | bytes) -> None:
         Transcript.from_jsonl(text)
 
 
+def test_a_header_without_a_footer_is_no_transcript() -> None:
+    header = episode().transcript().to_jsonl().splitlines()[0]
+    with pytest.raises(ValueError, match="not a transcript: it needs a header line and a footer line"):
+        Transcript.from_jsonl(header)
+
+
 def test_bytes_that_are_no_text_are_named_by_their_line() -> None:
     lines = episode().transcript().to_jsonl().encode().splitlines()
     lines[2] = b'{"now": "\xff"}'

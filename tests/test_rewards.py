@@ -350,3 +350,5 @@ def test_a_request_that_is_withdrawn_gives_back_what_it_paid() -> None:
 
 def test_rewards_are_added_one_by_one_so_that_every_python_comes_to_the_same_total() -> None:
     assert added([0.1] * 10) == 0.9999999999999999  # `sum` says 1.0 from Python 3.12 on
+    assert added([1.0, 1e17, -1e17]) == 0.0
+    assert added([-1e17, 1e17, 1.0]) == 1.0

@@ -51,6 +51,10 @@ def test_tasks_that_lack_a_dose_are_left_out() -> None:
     assert curves(at_doses(0, [True] * 5)[1:]) == {}
 
 
+def test_without_dose_0_there_is_no_curve() -> None:
+    assert curves([one for seed in range(3) for one in at_doses(seed, [True] * 5)[1:]]) == {}
+
+
 def test_the_interval_of_an_ec50_holds_it_in_most_of_many_runs() -> None:
     draw, hits, runs = Random(3), 0, 400
     truth = [0.9, 0.75, 0.6, 0.3, 0.15]  # halved at 0.5 + 0.25 * 0.15 / 0.3

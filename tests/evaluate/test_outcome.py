@@ -99,6 +99,7 @@ def test_who_tries_again_has_got_past_a_fault_and_who_does_not_has_not() -> None
         env.step(call)
         found = judge(env.transcript())
     assert found.faults == found.recovered == 1
+    assert (found.refused, found.invalid) == (0, 0)  # a fault is the company's
 
 
 def silenced(*said: tuple[str, bool]) -> tuple[int, int]:
