@@ -12,13 +12,14 @@ from msgspec.structs import replace
 
 from companyos.apps import Entry, Mind, Person, Ticket
 from companyos.calls import Procedure
-from companyos.families import endings, moves
+from companyos.families import endings, moves, working
 from companyos.families.backdrop import DESK_RULES, Backdrop, add_metric, add_person, add_policy, add_ticket
 from companyos.families.case import Case, Fact, Trouble
 from companyos.families.endings import Facts
 from companyos.families.everyday import Everyday
 from companyos.families.family import Ending, Family, Memory, Taste
 from companyos.families.goals import ANSWER
+from companyos.families.working import compare
 from companyos.world import DAY, Draw, Streams, World, stamp
 
 # -- causes ------------------------------------------------------------------------------------------------------------
@@ -179,28 +180,30 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, trip["id"])]):
         yield from step
     resolution, reason, evidence = yield from _decide(ticket, trip, policies)
-    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
-    yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing)
+    yield from moves.close(ticket_id, resolution, reason, evidence)
 
 
 def _decide(
     ticket: moves.Shown, trip: moves.Shown, policies: dict[str, str]
 ) -> moves.Move[tuple[str, str, list[moves.Shown]]]:
     """The checks in their order; the first that applies decides."""
-    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
-        if other["id"] != ticket["id"] and other["status"] != "cancelled":
-            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
-            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
-    if trip["licence_until"] < trip["back_on"]:
+    other = yield from moves.other_live(ticket, ticket["reference"])
+    if other is not None:
+        yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
+        return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    if (yield from compare(("licence", trip["licence_until"]), "<", ("back", trip["back_on"]), "ends before", "valid")):
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "on_hold", "document_expired", moves.cite((trip, "licence_until"), (trip, "back_on"))
     car = yield from moves.read("datahub.get_entry", entry_id=trip["car"])
     rule = yield from moves.read("datahub.read_policy", policy_id=policies["Pool cars: reserve"])
     left = yield from moves.fresh_reading(car["range_metric"])
-    if left["value"] < int(trip["km"]) + rule["reserve"]:
+    needed = yield from working.compute(int(trip["km"]), "+", rule["reserve"])
+    if (yield from compare(("range", left["value"]), "<", needed, "too short", "enough")):
         return "declined", "below_minimum", moves.cite((left, "value"), (trip, "km"), (rule, "reserve"))
     answer = yield from moves.ask_person(ticket["id"], ticket["requester"], "destination", "Where does the trip go?")
-    if answer["destination"] == "abroad" and car["insured"] == "home":
+    not_insured = answer["destination"] == "abroad" and car["insured"] == "home"
+    where = (answer["destination"], "insured", car["insured"])
+    if (yield from working.check(where, not_insured, "not covered", "covered")):
         return "cannot_be_done", "not_covered", moves.cite((answer, "destination"), (car, "insured"))
     return "completed", "all_checks_passed", moves.cite((left, "value"), (car, "insured"))
 
