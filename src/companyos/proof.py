@@ -105,7 +105,7 @@ def untold_working(env: CompanyEnv, working: Sequence[Sequence[str]]) -> tuple[s
     return None
 
 
-_IN_WORKING = re.compile(r"\d{4}-\d\d-\d\d|[A-Z]+-\d+|@[a-z]+\.[a-z]+|(?<![\w-])-?\d+")
+_IN_WORKING = re.compile(r"\d{4}-\d\d-\d\d|\d\d:\d\d|[A-Z]+-\d+|@[a-z]+\.[a-z]+|(?<![\w-])-?\d+")
 _SUM = re.compile(r"(\d+) ([+*]) (\d+) = \d+")
 _DAYS = re.compile(r"(\d{4}-\d\d-\d\d) to (\d{4}-\d\d-\d\d) = (?:(\d+(?: \+ \d+)+) = )?-?\d+")
 
