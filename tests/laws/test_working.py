@@ -6,26 +6,25 @@ from functools import cache
 import pytest
 
 from companyos.env import CompanyEnv, make, task_named
-from companyos.families import FAMILIES, ROUND
+from companyos.families import ROUND
 from companyos.families.working import LONGEST
 from companyos.proof import untold_working
 from companyos.task import TaskId
 from companyos.teacher import Spoken, work_aloud
 from companyos.twins import opposites
+from tests.laws import DOSES, NAMES, seeds
 
 FIRST_FIVE = ROUND[:5]  # whose experts say every comparison that decides an ending
-DOSES = (0.0, 0.5, 1.0)
-SEEDS = {name: range(4 if family.long else 25) for name, family in FAMILIES.items()}
 
 
 def worked(name: str) -> Iterator[tuple[CompanyEnv, list[Spoken]]]:
     for dose in DOSES:
-        for seed in SEEDS[name]:
+        for seed in seeds(20, 200, name=name):
             env = make(name, seed=seed, chaos=dose, reward="sparse")
             yield env, list(work_aloud(env))
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_working_line_is_short_and_holds_only_what_was_told_or_computed_aloud(name: str) -> None:
     lines = 0
     for env, spoken in worked(name):
