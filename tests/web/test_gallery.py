@@ -94,19 +94,30 @@ def test_a_training_run_is_drawn_as_far_as_it_is_written(site: Served) -> None:
 
 
 def test_every_family_and_every_dial_is_in_it(site: Served) -> None:
-    page = Tags(httpx.get(f"{site.url}/gallery").text)
+    page = Tags(httpx.get(f"{site.url}/gallery", timeout=60).text)
     for name in FAMILIES:
         assert ("a", {"href": f"/play?family={name}"}) in page.tags
     for dial in DIALS:
         assert in_words(dial) in page.text
 
 
+def test_files_are_read_in_another_process(site: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def here(*_: object) -> None:
+        raise AssertionError("read by the worker")
+
+    for name in ("runs", "logs", "_result", "_log"):
+        monkeypatch.setattr(Shelf, name, here)
+    for place in ("/gallery", "/replay"):
+        page = httpx.get(f"{site.url}{place}", timeout=60)
+        assert (page.status_code, "naive" in page.text) == (200, True)
+
+
 def test_without_a_folder_it_says_how_to_give_one() -> None:
     with served() as site:
-        page = httpx.get(f"{site.url}/gallery").text
+        page = httpx.get(f"{site.url}/gallery", timeout=60).text
         assert "companyos serve --results DIR" in page
         assert "/play?family=vendor_onboarding" in page
-        assert httpx.get(f"{site.url}/gallery/run?at=naive").status_code == 404
+        assert httpx.get(f"{site.url}/gallery/run?at=naive", timeout=60).status_code == 404
 
 
 def test_what_is_no_run_is_left_out(folder: Path) -> None:
@@ -129,7 +140,7 @@ def test_what_is_no_run_is_left_out(folder: Path) -> None:
     ],
 )
 def test_nothing_is_read_but_what_is_on_the_shelf(site: Served, place: str) -> None:
-    assert httpx.get(f"{site.url}{place}").status_code == 404
+    assert httpx.get(f"{site.url}{place}", timeout=60).status_code == 404
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path: Path, folder: Path) -> None:
@@ -142,7 +153,7 @@ def test_a_folder_that_is_one_run_is_a_shelf_as_well(folder: Path) -> None:
     [run] = Shelf(folder / "naive").runs()
     assert (run.name, run.has_episodes) == (".", True)
     with served(results=str(folder / "naive")) as site:
-        page = httpx.get(f"{site.url}/gallery/run?at=.").text
+        page = httpx.get(f"{site.url}/gallery/run?at=.", timeout=60).text
         [first, *_] = re.findall(r'href="(/replay/episode\?[^"]+)"', page)
         assert httpx.get(f"{site.url}{first.replace('&amp;', '&')}", timeout=60).status_code == 200
 
@@ -154,7 +165,7 @@ def test_no_text_of_a_run_becomes_a_part_of_a_page(site: Served, folder: Path) -
     try:
         with browsing() as seen:
             for page in pages:
-                tags = Tags(httpx.get(f"{site.url}{page}").text)
+                tags = Tags(httpx.get(f"{site.url}{page}", timeout=60).text)
                 assert [tags.count(tag) for tag in ("script", "img", "iframe")] == [1, 1, 0], page
                 seen.page.goto(f"{site.url}{page}")
                 assert (seen.page.title() != "lost", seen.page.locator("img").count()) == (True, 1)

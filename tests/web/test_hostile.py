@@ -73,6 +73,33 @@ def test_no_text_of_a_reply_or_a_call_becomes_a_part_of_a_page(site: Served, nam
         assert told > len(pages) / 2, "and yet it is shown"
 
 
+ODD: tuple[Any, ...] = (
+    5,
+    None,
+    True,
+    "x",
+    [5],
+    [None],
+    {"a": 1},
+    [[]],
+    1e300,
+    [{"record": ["a"], "field": {}, "value": [1]}],
+)
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_arguments_of_any_shape_are_shown_and_their_form_again(site: Served, odd: Any) -> None:
+    task, calls = f"vendor_onboarding-v{BENCHMARK_VERSION}-train-7-0", 0
+    for tool in site.begin(task).env.toolbox:
+        agent = site.agent(task)
+        agent.make([Call(tool.app, tool.method, dict.fromkeys(tool.hints, odd))])
+        for page in (f"/office/{agent.session_id}/1", f"/office/{agent.session_id}/steps", f"/watch/{agent.code}"):
+            assert httpx.get(f"{site.url}{page}").status_code == 200, (tool.name, page)
+            calls += 1
+        agent.close()
+    assert calls > 30
+
+
 def test_in_a_browser_nothing_of_it_runs(site: Served) -> None:
     """Written by real calls, read back, cited; on every page of the episode."""
     session = site.begin(f"vendor_onboarding-v{BENCHMARK_VERSION}-train-7-0")

@@ -101,7 +101,7 @@ class Desk(msgspec.Struct):
 
     def _facts(self, values: Mapping[str, Any]) -> list[Known]:
         """All that was shown and can be cited, by record: those that were read last come first."""
-        ticked = {(one.get("record"), one.get("field")) for one in values.get("evidence", ()) if isinstance(one, dict)}
+        ticked = cited_in(values.get("evidence"))
         by_record: dict[str, list[tuple[str, str, str, bool]]] = {}
         for (record, field), value in self.told.facts.items():
             citation = msgspec.json.encode({"record": record, "field": field, "value": value}).decode()
@@ -151,6 +151,13 @@ class Desks:
         if len(self._heard) > _REMEMBERED:
             self._heard.popitem(last=False)
         return told
+
+
+def cited_in(evidence: Any) -> set[tuple[str, str]]:
+    """The facts that a call cites, as record and field. An agent may have written anything there."""
+    given = [one for one in evidence if isinstance(one, dict)] if isinstance(evidence, list) else []
+    pairs = [(one.get("record"), one.get("field")) for one in given]
+    return {(record, field) for record, field in pairs if isinstance(record, str) and isinstance(field, str)}
 
 
 def records_in(data: Any) -> Iterator[Mapping[str, Any]]:

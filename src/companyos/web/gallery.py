@@ -1,7 +1,6 @@
 """Gallery: what there is to work on, what can go wrong, and what agents came to, as far as their runs lie in a folder."""
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,11 +16,13 @@ from companyos.evaluate.headline import DETAILS, HEADLINE, NOTHING, PERCENT, Sai
 from companyos.evaluate.intervals import Estimate
 from companyos.evaluate.metrics import Results
 from companyos.evaluate.outcome import Outcome
+from companyos.evaluate.report import Run
 from companyos.families import FAMILIES
 from companyos.families.case import Fact
 from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
 from companyos.serve.settings import Settings
+from companyos.web.aside import Given, R
 from companyos.web.charts import Line, plot, whisker
 from companyos.web.shelf import Log, Result, Shelf, is_number
 from companyos.web.site import Site
@@ -55,9 +56,13 @@ class Gallery:
             ]
         )
 
+    async def _read(self, function: Callable[[*Given], R], *given: *Given) -> R:
+        """Read files in a process of its own; where there is no folder, there is nothing to read."""
+        return function(*given) if self._shelf.folder is None else await self._site.aside.run(function, *given)
+
     async def all(self, request: Request) -> Response:
         """Families, dials, runs."""
-        runs, logs = await asyncio.to_thread(lambda: (self._shelf.runs(), self._shelf.logs()))
+        runs, logs = await self._read(_all, self._shelf)
         return self._site.page(
             "gallery.html",
             has_folder=self._shelf.folder is not None,
@@ -73,7 +78,7 @@ class Gallery:
         """What one evaluation came to."""
         asked_for = request.query_params
         name, family, ending = (asked_for.get(key, "") for key in ("at", "family", "ended"))
-        found, run = await asyncio.to_thread(lambda: (self._shelf.result(name), self._shelf.run(name)))
+        found, run = await self._read(_one, self._shelf, name)
         results = found.results
         outcomes = sorted(run.outcomes, key=lambda one: (one.success, one.task_id, one.trial)) if run else []
         chosen = [one for one in outcomes if _is_chosen(one, family, ending)]
@@ -93,12 +98,20 @@ class Gallery:
     async def training(self, request: Request) -> Response:
         """What one training run has logged."""
         name = request.query_params.get("at", "")
-        log: Log = await asyncio.to_thread(self._shelf.log, name)
+        log = await self._read(self._shelf.log, name)
         series = _series(log.records)
         order = sorted(series, key=lambda one: (_FIRST.index(one) if one in _FIRST else len(_FIRST), one))
         drawn = [(_said(one), plot([Line(one, series[one])], one, "updates", _is_share(one, series[one]))) for one in order]
         seconds = log.records[-1].get("elapsed") if log.records else None
         return self._site.page("training.html", it=log, curves=drawn, updates=len(log.records), seconds=seconds)
+
+
+def _all(shelf: Shelf) -> tuple[list[Result], list[Log]]:
+    return shelf.runs(), shelf.logs()
+
+
+def _one(shelf: Shelf, name: str) -> tuple[Result, Run | None]:
+    return shelf.result(name), shelf.run(name)
 
 
 def share(number: Estimate | None) -> Markup | str:

@@ -3,10 +3,6 @@
 The work is done in a process of its own: looking closely at an episode takes a good part of a second, in which others step.
 """
 
-import asyncio
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-
 from fastapi import FastAPI
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -15,8 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from companyos.families import family
-from companyos.pool import crew
-from companyos.serve.errors import Busy, Malformed, NoSuchPlace
+from companyos.serve.errors import Malformed, NoSuchPlace
 from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
 from companyos.serve.requests import caller_of
@@ -28,16 +23,6 @@ from companyos.web.site import Site, check_origin
 from companyos.web.watch import Watch, Watched, owner_of
 from companyos.web.words import asked
 
-MOST_WAITING = 8  # for the one who looks
-
-
-class TooManyReplays(Busy):
-    code, retry_after = "too_many_replays", 5
-    what_next = "send it again in a while"
-
-    def __init__(self) -> None:
-        super().__init__(f"{MOST_WAITING} replays are being made already")
-
 
 class Replay:
     """The pages at `/replay`."""
@@ -46,13 +31,10 @@ class Replay:
 
     def __init__(self, watch: Watch, shelf: Shelf) -> None:
         self._watch, self._shelf = watch, shelf
-        self._crew: ProcessPoolExecutor | None = None
-        self._waiting = 0
 
     def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
         self._site, self._lane = site, lane
         site.templates.globals |= {"pieces": pieces}
-        site.at_end.append(self._close)
         app.router.routes.extend(
             [
                 Route("/replay", self.ask),
@@ -64,7 +46,7 @@ class Replay:
 
     async def ask(self, request: Request) -> Response:
         """Where to drop a file."""
-        return self._site.page("replay.html", wrong="", other=False, version=BENCHMARK_VERSION, runs=self._shelf.runs())
+        return await self._asked_again()
 
     async def dropped(self, request: Request) -> Response:
         """A file that came with the form, or its text that came back with the choice of a twin. Nothing of it is kept."""
@@ -83,7 +65,8 @@ class Replay:
         trial = asked_for.get("trial", "0")
         if not (trial.isascii() and trial.isdecimal() and len(trial) < 7):
             raise Malformed("trial is a whole number")
-        text = self._shelf.transcript(asked_for.get("run", ""), asked_for.get("task", ""), int(trial))
+        named = asked_for.get("run", ""), asked_for.get("task", ""), int(trial)
+        text = await self._site.aside.run(self._shelf.transcript, *named)
         source = {name: asked_for[name] for name in ("run", "task", "trial") if name in asked_for}
         return await self._show(text.encode(), asked_for.get("twin", ""), source=source, run=asked_for.get("run", ""))
 
@@ -104,24 +87,13 @@ class Replay:
             found = await self._reviewed(text, twin)
         except Unreadable as mistake:
             other = isinstance(mistake, OtherTimes)
-            shown = {"wrong": str(mistake), "other": other, "version": BENCHMARK_VERSION, "runs": self._shelf.runs()}
-            return self._site.page("replay.html", 422, **shown)
+            return await self._asked_again(422, str(mistake), other)
         title, _ = asked(family(TaskId.parse(found.task_id).family))
         return self._site.page("replayed.html", it=found, title=title, again=again, source=source, run=run)
 
-    async def _reviewed(self, text: bytes, twin: str) -> Review:
-        if self._waiting >= MOST_WAITING:
-            raise TooManyReplays
-        self._crew = self._crew or crew(1)
-        self._waiting += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._crew, review, text, twin)
-        except BrokenProcessPool:
-            self._crew = None  # the next one gets another
-            raise
-        finally:
-            self._waiting -= 1
+    async def _asked_again(self, status: int = 200, wrong: str = "", other: bool = False) -> Response:
+        runs = await self._site.aside.run(self._shelf.runs) if self._shelf.folder is not None else []
+        return self._site.page("replay.html", status, wrong=wrong, other=other, version=BENCHMARK_VERSION, runs=runs)
 
-    def _close(self) -> None:
-        if self._crew is not None:
-            self._crew.shutdown(cancel_futures=True)
+    async def _reviewed(self, text: bytes, twin: str) -> Review:
+        return await self._site.aside.run(review, text, twin)

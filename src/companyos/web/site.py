@@ -32,6 +32,7 @@ from companyos.serve.requests import body_of
 from companyos.serve.screens import Screens
 from companyos.serve.settings import Settings
 from companyos.web import charts
+from companyos.web.aside import Aside
 from companyos.web.words import in_words, sentence, tool_title, with_code
 
 HTML = "text/html; charset=utf-8"
@@ -91,7 +92,8 @@ class Site:
         self._places = {part.place for part in parts} | {STATIC, SIGN_IN}
         self._files = _static_files()
         self._settings = Settings()
-        self.at_end: list[Callable[[], None]] = []  # what parts have to do when the server ends
+        self.aside = Aside()
+        self.at_end: list[Callable[[], None]] = [self.aside.close]  # what is to be done when the server ends
         self.templates = Environment(
             loader=PackageLoader("companyos.web"),
             autoescape=True,
