@@ -30,7 +30,7 @@ NEMO_GYM := "openai<=2.7.2" "mcp>=1.27,<2" aiohttp anthropic devtools fastapi gp
 	pandas psutil pydot ray requests tqdm uvicorn uvloop wandb yappi
 
 .PHONY: run demo test core-tests test-pythons test-slow test-serve test-web test-browsergym test-train test-docs test-dist test-peers test-hosts mutants laws rehearse docs \
-	docs-serve dist pages reference bench bench-peers bench-serve bench-screens container-check space clean
+	docs-serve dist pages reference bench bench-peers bench-serve bench-neighbours bench-kills bench-screens container-check space clean
 
 run: $(SERVE)/.ready
 	@$(SERVE_BIN)/companyos serve
@@ -138,6 +138,13 @@ bench-serve: $(SERVE)/.ready $(SERVE)/.packages
 	@$(SERVE_BIN)/python -m benchmarks.sockets
 	@$(SERVE_BIN)/python -m benchmarks.office
 
+# What others do to whoever is at work; and 100 kills of a server under 32 clients, on both ledgers: some minutes each.
+bench-neighbours: $(SERVE)/.ready
+	@$(SERVE_BIN)/python -m benchmarks.neighbours
+
+bench-kills: $(SERVE)/.ready $(SERVE)/.packages
+	@$(SERVE_BIN)/python -m benchmarks.kills
+
 bench-screens: $(WEB)/.ready $(WEB)/.packages
 	@$(WEB_BIN)/python -m benchmarks.screens
 
@@ -190,7 +197,7 @@ $(PEERS)/.ready: pyproject.toml
 
 # What the tests of the server and of pages need of the system.
 $(SERVE)/.packages: .ci/packages $(SERVE)/.ready
-	@.ci/packages postgresql
+	@.ci/packages postgresql caddy
 	@touch $@
 
 $(WEB)/.packages: .ci/packages $(WEB)/.ready

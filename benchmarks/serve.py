@@ -148,10 +148,8 @@ def usual_reply(port: int, calls: list[dict[str, Any]]) -> str:
 
 def request(place: str, body: dict[str, Any]) -> bytes:
     raw = json.dumps(body).encode()
-    return (
-        f"POST {place} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(raw)}\r\n\r\n".encode()
-        + raw
-    )
+    about = f"Host: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(raw)}"
+    return f"POST {place} HTTP/1.1\r\n{about}\r\n\r\n".encode() + raw
 
 
 def read(one: socket.socket) -> None:
@@ -188,8 +186,11 @@ def process(factory: str, **variables: str) -> Iterator[tuple[int, int]]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     kept = "timeout_keep_alive=600"  # connections are idle while the others have their turn
+    # Ours goes through the same protocols as under `companyos serve`.
+    ours = "from companyos.serve.connections import Connection, Socket; more = {'http': Connection, 'ws': Socket}"
     code = (
-        f"import uvicorn; uvicorn.run({factory!r}, factory=True, port={port}, {kept}, access_log=False, log_level='error')"
+        f"import uvicorn; {ours if factory.startswith('companyos') else 'more = {}'}; "
+        f"uvicorn.run({factory!r}, factory=True, port={port}, {kept}, access_log=False, log_level='error', **more)"
     )
     path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     here = {"PYTHONPATH": path, "COMPANYOS_LOG_LEVEL": "warning"}

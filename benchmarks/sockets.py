@@ -73,7 +73,7 @@ class Line:
         self._socket = connect(port)
         key = base64.b64encode(b"0123456789abcdef").decode()
         self._socket.sendall(
-            f"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"GET /ws HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
         )
         self._got = b""

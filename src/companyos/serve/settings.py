@@ -39,9 +39,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token_sessions: Count = 100_000  # of one token, in the ledger
     token_sockets: Count = 4096  # of one token, open at one worker
     token_bytes: Count = 1_000_000_000  # that one token may send to one worker within a minute
-    allowed_hosts: tuple[
-        str, ...
-    ] = ()  # names to answer under (`*`: any); else those of this machine, or any if `host` is not
+    allowed_hosts: tuple[str, ...] = ()  # host names to answer under; `*`: any, as by default where others can connect
     screens: Count = 32  # pages of the browser that takes pictures, each of a session that is looked at by them
     chromium: str = ""  # that browser's program; else one of the system's, or Playwright's own
     cors_origins: tuple[str, ...] = ()  # whose pages may call from a browser
