@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,6 +147,17 @@ def test_reset_and_close_forget_the_session_that_was_held() -> None:
         assert code_of(door.get("/render", params={"session_id": first})) == (404, "unknown_session")
         assert one.send(text='{"type": "close"}') == {"type": "websocket.close", "code": 1000}
         assert code_of(door.get("/render", params={"session_id": second})) == (404, "unknown_session")
+
+
+def test_with_a_ledger_there_may_be_more_sockets_than_places_in_memory(tmp_path: Path) -> None:
+    with Door(ledger=str(tmp_path / "it"), capacity=1) as door:
+        crew = [socket(door) for _ in range(3)]
+        for one in crew:
+            begun(one)
+        for _ in range(2):
+            for one in crew:
+                assert one.say("step", LIST)["type"] == "observation"
+        assert [one.say("state")["data"]["step_count"] for one in crew] == [2, 2, 2]
 
 
 def test_a_reset_that_is_refused_leaves_the_session_be() -> None:

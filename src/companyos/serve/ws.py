@@ -37,7 +37,8 @@ class Sockets:
         self.rpc = rpc
         self.dialect = dialect
         self._limit = settings.body_limit
-        self._capacity = settings.capacity
+        # With a ledger a session needs no place in memory, and a socket is a connection like any other.
+        self._most = settings.connections if lane.sessions.ledger.durable else settings.capacity
         self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,10 +54,11 @@ class Sockets:
 
     async def _hold(self, holder: "_Holder", receive: Receive, send: Send) -> None:
         try:
-            if self._open > self._capacity:
-                raise OverCapacity(self._capacity, 1)
+            if self._open > self._most:
+                raise OverCapacity(self._most, 1)
             await holder.resume()
         except ServeError as error:
+            self.play.refused(error)
             await send({"type": "websocket.send", "text": protocol.refusal(error, Code.SESSION_ERROR).decode()})
             await send({"type": "websocket.close", "code": 1008})
             return
