@@ -273,3 +273,13 @@ def test_pages_are_counted_by_their_place_and_not_by_their_session(guest: httpx.
     counted = guest.get("/metrics").text
     assert 'place="/office"' in counted
     assert place not in counted
+
+
+def test_guessing_a_token_by_the_form_is_braked_and_who_is_signed_in_goes_on() -> None:
+    with served(tokens=("one", "other")) as site, httpx.Client(base_url=site.url) as guest:
+        assert guest.post("/sign-in", data={"token": "one", "back": "/"}).status_code == 303
+        assert guest.get("/play").status_code == 200
+        codes = [httpx.post(f"{site.url}/sign-in", data={"token": "guess", "back": "/"}).status_code for _ in range(31)]
+        assert codes == [401] * 30 + [429]
+        assert httpx.post(f"{site.url}/sign-in", data={"token": "other", "back": "/"}).status_code == 429
+        assert guest.get("/play").status_code == 200
