@@ -81,6 +81,26 @@ def test_an_override_that_changes_nothing_leaves_the_task_its_own_id() -> None:
         assert do(task_id(), **{name: getattr(natural, name)}) == task_id()
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_an_override_that_the_seed_has_anyway_is_accepted_and_left_out_of_the_id(name: str) -> None:
+    plain = str(task_named(name, 5, 0.5))
+    causes = make(plain).setting.causes
+    for cause in FAMILIES[name].specs():
+        for value in cause.alternatives:
+            named = f"{plain}-{cause.name}.{write_value(value)}"
+            env = make(named)
+            assert getattr(env.setting.causes, cause.name) == value
+            assert env.task_id == (plain if value == getattr(causes, cause.name) else named)
+            assert env.transcript().header.task_id == env.task_id
+
+
+def test_of_several_overrides_only_those_that_change_something_stay_in_the_id() -> None:
+    causes = make(task_id()).setting.causes
+    given = {"cfo_away": causes.cfo_away, "duplicate": not causes.duplicate}
+    text = "".join(f"-{name}.{write_value(value)}" for name, value in given.items())
+    assert make(task_id() + text).task_id == do(task_id(), duplicate=not causes.duplicate)
+
+
 def test_overriding_back_and_forth_ends_where_it_began() -> None:
     natural = setting(TaskId.parse(task_id())).causes.duplicate
     there = do(task_id(), duplicate=not natural)

@@ -12,7 +12,7 @@ from companyos.calls import BAD_ACTION, EPISODE_OVER, NO_ANSWER, NO_STEPS_LEFT, 
 from companyos.chaos import INJECTORS, Chaos, Injector, doses_of, write_doses
 from companyos.episode import Footer, Header, Transcript, Turn
 from companyos.errors import BadChoice, BadTask
-from companyos.families import Memory, Setting, Taste, family, setting
+from companyos.families import Memory, Setting, Taste, canonical, family, setting
 from companyos.families.chairs import hand_over
 from companyos.families.family import LINKED, Linked
 from companyos.families.goals import Damage, added, damage
@@ -64,8 +64,8 @@ class CompanyEnv:
         self._profile = profile(reward)
         self.reward = reward
         self._progress = progress
-        self._task = task
-        self._setting: Setting = setting(task)
+        self._task = canonical(task)
+        self._setting: Setting = setting(self._task)
         self._actor = self._setting.case.actor
         self._toolbox = self._setting.toolbox
         self.scene = Scene(self._setting.case.brief, self._setting.max_steps, self._toolbox.names)

@@ -8,7 +8,7 @@ import msgspec
 from companyos.apps import Entry
 from companyos.env import CompanyEnv, work
 from companyos.errors import BadTask
-from companyos.families import family, setting
+from companyos.families import canonical, family, setting
 from companyos.families.case import Cause, Fact, Trouble, Value
 from companyos.families.family import footprint_of, write_value
 from companyos.task import MAX_LENGTH, TaskId
@@ -28,11 +28,7 @@ def do(task_id: str, **causes: Value) -> str:
     """The task with these causes set, as an intervention: all else stays as the seed has it."""
     task = TaskId.parse(task_id)
     fixed = dict(task.do) | {name: write_value(value) for name, value in causes.items()}
-    natural = setting(msgspec.structs.replace(task, do=())).causes
-    family(task.family).specs(fixed)
-    kept = sorted((n, v) for n, v in fixed.items() if write_value(getattr(natural, n)) != v)
-    changed = msgspec.structs.replace(task, do=tuple(kept))
-    setting(changed)  # a value that the cause cannot have is refused here
+    changed = canonical(msgspec.structs.replace(task, do=tuple(sorted(fixed.items()))))
     if len(str(changed)) > MAX_LENGTH:
         raise BadTask(f"{changed} is longer than {MAX_LENGTH} characters; override fewer causes")
     return str(changed)

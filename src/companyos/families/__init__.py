@@ -78,6 +78,11 @@ def family_of(brief: str) -> Family:
     return next(of_benchmark, None) or next(family for family in installed().values() if family.phrase in brief)
 
 
+def canonical(task: TaskId) -> TaskId:
+    """The task under its one id; see `Family.canonical`."""
+    return family(task.family).canonical(task) if task.do else task
+
+
 @lru_cache(maxsize=128)
 def setting(task: TaskId) -> Setting:
     """A task's first morning, furnished once; episodes start from forks of it."""
@@ -85,6 +90,6 @@ def setting(task: TaskId) -> Setting:
 
 
 __all__ = [
-    "FAMILIES", "ROUND", "Case", "Ending", "Family", "Memory", "Setting", "Taste", "family", "family_of", "installed",
-    "setting",
+    "FAMILIES", "ROUND", "Case", "Ending", "Family", "Memory", "Setting", "Taste", "canonical", "family", "family_of",
+    "installed", "setting",
 ]  # fmt: skip

@@ -148,14 +148,20 @@ class Family(msgspec.Struct, frozen=True, eq=False):
             raise BadTask(f"{self.name} has no cause {unknown[0]!r}; valid: {', '.join(c.name for c in found)}")
         return found
 
+    def canonical(self, task: TaskId) -> TaskId:
+        """Return the task under its one id: without the overrides whose value the seed has drawn anyway.
+
+        Nothing tells the caller which ones those were. A refusal would say what the seed's own value is.
+        """
+        natural = _natural(self, task.key, task.weather_key, task.doses)
+        fixed = self.read_causes(dict(task.do))
+        kept = tuple((name, text) for name, text in task.do if fixed[name] != getattr(natural, name))
+        return msgspec.structs.replace(task, do=kept)
+
     def set_up(self, task: TaskId) -> Setting:
         """The first morning of a task: furnished, staged, disturbed, and what is right in it."""
         doses, natural = read_doses(task.doses), _natural(self, task.key, task.weather_key, task.doses)
-        fixed = self.read_causes(dict(task.do))
-        for name, value in fixed.items():
-            if value == getattr(natural, name):
-                raise BadTask(f"{task}: {name} is so without being overridden; a task has one id")
-        causes = msgspec.structs.replace(natural, **fixed)
+        causes = msgspec.structs.replace(natural, **self.read_causes(dict(task.do)))
         calm, case = _staged(self, task.key, task.split, self.without_troubles(causes))
         world, weather = calm.fork(), Streams(task.weather_key)
         self.disturb(world, case, causes, weather)
