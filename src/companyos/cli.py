@@ -354,7 +354,9 @@ def _serve(args: Namespace) -> int:
         raise Misuse(f'serving needs {missing.name}: pip install "companyos[serve]"') from None
     from companyos.serve.settings import BadSetting
 
-    given = {name: getattr(args, name) for name in ("host", "port", "ledger", "fsync", "workers", "log_format", "results")}
+    given = {
+        name: getattr(args, name) for name in ("host", "port", "ledger", "fsync", "workers", "log_format", "results", "exam")
+    }
     try:
         serve({name: value for name, value in given.items() if value is not None}, "companyos.web.app:create")
     except BadSetting as mistake:
@@ -371,7 +373,9 @@ def _mcp(args: Namespace) -> int:
     from companyos.serve.settings import BadSetting
 
     try:
-        serve(args.session, args.ledger)
+        flags = {name: getattr(args, name) for name in ("ledger", "mcp_episodes")}
+        chosen = {name: getattr(args, name) for name in ("task", "seed", "chaos", "split", "reward")}
+        serve(args.session, {name: value for name, value in flags.items() if value is not None}, chosen)
     except BadSetting as mistake:
         raise Misuse(str(mistake)) from None
     return 0
@@ -559,8 +563,23 @@ COMMANDS: Commands = {
         option("--workers", metavar="N", help="processes that share the ledger (default: 1)"),
         option("--log-format", choices=("text", "json")),
         option("--results", metavar="DIR", help="a folder of runs that the gallery shows: evaluations and training logs"),
+        option(
+            "--exam",
+            action="store_const",
+            const="true",
+            help="serve agents only: no task ids, rewards or verdicts, and one attempt per task and token",
+        ),
     ),
     _mcp: (
+        option("task", metavar="TASK", nargs="?", help="what to begin: a task id, or a family (default: vendor_onboarding)"),
+        *_EPISODE[1:],
+        option(
+            "--episodes",
+            dest="mcp_episodes",
+            action="store_const",
+            const="true",
+            help="let the model begin episodes itself, with the tool episode_begin",
+        ),
         option("--ledger", metavar="FILE", help="keeps the episodes (default: none, in memory only)"),
         option("--session", metavar="NAME", help="with a ledger: goes on where the last one of this name ended"),
     ),

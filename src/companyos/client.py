@@ -49,8 +49,9 @@ class Company:
         self._last: Observation | None = None
         self._offered: tuple[str, ...] = ()  # the episode's tools
         self.session_id = ""
-        self.task_id = ""  # for the trainer, never for agents
-        self.success: bool | None = None  # known once it is done
+        self.task_id = ""  # for the trainer, never for agents; empty in an exam
+        self.agent_token = ""  # for the model's side: steps in this episode, and nothing else
+        self.success: bool | None = None  # known once it is done, except in an exam
         self.screenshot = b""  # a JPEG of the agent's page, after `reset(observation="screenshot")`
 
     # -- the episode -----------------------------------------------------------------------------------------------
@@ -62,7 +63,8 @@ class Company:
         """
         self._forget()
         begun = self._ask("/reset", choices if task is None else {"task": task, **choices})
-        self.session_id, self.task_id, self.success = begun["session_id"], begun["task_id"], None
+        self.session_id, self.task_id, self.success = begun["session_id"], begun.get("task_id", ""), None
+        self.agent_token = begun.get("agent_token", "")
         self._offered = tuple(begun["tools"])
         return self._take(begun)
 
@@ -132,7 +134,8 @@ class Company:
         progress = tuple(seen["progress"]) if "progress" in seen else None
         said = Reply(seen["code"] == OK, seen["code"], seen["last_result"], seen["message"])
         scene = Scene(seen["task"], seen["max_steps"], self._offered)
-        self._last = Observation(scene, seen["now"], seen["step"], said, reply["reward"], reply["done"], progress)
+        paid = reply.get("reward", 0.0)  # an exam tells nothing of it
+        self._last = Observation(scene, seen["now"], seen["step"], said, paid, reply["done"], progress)
         self.success = reply.get("success", self.success)
         return self._last
 

@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
+from fastapi import FastAPI
 
 from companyos.calls import OK, Call, Program, Reply
 from companyos.env import make
@@ -28,14 +29,16 @@ AS_ADMIN = {"authorization": f"Bearer {ADMIN}"}
 class Door:
     """The app in this process, asked one request after another."""
 
+    create: Callable[[Settings], FastAPI] = staticmethod(create)
+
     def __init__(self, **settings: Any) -> None:
-        self.app = create(Settings(**{"ledger": "none", "admin_token": ADMIN} | settings))
+        self.app = self.create(Settings(**{"ledger": "none", "admin_token": ADMIN} | settings))
         self.runner = asyncio.Runner()
         self._life = self.app.router.lifespan_context(self.app)
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         self._client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
-    def __enter__(self) -> "Door":
+    def __enter__(self) -> Self:
         self.runner.run(self._life.__aenter__())
         return self
 

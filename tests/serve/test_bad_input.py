@@ -122,7 +122,7 @@ def code_of(reply: dict[str, Any]) -> str:
 
 @at_every_door
 def test_an_unknown_session(client: Callable[..., Client]) -> None:
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         one = client(door)
         assert one.begin() == ""
         one.session_id = "nobody"
@@ -131,7 +131,7 @@ def test_an_unknown_session(client: Callable[..., Client]) -> None:
 
 @at_every_door
 def test_an_ended_session(client: Callable[..., Client]) -> None:
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         one = client(door)
         assert one.begin(task=task_id()) == ""
         for _ in range(make(task_id()).max_steps):
@@ -144,13 +144,13 @@ def test_an_ended_session(client: Callable[..., Client]) -> None:
     "chosen", [{"seed": -1}, {"chaos": 2}, {"reward": "generous"}, {"luck": 1}, {"task": task_id(), "seed": 1}]
 )
 def test_a_malformed_beginning(client: Callable[..., Client], chosen: dict[str, Any]) -> None:
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         assert client(door).begin(**chosen) == "malformed"
 
 
 @at_every_door
 def test_a_task_that_there_is_not(client: Callable[..., Client]) -> None:
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         assert client(door).begin(task="space_travel") == "bad_task"
 
 
@@ -159,7 +159,7 @@ def test_arguments_nested_too_deep(client: Callable[..., Client]) -> None:
     deep: Any = 1
     for _ in range(90):
         deep = [deep]
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         one = client(door)
         assert one.begin() == ""
         assert one.step(Call("ticketdesk", "list_tickets", {"page": deep})) == "malformed"
@@ -167,14 +167,14 @@ def test_arguments_nested_too_deep(client: Callable[..., Client]) -> None:
 
 @at_every_door
 def test_over_capacity(client: Callable[..., Client]) -> None:
-    with Door(capacity=1) as door:
+    with Door(mcp_episodes=True, capacity=1) as door:
         assert client(door).begin() == ""
         assert client(door).begin() == "over_capacity"
 
 
 @at_every_door
 def test_too_large(client: Callable[..., Client]) -> None:
-    with Door(body_limit=2000) as door:
+    with Door(mcp_episodes=True, body_limit=2000) as door:
         one = client(door)
         assert one.begin() == ""
         assert one.step(Call("ticketdesk", "list_tickets", {"page": "x" * 2000})) == "too_large"
@@ -182,7 +182,7 @@ def test_too_large(client: Callable[..., Client]) -> None:
 
 @at_every_door
 def test_a_wrong_token(client: Callable[..., Client]) -> None:
-    with Door(tokens=("alice", "bob")) as door:
+    with Door(mcp_episodes=True, tokens=("alice", "bob")) as door:
         alice = client(door, authorization="Bearer alice")
         assert alice.begin() == ""
         for token, code in (("Bearer eve", "wrong_token"), ("", "wrong_token"), ("Bearer bob", "unknown_session")):

@@ -103,7 +103,7 @@ DOORS: list[Callable[[Door, str], Tools]] = [
 @pytest.mark.parametrize("tools_at", DOORS)
 def test_an_episode_has_the_same_tools_at_every_door(tools_at: Callable[[Door, str], Tools]) -> None:
     assert in_process(CLUTTERED).keys() - in_process(PLAIN).keys()
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         for task_id in (PLAIN, CLUTTERED, PLAIN):
             found = tools_at(door, task_id)
             assert found == in_process(task_id)
@@ -120,7 +120,7 @@ def test_a_client_of_ours_sees_the_tools_it_would_see_here_and_so_do_its_forks(t
 
 
 def test_before_an_episode_has_begun_those_are_listed_that_every_episode_has() -> None:
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         assert good(door.get("/manifest"))["tools"] == companyos.tools()
         assert listed(good(door.post("/mcp", RPC))["result"]["tools"]) == in_process(PLAIN)
         line = socket(door, "/tools/ws")
@@ -130,7 +130,7 @@ def test_before_an_episode_has_begun_those_are_listed_that_every_episode_has() -
 
 
 def test_a_reset_names_the_tools_and_an_extra_that_is_not_among_them_is_unknown() -> None:
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         for task_id in (PLAIN, CLUTTERED):
             begun = door.reset(task=task_id)
             assert begun["tools"] == list(make(task_id).toolbox.names)

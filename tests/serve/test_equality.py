@@ -91,14 +91,14 @@ DOORS: dict[str, Callable[[Door, list[str]], list[Expert]]] = {
 @pytest.mark.parametrize("name", DOORS)
 def test_two_hundred_tasks_are_as_in_process(name: str) -> None:
     assert len(set(TASKS)) == 200
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         crew = DOORS[name](door, TASKS)
         assert results(door, crew) == [in_process(task_id) for task_id in TASKS]
         assert all(expert.success for expert in crew)
 
 
 def test_the_reward_that_was_asked_for_is_paid() -> None:
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         crew = experts(door, TASKS[:20], "score")
         for expert in crew:
             while expert.call is not None:
@@ -109,7 +109,7 @@ def test_the_reward_that_was_asked_for_is_paid() -> None:
 def test_sixteen_sessions_interleaved_at_random_do_not_mix() -> None:
     # Twice the same eight tasks, more sessions than there is room for in memory, and several requests at once.
     draw = random.Random(4)
-    with Door(capacity=12, idle_seconds=1e-9) as door:
+    with Door(mcp_episodes=True, capacity=12, idle_seconds=1e-9) as door:
         crew = experts(door, TASKS[:8] * 2)
         while at_work := [expert for expert in crew if expert.call is not None]:
             chosen = draw.sample(at_work, min(len(at_work), draw.randint(1, 6)))

@@ -172,7 +172,7 @@ def test_nothing_that_is_hidden_is_shown_or_logged(
     monkeypatch.setitem(PROFILES, "planted", lambda _: dict(PLANTED))
     caplog.set_level("DEBUG")
     played = episode(family, won)
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         pages = list(DOORS[name](door, played))
         pages += [door.get(place).text for place in LISTINGS[:3]]
     ours = [record for record in caplog.records if record.name.startswith(("companyos", "uvicorn"))]

@@ -12,10 +12,11 @@ import pytest
 
 from companyos.calls import Call
 from companyos.serve.errors import TurnTaken, UnknownSession
-from companyos.serve.ledger import MOST_EXPIRED, Entry, Header, Ledger, Row, open_ledger
+from companyos.serve.ledger import MOST_EXPIRED, Entry, Header, IdTaken, Ledger, Row, attempt, open_ledger
 from companyos.serve.sessions import Sessions
 from companyos.serve.settings import BadSetting
 from companyos.serve.steps import Step
+from companyos.task import TaskId
 
 WAIT = Call("ticketdesk", "wait", {"minutes": 5})
 LOOK = Call("ticketdesk", "get_ticket", {"ticket_id": "T-1", "ümlaut": [1, None, 2.5]})
@@ -74,6 +75,42 @@ def test_in_one_commit_each_row_stands_or_falls_by_itself(ledger: Ledger) -> Non
 def test_sessions_begin_with_the_calls_of_the_one_they_come_from(ledger: Ledger) -> None:
     ledger.begin([header("a"), header("b")], [WAIT, LOOK])
     assert ledger.calls("a", 0) == ledger.calls("b", 0) == (WAIT, LOOK)
+
+
+def test_an_id_is_used_once_and_sessions_begin_together_or_not_at_all(ledger: Ledger) -> None:
+    ledger.begin([header("a")], [WAIT])
+    with pytest.raises(IdTaken):
+        ledger.begin([header("b"), header("a")])
+    assert ledger.read("b") is None
+    assert ledger.read("a") == Entry(header("a"), (WAIT,), 100.0)
+    ledger.begin([header("b")])
+    assert ledger.read("b") == Entry(header("b"), (), 100.0)
+
+
+def test_all_headers_are_listed_in_the_order_in_which_they_began(ledger: Ledger) -> None:
+    assert ledger.headers() == []
+    ledger.begin([header("b")], [WAIT])
+    ledger.begin([header("a", 200.0)])
+    assert ledger.headers() == [header("b"), header("a", 200.0)]
+    ledger.remove("b")
+    assert ledger.headers() == [header("a", 200.0)]
+
+
+def test_an_attempt_is_one_for_an_owner_and_a_task_whatever_its_doses_and_never_expires(ledger: Ledger) -> None:
+    task = TaskId("vendor_onboarding", "train", 7, "50")
+    dosed = TaskId("vendor_onboarding", "train", 7, "0", weather=3)
+    ledger.begin([header("a"), attempt(header("a"), task)])
+    assert ledger.expire(1e10) == 1  # the session, and not the attempt
+    for again in (task, dosed):
+        with pytest.raises(IdTaken):
+            ledger.begin([header("b"), attempt(header("b"), again)])
+    others = (attempt(header("c"), TaskId("vendor_onboarding", "train", 8, "50")), attempt(theirs("d"), task))
+    for number, other in enumerate(others):
+        ledger.begin([header(f"other {number}"), other])
+
+
+def theirs(session_id: str) -> Header:
+    return Header(session_id, "some-task", "seed", False, 2, 100.0, "another owner")
 
 
 def test_what_is_removed_is_unknown(ledger: Ledger) -> None:

@@ -26,7 +26,8 @@ from companyos.serve.sessions import Sessions
 from tests.helpers import task_id
 from tests.serve.doors import Door, Expert, code_of, good, result_of, serving, solo
 
-LIST = "ticketdesk_list_tickets"
+LIST, BEGIN = "ticketdesk_list_tickets", "episode_begin"
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "by hand", "version": "0"}}
 TASKS = [str(task_named(name, seed, 0.5)) for seed, name in enumerate(FAMILIES, 1)]
 Connect = Callable[[], AbstractAsyncContextManager[ClientSession]]
 
@@ -53,9 +54,9 @@ async def over_stdio(ledger: Path, *flags: str) -> AsyncIterator[ClientSession]:
 
 def through_both(ledger: Path, job: Callable[[Connect], Coroutine[Any, Any, None]]) -> None:
     """The same work over HTTP, with a server in a process of its own, and over stdio."""
-    with serving(ledger) as server:
+    with serving(ledger, MCP_EPISODES="1") as server:
         asyncio.run(job(lambda: over_http(server.url)))
-    asyncio.run(job(lambda: over_stdio(ledger)))
+    asyncio.run(job(lambda: over_stdio(ledger, "--episodes")))
     assert "Traceback" not in ledger.with_name("log").read_text()
 
 
@@ -205,7 +206,7 @@ def test_a_session_outlives_the_server_and_any_worker_answers(tmp_path: Path) ->
                 expert.hear(as_rest(await call(host, expert.call)))
             assert result_of(expert, digest(tmp_path / "ledger", expert.session_id)) == solo(TASKS[2])
 
-    with serving(tmp_path / "ledger", WORKERS="2") as server:
+    with serving(tmp_path / "ledger", WORKERS="2", MCP_EPISODES="1") as server:
         asyncio.run(job())
 
 
@@ -213,13 +214,13 @@ def test_over_stdio_a_named_session_goes_on_where_it_was(tmp_path: Path) -> None
     async def job() -> None:
         expert: Expert | None = None
         for _ in range(2):
-            async with over_stdio(tmp_path / "ledger", "--session", "mine") as host:
+            async with over_stdio(tmp_path / "ledger", "--episodes", "--session", "mine") as host:
                 await host.initialize()
                 expert = expert or await begin(host, task=TASKS[3])
                 for _ in range(3):
                     assert expert.call is not None
                     expert.hear(as_rest(await call(host, expert.call)))
-        async with over_stdio(tmp_path / "ledger", "--session", "another") as host:
+        async with over_stdio(tmp_path / "ledger", "--episodes", "--session", "another") as host:
             await host.initialize()
             assert aside(await host.call_tool(LIST)) == {"error": "not_begun"}
 
@@ -241,23 +242,72 @@ def test_a_turn_sent_twice_happens_once(tmp_path: Path) -> None:
     through_both(tmp_path / "ledger", job)
 
 
+# -- who chooses the episode -------------------------------------------------------------------------------------------
+
+
+def test_a_model_cannot_begin_an_episode_or_ask_for_its_progress_unless_the_server_offers_it() -> None:
+    """The attack: over MCP the model called `episode_begin` with overrides and `progress=true` itself."""
+    with Door() as door:
+        wire = Wire(door).initialize()
+        assert BEGIN not in str(good(wire.post("tools/list"))["result"]["tools"])
+        assert BEGIN not in str(good(Wire(door).post("initialize", **HELLO))["result"]["instructions"])
+        assert not good(wire.post("prompts/list"))["result"]["prompts"][0].get("arguments")
+        first = wire.call(LIST)["_meta"]["companyos"]
+        asked = wire.call(BEGIN, task=TASKS[1], progress=True)
+        assert asked["structuredContent"]["code"] == "unknown_tool"  # a step like any other mistake, in the same episode
+        assert asked["_meta"]["companyos"]["session_id"] == first["session_id"]
+        assert asked["_meta"]["companyos"]["turn"] == 2
+        assert len(door.app.state.sessions) == 1
+    with Door(mcp_episodes=True) as door:
+        refused = Wire(door).initialize().call(BEGIN, task=TASKS[1], progress=True)
+        assert refused["_meta"]["companyos"] == {"error": "malformed"}
+        assert "COMPANYOS_PROGRESS" in refused["content"][0]["text"]
+
+
+def test_over_http_the_address_chooses_the_episode() -> None:
+    with Door() as door:
+        wire = Wire(door, query="task=expense_report&seed=3&chaos=0.5").initialize()
+        looked = wire.call("episode_look")
+        assert looked["structuredContent"]["task"] == make("expense_report", seed=3, chaos=0.5).reset().task
+        assert wire.call(LIST)["_meta"]["companyos"]["turn"] == 1
+        wrong = Wire(door, query="task=space_travel").initialize().call(LIST)
+        assert wrong["_meta"]["companyos"] == {"error": "bad_task"}
+
+
+def test_over_stdio_the_command_chooses_the_episode(tmp_path: Path) -> None:
+    async def job() -> None:
+        async with over_stdio(tmp_path / "ledger", "expense_report", "--seed", "3", "--chaos", "0.5") as host:
+            await host.initialize()
+            assert BEGIN not in {tool.name for tool in (await host.list_tools()).tools}
+            looked = await host.call_tool("episode_look")
+            assert (looked.structuredContent or {})["task"] == make("expense_report", seed=3, chaos=0.5).reset().task
+            assert aside(await host.call_tool(LIST))["turn"] == 1
+
+    asyncio.run(job())
+    command = [sys.executable, "-m", "companyos", "mcp", "space_travel"]
+    refused = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    assert refused.returncode == 2
+    assert "unknown family" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
 # -- the door itself ---------------------------------------------------------------------------------------------------
 
 
 class Wire:
     """JSON-RPC by hand, where the official client would be too well-behaved."""
 
-    def __init__(self, door: Door, **headers: str) -> None:
+    def __init__(self, door: Door, query: str = "", **headers: str) -> None:
         self._door = door
+        self._place = f"{PLACE}?{query}"
         self.headers = {"accept": "application/json, text/event-stream", **headers}
 
     def post(self, method: str, **params: Any) -> httpx.Response:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return self._door.post(PLACE, body, headers=self.headers)
+        return self._door.post(self._place, body, headers=self.headers)
 
     def initialize(self) -> "Wire":
-        info = {"name": "by hand", "version": "0"}
-        reply = self.post("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=info)
+        reply = self.post("initialize", **HELLO)
         self.headers["mcp-session-id"] = reply.headers["mcp-session-id"]
         return self
 
@@ -267,7 +317,7 @@ class Wire:
 
 
 def test_the_rest_door_knows_the_same_sessions() -> None:
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         wire = Wire(door).initialize()
         session_id = wire.call("episode_begin", seed=3)["_meta"]["companyos"]["session_id"]
         assert session_id.startswith(wire.headers["mcp-session-id"] + ".")
@@ -277,7 +327,7 @@ def test_the_rest_door_knows_the_same_sessions() -> None:
 
 
 def test_mcp_sessions_do_not_mix() -> None:
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         one, two = Wire(door).initialize(), Wire(door).initialize()
         for wire, seed in ((one, 1), (two, 2)):
             wire.call("episode_begin", seed=seed)
@@ -286,7 +336,7 @@ def test_mcp_sessions_do_not_mix() -> None:
 
 
 def test_another_token_does_not_reach_the_session() -> None:
-    with Door(tokens=("alice", "bob")) as door:
+    with Door(mcp_episodes=True, tokens=("alice", "bob")) as door:
         alice = Wire(door, authorization="Bearer alice").initialize()
         alice.call("episode_begin")
         bob = Wire(door, **alice.headers | {"authorization": "Bearer bob"})
@@ -296,7 +346,7 @@ def test_another_token_does_not_reach_the_session() -> None:
 
 
 def test_without_a_session_tools_can_be_listed_but_not_called() -> None:
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         wire = Wire(door)
         assert len(good(wire.post("tools/list"))["result"]["tools"]) == len(TOOLBOX.schemas) + 2
         for name in (LIST, "episode_begin", "episode_look"):
@@ -305,7 +355,7 @@ def test_without_a_session_tools_can_be_listed_but_not_called() -> None:
 
 @pytest.mark.parametrize("name", ["x", "x" * 33, "a b", "." * 32])
 def test_a_session_id_that_we_never_gave_out_is_404(name: str) -> None:
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         wire = Wire(door)
         wire.headers["mcp-session-id"] = name
         assert code_of(wire.post("tools/list")) == (404, "unknown_session")
@@ -316,7 +366,7 @@ def test_a_session_id_that_we_never_gave_out_is_404(name: str) -> None:
     [b"", b"{", b"null", b"\xff", b"[]", b'{"method": 1}', b'{"a":' * 50_000, b"[" * 100_000, b"NaN", b'{"id": "\\ud800"}'],
 )
 def test_what_is_no_json_rpc_is_refused_and_costs_no_turn(raw: bytes) -> None:
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         wire = Wire(door).initialize()
         wire.call("episode_begin")
         for headers in (wire.headers, Wire(door).headers):
@@ -326,7 +376,7 @@ def test_what_is_no_json_rpc_is_refused_and_costs_no_turn(raw: bytes) -> None:
 
 
 def test_what_is_too_large_or_of_another_method_or_origin_is_refused() -> None:
-    with Door(body_limit=1000) as door:
+    with Door(mcp_episodes=True, body_limit=1000) as door:
         wire = Wire(door).initialize()
         assert code_of(wire.post("tools/list", cursor="x" * 1000)) == (413, "too_large")
         assert code_of(door.get(PLACE)) == (405, "wrong_method")
@@ -338,7 +388,7 @@ def test_arguments_nested_too_deep_cost_no_turn() -> None:
     deep: Any = 1
     for _ in range(90):
         deep = [deep]
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         wire = Wire(door).initialize()
         wire.call("episode_begin")
         assert wire.call(LIST, a=deep)["_meta"]["companyos"] == {"error": "malformed"}
@@ -351,7 +401,7 @@ def test_a_bug_is_logged_and_tells_the_caller_nothing(
     def broken(*_: object) -> None:
         raise RuntimeError("the cause is cfo_away")
 
-    with Door() as door:
+    with Door(mcp_episodes=True) as door:
         wire = Wire(door).initialize()
         monkeypatch.setattr(Sessions, "create", broken)
         reply = wire.post("tools/call", name="episode_begin", arguments={})

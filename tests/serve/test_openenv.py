@@ -141,9 +141,10 @@ TOOLS_SCRIPT: list[Any] = [
     ],
 )
 def test_our_socket_says_what_openenvs_own_says(
-    path: str, kind: type[Environment], act: type, obs: type, script: list[Any]
+    path: str, kind: type[Environment], act: type, obs: type, script: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Door() as door, theirs(kind, act, obs) as known:
+    monkeypatch.setenv("COMPANYOS_PROGRESS", "1")
+    with Door(progress=True) as door, theirs(kind, act, obs) as known:
         ours = socket(door, path)
         for message in script:
             text = json.dumps(message)

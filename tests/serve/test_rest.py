@@ -72,9 +72,14 @@ def test_a_step_has_a_reward_and_success_only_at_the_end(door: Door) -> None:
     assert (last["done"], last["success"]) == (True, True)
 
 
-def test_progress_is_shown_to_those_who_asked_for_it(door: Door) -> None:
+def test_progress_is_shown_to_those_who_asked_for_it_where_the_server_allows_it(door: Door) -> None:
     assert "progress" not in door.reset()["observation"]
-    assert door.reset(progress=True)["observation"]["progress"] == []
+    refused = door.post("/reset", {"progress": True})
+    assert code_of(refused) == (422, "malformed")
+    assert "COMPANYOS_PROGRESS" in refused.json()["error"]["message"]
+    with Door(progress=True) as other:
+        assert "progress" not in other.reset()["observation"]
+        assert other.reset(progress=True)["observation"]["progress"] == []
 
 
 def test_what_the_company_refuses_is_a_reply_and_no_error(door: Door) -> None:

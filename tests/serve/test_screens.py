@@ -11,6 +11,7 @@ from companyos.serve.errors import Malformed
 from companyos.serve.lane import Lane
 from companyos.serve.ledger import NoLedger
 from companyos.serve.sessions import Sessions
+from companyos.serve.settings import Settings
 from tests.serve.doors import Door
 
 
@@ -27,6 +28,6 @@ def test_a_server_without_pages_says_so_and_begins_nothing() -> None:
 def test_doors_that_show_words_only_refuse_pictures() -> None:
     wanted = ResetBody(observation="screenshot")
     with pytest.raises(Malformed, match="not at this door"):
-        asyncio.run(begin(Lane(Sessions(NoLedger())), wanted, "", name="mcp"))
+        asyncio.run(begin(Lane(Sessions(NoLedger())), Settings(), wanted, "", name="mcp"))
     with pytest.raises(Malformed, match="companyos serve"):
         CompanyEnvironment().reset(observation="screenshot")

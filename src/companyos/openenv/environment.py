@@ -4,6 +4,7 @@ OpenEnv's `create_app(CompanyEnvironment, CompanyAction, CompanyObservation, sta
 `companyos serve` speaks the same protocol, faster, and its sessions outlive sockets and processes.
 """
 
+import os
 from typing import Any, Generic, TypeVar
 
 from openenv.core.env_server.interfaces import Environment
@@ -26,6 +27,7 @@ from companyos.openenv.models import CompanyAction, CompanyObservation, CompanyS
 from companyos.serve.begin import episode, read_reset
 from companyos.serve.catalog import METADATA, task_spec
 from companyos.serve.errors import NotBegun
+from companyos.serve.settings import PREFIX, Settings
 from companyos.serve.tools import call_named, listed, tool_result
 from companyos.serve.wire import checked
 from companyos.splits import SIZES, size_of
@@ -42,6 +44,8 @@ class _Company(Environment[ActT, ObsT, CompanyState], Generic[ActT, ObsT]):
 
     def __init__(self) -> None:
         super().__init__()
+        name = f"{PREFIX}PROGRESS"
+        self._may_show_progress = Settings.read({name: os.environ.get(name, "")}).progress  # not for a client to decide
         self._env: CompanyEnv | None = None
         self._last: observe.Observation | None = None
         self._episode_id: str | None = None
@@ -63,7 +67,7 @@ class _Company(Environment[ActT, ObsT, CompanyState], Generic[ActT, ObsT]):
         """Begins a task: by its id, by family, seed, chaos and split, or by split and index."""
         given = {"task": task, "seed": seed, "chaos": chaos, "split": split, "index": index}
         body = read_reset({**given, "reward": reward, "progress": progress, **unknown})
-        self._env, self._episode_id = episode(body), episode_id
+        self._env, self._episode_id = episode(body, self._may_show_progress), episode_id
         self._last = self._env.reset()
         return CompanyObservation.of(self._last, {})
 

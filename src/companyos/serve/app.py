@@ -28,6 +28,7 @@ from companyos.serve.play import Play
 from companyos.serve.protocol import DIALECTS
 from companyos.serve.ready import Ready
 from companyos.serve.rest import Rest
+from companyos.serve.roles import Roles
 from companyos.serve.rpc import Rpc
 from companyos.serve.sessions import Sessions
 from companyos.serve.settings import Settings
@@ -49,7 +50,8 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
         session_bytes=settings.session_bytes,
         token_sessions=settings.token_sessions,
     )
-    lane = Lane(sessions)
+    sessions.keeps_closed = settings.exam
+    roles, lane = Roles(settings), Lane(sessions)
     hosts = Hosts(lane, metrics, settings)
 
     @asynccontextmanager
@@ -71,8 +73,8 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
     app = FastAPI(title="CompanyOS", version=__version__, lifespan=life, docs_url=None, redoc_url=None)
     app.state.sessions = sessions
     play = Play(lane, metrics, pages.screens if pages is not None else None)
-    Rest(lane, play, metrics, settings).open(app)
-    rpc = Rpc(lane, play)
+    Rest(lane, play, metrics, settings, roles).open(app)
+    rpc = Rpc(lane, play, settings)
     Discovery(lane, rpc).open(app)
     hosts.open(app)
     Ready(lane).open(app)
@@ -83,7 +85,7 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
     sockets = [WebSocketRoute(f"{one.place}/ws", Sockets(lane, play, rpc, settings, one)) for one in DIALECTS]
     app.router.routes[:0] = sockets
     places = frozenset(route.path for route in app.routes if isinstance(route, Route | WebSocketRoute))
-    app.add_middleware(Guard, settings=settings, metrics=metrics, places=places, pages=pages)
+    app.add_middleware(Guard, settings=settings, metrics=metrics, roles=roles, places=places, pages=pages)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

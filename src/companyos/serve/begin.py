@@ -1,4 +1,4 @@
-"""Beginnings: which episode a reset asks for, whatever door it came by."""
+"""Beginnings: which episode a reset asks for, whatever door it came by, and whether this server begins it."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -9,24 +9,28 @@ import msgspec
 from companyos.env import CompanyEnv, task_named
 from companyos.errors import BadChoice, BadDose
 from companyos.errors import BadTask as NoSuchTask
+from companyos.families import canonical
 from companyos.rewards import profile
 from companyos.serve.bodies import ResetBody
 from companyos.serve.errors import BadTask, Malformed, UnknownSession
 from companyos.serve.lane import Lane
 from companyos.serve.screens import PICTURED
 from companyos.serve.sessions import Session, Sessions
+from companyos.serve.settings import Settings
 from companyos.splits import CHAOS, task_at
 from companyos.task import SPLITS, TaskId
 
 FAMILY = "vendor_onboarding"  # where none is named
 
 
-async def begin(lane: Lane, body: ResetBody, owner: str, in_place_of: str = "", name: str = "") -> Session:
-    """A session for what is asked; `Malformed` or `BadTask` where there is no such thing. What it replaces is forgotten.
+async def begin(
+    lane: Lane, settings: Settings, body: ResetBody, owner: str, in_place_of: str = "", name: str = ""
+) -> Session:
+    """Begin a session for what is asked; `Malformed` or `BadTask` where there is no such task. Forget the one it replaces.
 
-    Its id starts with `name`, if one is given.
+    Its id starts with `name`, if one is given. In an exam, `AttemptUsed` where this owner has begun the task before.
     """
-
+    _check_terms(settings, body)
     pictured = body.observation == "screenshot"
     if pictured and name:
         raise Malformed("pictures are shown at /reset and at /ws, not at this door - at `$.observation`")
@@ -35,7 +39,7 @@ async def begin(lane: Lane, body: ResetBody, owner: str, in_place_of: str = "", 
         if in_place_of:
             with suppress(UnknownSession):  # it may have expired
                 sessions.close(in_place_of, owner)
-        return sessions.create(task, body.reward, body.progress, owner, PICTURED if pictured else name)
+        return sessions.create(task, body.reward, body.progress, owner, PICTURED if pictured else name, settings.exam)
 
     with _named(body):
         task = _task(body)
@@ -43,8 +47,29 @@ async def begin(lane: Lane, body: ResetBody, owner: str, in_place_of: str = "", 
         return await lane.run(change)
 
 
-def episode(body: ResetBody) -> CompanyEnv:
-    """The same without any session: for those who hold the episode themselves."""
+def asked_id(body: ResetBody, session: Session, trusted: bool) -> str:
+    """The task id to reply with: to a trainer the canonical one, to others the one that they named, if they named one.
+
+    The canonical id lacks an override whose value the seed has anyway, so it tells what the seed's own value is.
+    """
+    named = body.task if isinstance(body.task, str) and "-" in body.task else ""
+    return session.header.task_id if trusted or not named else named
+
+
+def _check_terms(settings: Settings, body: ResetBody) -> None:
+    if body.progress and not settings.progress:
+        raise Malformed("this server shows agents no progress (COMPANYOS_PROGRESS) - at `$.progress`")
+    if settings.exam and _has_overrides(body):
+        raise BadTask("an exam takes no task id with overrides")  # the same words for every cause and value
+
+
+def _has_overrides(body: ResetBody) -> bool:
+    return isinstance(body.task, str) and "." in body.task
+
+
+def episode(body: ResetBody, progress: bool) -> CompanyEnv:
+    """The same without any session: for those who hold the episode themselves. `progress`: whether it may be shown."""
+    _check_terms(Settings(progress=progress), body)
     if body.observation == "screenshot":
         raise Malformed("pictures need the pages of `companyos serve` - at `$.observation`")
     with _named(body):
@@ -69,7 +94,7 @@ def _task(body: ResetBody) -> TaskId:
     if "-" not in name:
         return task_named(name, **given)
     _only(given, (), "a task id says its own {}; give it with a family")
-    return TaskId.parse(name)
+    return canonical(TaskId.parse(name))
 
 
 def _only(given: Mapping[str, Any], these: tuple[str, ...], why: str) -> None:
@@ -88,6 +113,4 @@ def _named(body: ResetBody) -> Iterator[None]:
     except BadDose as mistake:
         raise Malformed(f"{mistake} - at `$.chaos`") from None
     except NoSuchTask as mistake:
-        # With overrides in it, the reason could tell what the causes of the task are.
-        with_overrides = isinstance(body.task, str) and "." in body.task
-        raise BadTask(f"{body.task!r} is no task" if with_overrides else str(mistake)) from None
+        raise BadTask(f"{body.task!r} is no task" if _has_overrides(body) else str(mistake)) from None

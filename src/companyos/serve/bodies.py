@@ -33,7 +33,9 @@ class ResetBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=0, le=MAX_SEED, description="of a task in its split, in place of task and seed")] | UnsetType
     ) = UNSET
     reward: Name = "seed"
-    progress: Annotated[bool, Meta(description="show the agent which milestones stand")] = False
+    progress: Annotated[
+        bool, Meta(description="show the agent which milestones stand; only where the server's COMPANYOS_PROGRESS allows it")
+    ] = False
     observation: Annotated[
         Literal["text", "screenshot"],
         Meta(description="screenshot: a picture of the agent's page beside the words; calls to app `screen` beside tools"),
@@ -96,26 +98,31 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
 
 
 class StepReply(msgspec.Struct, frozen=True, gc=False):
-    """What a step brought: the agent's observation, and beside it what only the trainer is to see."""
+    """What a step brought: the agent's observation, and beside it what only a trainer is sent."""
 
     session_id: str
     turn: int
     observation: Seen
-    reward: float
     done: bool
-    success: bool | UnsetType = UNSET  # once it is done
+    reward: float | UnsetType = UNSET  # for trainers
+    success: bool | UnsetType = UNSET  # for trainers, once it is done
 
 
 class ResetReply(msgspec.Struct, frozen=True, gc=False):
-    """A session that has begun, and its tools, by `app.method`. `task_id` is for the trainer."""
+    """A session that has begun, and its tools, by `app.method`.
+
+    An agent is sent neither `task_id` nor `reward`. `agent_token` is for a trainer to hand to the agent: it is good for
+    stepping in this session and looking at it, and for nothing else.
+    """
 
     session_id: str
-    task_id: str
     turn: int
     observation: Seen
-    reward: float
     done: bool
     tools: tuple[str, ...]
+    task_id: str | UnsetType = UNSET
+    reward: float | UnsetType = UNSET
+    agent_token: str | UnsetType = UNSET
 
 
 class ForkReply(msgspec.Struct, frozen=True):
@@ -164,22 +171,37 @@ def seen(obs: Observation, screenshot: bytes | None = None) -> Seen:
     )  # fmt: skip
 
 
-def reset_reply(session_id: str, task_id: str, obs: Observation, screenshot: bytes | None = None) -> ResetReply:
-    return ResetReply(session_id, task_id, 0, seen(obs, screenshot), obs.reward, obs.done, obs.scene.offered)
+def agents_reset(session_id: str, obs: Observation, screenshot: bytes | None = None) -> ResetReply:
+    """What an agent is sent of a session that has begun."""
+    return ResetReply(session_id, 0, seen(obs, screenshot), obs.done, obs.scene.offered)
 
 
-def step_reply(outcome: Outcome) -> StepReply:
-    obs, success = outcome.observation, UNSET if outcome.success is None else outcome.success
-    return StepReply(outcome.session_id, obs.step, seen(obs, outcome.screenshot), obs.reward, obs.done, success)
+def trainers_reset(
+    session_id: str, obs: Observation, task_id: str, agent_token: str = "", screenshot: bytes | None = None
+) -> ResetReply:
+    """What a trainer is sent of it."""
+    begun = agents_reset(session_id, obs, screenshot)
+    return msgspec.structs.replace(begun, task_id=task_id, reward=obs.reward, agent_token=agent_token or UNSET)
+
+
+def step_reply(outcome: Outcome, agent: bool) -> StepReply:
+    """What a step brought, as an agent or a trainer is sent it."""
+    obs = outcome.observation
+    shown = seen(obs, outcome.screenshot)
+    if agent:
+        return StepReply(outcome.session_id, obs.step, shown, obs.done)
+    success = UNSET if outcome.success is None else outcome.success
+    return StepReply(outcome.session_id, obs.step, shown, obs.done, obs.reward, success)
 
 
 def rollout_answer(answer: Outcome | ServeError) -> RolloutAnswer:
+    """One answer of a rollout; only trainers send those."""
     if isinstance(answer, Outcome):
-        return RolloutAnswer(200, step_reply(answer))
-    said = error_reply(answer)
+        return RolloutAnswer(200, step_reply(answer, agent=False))
+    said = error_reply(answer, agent=False)
     return RolloutAnswer(answer.status, said.result, said.error)
 
 
-def error_reply(error: ServeError) -> ErrorReply:
-    result = step_reply(error.result) if isinstance(error, SessionOver) else UNSET
+def error_reply(error: ServeError, agent: bool) -> ErrorReply:
+    result = step_reply(error.result, agent) if isinstance(error, SessionOver) else UNSET
     return ErrorReply(Problem(error.code, error.message, error.what_next), result)

@@ -102,7 +102,7 @@ class Connection(HttpToolsProtocol):
         """Say why, and hang up."""
         if self.transport.is_closing():
             return
-        body = encode(error_reply(error))
+        body = encode(error_reply(error, agent=True))
         head = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\ncontent-type: application/json\r\n"
         self.transport.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
         self.transport.close()

@@ -104,7 +104,7 @@ class Discovery:
         """MCP's tools/list and tools/call by JSON-RPC, as OpenEnv has them; a call by it is a step like any other."""
         named = sessions_named(request)
         session_id = session_named(request, None) if named else ""
-        return json_response(await self._rpc.answer_text(await body_of(request), caller_of(request).owner, session_id))
+        return json_response(await self._rpc.answer_text(await body_of(request), caller_of(request), session_id))
 
     async def tasks(self, request: Request) -> Response:
         """All tasks of a split."""

@@ -41,6 +41,38 @@ class WrongToken(ServeError):
         super().__init__("this needs a token")
 
 
+class NotForAgents(ServeError):
+    status, code = 403, "not_for_agents"
+    what_next = "an agent may step in its own session and look at it; anything else needs a trainer's token"
+
+    def __init__(self) -> None:
+        super().__init__("this place is not open to agents")
+
+
+class AttemptUsed(ServeError):
+    status, code = 409, "attempt_used"
+    what_next = "begin another task; the first attempt can be continued with its session_id"
+
+    def __init__(self) -> None:
+        super().__init__("this token has already begun this task, and an exam allows one attempt")
+
+
+class StillOpen(ServeError):
+    status, code = 409, "still_open"
+    what_next = "finish or close every session of this task, or ask with a trainer's token"
+
+    def __init__(self) -> None:
+        super().__init__("what is right in this task is shown once no session of it is unfinished on this server")
+
+
+class NotOver(ServeError):
+    status, code = 409, "not_over"
+    what_next = "play it to its end, or ask with a trainer's token"
+
+    def __init__(self) -> None:
+        super().__init__("this episode has not ended, so what is true in it is not shown")
+
+
 class NoSuchPlace(ServeError):
     status, code = 404, "no_such_place"
     what_next = "/docs lists what there is"

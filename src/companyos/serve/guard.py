@@ -5,22 +5,21 @@ import logging
 import re
 import secrets
 from collections.abc import Collection
-from hashlib import blake2b
 from time import perf_counter
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from companyos.serve.bodies import error_reply
-from companyos.serve.errors import Busy, ServeError, TooLarge, TooSlow, WrongToken
+from companyos.serve.errors import Busy, NotForAgents, ServeError, TooLarge, TooSlow, WrongToken
 from companyos.serve.logs import REQUESTS
 from companyos.serve.metrics import Metrics
 from companyos.serve.origins import Origins
 from companyos.serve.pages import COOKIE, Pages
 from companyos.serve.quotas import Brake, Quotas
+from companyos.serve.roles import Caller, Roles
 from companyos.serve.settings import Settings
 from companyos.serve.wire import JSON, encode
 
@@ -31,27 +30,24 @@ _MOST_DIGITS = 15  # of a length that is worth reading
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 
 
-class Caller(msgspec.Struct, frozen=True):
-    """Who asks: by which token (its digest), whether they run the server, and for which session, where a header says so."""
-
-    owner: str
-    admin: bool
-    session_id: str
-
-
 class Guard:
     """ASGI middleware. Leaves in the request's state who calls: `caller`."""
 
     def __init__(
-        self, app: ASGIApp, settings: Settings, metrics: Metrics, places: Collection[str], pages: Pages | None = None
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        metrics: Metrics,
+        roles: Roles,
+        places: Collection[str],
+        pages: Pages | None = None,
     ) -> None:
         self._app = app
         self._pages = pages
         self._places = places  # by name in counts and logs; whatever else is asked for is one more
         self._settings = settings
         self._metrics = metrics
-        self._owners = {digest_of(token) for token in settings.tokens}
-        self._admin = digest_of(settings.admin_token) if settings.admin_token else None
+        self._roles = roles
         self._origins = Origins(settings)
         self._brake = Brake()
         self._quotas = Quotas(settings.token_bytes, settings.token_sockets)
@@ -84,7 +80,7 @@ class Guard:
                 self._metrics.refusal(error.code)
                 await said(self._pages, scope, error)(scope, receive, answer)
             else:
-                await self._app(scope, self._bounded(receive, scope["state"]["caller"].owner), answer)
+                await self._app(scope, self._bounded(receive, scope["state"]["caller"].counted_as), answer)
         finally:
             place = self._place(scope["path"])
             self._note(scope["method"], place, status, perf_counter() - began, request_id.decode())
@@ -95,7 +91,7 @@ class Guard:
         try:
             try:
                 self._admit(scope, headers)
-                owner = scope["state"]["caller"].owner
+                owner = scope["state"]["caller"].counted_as
                 with self._quotas.socket(owner):
                     await self._app(scope, self._counted(receive, owner) if owner else receive, send)
             except ServeError as error:
@@ -115,20 +111,19 @@ class Guard:
             token = _cookie(headers) if pages is not None and pages.place(path) else b""
         if token or self._signs_in(scope):
             self._brake.check(_address(scope), token)
-        who = digest_of(token.strip()) if token else None
-        # Digests are compared, so how long that takes tells nothing about a token.
-        admin = who is not None and who == self._admin
-        owner = who if who is not None and who in self._owners else ""
+        session_id = headers.get(b"x-session-id", b"").decode("latin-1")
+        caller = self._roles.caller(token.strip(), session_id)
         is_open = path in OPEN_TO_ALL or (pages is not None and pages.is_open(path))
-        if self._owners and not (owner or admin or is_open):
+        if caller is None and not is_open:
             if token:
                 self._brake.wrong(_address(scope))
             raise WrongToken
-        if owner or admin:
+        if caller is not None and (caller.owner or caller.admin):
             self._brake.right(_address(scope), token)
-        self._quotas.check_bytes(owner)
-        session_id = headers.get(b"x-session-id", b"").decode("latin-1")
-        scope.setdefault("state", {})["caller"] = Caller(owner, admin, session_id)
+        scope.setdefault("state", {})["caller"] = caller = caller or Caller("", False, session_id)
+        if not (is_open or self._roles.admits(caller, path)):
+            raise NotForAgents
+        self._quotas.check_bytes(caller.counted_as)
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > _MOST_DIGITS or int(length) > self._settings.body_limit:
             raise TooLarge(self._settings.body_limit)
@@ -188,21 +183,20 @@ class Guard:
             REQUESTS.log(level, "request", extra={**about, "ms": round(seconds * 1000, 2), "request_id": request_id})
 
 
-def digest_of(token: str | bytes) -> str:
-    """What stands for a token in memory and in the ledger."""
-    return blake2b(token.encode() if isinstance(token, str) else token, digest_size=16).hexdigest()
-
-
-def respond(error: ServeError) -> Response:
+def respond(error: ServeError, agent: bool = True) -> Response:
+    """An error as JSON. Unless the caller is known to be no agent, it shows neither a reward nor a verdict."""
     headers = {"retry-after": str(error.retry_after)} if isinstance(error, Busy) else {}
     if isinstance(error, WrongToken):
         headers["www-authenticate"] = "Bearer"
-    return Response(encode(error_reply(error)), error.status, headers, JSON)
+    return Response(encode(error_reply(error, agent)), error.status, headers, JSON)
 
 
 def said(pages: Pages | None, scope: Scope, error: ServeError) -> Response:
     """An error to whoever asked: a page for people, JSON for programs."""
-    return pages.refusal(scope, error) if pages is not None and pages.wants(scope) else respond(error)
+    if pages is not None and pages.wants(scope):
+        return pages.refusal(scope, error)
+    caller: Caller | None = scope.get("state", {}).get("caller")
+    return respond(error, caller is None or caller.agent)
 
 
 def _address(scope: Scope) -> str:

@@ -8,7 +8,8 @@ import secrets
 import time
 
 from companyos.serve.errors import UnknownSession
-from companyos.serve.ledger import HANDLE, Header, can_be_id
+from companyos.serve.ledger import ATTEMPT, HANDLE, Header, can_be_id
+from companyos.serve.roles import may_use
 from companyos.serve.sessions import Sessions
 from companyos.task import BENCHMARK_VERSION
 
@@ -30,7 +31,7 @@ def follow(sessions: Sessions, name: str, owner: str) -> tuple[str, str]:
     if sessions.holds(name):
         return "", name
     entry = sessions.ledger.read(name) if can_be_id(name) else None
-    if entry is None or entry.header.owner != owner:
+    if entry is None or not may_use(owner, entry.header) or entry.header.reward == ATTEMPT:
         raise UnknownSession
     return (name, entry.header.task_id) if entry.header.reward == HANDLE else ("", name)
 

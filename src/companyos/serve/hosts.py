@@ -3,6 +3,9 @@
 Nothing of an MCP session stands in memory: its id is a name that we hand out at `initialize` and under which the ledger
 keeps its episodes, so any worker answers any request, and a session outlives the server. Its episodes are the sessions
 `<Mcp-Session-Id>.<more>`, the newest being played; the other doors take those ids as well.
+
+The address says which episode: `/mcp-server?task=expense_report&seed=3&chaos=0.5`, with the fields of a reset. A host that
+brings the token of an agent plays the session that the token is for.
 """
 
 import asyncio
@@ -10,6 +13,7 @@ import re
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from urllib.parse import parse_qs
 
 import msgspec
 from fastapi import FastAPI
@@ -22,10 +26,11 @@ from companyos.serve.errors import Malformed, UnknownSession
 from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
 from companyos.serve.requests import body_of
+from companyos.serve.roles import HOSTS, Caller
 from companyos.serve.settings import Settings
 from companyos.serve.wire import Reader
 
-PLACE = "/mcp-server"
+PLACE = HOSTS
 _HEADER = b"mcp-session-id"
 _ID = re.compile(r"[A-Za-z0-9_-]{32}")  # what we hand out; nobody may choose a name that others could guess
 
@@ -99,11 +104,14 @@ class Hosts:
 
         def guest() -> Guest:
             state = get_http_request().scope["state"]
-            if not state["mcp_session"]:
+            caller: Caller = state["caller"]
+            if not state["mcp_session"] and not caller.bound:
                 raise Malformed("which session is not said; `initialize` gives its id in the header Mcp-Session-Id")
-            return Guest(state["mcp_session"], state["caller"].owner)
+            asked = parse_qs(get_http_request().scope["query_string"].decode("latin-1"))
+            chosen = {field: values[0] for field, values in asked.items()}
+            return Guest(state["mcp_session"], caller.owner, caller.agent, caller.bound, chosen)
 
-        return company(self._lane, guest, self._metrics.steps).http_app(
+        return company(self._lane, self._settings, guest, self._metrics.steps).http_app(
             PLACE,
             json_response=True,
             stateless_http=True,

@@ -133,7 +133,7 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
 
 class _Result(msgspec.Struct, frozen=True, gc=False):
     observation: Any
-    reward: float
+    reward: float | None
     done: bool
     metadata: dict[str, Any] | UnsetType
 
@@ -142,7 +142,7 @@ class _Observation(msgspec.Struct, frozen=True, tag_field="type", tag="observati
     data: _Result
 
 
-def observation(seen: Any, reward: float, done: bool) -> bytes:
+def observation(seen: Any, reward: float | None, done: bool) -> bytes:
     return encode(_Observation(_Result(seen, reward, done, seen.metadata or UNSET)))
 
 

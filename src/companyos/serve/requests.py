@@ -6,7 +6,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from companyos.serve.errors import Malformed
-from companyos.serve.guard import Caller
+from companyos.serve.roles import Caller
 from companyos.serve.wire import JSON, encode
 
 

@@ -10,7 +10,7 @@ from companyos.apps import TOOLBOX, Toolbox
 from companyos.families import FAMILIES
 from companyos.rewards import PROFILES
 from companyos.serve import errors
-from companyos.serve.begin import begin
+from companyos.serve.begin import asked_id, begin
 from companyos.serve.bodies import (
     CloseBody,
     CloseReply,
@@ -23,9 +23,10 @@ from companyos.serve.bodies import (
     RolloutReply,
     StepBody,
     StepReply,
-    reset_reply,
+    agents_reset,
     rollout_answer,
     step_reply,
+    trainers_reset,
 )
 from companyos.serve.describe import LOOKS, Operation, described
 from companyos.serve.errors import BadTask, Malformed, NoSuchPlace, ServeError, WrongToken
@@ -33,6 +34,7 @@ from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
 from companyos.serve.play import Play
 from companyos.serve.requests import body_of, caller_of, json_response, session_named, sessions_named
+from companyos.serve.roles import Roles
 from companyos.serve.screens import SCREEN, Picture, is_pictured
 from companyos.serve.sessions import Answer, Session
 from companyos.serve.settings import Settings
@@ -44,16 +46,28 @@ from companyos.task import BENCHMARK_VERSION, SPLITS
 T = TypeVar("T")
 
 _OF_SCREEN = (errors.NoScreens, errors.ScreenLost)
-_OF_SESSION = (errors.UnknownSession, errors.OtherVersion, Malformed, WrongToken, errors.TooLarge, errors.LedgerDown)
+_OF_SESSION = (
+    errors.UnknownSession, errors.OtherVersion, Malformed, WrongToken, errors.NotForAgents, errors.TooLarge,
+    errors.LedgerDown,
+)  # fmt: skip
 _OF_MEMORY = (*_OF_SESSION, errors.OverCapacity)
 _OF_STEP = (*_OF_MEMORY, errors.SessionOver, errors.TurnTaken, errors.TurnAhead, errors.SessionFull, *_OF_SCREEN)
-_OF_RESET = (BadTask, Malformed, WrongToken, errors.TooLarge, errors.OverCapacity, errors.LedgerDown, *_OF_SCREEN)
+_OF_RESET = (
+    BadTask, Malformed, WrongToken, errors.NotForAgents, errors.AttemptUsed, errors.TooLarge, errors.OverCapacity,
+    errors.LedgerDown, *_OF_SCREEN,
+)  # fmt: skip
 _IN_SESSION = ("step", "fork", "close", *LOOKS)
 # Body, reply, errors, whether it is about one session, and where to go on with the session that it gives.
 _TAKES: dict[str, tuple[Any, Any, tuple[type[ServeError], ...], bool, tuple[str, ...]]] = {
     "/reset": (ResetBody, ResetReply, _OF_RESET, False, _IN_SESSION),
     "/step": (StepBody, StepReply, _OF_STEP, True, _IN_SESSION),
-    "/rollout": (RolloutBody, RolloutReply, (Malformed, WrongToken, errors.TooLarge, errors.LedgerDown), False, ()),
+    "/rollout": (
+        RolloutBody,
+        RolloutReply,
+        (Malformed, WrongToken, errors.NotForAgents, errors.TooLarge, errors.LedgerDown),
+        False,
+        (),
+    ),
     "/fork": (ForkBody, ForkReply, _OF_MEMORY, True, ()),
     "/close": (CloseBody, CloseReply, _OF_MEMORY, True, ()),
 }
@@ -62,8 +76,10 @@ _TAKES: dict[str, tuple[Any, Any, tuple[type[ServeError], ...], bool, tuple[str,
 class Rest:
     """The door for curl and for every language that speaks HTTP."""
 
-    def __init__(self, lane: Lane, play: Play, metrics: Metrics, settings: Settings) -> None:
+    def __init__(self, lane: Lane, play: Play, metrics: Metrics, settings: Settings, roles: Roles) -> None:
         self._lane = lane
+        self._settings = settings
+        self._roles = roles
         self._play = play
         self._metrics = metrics
         self._admin = bool(settings.admin_token)
@@ -89,19 +105,22 @@ class Rest:
 
     async def reset(self, request: Request) -> Response:
         """Begins a session: a task by its id, by family, seed, chaos and split, or by split and index."""
-        body, owner = _read_reset(await body_of(request)), caller_of(request).owner
+        body, caller = _read_reset(await body_of(request)), caller_of(request)
         await self._play.expect(body.observation)
-        session = await begin(self._lane, body, owner)
-        header, last = session.header, session.last
-        shot = await self._play.first_picture(header.session_id, owner)
-        return json_response(reset_reply(header.session_id, header.task_id, last, shot))
+        session = await begin(self._lane, self._settings, body, caller.owner)
+        name, last = session.header.session_id, session.last
+        shot = await self._play.first_picture(name, caller.owner)
+        if caller.agent:
+            return json_response(agents_reset(name, last, shot))
+        task_id, agent_token = asked_id(body, session, caller.trusted), self._roles.agent_token(name)
+        return json_response(trainers_reset(name, last, task_id, agent_token, shot))
 
     async def step(self, request: Request) -> Response:
         """Makes one call in a session. With `turn`, sending it again is safe. Calls to `screen` are clicks, keys …"""
         body = _read_step(await body_of(request))
-        session_id = session_named(request, body.session_id)
-        outcome = await self._play.step(Step(session_id, checked(body.call), body.turn, caller_of(request).owner))
-        return json_response(step_reply(outcome))
+        session_id, caller = session_named(request, body.session_id), caller_of(request)
+        outcome = await self._play.step(Step(session_id, checked(body.call), body.turn, caller.owner))
+        return json_response(step_reply(outcome, caller.agent))
 
     async def rollout(self, request: Request) -> Response:
         """Makes calls in many sessions at once; each is answered by itself, in order, and in words."""

@@ -10,10 +10,12 @@ import msgspec
 from companyos.apps import TOOLBOX, Toolbox
 from companyos.serve import handles
 from companyos.serve.begin import begin, read_reset
-from companyos.serve.errors import NotBegun, ServeError, UnknownSession
+from companyos.serve.errors import NotBegun, NotForAgents, ServeError, UnknownSession
 from companyos.serve.lane import Lane
 from companyos.serve.play import Play
+from companyos.serve.roles import Caller
 from companyos.serve.sessions import Sessions
+from companyos.serve.settings import Settings
 from companyos.serve.tools import call_named, listed, tool_result
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
@@ -40,39 +42,40 @@ class Refusal(Exception):
 class Rpc:
     """Answers requests, by HTTP or by a socket that holds a session."""
 
-    def __init__(self, lane: Lane, play: Play) -> None:
+    def __init__(self, lane: Lane, play: Play, settings: Settings) -> None:
         self._lane = lane
+        self._settings = settings
         self._play = play
 
-    async def answer_text(self, raw: bytes, owner: str, session_id: str = "") -> dict[str, Any]:
+    async def answer_text(self, raw: bytes, caller: Caller, session_id: str = "") -> dict[str, Any]:
         """The reply to a request that has not been read yet."""
         try:
-            return await self.answer(msgspec.json.decode(raw), owner, session_id)
+            return await self.answer(msgspec.json.decode(raw), caller, session_id)
         except _PARSED:
             return _error(None, PARSE_ERROR, "Parse error")
 
-    async def answer(self, said: Any, owner: str, session_id: str = "") -> dict[str, Any]:
+    async def answer(self, said: Any, caller: Caller, session_id: str = "") -> dict[str, Any]:
         """The reply to a request. `session_id` is the one that the socket holds, or that a header names."""
         try:
             request = msgspec.convert(said, Request)
         except msgspec.ValidationError as mistake:
             return _error(None, INVALID_REQUEST, f"Invalid request: {mistake}")
         try:
-            return {"jsonrpc": "2.0", "id": request.id, "result": await self._result(request, owner, session_id)}
+            return {"jsonrpc": "2.0", "id": request.id, "result": await self._result(request, caller, session_id)}
         except Refusal as why:
             return _error(request.id, why.code, str(why))
         except ServeError as why:
             return _error(request.id, INTERNAL_ERROR, why.message, {"code": why.code, "what_next": why.what_next})
 
-    async def _result(self, request: Request, owner: str, session_id: str) -> Any:
-        params = request.params
+    async def _result(self, request: Request, caller: Caller, session_id: str) -> Any:
+        params, owner = request.params, caller.owner
         match request.method:
             case "tools/list":
                 return {"tools": listed(await self._toolbox(_named(params, session_id), owner))}
             case "tools/call":
                 return await self._call(params, owner, session_id)
             case "openenv/session/create":
-                return {"session_id": session_id or await self._create(params, owner)}
+                return {"session_id": session_id or await self._create(params, caller)}
             case "openenv/session/close":
                 name = _text(params, "session_id", "Invalid params - 'session_id' is required")
                 if name == session_id:
@@ -84,13 +87,15 @@ class Rpc:
                 return {"session_id": name, "closed": True}
         raise Refusal(METHOD_NOT_FOUND, f"Method not found: {request.method}")
 
-    async def _create(self, params: dict[str, Any], owner: str) -> str:
+    async def _create(self, params: dict[str, Any], caller: Caller) -> str:
         """A handle; to an episode, where it is said which, else to one that a reset is to begin."""
-        begun = ""
+        if caller.bound:
+            raise NotForAgents
+        begun, owner = "", caller.owner
         if params:
             body = read_reset(params)
             await self._play.expect(body.observation)
-            begun = (await begin(self._lane, body, owner)).header.session_id
+            begun = (await begin(self._lane, self._settings, body, owner)).header.session_id
         return await self._lane.run(lambda sessions: handles.open_handle(sessions, owner, begun))
 
     async def _call(self, params: dict[str, Any], owner: str, session_id: str) -> dict[str, Any]:

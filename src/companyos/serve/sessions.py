@@ -17,6 +17,7 @@ from companyos.families import setting
 from companyos.rewards import profile
 from companyos.serve.copies import Copies
 from companyos.serve.errors import (
+    AttemptUsed,
     OldTurns,
     OtherRelease,
     OtherVersion,
@@ -27,8 +28,9 @@ from companyos.serve.errors import (
     TurnTaken,
     UnknownSession,
 )
-from companyos.serve.ledger import HANDLE, Entry, Header, Ledger, Row, can_be_id
+from companyos.serve.ledger import NO_SESSIONS, Entry, Header, IdTaken, Ledger, Row, attempt, can_be_id
 from companyos.serve.quotas import SessionQuota
+from companyos.serve.roles import may_use
 from companyos.serve.screens import PICTURED, is_pictured
 from companyos.serve.session import Session, size_of
 from companyos.serve.steps import Outcome, Step
@@ -72,6 +74,7 @@ class Sessions:
         self._ttl = ttl_seconds
         self._clock = clock
         self._bytes = session_bytes
+        self.keeps_closed = False  # in an exam: somebody is going to judge them
 
     def __len__(self) -> int:
         """How many are in memory."""
@@ -83,14 +86,28 @@ class Sessions:
 
     # -- what doors ask for ----------------------------------------------------------------------------------------
 
-    def create(self, task: TaskId, reward: str = "seed", progress: bool = False, owner: str = "", name: str = "") -> Session:
-        """Begins an episode under an id that nobody can guess; under a name it can be found again by that."""
+    def create(
+        self,
+        task: TaskId,
+        reward: str = "seed",
+        progress: bool = False,
+        owner: str = "",
+        name: str = "",
+        once: bool = False,
+    ) -> Session:
+        """Begins an episode under an id that nobody can guess; under a name it can be found again by that.
+
+        `once`: `AttemptUsed` where this owner has begun the task before, on any server of this ledger.
+        """
         now = self._clock()
         self.copies.check_room(1, now)
         header = Header(_unguessable(name), str(task), reward, progress, BENCHMARK_VERSION, now, owner)
         session = Session(header, now)
         self.quota.take(self.ledger, owner, 1)
-        self.ledger.begin([header])
+        try:
+            self.ledger.begin([header, attempt(header, task)] if once else [header])
+        except IdTaken:
+            raise AttemptUsed from None
         self.copies.add(session)
         return session
 
@@ -128,9 +145,9 @@ class Sessions:
     def entry(self, session_id: str, owner: str | None = "") -> Entry:
         """A session as the ledger has it, for somebody who only looks: it stays where it is, and grows no younger."""
         entry = self.ledger.read(session_id) if can_be_id(session_id) else None
-        if entry is None or owner not in (None, entry.header.owner) or entry.touched + self._ttl < self._clock():
+        if entry is None or not may_use(owner, entry.header) or entry.touched + self._ttl < self._clock():
             raise UnknownSession
-        if entry.header.reward == HANDLE:
+        if entry.header.reward in NO_SESSIONS:
             raise UnknownSession
         if entry.header.version != BENCHMARK_VERSION:
             raise OtherVersion(entry.header.version)
@@ -139,7 +156,7 @@ class Sessions:
 
     def live(self, owner: str | None = "") -> list[Session]:
         """The sessions in memory, those first that were asked for last."""
-        found = [session for session in self.copies if owner in (None, session.header.owner)]
+        found = [session for session in self.copies if may_use(owner, session.header)]
         return sorted(found, key=lambda session: -session.touched)
 
     def fork(self, session_id: str, owner: str = "", count: int = 1) -> list[Session]:
@@ -156,10 +173,11 @@ class Sessions:
         return twins
 
     def close(self, session_id: str, owner: str = "") -> None:
-        """Forgets a session for good."""
+        """Forgets a session for good; where closed sessions are kept, only frees its place."""
         self._find(session_id, owner)
         self.copies.forget(session_id)
-        self.ledger.remove(session_id)
+        if not self.keeps_closed:
+            self.ledger.remove(session_id)
 
     def sweep(self) -> int:
         """Let idle sessions leave memory, and expired ones the ledger; return how many the ledger forgot."""
@@ -236,7 +254,7 @@ class Sessions:
         session = self.copies.get(session_id)
         if session is None or session.touched + self._ttl < now:
             session = self._bring_back(session_id, owner, now)
-        if owner not in (None, session.header.owner):
+        if not may_use(owner, session.header):
             raise UnknownSession
         session.touched = now
         self.copies.use(session)

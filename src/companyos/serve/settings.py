@@ -27,6 +27,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fsync: bool = False  # survive a power cut, too, not only the death of any process
     tokens: tuple[str, ...] = ()  # with any, every request but for /health needs one of them
     admin_token: str = ""  # without one there is no /inspect
+    exam: bool = False  # serve agents only: no task id, reward or verdict in any reply, one attempt per task and token
+    agent_tokens: tuple[str, ...] = ()  # of an exam: with any, every request but for /health needs one of them
+    progress: bool = False  # let resets ask for the milestones that have been reached; never show them otherwise
+    mcp_episodes: bool = False  # let the model begin episodes itself at /mcp-server, with the tool `episode_begin`
     capacity: Count = 2000  # sessions in the memory of one worker
     idle_seconds: Seconds = 300.0  # after these a session leaves memory; its next request brings it back
     ttl_seconds: Seconds = 86400.0  # this long after its last step a session is forgotten for good
@@ -44,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     chromium: str = ""  # that browser's program; else one of the system's, or Playwright's own
     cors_origins: tuple[str, ...] = ()  # whose pages may call from a browser
     results: str = ""  # a folder whose runs the gallery shows
-    watch_key: str = ""  # covers what links to watch a session are made from; all who serve one ledger share it
+    watch_key: str = ""  # secret behind links to watch a session and agents' tokens; all who serve one ledger share it
     log_format: Literal["text", "json"] = "text"  # for people, or a JSON object a line
     log_level: Literal["debug", "info", "warning"] = "info"  # single steps are logged at `debug`
 
@@ -64,7 +68,20 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise BadSetting(f"{PREFIX}{where.rstrip('`').upper()}: {what}") from None
         if settings.workers > 1 and settings.ledger == NO_LEDGER:
             raise BadSetting("several workers share their sessions by a ledger: give a file, or run one worker")
+        _check_exam(settings)
         return settings
+
+
+def _check_exam(settings: Settings) -> None:
+    """Refuse what contradicts an exam, instead of leaving it out silently."""
+    if settings.agent_tokens and not settings.exam:
+        raise BadSetting(f"{PREFIX}AGENT_TOKENS are for an exam: set {PREFIX}EXAM=1 or run `companyos serve --exam`")
+    if settings.exam and settings.tokens:
+        raise BadSetting(f"an exam serves agents only: give {PREFIX}AGENT_TOKENS in place of {PREFIX}TOKENS")
+    if settings.exam and settings.progress:
+        raise BadSetting(f"an exam shows no progress: unset {PREFIX}PROGRESS")
+    if settings.exam and settings.ledger == NO_LEDGER:
+        raise BadSetting("an exam records its attempts in the ledger: give a file or postgresql://...")
 
 
 def _parts(text: str) -> list[str]:

@@ -12,14 +12,15 @@ from urllib.parse import parse_qs
 from starlette.types import Receive, Scope, Send
 
 from companyos.apps import TOOLBOX
+from companyos.observe import Observation
 from companyos.serve import protocol
 from companyos.serve.begin import begin, read_reset
-from companyos.serve.errors import Bug, Malformed, NotBegun, OverCapacity, ServeError, TooLarge
-from companyos.serve.guard import Caller
+from companyos.serve.errors import Bug, Malformed, NotBegun, NotForAgents, OverCapacity, ServeError, TooLarge
 from companyos.serve.handles import follow, point
 from companyos.serve.lane import Lane
 from companyos.serve.play import Play
 from companyos.serve.protocol import Close, Code, Dialect, Mcp, Reset, State, Unreadable
+from companyos.serve.roles import Caller
 from companyos.serve.rpc import Rpc
 from companyos.serve.sessions import Session
 from companyos.serve.settings import Settings
@@ -36,6 +37,7 @@ class Sockets:
         self.play = play
         self.rpc = rpc
         self.dialect = dialect
+        self.settings = settings
         self._limit = settings.body_limit
         # With a ledger a session needs no place in memory, and a socket is a connection like any other.
         self._most = settings.connections if lane.sessions.ledger.durable else settings.capacity
@@ -79,10 +81,11 @@ class Sockets:
 class _Holder:
     """Who is at the far end of one socket, and the session that they hold."""
 
-    __slots__ = ("_door", "_episode_id", "_handle", "_owner", "_session_id")
+    __slots__ = ("_caller", "_door", "_episode_id", "_handle", "_owner", "_session_id")
 
     def __init__(self, door: Sockets, scope: Scope) -> None:
-        caller: Caller = scope["state"]["caller"]
+        self._caller: Caller = scope["state"]["caller"]
+        caller = self._caller
         query = parse_qs(scope["query_string"].decode("latin-1"))
         self._door = door
         self._owner = caller.owner
@@ -109,7 +112,7 @@ class _Holder:
             if kind is State:
                 return await self._state()
             if kind is Mcp:
-                return protocol.mcp(await door.rpc.answer(frame.data, self._owner, self._session_id))
+                return protocol.mcp(await door.rpc.answer(frame.data, self._caller, self._session_id))
             if kind is Close:
                 await self._close()
                 return None
@@ -135,24 +138,31 @@ class _Holder:
             raise NotBegun
         outcome = await door.play(self._session_id, call, action.metadata.turn, self._owner)
         obs = outcome.observation
-        metadata: dict[str, Any] = {} if outcome.success is None else {"success": outcome.success}
-        metadata |= {} if outcome.screenshot is None else {"screenshot": outcome.screenshot}
-        return protocol.observation(door.dialect.seen(action, obs, metadata), obs.reward, obs.done)
+        metadata: dict[str, Any] = {} if outcome.screenshot is None else {"screenshot": outcome.screenshot}
+        if outcome.success is not None and not self._caller.agent:
+            metadata["success"] = outcome.success
+        return protocol.observation(door.dialect.seen(action, obs, metadata), self._paid(obs), obs.done)
 
     async def _reset(self, given: dict[str, Any]) -> bytes:
         episode_id = given.pop("episode_id", None)
         if episode_id is not None and not (isinstance(episode_id, str) and len(episode_id) <= _LONGEST_NAME):
             raise Malformed(f"Expected `str` of length <= {_LONGEST_NAME} - at `$.episode_id`")
+        if self._caller.bound:
+            raise NotForAgents
         body, play = read_reset(given), self._door.play
         await play.expect(body.observation)
-        session = await begin(self._door.lane, body, self._owner, self._session_id)
+        session = await begin(self._door.lane, self._door.settings, body, self._owner, self._session_id)
         self._session_id, self._episode_id = session.header.session_id, episode_id or ""
         if self._handle:
             here = (self._handle, self._owner, self._session_id)
             await self._door.lane.run(lambda sessions: point(sessions, *here))
         obs, shot = session.last, await play.first_picture(self._session_id, self._owner)
         metadata = {"session_id": self._session_id} | ({} if shot is None else {"screenshot": shot})
-        return protocol.observation(protocol.company_seen(obs, metadata), obs.reward, obs.done)
+        return protocol.observation(protocol.company_seen(obs, metadata), self._paid(obs), obs.done)
+
+    def _paid(self, obs: Observation) -> float | None:
+        """The reward, as OpenEnv's messages have it: None for an agent."""
+        return None if self._caller.agent else obs.reward
 
     async def _state(self) -> bytes:
         if not self._session_id:

@@ -41,7 +41,7 @@ class Play:
     place, title = "/play", "Play"
 
     def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
-        self._site, self._lane = site, lane
+        self._site, self._lane, self._settings = site, lane, settings
         app.router.routes.extend(
             [
                 Route("/play", self.choose),
@@ -84,7 +84,7 @@ class Play:
         return await self._sit_down(request, ResetBody(task=str(_linked_task(request))))
 
     async def _sit_down(self, request: Request, body: ResetBody) -> Response:
-        session = await begin(self._lane, body, caller_of(request).owner)
+        session = await begin(self._lane, self._settings, body, caller_of(request).owner)
         return go_to(f"/office/{session.header.session_id}/0")
 
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from starlette.types import ASGIApp, Message, Scope
 
 from companyos.serve.errors import Malformed
-from companyos.serve.guard import Caller
+from companyos.serve.roles import Caller
 from companyos.serve.screens import Picture
 from companyos.web.gestures import HEIGHT, WIDTH, Gesture
 from companyos.web.site import STATIC

@@ -1,18 +1,36 @@
 """Ledgers: where the durable record of sessions is kept. In memory, in a file, in PostgreSQL: one contract."""
 
-from companyos.serve.ledger.ledger import HANDLE, MOST_EXPIRED, Entry, Header, Ledger, NoLedger, Row, can_be_id, encode
+from companyos.serve.ledger.ledger import (
+    ATTEMPT,
+    HANDLE,
+    MOST_EXPIRED,
+    NO_SESSIONS,
+    Entry,
+    Header,
+    IdTaken,
+    Ledger,
+    NoLedger,
+    Row,
+    attempt,
+    can_be_id,
+    encode,
+)
 from companyos.serve.ledger.sqlite import SqliteLedger
 from companyos.serve.settings import NO_LEDGER, BadSetting
 
 __all__ = [
+    "ATTEMPT",
     "HANDLE",
     "MOST_EXPIRED",
+    "NO_SESSIONS",
     "Entry",
     "Header",
+    "IdTaken",
     "Ledger",
     "NoLedger",
     "Row",
     "SqliteLedger",
+    "attempt",
     "can_be_id",
     "encode",
     "open_ledger",

@@ -1,15 +1,20 @@
 """Ledger: the durable record of sessions. A session is its header and its calls, one a turn; all else follows by replay."""
 
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Protocol
 
 import msgspec
 
 from companyos.calls import Call
 from companyos.serve.errors import ServeError, TurnTaken, UnknownSession
+from companyos.task import TaskId
 
 MOST_EXPIRED = 1000  # sessions at once, so that whoever steps meanwhile does not wait for long
-HANDLE = "handle"  # stands for the reward of an entry that is no session: its task id is the session that it points at
+# Stand for the reward of an entry that is no session; its task id is the session that it points at.
+HANDLE, ATTEMPT = "handle", "attempt"
+NO_SESSIONS = (HANDLE, ATTEMPT)
+_NEVER = 1e11  # seconds: a time after which nothing expires
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -22,6 +27,21 @@ class Header(msgspec.Struct, frozen=True):
     version: int
     created: float
     owner: str = ""
+
+
+class IdTaken(Exception):
+    """An entry of this id stands in the ledger already."""
+
+
+def attempt(header: Header, task: TaskId) -> Header:
+    """The entry which says that an owner has begun a task. It has one id for each owner and task, and never expires.
+
+    Doses and weather are not part of it: the facts of a task are the same at every dose.
+    """
+    about = blake2b(f"{header.owner} {task.key}".encode(), digest_size=24).hexdigest()
+    return msgspec.structs.replace(
+        header, session_id=f"~exam.{about}", task_id=header.session_id, reward=ATTEMPT, created=_NEVER
+    )
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
@@ -53,13 +73,16 @@ class Ledger(Protocol):
     durable: bool = True
 
     def begin(self, headers: Sequence[Header], calls: Sequence[Call] = ()) -> None:
-        """Opens sessions, all with the same calls made already."""
+        """Opens sessions, all with the same calls made already; `IdTaken`, and none, where one of the ids is in use."""
 
     def read(self, session_id: str) -> Entry | None:
         """The whole of a session, or None where there is none."""
 
     def calls(self, session_id: str, after: int) -> tuple[Call, ...] | None:
         """The calls after a turn, or None where there is no such session."""
+
+    def headers(self) -> list[Header]:
+        """Every header, of handles and attempts, too. Reads the whole ledger: for pages that people open, not for steps."""
 
     def newest(self, name: str) -> str | None:
         """The id of the session that was begun last under a name (its id is the name, a dot, and more)."""
@@ -99,6 +122,8 @@ class NoLedger(Ledger):
         self._sessions: dict[str, tuple[Header, list[Row]]] = {}
 
     def begin(self, headers: Sequence[Header], calls: Sequence[Call] = ()) -> None:
+        if any(header.session_id in self._sessions for header in headers):
+            raise IdTaken
         for header in headers:
             rows = [Row(header.session_id, turn, call, header.created) for turn, call in enumerate(calls, 1)]
             self._sessions[header.session_id] = (header, rows)
@@ -113,6 +138,9 @@ class NoLedger(Ledger):
     def calls(self, session_id: str, after: int) -> tuple[Call, ...] | None:
         found = self._sessions.get(session_id)
         return None if found is None else tuple(row.call for row in found[1][after:])
+
+    def headers(self) -> list[Header]:
+        return [header for header, _ in self._sessions.values()]
 
     def newest(self, name: str) -> str | None:
         return next((session_id for session_id in reversed(self._sessions) if session_id.startswith(f"{name}.")), None)

@@ -34,6 +34,10 @@ class MeasuredLedger(Ledger):
         with self._timed("calls"):
             return self._ledger.calls(session_id, after)
 
+    def headers(self) -> list[Header]:
+        with self._timed("headers"):
+            return self._ledger.headers()
+
     def newest(self, name: str) -> str | None:
         with self._timed("newest"):
             return self._ledger.newest(name)

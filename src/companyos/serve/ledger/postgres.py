@@ -14,7 +14,17 @@ from psycopg.conninfo import conninfo_to_dict
 
 from companyos.calls import Call
 from companyos.serve.errors import LedgerDown, ServeError, TurnTaken, UnknownSession
-from companyos.serve.ledger.ledger import MOST_EXPIRED, Entry, Header, Ledger, Row, decode_call, decode_header, encode
+from companyos.serve.ledger.ledger import (
+    MOST_EXPIRED,
+    Entry,
+    Header,
+    IdTaken,
+    Ledger,
+    Row,
+    decode_call,
+    decode_header,
+    encode,
+)
 from companyos.serve.settings import BadSetting
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -112,8 +122,11 @@ class PostgresLedger(Ledger):
         ids, created = [header.session_id for header in headers], [header.created for header in headers]
         turns, texts = list(range(1, len(calls) + 1)), [encode(call) for call in calls]
         raw, owners = [encode(header) for header in headers], [header.owner for header in headers]
-        with self._answering() as db:
-            db.execute(_BEGIN, (ids, created, raw, owners, turns, texts))
+        try:
+            with self._answering() as db:
+                db.execute(_BEGIN, (ids, created, raw, owners, turns, texts))
+        except psycopg.errors.UniqueViolation:
+            raise IdTaken from None
 
     def read(self, session_id: str) -> Entry | None:
         with self._answering() as db:
@@ -127,6 +140,11 @@ class PostgresLedger(Ledger):
         with self._answering() as db:
             rows = db.execute(_LATER, (after, session_id), binary=True).fetchall()
         return tuple(decode_call(call) for (call,) in rows if call is not None) if rows else None
+
+    def headers(self) -> list[Header]:
+        with self._answering() as db:
+            rows = db.execute("SELECT header FROM companyos_session ORDER BY created, id", binary=True)
+            return [decode_header(raw) for (raw,) in rows]
 
     def newest(self, name: str) -> str | None:
         # A slash is what comes after a dot: a range of the primary key, whose letters go by their bytes.

@@ -8,7 +8,17 @@ from contextlib import ExitStack, contextmanager
 
 from companyos.calls import Call
 from companyos.serve.errors import LedgerDown, ServeError, TurnTaken, UnknownSession
-from companyos.serve.ledger.ledger import MOST_EXPIRED, Entry, Header, Ledger, Row, decode_call, decode_header, encode
+from companyos.serve.ledger.ledger import (
+    MOST_EXPIRED,
+    Entry,
+    Header,
+    IdTaken,
+    Ledger,
+    Row,
+    decode_call,
+    decode_header,
+    encode,
+)
 from companyos.serve.settings import BadSetting
 
 FORMAT = 2  # of the file
@@ -98,12 +108,15 @@ class SqliteLedger(Ledger):
 
     def begin(self, headers: Sequence[Header], calls: Sequence[Call] = ()) -> None:
         texts = [encode(call) for call in calls]
-        with self._commit() as db:
-            for header in headers:
-                values = (header.session_id, header.created, encode(header), header.owner)
-                db.execute("INSERT INTO session (id, created, header, owner) VALUES (?, ?, ?, ?)", values)
-                rows = ((header.session_id, turn, header.created, text) for turn, text in enumerate(texts, 1))
-                db.executemany(_APPEND, rows)
+        try:
+            with self._commit() as db:
+                for header in headers:
+                    values = (header.session_id, header.created, encode(header), header.owner)
+                    db.execute("INSERT INTO session (id, created, header, owner) VALUES (?, ?, ?, ?)", values)
+                    rows = ((header.session_id, turn, header.created, text) for turn, text in enumerate(texts, 1))
+                    db.executemany(_APPEND, rows)
+        except sqlite3.IntegrityError:
+            raise IdTaken from None
 
     def read(self, session_id: str) -> Entry | None:
         with self._answering() as db:
@@ -121,6 +134,10 @@ class SqliteLedger(Ledger):
             if not rows and db.execute("SELECT 1 FROM session WHERE id = ?", (session_id,)).fetchone() is None:
                 return None
         return tuple(decode_call(row[0]) for row in rows)
+
+    def headers(self) -> list[Header]:
+        with self._answering() as db:
+            return [decode_header(raw) for (raw,) in db.execute("SELECT header FROM session ORDER BY key")]
 
     def newest(self, name: str) -> str | None:
         with self._answering() as db:
