@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from companyos.chaos import DIALS
+from companyos.errors import BadTask
 from companyos.evaluate.doses import ALL, Curve
 from companyos.evaluate.headline import DETAILS, HEADLINE, NOTHING, PERCENT, Said, write
 from companyos.evaluate.intervals import Estimate
@@ -21,7 +22,10 @@ from companyos.families import FAMILIES
 from companyos.families.case import Fact
 from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
+from companyos.serve.requests import caller_of
 from companyos.serve.settings import Settings
+from companyos.serve.truth import Truth
+from companyos.task import TaskId
 from companyos.web.aside import Given, R
 from companyos.web.charts import Line, plot, whisker
 from companyos.web.shelf import Log, Result, Shelf, is_number
@@ -43,10 +47,10 @@ class Gallery:
     place, title = "/gallery", "Gallery"
 
     def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+        self._shelf, self._truth = shelf, Truth()
 
     def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
-        self._site = site
+        self._site, self._lane = site, lane
         site.templates.globals |= {"share": share}
         app.router.routes.extend(
             [
@@ -81,7 +85,8 @@ class Gallery:
         found, run = await self._read(_one, self._shelf, name)
         results = found.results
         outcomes = sorted(run.outcomes, key=lambda one: (one.success, one.task_id, one.trial)) if run else []
-        chosen = [one for one in outcomes if _is_chosen(one, family, ending)]
+        told = await self._told(request, outcomes)
+        chosen = [one for one in told if _is_chosen(one, family, ending)]
         return self._site.page(
             "run.html",
             it=found,
@@ -92,8 +97,17 @@ class Gallery:
             dials=_lost(results),
             episodes=[(one, _replay(name, one)) for one in chosen[:MOST_EPISODES]],
             counts=(len(chosen), len(outcomes)),
+            withheld=len(outcomes) - len(told),
             filters={"family": family, "ended": ending},
         )
+
+    async def _told(self, request: Request, outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
+        """Those episodes whose right ending the visitor may see: not of tasks that have an unfinished session here."""
+        if caller_of(request).trusted or not outcomes:
+            return outcomes
+        tasks = {one.task_id: task for one in outcomes if (task := _task(one.task_id)) is not None}
+        open_tasks = await self._lane.run(lambda sessions: self._truth.unfinished(sessions, tasks.values()))
+        return [one for one in outcomes if one.task_id not in tasks or tasks[one.task_id].key not in open_tasks]
 
     async def training(self, request: Request) -> Response:
         """What one training run has logged."""
@@ -175,6 +189,14 @@ def _lost(results: Results) -> list[tuple[str, Said, int]]:
         if "success_lost" in block.numbers
     ]
     return [(dial, write(lost, PERCENT), struck) for dial, lost, struck in sorted(found, key=lambda one: -one[1].value)]
+
+
+def _task(task_id: str) -> TaskId | None:
+    """A task by its id; None where it is of another version of the benchmark, of which this server holds no session."""
+    try:
+        return TaskId.parse(task_id)
+    except BadTask:
+        return None
 
 
 def _is_chosen(one: Outcome, family: str, ending: str) -> bool:

@@ -20,9 +20,12 @@ from companyos.serve.errors import Malformed, NoSuchPlace, SessionOver, TurnAhea
 from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
 from companyos.serve.requests import caller_of
+from companyos.serve.sessions import Sessions
 from companyos.serve.settings import Settings
 from companyos.serve.steps import Step
+from companyos.serve.truth import Truth
 from companyos.serve.wire import checked
+from companyos.task import TaskId
 from companyos.web.desk import APPS, Desk, Desks, acts, ways, writers_on
 from companyos.web.forms import read_call, slots
 from companyos.web.sheets import GO, Pen, kind_of, lay_out
@@ -39,7 +42,7 @@ class Office:
 
     def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
         self._site, self._lane, self._metrics = site, lane, metrics
-        self._desks = Desks()
+        self._desks, self._truth = Desks(), Truth()
         site.templates.globals |= {"GO": GO, "ways_of": ways, "writers_on": writers_on, "APPS": APPS}
         session = "/office/{session_id}"
         app.router.routes.extend(
@@ -139,8 +142,16 @@ class Office:
         desk = await self._desk(request)
         if not desk.done:
             return go_to(f"{desk.place}/{desk.step}")
-        owner, session_id = self._owner(request), desk.session_id
-        found: Judged = await self._lane.run(lambda sessions: judged(sessions.observe(session_id, owner).env))
+        owner, session_id, caller = self._owner(request), desk.session_id, caller_of(request)
+
+        def look(sessions: Sessions) -> tuple[bool, Judged | None]:
+            env = sessions.observe(session_id, owner).env
+            told = self._truth.may_see(sessions, caller, TaskId.parse(env.task_id))
+            return bool(env.success), judged(env) if told else None
+
+        success, found = await self._lane.run(look)
+        if found is None:
+            return self._show("sealed.html", desk, turn=None, success=success)
         return self._show("verdict.html", desk, turn=None, judged=found)
 
     # -- helpers ---------------------------------------------------------------------------------------------------

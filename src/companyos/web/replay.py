@@ -11,11 +11,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from companyos.families import family
-from companyos.serve.errors import Malformed, NoSuchPlace
+from companyos.serve.errors import Malformed, NoSuchPlace, NotOver, StillOpen
 from companyos.serve.lane import Lane
 from companyos.serve.metrics import Metrics
 from companyos.serve.requests import caller_of
 from companyos.serve.settings import Settings
+from companyos.serve.truth import Truth
 from companyos.task import BENCHMARK_VERSION, TaskId
 from companyos.web.review import OtherTimes, Review, Unreadable, pieces, review
 from companyos.web.shelf import Shelf
@@ -31,6 +32,7 @@ class Replay:
 
     def __init__(self, watch: Watch, shelf: Shelf) -> None:
         self._watch, self._shelf = watch, shelf
+        self._truth = Truth()
 
     def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
         self._site, self._lane = site, lane
@@ -57,7 +59,7 @@ class Replay:
                 text = await file.read() if isinstance(file, UploadFile) else str(form.get("text", "")).encode()
         except HTTPException as mistake:
             raise Malformed(f"this is no form: {mistake.detail}") from None
-        return await self._show(text, str(twin), again=text.decode("utf-8", "replace"))
+        return await self._show(request, text, str(twin), again=text.decode("utf-8", "replace"))
 
     async def episode(self, request: Request) -> Response:
         """An episode of a run that lies in the folder of results."""
@@ -68,7 +70,8 @@ class Replay:
         named = asked_for.get("run", ""), asked_for.get("task", ""), int(trial)
         text = await self._site.aside.run(self._shelf.transcript, *named)
         source = {name: asked_for[name] for name in ("run", "task", "trial") if name in asked_for}
-        return await self._show(text.encode(), asked_for.get("twin", ""), source=source, run=asked_for.get("run", ""))
+        run = asked_for.get("run", "")
+        return await self._show(request, text.encode(), asked_for.get("twin", ""), source=source, run=run)
 
     async def session(self, request: Request) -> Response:
         """A session that is over: here it is shown what is true in it. Who runs the server may look before."""
@@ -78,17 +81,29 @@ class Replay:
         env = watched.telling.env
         if not env.done and not caller_of(request).admin:
             raise NoSuchPlace("this episode is not over yet; it can be watched, and replayed once it is")
-        return await self._show(env.transcript().to_jsonl().encode(), request.query_params.get("twin", ""), source={})
+        text = env.transcript().to_jsonl().encode()
+        return await self._show(request, text, request.query_params.get("twin", ""), source={})
 
     async def _show(
-        self, text: bytes, twin: str, again: str = "", source: dict[str, str] | None = None, run: str = ""
+        self,
+        request: Request,
+        text: bytes,
+        twin: str,
+        again: str = "",
+        source: dict[str, str] | None = None,
+        run: str = "",
     ) -> Response:
         try:
             found = await self._reviewed(text, twin)
         except Unreadable as mistake:
             other = isinstance(mistake, OtherTimes)
             return await self._asked_again(422, str(mistake), other)
-        title, _ = asked(family(TaskId.parse(found.task_id).family))
+        caller, task = caller_of(request), TaskId.parse(found.task_id)
+        if not (found.done or caller.trusted):
+            raise NotOver
+        if not await self._lane.run(lambda sessions: self._truth.may_see(sessions, caller, task)):
+            raise StillOpen
+        title, _ = asked(family(task.family))
         return self._site.page("replayed.html", it=found, title=title, again=again, source=source, run=run)
 
     async def _asked_again(self, status: int = 200, wrong: str = "", other: bool = False) -> Response:

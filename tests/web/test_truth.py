@@ -1,0 +1,207 @@
+"""Truth: on a server that knows nobody, no page tells what is right in a task while somebody works on it."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.requests import Request
+
+from companyos.calls import Call
+from companyos.env import make, task_named, work
+from companyos.episode import Transcript
+from companyos.families import FAMILIES
+from companyos.serve.roles import Caller
+from companyos.web.app import create
+from companyos.web.story import causes
+from tests.helpers import FAMILY
+from tests.serve.doors import AS_ADMIN, Door, body_of, good
+from tests.serve.pairs import pairs
+
+TASK = str(task_named(FAMILY, 7, 0.5))
+OTHER_DOSE = str(task_named(FAMILY, 7, 0.0))
+HTML = {"accept": "text/html"}
+TRAINER = {"authorization": "Bearer trainer"}
+
+
+class Site(Door):
+    """The server with all its pages, in this process."""
+
+    create = staticmethod(create)
+
+    def replay(self, text: str, **headers: str) -> httpx.Response:
+        files = {"file": ("a.jsonl", text.encode())}
+        return self.runner.run(self._client.post("/replay", files=files, headers=headers, timeout=120))
+
+    def begin(self, task_id: str) -> str:
+        return str(good(self.post("/reset", {"task": task_id}))["session_id"])
+
+    def make(self, session_id: str, calls: list[Call]) -> None:
+        for call in calls:
+            good(self.step(session_id, call))
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as one:
+        yield one
+
+
+def right(task_id: str) -> str:
+    ending = make(task_id).setting.ending
+    return f"{ending.resolution}, {ending.reason}".replace("_", " ")
+
+
+def solved(task_id: str) -> Transcript:
+    env = make(task_id)
+    work(env)
+    return env.transcript()
+
+
+def wrong_end(task_id: str) -> Call:
+    """A call that ends a task, and not as it should."""
+    last = solved(task_id).turns[-1].call
+    other = "declined" if last.params["resolution"] != "declined" else "done"
+    return Call(last.app, last.method, last.params | {"resolution": other, "evidence": []})
+
+
+def tells(page: str, task_id: str) -> bool:
+    """Whether a page says what is right in a task, or what is true in it."""
+    meanings = [cause.meaning for cause in causes(make(task_id)) if cause.meaning]
+    return right(task_id) in page or any(meaning in page for meaning in meanings) or "The expert&#39;s way" in page
+
+
+# -- the attacks -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_transcript_without_turns_tells_nothing(site: Site, family: str) -> None:
+    """The attack: a header alone was replayed, and the page had the right ending and every cause."""
+    task_id = str(task_named(family, 3, 0.5))
+    empty = make(task_id).transcript()
+    shown = site.replay(empty.to_jsonl(), **HTML)
+    assert shown.status_code == 409
+    assert not tells(shown.text, task_id)
+
+
+def test_an_episode_that_has_not_ended_is_replayed_for_who_runs_the_server_alone(site: Site) -> None:
+    whole = solved(TASK)
+    cut = Transcript(whole.header, whole.turns[:5], make(TASK).transcript().footer).to_jsonl()
+    assert "not_over" in site.replay(cut).text
+    assert tells(site.replay(cut, **AS_ADMIN).text, TASK)
+    with Site(tokens=("trainer",)) as trained:
+        assert tells(trained.replay(cut, **TRAINER).text, TASK)
+
+
+def test_a_fork_that_is_lost_on_purpose_does_not_tell_how_to_win_the_original(site: Site) -> None:
+    """The attack: the fork's verdict page showed the expert's way; copying it won 13 of 20 originals."""
+    original = site.begin(TASK)
+    site.make(original, [Call("ticketdesk", "list_tickets")])
+    [fork] = good(site.post("/fork", {"session_id": original}))["session_ids"]
+    site.make(fork, [wrong_end(TASK)])
+    sealed = site.get(f"/office/{fork}/verdict")
+    assert (sealed.status_code, "Failure" in sealed.text) == (200, True)
+    assert not tells(sealed.text, TASK)
+    code = site.app.state.watch.code(fork)
+    assert "still_open" in site.get(f"/replay/session/{code}").text
+    assert tells(site.get(f"/office/{fork}/verdict", headers=AS_ADMIN).text, TASK)
+    site.make(original, [wrong_end(TASK)])
+    assert tells(site.get(f"/office/{fork}/verdict").text, TASK)
+    assert tells(site.get(f"/replay/session/{code}").text, TASK)
+
+
+def test_a_transcript_of_a_task_that_somebody_works_on_at_another_dose_is_not_shown(site: Site) -> None:
+    text = solved(TASK).to_jsonl()
+    assert tells(site.replay(text).text, TASK)
+    session_id = site.begin(OTHER_DOSE)
+    refused = site.replay(text)
+    assert (refused.status_code, "still_open" in refused.text) == (409, True)
+    assert not tells(refused.text, TASK)
+    good(site.post("/close", {"session_id": session_id}))
+    assert tells(site.replay(text).text, TASK)
+
+
+def test_a_session_of_another_worker_counts_as_well(tmp_path: Path) -> None:
+    ledger = str(tmp_path / "ledger")
+    with Site(ledger=ledger) as one, Site(ledger=ledger) as other:
+        ended = one.begin(TASK)
+        one.make(ended, [wrong_end(TASK)])
+        session_id = other.begin(TASK)
+        assert not tells(one.get(f"/office/{ended}/verdict").text, TASK)
+        other.make(session_id, [wrong_end(TASK)])
+        assert tells(one.get(f"/office/{ended}/verdict").text, TASK)
+
+
+def test_a_trainer_reads_the_verdict_of_an_ended_session_whatever_else_is_open() -> None:
+    with Site(tokens=("trainer",)) as site:
+        names = [good(site.post("/reset", {"task": TASK}, headers=TRAINER))["session_id"] for _ in range(2)]
+        good(site.post("/step", body_of(names[0], wrong_end(TASK)), headers=TRAINER))
+        assert tells(site.get(f"/office/{names[0]}/verdict", headers=TRAINER).text, TASK)
+
+
+def test_pages_are_closed_to_agents_and_in_an_exam(tmp_path: Path) -> None:
+    places = ("/", "/play", "/watch", "/replay", "/gallery", "/office/{}/0", "/office/{}/verdict")
+    with Site(tokens=("trainer",)) as site, Site(exam=True, ledger=str(tmp_path / "ledger")) as exam:
+        begun = good(site.post("/reset", {"task": TASK}, headers=TRAINER))
+        agent = {"authorization": f"Bearer {begun['agent_token']}"}
+        sat = good(exam.post("/reset", {"task": TASK}))["session_id"]
+        for place in places:
+            assert site.get(place.format(begun["session_id"]), headers=agent).status_code == 403
+            assert exam.get(place.format(sat)).status_code == 403
+        assert exam.replay(solved(TASK).to_jsonl()).status_code == 403
+
+
+# -- the law, for pages ------------------------------------------------------------------------------------------------
+
+
+def looked_at(site: Site, session_id: str) -> Iterator[str]:
+    """All pages about a session that anybody can open while it is under way."""
+    place, code = f"/office/{session_id}", site.app.state.watch.code(session_id)
+    turn = site.app.state.sessions.observe(session_id).env.step_count
+    pages = [
+        f"{place}/{turn}",
+        f"{place}/0",
+        f"{place}/steps",
+        f"{place}/verdict",
+        f"{place}/form/ticketdesk.resolve_ticket",
+    ]
+    pages += [place, f"{place}/999", f"/watch/{code}", f"/watch/{code}/world", f"/replay/session/{code}", "/watch"]
+    for page in pages:
+        reply = site.get(page, headers=HTML)
+        shown = f"{reply.status_code} {reply.headers.get('location')} {reply.text}"
+        yield re.sub(r"\b\d+ (s|min)\b", "", shown.replace(session_id, "mine").replace(code, "code"))
+
+
+def test_no_page_tells_twins_apart_before_the_agent_has_read() -> None:
+    compared = 0
+    for pair in pairs()[::2]:
+        traces = []
+        for task_id in (pair.task_id, pair.twin_id):
+            with Site() as site:
+                session_id = site.begin(task_id)
+                trace = list(looked_at(site, session_id))
+                site.make(session_id, list(pair.calls))
+                trace += looked_at(site, session_id)
+                trace += events(site, session_id)
+            traces.append(trace)
+        assert traces[0] == traces[1], f"{pair.task_id} and {pair.twin_id}"
+        compared += len(traces[0])
+    assert compared > 50 * 10
+
+
+def events(site: Site, session_id: str) -> list[str]:
+    """What a watcher of the session is sent at once."""
+    watch = site.app.state.watch
+
+    async def heard() -> list[str]:
+        line = aiter((await watch.events(_request(watch.code(session_id)))).body_iterator)
+        made = site.app.state.sessions.observe(session_id).env.step_count
+        return [str(await anext(line)) for _ in range(2 if made else 1)]
+
+    return [text.replace(session_id, "mine") for text in site.runner.run(heard())]
+
+
+def _request(code: str) -> Request:
+    scope = {"type": "http", "path_params": {"code": code}, "headers": [], "query_string": b"after=0"}
+    return Request(scope | {"state": {"caller": Caller("", False, "")}})
