@@ -20,6 +20,8 @@ PNG = b"\x89PNG"
         ("sft --device cuda --model {model}", "there is no GPU here"),
         ("grpo --device cuda --model {model}", "there is no GPU here"),
         ("sft --limit 100 --model {model}", "--limit takes 512 tokens or more"),
+        ("sft --working --model {model}", "--working takes a --limit of 2048 tokens or more"),
+        ("sft --rank 65 --model {model}", "is no rank from 1 to 64"),
         ("sft --doses 0.5 --model {model}", "some look like 0:0.9,0.5:0.1"),
         ("sft --doses 7:1 --model {model}", "7"),
         ("sft --slips 2 --model {model}", "is no number from 0 to 1"),

@@ -162,3 +162,11 @@ def test_both_speakers_say_the_same() -> None:
     tasks = [(task_id(seed), True) for seed in range(2)]
     turn_by_turn = rollout(Waiting(model(), 2, [NEWLINE], MOST), episodes_of(tasks), Spent())
     assert [one.script.tokens for one in turn_by_turn] == [one.script.tokens for one in played(tasks)]
+
+
+def test_a_speaker_takes_as_many_again_after_all_have_left() -> None:
+    speaker = speaker_of(model(), tongue().decode, 4, ROOM, MOST)
+    tasks = [(task_id(seed), True) for seed in range(4)]
+    first = rollout(speaker, episodes_of(tasks), Spent())
+    again = rollout(speaker, episodes_of(tasks), Spent())
+    assert [one.script.tokens for one in first] == [one.script.tokens for one in again]

@@ -79,7 +79,7 @@ def demonstrate(plan: Plan, tongue: "Tongue", number: int) -> Demonstration:
     turn, place = divmod(number, len(plan.families))
     name = plan.families[place]
     streams = Streams(f"demonstrations/{plan.seed}/{name}/{turn}")
-    dose = _by_share(plan.doses, streams.at("dose").random())
+    dose = by_share(plan.doses, streams.at("dose").random())
     slips = streams.at("slips").chance(plan.slips)
     for attempt in range(_TRIES):
         seed = streams.at("task", attempt).between(0, MAX_SEED)
@@ -91,7 +91,15 @@ def demonstrate(plan: Plan, tongue: "Tongue", number: int) -> Demonstration:
     raise AssertionError(f"{name} at dose {dose}: no demonstration in {_TRIES} tries")
 
 
-def _by_share(doses: Sequence[tuple[float, float]], luck: float) -> float:
+def shown(plan: Plan, tongue: "Tongue", task_id: str) -> Demonstration:
+    """The demonstration of one task, without slips. Its expert always wins."""
+    show = _Show(CompanyEnv(TaskId.parse(task_id)), tongue, plan)
+    show.work()
+    return show.demonstration()
+
+
+def by_share(doses: Sequence[tuple[float, float]], luck: float) -> float:
+    """The dose that a number from 0 to 1 falls on."""
     left = luck * sum(share for _, share in doses)
     for dose, share in doses:
         left -= share
@@ -194,6 +202,8 @@ class _Show:
 
     def _lacking(self, call: Call, working: Sequence[str] = ()) -> list[str]:
         """What a call or its working says that was told once and can be seen no more."""
+        if not self._windows:
+            return []  # nothing has gone yet
         seen = self._tongue.decode(self._script.tokens)
         values = [value for value in (*values_of(call), *figures_of(working)) if not stands_in(value, seen)]
         return [value for value in values if any(stands_in(value, text) for text in self._told)]

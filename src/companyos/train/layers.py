@@ -171,7 +171,7 @@ def last_hidden_states(model: Any, rows: Sequence[Sequence[int]]) -> Any:
         return torch.cat([states[:length] for states, length in zip(seen, lengths, strict=True)])
     tokens = torch.tensor([token for row in rows for token in row], device=lm.device)
     turn = tuple(torch.cat([x[:length] for length in lengths]) for x in turns_of(model, max(lengths), dtype))
-    attend = _causally_packed(lengths, lm.device) if _has_flash(lm.device) else partial(_causally, lengths)
+    attend = _causally_packed(lengths, lm.device) if has_flash(lm.device) else partial(causally, lengths)
     return through(weights_of(model, dtype), shape_of(model), tokens, turn, attend)
 
 
@@ -179,12 +179,12 @@ def working_type(device: Any) -> Any:
     return torch.bfloat16 if device.type == "cuda" else torch.float32
 
 
-def _has_flash(device: Any) -> bool:
+def has_flash(device: Any) -> bool:
     """Whether its kernels for attention can do many rows at once: NVIDIA's since Ampere."""
     return bool(device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0))
 
 
-def _causally(lengths: Sequence[int], number: int, q: Any, k: Any, v: Any) -> Any:
+def causally(lengths: Sequence[int], number: int, q: Any, k: Any, v: Any) -> Any:
     # As a batch of one: for less than a batch there is no kernel, and every score of every head would be kept.
     rows = zip(*(x.transpose(0, 1)[None].split(list(lengths), dim=2) for x in (q, k, v)), strict=True)
     seen = [F.scaled_dot_product_attention(*row, is_causal=True, enable_gqa=True) for row in rows]

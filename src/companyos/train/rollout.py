@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from operator import itemgetter
+from typing import TypeVar
 
 import msgspec
 
@@ -75,6 +76,8 @@ class Played:
         self.over = False  # ended, or given up: whoever goes round in circles takes up the time of all, and wins nothing
         self._tongue = tongue
         self._patience = patience
+        self.lines: list[str] = []  # its calls, as it said them
+        self._alike: Counter[tuple[str, str]] = Counter()  # calls with their replies
         self._said: Counter[str] = Counter()
         self._window = Window([], [], [])
         self._decoding = decoding or Decoding(0.0 if greedy else 1.0)
@@ -101,10 +104,12 @@ class Played:
         with spent.on("env"):
             obs = self.env.step(line if isinstance(call, str) else call)
         with spent.on("text"):
+            self.lines.append(line)
             self._said[line] += 1
             self.over = obs.done or self._said[line] == self._patience
             reply = heard(obs, call if isinstance(call, str) else "")
             self._repeats.hear(line, reply, obs.reply.ok and moves(call, self.env.toolbox))
+            self._alike[line, reply] += 1
             seen, end = script.tokens, len(script.tokens)
             if self.over or script.hear(reply):
                 self._close(seen[:end])
@@ -114,6 +119,11 @@ class Played:
         self._window.tokens = tokens
         self.windows.append(self._window)
         self._window = Window([], [], [])
+
+    @property
+    def most_alike(self) -> int:
+        """How often it made the same call with the same reply, of the call that was repeated most."""
+        return max(self._alike.values(), default=0)
 
     @property
     def total(self) -> float:
@@ -140,14 +150,17 @@ class Spent:
         self.seconds[kind] += time.perf_counter() - begun
 
 
-def rollout(speaker: Speaker, episodes: Iterable[Played], spent: Spent) -> list[Played]:
+P = TypeVar("P", bound=Played)
+
+
+def rollout(speaker: Speaker, episodes: Iterable[P], spent: Spent) -> list[P]:
     """Has episodes played to their ends. In the order in which they were given."""
     return [played for _, played in sorted(as_they_end(speaker, episodes, spent), key=itemgetter(0))]
 
 
-def as_they_end(speaker: Speaker, episodes: Iterable[Played], spent: Spent) -> Iterator[tuple[int, Played]]:
+def as_they_end(speaker: Speaker, episodes: Iterable[P], spent: Spent) -> Iterator[tuple[int, P]]:
     """Has episodes played, each begun as soon as there is room for it; gives each with its number once it has ended."""
-    queue, begun = iter(episodes), list[Played]()
+    queue, begun = iter(episodes), list[P]()
 
     def begin() -> bool:
         with spent.on("env"):

@@ -15,6 +15,7 @@ import msgspec
 import torch
 
 from companyos.train.checkup import Checkup
+from companyos.train.decisions import accuracy, decisions
 from companyos.train.demonstrations import Demonstration, Plan, Window, stream
 from companyos.train.forward import by_length, fitting, log_probabilities
 from companyos.train.journal import Journal, Record
@@ -121,8 +122,10 @@ class Examiner:
         self._learner, self._checkup = learner, checkup
         self._tongue = Tongue(learner)
         self._speaker: Speaker | None = None
+        self._decisions = decisions(learner, checkup.pairs)
 
     def numbers(self) -> Record:
+        """The numbers of a checkup, and how often it decides as the expert does where twins part."""
         learner, ids = self._learner, self._checkup.ids
         if self._speaker is None:
             rows = min(_ROWS, len(ids))
@@ -130,8 +133,9 @@ class Examiner:
         else:
             self._speaker.load(learner.model)
         learner.model.eval()
+        decided = accuracy(learner, self._speaker, self._decisions) if self._decisions else {}
         episodes = (Played(task_id, True, self._tongue, learner.limit, learner.reserve) for task_id in ids)
-        return self._checkup.numbers(one.env for one in rollout(self._speaker, episodes, Spent()))
+        return {**self._checkup.numbers(one.env for one in rollout(self._speaker, episodes, Spent())), **decided}
 
 
 def train(

@@ -93,10 +93,11 @@ class Streaming:
     def load(self, model: Any) -> None:
         assert not self._row, "somebody has not left"
         self._decoder.load(model)
-        self._width, self._free = self.rows, list(range(self.rows))
-        self._unread.clear()
 
     def listen(self, who: int, script: list[int], temperature: float) -> None:
+        if not self._row:  # all have left: they may have been moved together
+            self._width, self._free = self.rows, list(range(self.rows))
+            self._unread.clear()
         if who not in self._row:
             self._row[who] = self._free.pop(0)
             self._cached[who] = []

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 PROMPT = ">"
-LINES = 3
-ROOM = 96  # tokens, prompts included: three lines of 60 characters rarely take as many
+LINES = 12
+ROOM = 288  # tokens, prompts included: experts say up to 11 lines and 277 of SmolLM2's before a call, half of them up to 28
 _MARK = "="
 LEAST = 4  # tokens that a line of working takes at least
 _NEXT = re.compile(rf"\n+{PROMPT}")

@@ -1,0 +1,101 @@
+"""Labels are what the expert would do at each state, in the tokens that the model should have said."""
+
+import pytest
+
+from companyos.env import make
+from companyos.lines import parse_line, write_line
+from companyos.teacher import Due, Teacher, work_aloud
+from companyos.train.demonstrations import Plan, Tongue, shown
+from companyos.train.labels import DIFFERS, NONE, OTHER_WORDS, SAME, Rules, Story, label
+from companyos.train.models import Learner
+from companyos.train.script import Script, heard, opening
+from companyos.train.turns import encoded
+from tests.helpers import FAMILY, task_id
+
+LIMIT = 8192
+TASKS = [task_id(seed) for seed in range(3)]
+
+
+@pytest.fixture
+def tongue(learner: Learner) -> Tongue:
+    return Tongue(learner.tokenizer.backend_tokenizer.to_str())
+
+
+def told(task: str, turns: list[tuple[str, tuple[str, ...]]], tongue: Tongue) -> Story:
+    """The story of somebody who says these turns."""
+    env, script, spans = make(task), Script(tongue.encode, LIMIT, 416), list[tuple[int, int]]()
+    script.open(opening(env.look()))
+    lines = []
+    for line, working in turns:
+        start = len(script.tokens)
+        script.say(*encoded(tongue.encode, line, working))
+        spans.append((start, len(script.tokens)))
+        lines.append(line)
+        call = parse_line(line, env.toolbox)
+        obs = env.step(line if isinstance(call, str) else call)
+        if obs.done:
+            break
+        assert not script.hear(heard(obs))
+    return Story(task, lines, [(script.tokens[: spans[-1][1]], spans)])
+
+
+def way(task: str) -> list[tuple[str, tuple[str, ...]]]:
+    return [(write_line(turn.call), turn.working) for turn in work_aloud(make(task))]
+
+
+def tokenizer(learner: Learner) -> str:
+    return str(learner.tokenizer.backend_tokenizer.to_str())
+
+
+@pytest.mark.parametrize("working", [True, False])
+def test_an_expert_agrees_with_itself_everywhere(learner: Learner, tongue: Tongue, working: bool) -> None:
+    rules = Rules(working=working, reserve=416)
+    for task in TASKS:
+        turns = [(line, lines if working else ()) for line, lines in way(task)]
+        found = label(rules, tokenizer(learner), told(task, turns, tongue))
+        assert {kind for kind, _, _ in found.labels} == {SAME}
+        assert found.twigs == []
+        plan = Plan((FAMILY,), slips=0.0, limit=LIMIT, reserve=416 - 288 * working, working=working)
+        assert found.spans[0] == shown(plan, tongue, task).windows[0].calls
+
+
+def test_a_call_that_is_right_with_other_working_is_taught_as_a_branch(learner: Learner, tongue: Tongue) -> None:
+    turns = [(line, ("1 < 2: made up",)) for line, _ in way(TASKS[0])]
+    found = label(Rules(working=True, reserve=416, branches=99), tokenizer(learner), told(TASKS[0], turns, tongue))
+    assert {kind for kind, _, _ in found.labels} == {OTHER_WORDS}
+    assert len(found.twigs) == len(turns)
+
+
+def test_after_a_detour_the_expert_goes_on_where_the_model_stands(learner: Learner, tongue: Tongue) -> None:
+    right = [(line, ()) for line, _ in way(TASKS[1])]
+    turns = [*right[:3], ("no", ()), ("my_changes", ()), *right[3:]]
+    story = told(TASKS[1], turns, tongue)
+    found = label(Rules(reserve=416), tokenizer(learner), story)
+    kinds = [kind for kind, _, _ in found.labels]
+    assert kinds[:5] == [SAME, SAME, SAME, DIFFERS, DIFFERS]
+    assert set(kinds[5:]) == {SAME}
+    assert [due for _, _, due in found.labels][3:6] == [right[3][0]] * 3
+    for twig, span in zip(found.twigs, story.windows[0][1][3:5], strict=True):
+        assert twig.at == span[0]
+        assert tongue.decode(twig.tokens) == f" {right[3][0]}\n"
+
+
+def test_labels_end_where_nobody_could_win(learner: Learner, tongue: Tongue, monkeypatch: pytest.MonkeyPatch) -> None:
+    right, due = [(line, ()) for line, _ in way(TASKS[0])], Teacher.due
+
+    def lost_after_two(teacher: Teacher, verify: bool = True) -> Due:
+        return due(teacher, verify) if teacher._env.step_count < 2 else Due(why="lost: damage")
+
+    monkeypatch.setattr(Teacher, "due", lost_after_two)
+    found = label(Rules(reserve=416), tokenizer(learner), told(TASKS[0], right, tongue))
+    assert [kind for kind, _, _ in found.labels] == [SAME, SAME, NONE]
+    assert len(found.spans[0]) == 2
+
+
+def test_who_repeats_one_call_is_taught_to_go_on_a_few_times_only(learner: Learner, tongue: Tongue) -> None:
+    right = [(line, ()) for line, _ in way(TASKS[2])]
+    story = told(TASKS[2], [*right[:2], *[("my_changes", ())] * 12], tongue)
+    found = label(Rules(reserve=416, branches=12), tokenizer(learner), story)
+    assert found.counts["loops"] > 5
+    assert 0 < len(found.twigs) <= 4
+    assert found.counts[DIFFERS] == 12
