@@ -47,12 +47,18 @@ def _eval(args: Namespace) -> int:
 
 
 _MODEL = "openai:"
+_LOCAL = "local:"
+_OF_LOCAL = ("temperature", "repeats")
 _OF_MODELS = ("base_url", "api_key_env", "text", "temperature", "max_tokens", "context", "timeout", "price", "concurrency")
 
 
 def _model_options(args: Namespace) -> tuple[tuple[str, str], ...]:
     """What a language model's opener is told. Whoever is none has no use for it."""
-    given = {name: value for name in _OF_MODELS if (value := getattr(args, name)) is not None}
+    given = {name: value for name in (*_OF_MODELS, "repeats") if (value := getattr(args, name)) is not None}
+    if args.agent.startswith(_LOCAL) and given.keys() <= set(_OF_LOCAL):
+        return tuple((name, str(value)) for name, value in given.items())
+    if "repeats" in given and args.agent.startswith(_MODEL):
+        raise Misuse(f"--repeats is for {_LOCAL}DIR: an endpoint draws its answers itself")
     if not args.agent.startswith(_MODEL):
         if given:
             flag = "--" + next(iter(given)).replace("_", "-")
@@ -179,7 +185,10 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         option(
             "--text", action="store_true", default=None, help="of openai:MODEL: ask for lines of text, not for tool calls"
         ),
-        option("--temperature", type=_amount, metavar="X", help="of openai:MODEL: as the endpoint takes it"),
+        option(
+            "--temperature", type=_amount, metavar="X", help="of openai:MODEL and of local:DIR (where 0 is usual)"
+        ),
+        option("--repeats", type=count, metavar="N", help="of local:DIR: draw anew a call that had the same reply so often"),
         option("--max-tokens", type=count, metavar="N", help="of openai:MODEL: of one answer (default: 2048)"),
         option(
             "--context", type=count, metavar="N", help="of openai:MODEL: tokens in all, answer included (default: 32768)"

@@ -84,3 +84,26 @@ def test_plots_show_what_was_logged_the_same_every_time(tmp_path: Path) -> None:
     with pytest.raises(Misuse, match="nothing to draw yet"):
         draw([tmp_path / "empty"], tmp_path / "three")
     assert main(["train", "plot", str(tmp_path)]) == 2
+
+
+def test_how_a_local_model_is_decoded_is_an_option_that_is_stated_with_its_results(folder: Path, tmp_path: Path) -> None:
+    suite = tmp_path / "one.txt"
+    suite.write_text("vendor_onboarding-v4-validation-0-0\n")
+    command = f"eval --agent local:{folder} --suite {suite} --workers 1 --out {tmp_path / 'run'}".split()
+    assert main([*command, "--temperature", "0.5", "--repeats", "3"]) == 0
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["options"] == {"temperature": "0.5", "repeats": "3"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--agent local:{model} --max-tokens 5", "--max-tokens is for openai:MODEL"),
+        ("--agent expert --repeats 3", "expert is no language model"),
+        ("--agent openai:m --base-url http://127.0.0.1:1 --repeats 3", "--repeats is for local:DIR"),
+    ],
+)
+def test_options_of_decoding_are_refused_where_they_have_no_use(
+    options: str, said: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["eval", *options.format(model=folder).split(), "--suite", "smoke", "--out", str(tmp_path / "run")]) == 2
+    assert said in capsys.readouterr().err

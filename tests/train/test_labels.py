@@ -1,5 +1,7 @@
 """Labels are what the expert would do at each state, in the tokens that the model should have said."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from companyos.env import make
@@ -21,7 +23,7 @@ def tongue(learner: Learner) -> Tongue:
     return Tongue(learner.tokenizer.backend_tokenizer.to_str())
 
 
-def told(task: str, turns: list[tuple[str, tuple[str, ...]]], tongue: Tongue) -> Story:
+def told(task: str, turns: Sequence[tuple[str, tuple[str, ...]]], tongue: Tongue) -> Story:
     """The story of somebody who says these turns."""
     env, script, spans = make(task), Script(tongue.encode, LIMIT, 416), list[tuple[int, int]]()
     script.open(opening(env.look()))
