@@ -37,8 +37,11 @@ class Tongue:
         if not self.working:
             return text.strip(), 0
         working, line = split(text)
-        prompts = [n for n, token in enumerate(tokens) if self.decode([token]) == PROMPT] if working else []
-        return line, next((n + 1 for n in reversed(prompts) if self.decode(tokens[n + 1 :]).strip() == line), 0)
+        if not working:
+            return line, 0
+        single = [self.decode([token]) for token in tokens]
+        prompts = [n for n in range(1, len(single)) if single[n] == PROMPT and "\n" in single[n - 1]]
+        return line, prompts[len(working) - 1] + 1
 
 
 class Window(msgspec.Struct):
