@@ -185,9 +185,7 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         option(
             "--text", action="store_true", default=None, help="of openai:MODEL: ask for lines of text, not for tool calls"
         ),
-        option(
-            "--temperature", type=_amount, metavar="X", help="of openai:MODEL and of local:DIR (where 0 is usual)"
-        ),
+        option("--temperature", type=_amount, metavar="X", help="of openai:MODEL and of local:DIR (where 0 is usual)"),
         option("--repeats", type=count, metavar="N", help="of local:DIR: draw anew a call that had the same reply so often"),
         option("--max-tokens", type=count, metavar="N", help="of openai:MODEL: of one answer (default: 2048)"),
         option(
