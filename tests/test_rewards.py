@@ -29,6 +29,7 @@ from companyos.rewards import (
     most_penalty,
 )
 from companyos.task import TaskId
+from companyos.world import DAY
 from tests.helpers import (
     FAMILY,
     STEADY,
@@ -338,14 +339,83 @@ def test_what_held_at_the_start_pays_nothing_and_costs_nothing_when_undone() -> 
     assert all("milestones" not in turn.parts for turn in env.turns)
 
 
-def test_a_request_that_is_withdrawn_gives_back_what_it_paid() -> None:
+def test_a_request_that_is_withdrawn_leaves_nothing_to_be_paid_at_the_end() -> None:
     env = staged()
     step(env, "approvalflow.submit_approval", approval_type=FAMILY, approver=role(env, "head"), data=form(env))
-    request = env.turns[-1].reply.data["id"]
+    request, valid = env.turns[-1].reply.data["id"], env.potential
     step(env, "approvalflow.withdraw", approval_id=request)
-    paid = [turn.parts.get("milestones", 0.0) for turn in env.turns]
-    assert paid[0] > 0
-    assert sum(paid) == 0
+    assert valid > 0
+    assert env.potential == 0
+    assert all("milestones" not in turn.parts for turn in env.turns)
+
+
+# -- what is paid when -------------------------------------------------------------------------------------------------
+
+
+def test_what_belongs_to_the_right_ending_alone_is_paid_in_the_last_turn() -> None:
+    env = played("expert", 1)
+    assert env.setting.ending.signatures
+    assert added(turn.parts.get("milestones", 0.0) for turn in env.turns[:-1]) == env.shared_potential
+    assert env.turns[-1].parts["milestones"] == whole(env) - env.shared_potential
+    assert whole(env) - env.shared_potential >= 5  # the request and its approval
+
+
+def test_recording_the_right_outcome_pays_no_more_on_the_way_than_a_wrong_one() -> None:
+    env = staged(conflict=True)
+    paid = []
+    for person in (role(env, "compliance"), role(env, "cfo"), ""):
+        step(env, "ticketdesk.update_ticket", ticket_id=ticket(env).id, field="escalated_to", value=person)
+        paid.append(env.turns[-1].parts)
+    assert paid[0] == paid[1] == paid[2]
+
+
+def test_fresh_data_pays_where_the_right_ending_does_not_need_it_and_is_taken_back_at_the_end() -> None:
+    env = staged(duplicate=True)
+    assert "fresh data read" not in {milestone.name for milestone in env.setting.ending.milestones}
+    step(env, "datahub.query_metric", metric_name=role(env, "score"))
+    assert env.turns[-1].parts["milestones"] == 0.5
+    while not env.done:
+        step(env, "ticketdesk.wait", hours=1)
+    assert env.turns[-1].parts["milestones"] == -0.5
+    assert added(turn.parts.get("milestones", 0.0) for turn in env.turns) == env.potential == 0
+
+
+def rejected(env: CompanyEnv) -> str:
+    """A request that was rejected for good reason while the agent looked elsewhere."""
+    step(env, "ticketdesk.update_ticket", ticket_id=ticket(env).id, field="verified", value=role(env, "entry"))
+    data = form(env, reference="TAX-1")
+    step(env, "approvalflow.submit_approval", approval_type=FAMILY, approver=role(env, "head"), data=data)
+    request = str(env.turns[-1].reply.data["id"])
+    env.world.advance(2 * DAY)
+    step(env, "ticketdesk.update_ticket", ticket_id=ticket(env).id, field="status", value="in_progress")
+    assert env.world.get(Approval, request).status == "rejected"
+    return request
+
+
+@pytest.mark.parametrize(
+    ("tool", "named"),
+    [("approvalflow.check_status", True), ("approvalflow.list_approvals", False), ("ticketdesk.read_inbox", False)],
+)
+def test_a_rejection_is_charged_in_the_turn_that_tells_of_it(tool: str, named: bool) -> None:
+    env = staged()
+    request = rejected(env)
+    assert all("rejection" not in turn.parts for turn in env.turns)
+    for _ in range(2):
+        step(env, tool, **({"approval_id": request} if named else {}))
+    assert [turn.parts.get("rejection") for turn in env.turns[-2:]] == [-0.5, None]
+
+
+def test_a_rejection_that_nothing_tells_of_is_charged_in_the_last_turn() -> None:
+    env = staged()
+    rejected(env)
+    while not env.done:
+        step(env, "approvalflow.list_approval_types")
+    assert [turn.parts["rejection"] for turn in env.turns if "rejection" in turn.parts] == [-0.5]
+    assert "rejection" in env.turns[-1].parts
+
+
+def test_every_profile_says_what_it_reveals() -> None:
+    assert rewards.REVEALS.keys() == PROFILES.keys()
 
 
 def test_rewards_are_added_one_by_one_so_that_every_python_comes_to_the_same_total() -> None:

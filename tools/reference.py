@@ -157,16 +157,32 @@ REWARD = """\
 `make(..., reward=NAME)`. A turn's reward is the sum of named parts (`turn.parts`). Whatever the profile, success is
 judged by the state that is left behind; that every success beats every failure, and that nothing can be farmed, is
 computed from these constants and attacked by search in the tests."""
+REVEALED = """\
+## What rewards reveal
+
+An agent that sees its rewards while it works could use them to find the right branch. So a law over all families
+(`companyos.laws_rewards`) compares each task with its `ending` twins: along one sequence of calls both pay the same until a
+reply differs or the episode ends.
+
+Profile `seed` pays three kinds of milestones on the way: the ticket has a priority, is unblocked and is verified (every
+ending needs these), and the figures of the case are fresh and were read (some ending needs each of them). The last turn
+settles the difference: it pays what belongs to the right ending alone (outcome recorded, valid request, approved, linked
+tickets closed rightly) and takes back the worth of fresh data that the right ending did not need. The sum over an
+episode is therefore the worth of the right ending's milestones that stand. A rejection is charged when a reply shows it
+(`check_status`, `list_approvals`, a letter), or in the last turn.
+
+Two settings do reveal the right ending, and both are for trainers only: `make(..., progress=True)`, which shows the
+milestones of the right ending that stand, and `env.potential`, their worth."""
 
 
 def reward_profiles() -> str:
-    rows = [[code(name), sentence(profile.__doc__)] for name, profile in PROFILES.items()]
+    rows = [[code(name), sentence(profile.__doc__), rewards.REVEALS[name]] for name, profile in PROFILES.items()]
     constants = {
         "success": f"{rewards.SUCCESS:+g}",
         "failure": f"{rewards.FAILURE:+g}".replace("-", "−"),
         "a step": f"−{rewards.STEP:g}, and for all of an episode at most {rewards.STEP * rewards.STEPS_CHARGED:g}",
         "a refused call": _shrinks(rewards.FAILED_CALL),
-        "a request rejected for good reason": _shrinks(rewards.REJECTION),
+        "a request rejected for good reason, when a reply tells": _shrinks(rewards.REJECTION),
         "a tool that is not there": _shrinks(rewards.UNKNOWN_TOOL),
         "all milestones": f"from {rewards.LEAST_POTENTIAL:g} to {rewards.MOST_POTENTIAL:g}; given back when undone",
         "all penalties of an episode": f"at most {rewards.most_penalty():.1f}",
@@ -175,7 +191,8 @@ def reward_profiles() -> str:
     return page(
         "Rewards",
         REWARD,
-        table(["profile", "what it pays"], rows),
+        table(["profile", "what it pays", "what it reveals"], rows),
+        REVEALED,
         "## Profile `seed` in numbers",
         table(["for", "paid"], [[what, worth] for what, worth in constants.items()]),
     )

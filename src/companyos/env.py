@@ -1,6 +1,6 @@
 """Environment: one episode of one task. Reset, step, fork, and whether it can still be won."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
@@ -36,6 +36,7 @@ class CompanyEnv:
     __slots__ = (
         "_actor",
         "_chairs",
+        "_early",
         "_faults",
         "_offences",
         "_paid",
@@ -44,7 +45,6 @@ class CompanyEnv:
         "_progress",
         "_quiet",
         "_read",
-        "_rejections",
         "_resolved",
         "_setting",
         "_settled",
@@ -53,6 +53,7 @@ class CompanyEnv:
         "_taken",
         "_task",
         "_toolbox",
+        "_untold",
         "reward",
         "scene",
         "turns",
@@ -89,10 +90,11 @@ class CompanyEnv:
         self._offences = Offences()
         self._resolved = False
         self._settled: dict[str, bool] = {}  # the linked tickets that are closed, and whether rightly
-        self._standing = [False] * len(self._setting.ending.milestones)
-        self._potential = self._paid = 0.0  # of the milestones that stand; of those that rewards have heard of
+        self._standing = [False] * self._setting.places
+        self._potential = 0.0  # of the milestones that stand: the right ending shows in it
+        self._early = self._paid = 0.0  # of the shared ones that stand; of those that rewards have heard of
         self._read = 0  # how far into the journal we have looked
-        self._rejections = 0  # to be charged
+        self._untold: list[str] = []  # requests that were rejected for good reason, until a reply has told the agent so
         return self._look_around(_HELLO)
 
     def step(self, action: Call | Mapping[str, Any] | object, actor: str = "") -> Observation:
@@ -123,12 +125,14 @@ class CompanyEnv:
         else:
             self._step += 1
         step = self._step
-        moved = world.stirred != stirred and self._look_at_changes(world.stirred - stirred)
+        if world.stirred != stirred:
+            self._look_at_changes(world.stirred - stirred)
         over = self._resolved or step >= self.scene.max_steps
         if over:
             self.verdict = self._judge()
-        if moved or over:
-            parts = self._profile(self._happened(reply))
+        charged = self._charge(reply, actor) if self._untold else 0
+        if over or charged or self._early != self._paid:
+            parts = self._profile(self._happened(reply, charged))
             reward = added(parts.values())
         else:
             known, reward = self._quiet.get(reply.code) or self._fine(reply)
@@ -163,9 +167,10 @@ class CompanyEnv:
         twin._settled = self._settled.copy()
         twin._standing = self._standing.copy()
         twin._potential = self._potential
+        twin._early = self._early
         twin._paid = self._paid
         twin._read = self._read
-        twin._rejections = self._rejections
+        twin._untold = self._untold.copy()
         return twin
 
     # -- what can be asked -----------------------------------------------------------------------------------------
@@ -227,8 +232,13 @@ class CompanyEnv:
 
     @property
     def potential(self) -> float:
-        """What the milestones that stand now are worth."""
+        """What the milestones of the right ending that stand now are worth. It shows the right ending: never for agents."""
         return self._potential
+
+    @property
+    def shared_potential(self) -> float:
+        """What the milestones that stand now pay while the episode runs: the same whatever the right ending."""
+        return self._early
 
     @property
     def whole_potential(self) -> float:
@@ -283,11 +293,8 @@ class CompanyEnv:
                 return fault.reply
         return None
 
-    def _look_at_changes(self, stirred: int) -> bool:
-        """Takes in what a turn wrote: whether the ticket is resolved, the milestones, and rejections that are charged.
-
-        Says whether rewards have to hear of any.
-        """
+    def _look_at_changes(self, stirred: int) -> None:
+        """Takes in what a turn wrote: whether the ticket is resolved, the milestones, and rejections to be charged."""
         world, case, watched, linked = self.world, self._setting.case, self._setting.watched, self._setting.linked
         written = world.journal[self._read :]
         kinds: dict[type[Record] | None, None] = {None: None} if stirred > len(written) else {}  # something was read, too
@@ -300,15 +307,29 @@ class CompanyEnv:
                 elif after.id in linked and after.resolution is not None:
                     self._settle(linked[after.id])
             elif isinstance(after, Approval) and after.status == "rejected" and after.requester == case.actor:
-                self._rejections += after.code not in WHIMS
+                self._untold += [after.id] if after.code not in WHIMS else []
         self._read = len(world.journal)
         standing = self._standing
         for kind in kinds:
-            for i, worth, goal in watched[kind]:
+            for i, worth, early, goal in watched[kind]:
                 if goal.holds(world) != standing[i]:
                     self._potential += -worth if standing[i] else worth
+                    self._early += -early if standing[i] else early
                     standing[i] = not standing[i]
-        return self._rejections > 0 or self._potential != self._paid
+
+    def _charge(self, reply: Reply, actor: str) -> int:
+        """How many rejections this turn is charged for: those that the reply shows, and at the end all that are left.
+
+        A rejection that nobody has told the agent of must not show in the reward: it would tell what the approver found.
+        """
+        before = len(self._untold)
+        if self.verdict is not None:
+            self._untold.clear()
+        elif not actor:
+            for request_id in rejections_in(reply.data):
+                if request_id in self._untold:
+                    self._untold.remove(request_id)
+        return before - len(self._untold)
 
     def _settle(self, ticket: Linked) -> None:
         """A linked ticket is closed, for good: so is whether that was right."""
@@ -324,17 +345,20 @@ class CompanyEnv:
     def _damage(self) -> list[Damage]:
         return damage(self.world, self._setting.case.actor, self._setting.given)
 
-    def _happened(self, reply: Reply) -> Happened:
-        """What the turn comes to for the rewards, with what went before it; then counts its own."""
-        before, rejections, paid = self._offences, self._rejections, self._paid
-        self._rejections, self._paid = 0, self._potential
+    def _happened(self, reply: Reply, rejections: int = 0) -> Happened:
+        """What the turn comes to for the rewards, with what went before it; then counts its own.
+
+        While the episode runs, rewards hear of shared milestones alone; at the end, of those of the right ending.
+        """
+        before, paid = self._offences, self._paid
+        self._paid = standing = self._early if self.verdict is None else self._potential
         fault = reply.code == NO_ANSWER
         unknown = reply.code in (UNKNOWN_TOOL, BAD_ACTION)
         failed = not (reply.ok or fault or unknown)
         if failed or unknown or rejections:
             self._offences = Offences(before.failed + failed, before.unknown + unknown, before.rejected + rejections)
         return Happened(
-            fault, failed, unknown, rejections, before, paid, self._potential, self._setting.potential,
+            fault, failed, unknown, rejections, before, paid, standing, self._setting.potential,
             self.scene.max_steps, self._step, self.verdict, self._par,
         )  # fmt: skip
 
@@ -371,8 +395,22 @@ class CompanyEnv:
 
     def _checklist(self) -> tuple[str, ...]:
         ending = self._setting.ending
-        reached = [m.name for m, s in zip(ending.milestones, self._standing, strict=True) if s]
+        reached = [m.name for m, s in zip(ending.milestones, self._standing, strict=False) if s]
         return (*reached, *(f"{one.ticket_id} closed" for one in ending.linked if self._settled.get(one.ticket_id)))
+
+
+def rejections_in(data: Any) -> Iterator[str]:
+    """The ids of requests of which a reply says that they were rejected: as a record, in a list, or in a letter."""
+    if isinstance(data, dict):
+        if data.get("status") == "rejected":
+            yield str(data.get("id"))
+        elif data.get("topic") == "decision" and str(data.get("text")).startswith(f"{data.get('about')} rejected"):
+            yield str(data["about"])
+        for value in data.values():
+            yield from rejections_in(value)
+    elif isinstance(data, list | tuple):
+        for item in data:
+            yield from rejections_in(item)
 
 
 @lru_cache(maxsize=65536)

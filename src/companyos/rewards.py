@@ -2,7 +2,12 @@
 
 Profile `seed` is dense. Its milestones are a potential: paid when reached, given back when undone, and standing at the end
 as bounded partial credit (so it is *not* policy invariant). Every penalty shrinks from one offence to the next, so all of
-them together stay under `MOST_PENALTY`, and on one task every success is worth more than every failure.
+them together stay under `most_penalty`, and on one task every success is worth more than every failure.
+
+No profile tells an agent which branch of its task is right before a reply has done so. While the episode runs, `seed` pays
+for shared milestones only: those that every ending needs, and fresh data that some ending of the case rests on. The last
+turn settles the difference to the milestones of the right ending. A rejection is charged in the turn whose reply tells the
+agent of it, or else in the last turn. `companyos.laws_rewards` compares twins turn by turn.
 """
 
 from collections.abc import Callable
@@ -50,10 +55,10 @@ class Happened(msgspec.Struct, frozen=True, gc=False):
     fault: bool  # the company's doing: nothing is charged
     failed: bool
     unknown: bool
-    rejections: int
+    rejections: int  # of which the agent was told in this turn; at the end, all that were not charged before
     before: Offences  # those of the episode before this turn
-    potential_before: float
-    potential: float
+    potential_before: float  # of the milestones that were paid so far
+    potential: float  # of the shared milestones that stand; at the end, of those of the right ending
     whole_potential: float  # of all milestones of this task
     max_steps: int
     step: int
@@ -66,7 +71,7 @@ class Happened(msgspec.Struct, frozen=True, gc=False):
 
 
 def seed(turn: Happened) -> dict[str, float]:
-    """The original's numbers, made safe."""
+    """A price for each step, refusal and rejection; shared milestones on the way; at the end the rest of the milestones."""
     parts: dict[str, float] = {}
     verdict, standing = turn.verdict, turn.potential
     if verdict is not None and verdict.success:
@@ -109,6 +114,14 @@ def _shrinking(cost: tuple[float, float], before: int) -> float:
     first, factor = cost
     return float(first * factor**before)
 
+
+# What an agent can learn from its rewards, by profile. `laws_rewards` tests the part before the end.
+REVEALS = {
+    "seed": "Before the end: which steps are done that any ending of the case may need, and what replies have told already. "
+    "At the end: success, and how much of the right ending was prepared.",
+    "score": "Before the end: nothing. At the end: success, and how much of the right ending was prepared.",
+    "sparse": "Before the end: nothing. At the end: success.",
+}
 
 Profile = Callable[[Happened], dict[str, float]]
 PROFILES: dict[str, Profile] = {"seed": seed, "score": score, "sparse": sparse}

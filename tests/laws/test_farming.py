@@ -93,7 +93,7 @@ def test_no_cycle_pays(name: str) -> None:
             milestones += turn.parts.get("milestones", 0.0)
             key = round(milestones, 6)
             assert paid <= best_at.setdefault(key, paid) + 1e-9, (env.task_id, turn.call)
-        assert env.done or milestones == pytest.approx(env.potential)
+        assert env.done or milestones == pytest.approx(env.shared_potential)
 
 
 def _wander(env: CompanyEnv, seed: int) -> None:

@@ -31,6 +31,7 @@ class Ending(msgspec.Struct, frozen=True, dict=True):
     allowed: tuple[tuple[str, str | None], ...] = ()  # changes of its ticket that it calls for: field, value
     signatures: tuple[Signature, ...] = ()
     linked: tuple["Linked", ...] = ()  # tickets that have to be closed before it, each rightly
+    shared: tuple[Milestone, ...] = ()  # milestones that are the same whatever the right ending: these may pay on the way
 
     @cached_property
     def named_goals(self) -> dict[str, Goal]:
@@ -65,7 +66,8 @@ class Linked(msgspec.Struct, frozen=True):
         return all(goal.holds(world) for goal in self.ending.goals)
 
 
-Watched = tuple[int, float, Goal]  # a milestone that does not hold yet: its place, its worth, its goal
+# A milestone that does not hold on the first morning: its place, its worth at the end, what it pays on the way, its goal.
+Watched = tuple[int, float, float, Goal]
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -83,6 +85,7 @@ class Setting(msgspec.Struct, frozen=True):
     given: dict[str, CalledFor]  # what is called for on each ticket that is the actor's to work on
     potential: float  # what the milestones are worth together, closing the linked tickets rightly among them
     toolbox: Toolbox
+    places: int  # how many milestones there are, of the ending and shared ones
 
 
 class Taste:
@@ -169,17 +172,20 @@ class Family(msgspec.Struct, frozen=True, eq=False):
         ending = self.judge(world, case, causes)
         budget, toolbox = self.budget(doses), offered(world.streams, doses)  # seen at once: the same in every weather
         world.streams = weather  # what is drawn from here on is trouble
-        unmet = [(i, m.worth, m.goal) for i, m in enumerate(ending.milestones) if not m.goal.holds(world)]
+        milestones = _milestones(ending)
+        unmet = [one for one in milestones if not one[3].holds(world)]
         watched: dict[type[Record] | None, tuple[Watched, ...]] = {
-            kind: tuple(one for one in unmet if kind in one[2].tables or (one[2].reads and kind is None))
+            kind: tuple(one for one in unmet if kind in one[3].tables or (one[3].reads and kind is None))
             for kind in (*world.kinds(), None)
         }
-        potential = added(worth for _, worth, _ in unmet) + added(one.worth for one in ending.linked)
+        potential = added(one[1] for one in unmet) + added(one.worth for one in ending.linked)
         linked = {one.ticket_id: one for one in ending.linked}
         endings = {case.ticket_id: ending} | {ticket: one.ending for ticket, one in linked.items()}
         given = {ticket: CalledFor(one.allowed, one.signatures) for ticket, one in endings.items()}
-        goals = ending.named_goals
-        return Setting(world, case, causes, ending, budget, doses, goals, watched, linked, given, potential, toolbox)
+        return Setting(
+            world, case, causes, ending, budget, doses, ending.named_goals, watched, linked, given, potential, toolbox,
+            len(milestones),
+        )  # fmt: skip
 
     def without_troubles(self, causes: Any) -> Any:
         """The same truths of the case on a day on which nothing goes wrong."""
@@ -191,6 +197,13 @@ class Family(msgspec.Struct, frozen=True, eq=False):
             injector, level = DIALS[trouble.dial], getattr(causes, name)
             if level != injector.levels[0]:
                 injector.strike(world, target_of(trouble, case), level, weather.at(name, str(level)))
+
+
+def _milestones(ending: Ending) -> list[Watched]:
+    """The milestones of an ending in their order, then the shared ones that it does not need itself."""
+    early = {milestone.goal: milestone.worth for milestone in ending.shared}
+    own = [(i, m.worth, early.pop(m.goal, 0.0), m.goal) for i, m in enumerate(ending.milestones)]
+    return own + [(i, 0.0, worth, goal) for i, (goal, worth) in enumerate(early.items(), len(own))]
 
 
 @lru_cache(maxsize=64)

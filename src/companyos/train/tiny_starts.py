@@ -75,8 +75,12 @@ class Episode:
     def take_up(kept: list[Any]) -> "Episode":
         task_id, calls, steps, limit = kept
         episode = begin(TaskId.parse(task_id))
-        for call in msgspec.convert(calls, list[Call]):
+        for number, call in enumerate(msgspec.convert(calls, list[Call])):
+            if number >= len(calls) - steps:
+                look(episode.board)  # as the learner did: candidates' sorts are numbered in the order of being met
             episode.hear(call)
+        if not steps:
+            look(episode.board)
         episode.steps, episode.limit = steps, limit
         return episode
 
