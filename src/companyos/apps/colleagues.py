@@ -30,7 +30,11 @@ OBJECTIONS = {
 }
 WHIMS = frozenset(code for code, _ in OBJECTIONS.values())
 
-Fault = tuple[str, str]
+# Grounds that say how a case stands under a rule. An approver gives one only to a request that agrees with the records and
+# is theirs to sign, so that nobody learns it from a request that could not have been approved anyway.
+RULINGS = frozenset({"below_minimum", "no_budget", "within_limit", "beyond_term", "not_needed", "not_reviewed"})
+
+Fault = tuple[str, str]  # a code, and words that name fields and rules but no values: see ADR 2
 Finding = Generator[Call, Reply, Fault | None]
 Audit = Callable[[dict[str, Any], dict[str, Any]], Finding]
 _AUDITS: dict[str, Audit] = {}
@@ -39,7 +43,8 @@ _AUDITS: dict[str, Audit] = {}
 def audits(name: str) -> Callable[[Audit], Audit]:
     """Registers what approvers look into beside what every form has, where a form asks for it by this name.
 
-    It is a program over what a request says, `submitted_at` of it included, and its ticket.
+    It is a program over what a request says, `submitted_at` of it included, and its ticket. It looks first at whether the
+    request agrees with the records and then at rules, whose codes are in `RULINGS`.
     """
 
     def register(audit: Audit) -> Audit:
@@ -190,40 +195,49 @@ def _objection(desk: Desk, request: dict[str, Any]) -> Fault | None:
 
 
 def _find_fault(desk: Desk, request: dict[str, Any]) -> Finding:
-    """The first thing wrong with a request, in the order in which a careful approver looks."""
+    """The first thing wrong with a request, in the order in which a careful approver looks.
+
+    First come its values, then whose signature it needs, then the rules: a wrong request never tells how a case stands.
+    """
     data, form = request["data"], desk.form(request["type"])
     reply = yield Call("ticketdesk", "get_ticket", {"ticket_id": str(data["ticket_id"])})
     if not reply.ok or reply.data["kind"] != (form.about or form.id):
-        return "wrong_ticket", f"{data['ticket_id']} is no ticket for a {form.id} request."
+        return "wrong_ticket", f"That is no ticket for a {form.id} request."
     ticket = reply.data
     if ticket["status"] not in ("open", "in_progress"):
         return "finished", f"{ticket['id']} is {ticket['status']}; there is nothing left to sign."
     for field, ticket_field in form.same_as_ticket.items():
         if not ticketdesk.same(ticket[ticket_field], data.get(field)):
-            return "mismatch", f"{field} says {data.get(field)}, the ticket says {ticket[ticket_field]}."
+            return "mismatch", f"{field} is not what the ticket says."
     asker = (yield Call("datahub", "get_person", {"person_id": ticket["requester"]})).data
     if "cost_center" in data and not ticketdesk.same(asker["cost_center"], data["cost_center"]):
-        return "wrong_cost_center", f"{data['cost_center']} is not the requester's cost centre in the directory."
+        return "wrong_cost_center", "cost_center is not the requester's cost centre in the directory."
     data = data | {"submitted_at": request["submitted_at"]}
-    wrong = (yield from _wrong_authority(desk, request, ticket, asker)) or (yield from _wrong_figures(form, data, ticket))
-    return wrong if wrong or not form.audit else (yield from _AUDITS[form.audit](data, ticket))
+    wrong = yield from _wrong_figures(form, data, ticket)
+    if not form.audit or (wrong and wrong[0] not in RULINGS):
+        audited = None
+    else:
+        audited = yield from _AUDITS[form.audit](data, ticket)
+    found = [fault for fault in (wrong, audited) if fault]
+    mismatch = next((fault for fault in found if fault[0] not in RULINGS), None)
+    return mismatch or (yield from _wrong_authority(desk, request, ticket, asker)) or next(iter(found), None)
 
 
 def _wrong_authority(desk: Desk, request: dict[str, Any], ticket: dict[str, Any], asker: dict[str, Any]) -> Finding:
     form = desk.form(request["type"])
     amount = ticket["amount"] if "amount" in form.same_as_ticket else request["data"].get("amount")
     if isinstance(amount, str | bool):
-        return "mismatch", f"amount says {amount}, which is no number."
+        return "mismatch", "amount is no number."
     for office in form.offices:
         role = office.format_map({**request["data"], "department": asker["department"]})
         reply = yield Call("datahub", "get_approver", {"role": role})
         if not reply.ok:
-            return "unknown_office", f"Nobody holds the office of {role}."
+            return "unknown_office", "Nobody holds the office that the request names."
         principal = reply.data
         if amount is None or (principal["limit"] or 0) >= amount:
             break
     else:
-        return "beyond_authority", f"Nobody in ApprovalFlow may sign for {amount}."
+        return "beyond_authority", "Nobody in ApprovalFlow may sign for this amount."
     signers = [(yield from _who_signs(principal))]
     if request["referred"]:
         manager_id = (yield Call("datahub", "get_person", {"person_id": principal["id"]})).data["manager"]
@@ -239,7 +253,7 @@ def stale(metric: dict[str, Any], rule: int, data: dict[str, Any]) -> Fault | No
     measured, submitted = (datetime.fromisoformat(stamp) for stamp in (metric["measured_at"], data["submitted_at"]))
     if (submitted - measured).days <= rule:
         return None
-    return "stale", f"{metric['id']} was measured {metric['measured_at']}; after {rule} days it does not count."
+    return "stale", f"{metric['id']} was measured too long ago to count; have it refreshed."
 
 
 def _who_signs(person: dict[str, Any]) -> Generator[Call, Reply, str]:
@@ -256,7 +270,7 @@ def _wrong_figures(form: ApprovalType, data: dict[str, Any], ticket: dict[str, A
     entry = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
     for field, detail in form.same_as_entry.items():
         if field in data and not ticketdesk.same(entry[detail], data[field]):
-            return "mismatch", f"{field} says {data[field]}, the register says {entry[detail]}."
+            return "mismatch", f"{field} is not what the register says."
     if form.measured:
         about = {"metric_name": entry[f"{form.measured}_metric"]}
         rule = (yield Call("datahub", "describe_metric", about)).data["max_age_days"]
@@ -264,11 +278,11 @@ def _wrong_figures(form: ApprovalType, data: dict[str, Any], ticket: dict[str, A
         if outdated := stale(metric, rule, data):
             return outdated
         if not ticketdesk.same(metric["value"], data[form.measured]):
-            return "mismatch", f"{form.measured} says {data[form.measured]}, DataHub says {metric['value']}."
+            return "mismatch", f"{form.measured} is not what DataHub says."
         if not form.policy:
             return None
         policy = (yield Call("datahub", "read_policy", {"policy_id": form.policy})).data
         minimum = policy.get(f"minimum_{entry.get(form.stricter_by)}", policy["minimum"])
         if metric["value"] < minimum:
-            return "below_minimum", f"{form.measured} {metric['value']} is below {minimum}."
+            return "below_minimum", f"{form.measured} is below the policy's minimum."
     return None

@@ -98,7 +98,7 @@ def hold_against_the_service(data: dict[str, Any], ticket: dict[str, Any]) -> Fi
         return "not_verified", f"{ticket['id']} is not verified."
     reply = yield Call("datahub", "get_entry", {"entry_id": str(data["service"])})
     if not reply.ok or reply.data["kind"] != "service":
-        return "wrong_service", f"{data['service']} is no service in the register."
+        return "wrong_service", "service names no service in the register."
     service = reply.data
     found = (yield Call("datahub", "search_policies", {"query": LIMITS})).data["rows"]
     at_the_time = max((row for row in found if row["since"] <= ticket["opened"]), key=lambda row: str(row["since"]))
@@ -107,10 +107,10 @@ def hold_against_the_service(data: dict[str, Any], ticket: dict[str, Any]) -> Fi
     if outdated := stale(rate, limits["max_age_days"], data):
         return outdated
     if not same(rate["value"], data["error_rate"]):
-        return "mismatch", f"error_rate says {data['error_rate']}, which is not what DataHub says."
-    if rate["value"] <= limits[f"limit_tier_{service['tier']}"]:
-        return "within_limit", f"{service['id']} is within its limit."
+        return "mismatch", "error_rate is not what DataHub says."
     for field in ("runbook", "pager"):
         if field in data and not same(service[field], data[field]):
-            return "mismatch", f"{field} says {data[field]}, the register says {service[field]}."
+            return "mismatch", f"{field} is not what the register says."
+    if rate["value"] <= limits[f"limit_tier_{service['tier']}"]:
+        return "within_limit", "The service is within its limit."
     return None

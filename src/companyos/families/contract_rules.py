@@ -177,7 +177,7 @@ def _stated(ticket: Data) -> Generator[Call, Reply, set[tuple[str, str]]]:
 def _wrong_terms(data: Data, ticket: Data, field: str) -> Finding:
     reply = yield Call("datahub", "get_entry", {"entry_id": str(data["terms"])})
     if not reply.ok or reply.data["reference"].split("/")[0] != ticket["reference"]:
-        return "wrong_terms", f"{data['terms']} is no paper of the contract {ticket['reference']}."
+        return "wrong_terms", "terms names no paper of this contract."
     if not same(reply.data[field], data[field]):
-        return "mismatch", f"{field} says {data[field]}, {data['terms']} says {reply.data[field]}."
+        return "mismatch", f"{field} is not what the paper says that terms names."
     return None

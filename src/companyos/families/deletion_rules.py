@@ -144,7 +144,7 @@ def audit(data: Data, ticket: Data) -> Finding:
     if not (yield from _stated(ticket, LEGAL, "hold")):
         return "not_stated", f"The {LEGAL} has not stated hold on {ticket['id']}."
     if not any(same(place, data["copies"]) for place in (yield from _stated(ticket, STEWARD, "copies"))):
-        return "not_stated", f"The {STEWARD} has not stated {data['copies']} as copies on {ticket['id']}."
+        return "not_stated", f"The {STEWARD} has not stated these copies on {ticket['id']}."
     listed = (yield Call("datahub", "search_register", {"query": ticket["reference"]})).data["rows"]
     for entry_id in [row["id"] for row in listed if row["kind"] == "holding"]:
         category = (yield Call("datahub", "get_entry", {"entry_id": entry_id})).data["category"]

@@ -106,7 +106,7 @@ def audit(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
     """
     answers = yield from stated(ticket["id"], ticket["requester"], "guests")
     if str(data["guests"]) not in answers:
-        return "not_stated", f"guests says {data['guests']}; the requester has not stated that on {ticket['id']}."
+        return "not_stated", f"The requester has not stated these guests on {ticket['id']}."
     if int(data["budget_left"]) < ticket["amount"]:
-        return "no_budget", f"budget_left {data['budget_left']} is below the amount."
+        return "no_budget", "budget_left is below the amount."
     return None

@@ -164,7 +164,7 @@ def audit_update(data: Data, ticket: Data) -> Finding:
         return wrong
     days = yield from stated(ticket["id"], ticket["requester"], "effective")
     if not any(same(day, data["effective"]) for day in days):
-        return "not_stated", f"The requester has not stated {data['effective']} as effective on {ticket['id']}."
+        return "not_stated", f"The requester has not stated this as effective on {ticket['id']}."
     if section["class"] == "contractual" or "legal_review" in data:
         reply = yield Call("approvalflow", "check_status", {"approval_id": str(data.get("legal_review"))})
         right = reply.ok and (reply.data["type"], reply.data["status"]) == (REVIEW_FORM, "approved")
@@ -177,9 +177,10 @@ def audit_update(data: Data, ticket: Data) -> Finding:
 def audit_review(data: Data, ticket: Data) -> Finding:
     """The legal side: only what is in contracts, and the proposal as submitted."""
     section = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
-    if section["class"] != "contractual":
-        return "not_needed", f"{section['id']} is {section['class']}; Legal reviews contractual sections."
-    return (yield from _wrong_proposal(data, section))
+    wrong = yield from _wrong_proposal(data, section)
+    if wrong or section["class"] == "contractual":
+        return wrong
+    return "not_needed", "Legal reviews contractual sections only."
 
 
 def _wrong_proposal(data: Data, section: Data) -> Finding:
@@ -188,4 +189,4 @@ def _wrong_proposal(data: Data, section: Data) -> Finding:
         proposal = (yield Call("datahub", "get_entry", {"entry_id": entry_id})).data
         if same(proposal["proposed"], data["proposed"]):
             return None
-    return "mismatch", f"proposed says {data['proposed']}, which is not what the register has as submitted."
+    return "mismatch", "proposed is not what the register has as submitted."

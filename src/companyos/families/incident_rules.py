@@ -198,7 +198,7 @@ def hold_against_what_it_names(data: Data, ticket: Data) -> Finding:
     """The figures, the statements and the deployment that a request names. What it should have named is the desk's work."""
     for field, words in (("act", ACTS), ("severity", SEVERITIES)):
         if data[field] not in words:
-            return "mismatch", f"{field} says {data[field]}; it is one of {', '.join(words)}."
+            return "mismatch", f"{field} is none of the words that the form takes."
     alarm = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
     service = (yield Call("datahub", "get_entry", {"entry_id": alarm["service"]})).data
     wrong = (yield from _wrong_figures(data, ticket, service)) or (yield from _not_stated(data, ticket, service))
@@ -216,18 +216,18 @@ def _wrong_figures(data: Data, ticket: Data, service: Data) -> Finding:
         if outdated := stale(metric, most, data):
             return outdated
         if not same(metric["value"], data[field]):
-            return "mismatch", f"{field} says {data[field]}, which is not what DataHub says."
+            return "mismatch", f"{field} is not what DataHub says."
     return None
 
 
 def _not_stated(data: Data, ticket: Data, service: Data) -> Finding:
     stated = yield from _statements(ticket["id"])
     if (service["on_call"], "build", str(data["build"])) not in stated:
-        return "not_stated", f"{service['on_call']} has not stated build {data['build']} on {ticket['id']}."
+        return "not_stated", f"{service['on_call']} has not stated this build on {ticket['id']}."
     if "wording" in data:
         lead = (yield Call("datahub", "get_approver", {"role": "Communications Lead"})).data["id"]
         if data["wording"] == WITHHELD or (lead, "wording", str(data["wording"])) not in stated:
-            return "not_stated", f"Communications has not released {data['wording']} as wording on {ticket['id']}."
+            return "not_stated", f"Communications has not released this wording on {ticket['id']}."
     return None
 
 
@@ -236,9 +236,9 @@ def _wrong_deployment(data: Data, service: Data) -> Finding:
         return ("mismatch", "A declaration names no deployment.") if "deployment" in data else None
     reply = yield Call("datahub", "get_entry", {"entry_id": str(data.get("deployment"))})
     if not reply.ok or reply.data["kind"] != "deployment" or reply.data["service"] != service["id"]:
-        return "mismatch", f"deployment must name a deployment to {service['id']}."
+        return "mismatch", "deployment must name a deployment to this service."
     if not same(reply.data["build"], data["build"]):
-        return "not_running", f"{reply.data['id']} brought another build than {data['build']}."
+        return "not_running", "The deployment that is named brought another build."
     return None
 
 

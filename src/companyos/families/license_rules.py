@@ -107,8 +107,8 @@ def audit(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
     """A signer sees that a request says what its offer says. Whether that offer is the right one is the desk's work."""
     reply = yield Call("datahub", "get_entry", {"entry_id": str(data["offer"])})
     if not reply.ok or reply.data["kind"] != "offer" or reply.data["contract"] != ticket["reference"]:
-        return "wrong_offer", f"{data['offer']} is no offer for the contract {ticket['reference']}."
+        return "wrong_offer", "offer names no offer for this contract."
     for field in ("seats", "amount"):
         if not same(reply.data[field], data[field]):
-            return "mismatch", f"{field} says {data[field]}, the offer says {reply.data[field]}."
+            return "mismatch", f"{field} is not what the offer says."
     return None

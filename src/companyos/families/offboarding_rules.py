@@ -171,5 +171,5 @@ def _not_stated(data: dict[str, Any], ticket: dict[str, Any], names: tuple[str, 
     for name in names:
         author = (yield Call("datahub", "get_approver", {"role": STATEMENTS[name]})).data["id"]
         if not any(event["author"] == author and same(event.get(name), data[name]) for event in events):
-            return "not_stated", f"{author} has not stated {name} as {data[name]} on {ticket['id']}."
+            return "not_stated", f"{author} has not stated this as {name} on {ticket['id']}."
     return None

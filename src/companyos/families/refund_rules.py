@@ -168,12 +168,12 @@ def _wrong_refund(form: str, data: dict[str, Any], ticket: dict[str, Any]) -> Fi
         ("returned", "Scan: return", "date"),
     ):
         if name not in filed or not same(filed[name][there], data[field]):
-            return "mismatch", f"{field} says {data[field]}, which is not what the records say."
+            return "mismatch", f"{field} is not what the records say."
     reply = yield Call("datahub", "read_policy", {"policy_id": str(data["terms"])})
     if not reply.ok or reply.data["title"] != TERMS_OF_SALE:
-        return "wrong_terms", f"{data['terms']} is no version of our terms of sale."
+        return "wrong_terms", "terms names no version of our terms of sale."
     term = LIMITS[form]
     took = date.fromisoformat(data["returned"]) - date.fromisoformat(data["delivered"])
     if took.days > reply.data[term]:
-        return "beyond_term", f"{data['terms']} sets {term} at {reply.data[term]} for a {form}; this took longer."
+        return "beyond_term", f"This took longer than the {term} of the version that terms names."
     return None
