@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from companyos.agents import Agent, play
-from companyos.agents.adversaries import ADVERSARIES
+from companyos.agents.adversaries import ADVERSARIES, KNOWN
 from companyos.agents.careless import HABITS, Careless, closes, right_close
 from companyos.env import make, par, task_named
 from companyos.pool import pooled
@@ -103,6 +103,33 @@ variant on each family. `pairs` are tasks beside a twin that differs in one hidd
 
 Anyone is invited to beat these: CONTRIBUTING.md says how to add an adversary.
 
+`reward_watcher` prepares a ticket, then records one outcome after the other and submits the form, and keeps what pays. It
+checks nothing. With the rewards of version 3 it won 79.5 % of the same 200 tasks of `vendor_onboarding` and 20.7 % of all
+2,400, and named the right ending in 58.2 % of all: the reward told it the branch. Since version 4 profile `seed` pays
+nothing on the way that tells the branch ([what rewards reveal](reference/rewards.md#what-rewards-reveal)), and a law holds
+the watcher to the share of tasks in which the most frequent ending is right.
+
+## Known to beat constant rules
+
+The rules of a family are the same in every company; only the numbers in the policies' terms are drawn with the seed. These
+agents use that. No law bounds them, and the bounds of the others are not loosened for them.
+
+- `memoriser` works as the expert does but opens no policy. It knows every text from other seeds (100 of split `validation`),
+  and for each term the most frequent number there. It may search, so it knows the titles, dates and ids, and it cites a
+  policy's term with the number that it remembers. It opens the changelog of the forms, which is not a policy.
+- `numbers_only` is the same but opens policies for their numbers. It ignores their texts.
+- `submit_first` prepares the ticket and asks approvers before it checks anything. If somebody signs, it completes the
+  ticket; if a rejection names a ground on which such tickets end, it closes the ticket on that ground.
+
+{known}
+
+What this means: until the rules themselves vary, a family tests procedure (find the records, prepare the ticket, compare,
+ask the right person, cite) more than it tests reading of policies. An agent that was trained on a family can know its rules
+by heart, and a high score there does not show that it read them. `numbers_only` shows that the texts are not needed at all;
+the distance between `memoriser` and `numbers_only` is what the numbers in the terms are worth. `submit_first` shows what
+approvers give away who apply a rule that belongs to their form: they answer a request with a wrong value with that alone,
+and name no number, but a right request still learns its ground. A later version makes the rules vary with the seed.
+
 ## Knowing beforehand how it ends
 
 `constant` reads, prepares and cites as the expert does, but has its ending fixed. It cannot win more often than that
@@ -144,7 +171,8 @@ def report(tallies: Sequence[Tally], families: Sequence[str], episodes: int) -> 
         episodes=episodes,
         version=BENCHMARK_VERSION,
         chaos=CHAOS,
-        adversaries=_table(_adversaries(at_half, families)),
+        adversaries=_table(_adversaries(at_half, families, known=False)),
+        known=_table(_adversaries(at_half, families, known=True)),
         constants=_table(_constants(at_half, families, episodes)),
         shortest=_table(_shortest(families, episodes)),
         dials=_table(_dials([t for t in tallies if not t.job.with_twins], families)),
@@ -153,9 +181,12 @@ def report(tallies: Sequence[Tally], families: Sequence[str], episodes: int) -> 
     )
 
 
-def _adversaries(tallies: Sequence[Tally], families: Sequence[str]) -> Iterator[list[str]]:
+def _adversaries(tallies: Sequence[Tally], families: Sequence[str], known: bool) -> Iterator[list[str]]:
+    """A row for each adversary, of those known to beat constant rules or of the others."""
     yield ["policy", "group", *families, "all", "interval", "mean return", "pairs", "both"]
     for name, adversary in ADVERSARIES.items():
+        if (adversary.group == KNOWN) != known:
+            continue
         of_name = [t for t in tallies if t.job.policy == name]
         best = [max((t for t in of_name if t.job.family == family), key=lambda t: t.wins) for family in families]
         wins, played = sum(t.wins for t in best), sum(len(t.job.seeds) for t in best)

@@ -1,13 +1,15 @@
 """The floor: what can be had without doing the work."""
 
+from collections import Counter
 from functools import lru_cache
 from itertools import product
+from pathlib import Path
 
 import pytest
 
 from companyos.agents import make as make_agent
 from companyos.agents import play
-from companyos.agents.adversaries import ADVERSARIES
+from companyos.agents.adversaries import ADVERSARIES, KNOWN
 from companyos.agents.careless import HABITS, closes, right_close
 from companyos.chaos import DIALS
 from companyos.env import make, par, task_named
@@ -89,7 +91,31 @@ def test_having_everything_signed_tells_nobody_how_it_ends(name: str) -> None:
     assert won <= 0.3 * episodes
 
 
-@pytest.mark.parametrize("policy", [a.name for a in ADVERSARIES.values() if a.group not in ("naive", "asking")])
+@pytest.mark.parametrize("name", NAMES)
+def test_watching_the_reward_wins_no_more_often_than_the_most_frequent_ending_is_right(name: str) -> None:
+    found = reached("reward_watcher", name)
+    right = Counter(make(name, seed=seed, chaos=CHAOS).setting.ending.name for seed in found.job.seeds)
+    [(ending, most)] = right.most_common(1)
+    print(f"{name} reward_watcher: won {found.wins} of {len(found.job.seeds)}, {ending} is right in {most}")
+    assert found.wins <= most
+
+
+def test_a_memoriser_opens_no_policy() -> None:
+    recited = 0
+    for name, seed in product(NAMES, range(2)):
+        env = play(make(name, seed=seed, chaos=CHAOS), make_agent("memoriser", seed))
+        opened = [turn.reply.data["title"] for turn in env.turns if turn.call.method == "read_policy" and turn.reply.ok]
+        assert all("Changelog" in title for title in opened)
+        recited += bool(env.success)
+    assert recited > len(NAMES) / 2  # it works with what it remembers
+
+
+def test_every_adversary_has_its_numbers_published() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "floor.md").read_text()
+    assert [name for name in ADVERSARIES if f"| `{name}` |" not in page] == []
+
+
+@pytest.mark.parametrize("policy", [a.name for a in ADVERSARIES.values() if a.group not in ("naive", "asking", KNOWN)])
 @pytest.mark.parametrize("name", NAMES)
 def test_no_such_policy_passes_both_of_an_ending_pair(name: str, policy: str) -> None:
     found = [reached(policy, name, variant) for variant in variants(policy, name)]

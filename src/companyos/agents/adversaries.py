@@ -12,10 +12,17 @@ from companyos.agents.agent import Agent
 from companyos.agents.asking import AskAround, signed_closes
 from companyos.agents.baselines import Null, Random
 from companyos.agents.careless import CloseAtOnce, Constant, closes, naive, refusals
+from companyos.agents.memory import memoriser, numbers_only
 from companyos.agents.routine import Routine
 from companyos.agents.scripts import SOURCES, BlindScript, Checklist
+from companyos.agents.submitting import SubmitFirst
+from companyos.agents.watching import RewardWatcher
 from companyos.calls import Program
 from companyos.observe import Observation
+
+# Known to beat constant rules: an agent that knows the rules of other companies knows those of this one, and approvers apply
+# some rules themselves. No law bounds these agents; `docs/floor.md` publishes their numbers until rules vary.
+KNOWN = "known"
 
 
 class Adversary(msgspec.Struct, frozen=True):
@@ -25,7 +32,7 @@ class Adversary(msgspec.Struct, frozen=True):
     """
 
     name: str
-    group: str  # blind, constant, asking, checklist, naive
+    group: str  # blind, constant, watching, asking, checklist, naive; `known`: of KNOWN
     make: Callable[[int], Agent]
     variants: Callable[[str], int] | None = None  # by family
 
@@ -83,5 +90,9 @@ ADVERSARIES = {
         Adversary("ask_around", "asking", AskAround, _signed_endings),
         Adversary("checklist", "checklist", Checklist, _sources),
         Adversary("naive", "naive", _naive),
+        Adversary("reward_watcher", "watching", RewardWatcher),
+        Adversary("memoriser", KNOWN, memoriser),
+        Adversary("numbers_only", KNOWN, numbers_only),
+        Adversary("submit_first", KNOWN, SubmitFirst),
     )
 }
