@@ -137,6 +137,13 @@ def test_a_new_session_has_none_of_the_turns_of_one_that_is_gone(ledger: Ledger,
     assert ledger.calls("b", 0) == (LOOK,)
 
 
+def test_a_session_that_was_touched_at_the_very_moment_does_not_expire(ledger: Ledger) -> None:
+    ledger.begin([header("begun", 100.0), header("stepped", 50.0)])
+    ledger.append(Row("stepped", 1, WAIT, 100.0))
+    assert ledger.expire(100.0) == 0
+    assert ledger.expire(100.5) == 2
+
+
 def test_sessions_expire_that_nobody_has_touched_for_long(ledger: Ledger) -> None:
     ledger.begin([header("old", 100.0), header("busy", 100.0), header("young", 200.0)])
     ledger.append(Row("busy", 1, WAIT, 201.0))
