@@ -25,7 +25,7 @@ def test_goals_may_import_no_family_and_every_module_needs_a_layer(tmp_path: Pat
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     package = tmp_path / "src" / "companyos"
-    experts = sorted({family.expert.__module__ for family in FAMILIES.values()} | {"companyos.families.moves"})
+    experts = sorted({family.stage.__module__ for family in FAMILIES.values()} | {"companyos.families.moves"})
     assert len(experts) == len(FAMILIES) + 1
     with (package / "families" / "goals.py").open("a") as goals:
         goals.writelines(f"import {module}\n" for module in experts)
