@@ -100,6 +100,7 @@ def _grpo(args: Namespace) -> int:
 def _dagger(args: Namespace) -> int:
     """Let an expert say at every state of a model's own episodes what it would do. The same command goes on."""
     families, device = families_of(args), checked(args)
+    from companyos.train.checkup import checkup_of
     from companyos.train.dagger import Dagger, Recipe, run
     from companyos.train.models import load
 
@@ -120,9 +121,12 @@ def _dagger(args: Namespace) -> int:
         check_every=args.check_every,
     )
     how = what_is_trained(args)
-    whole = {"loop": "dagger", "model": args.model, **how, "recipe": recipe, **checkup_plan(args)}
-    journal = Journal(args.out, whole, args.track)
-    dagger = Dagger(load(args.model, device, **how), recipe, held_out(args, families))
+    pairs = [args.check_pairs, args.check_chaos]
+    journal = Journal(
+        args.out, {"loop": "dagger", "model": args.model, **how, "recipe": recipe, "checkup": pairs}, args.track
+    )
+    checkup = checkup_of(families, args.check_chaos, 0, args.check_pairs) if args.check_pairs else None
+    dagger = Dagger(load(args.model, device, **how), recipe, checkup)
     run(dagger, journal, args.workers, args.minutes, watching("learning", "success"))
     journal.close()
     return conclude(args, dagger.standing.round, recipe.rounds)
@@ -260,7 +264,7 @@ COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
         option("--batch", type=count, default=49152, metavar="N", help="tokens that go through a GPU at once"),
         option("--workers", type=amount, default=2, help="processes that label, and as many that make demonstrations"),
         option("--check-every", type=count, default=1, metavar="N", help="rounds between measures of decision accuracy"),
-        *CHECK_OPTIONS,
+        *CHECK_OPTIONS[1:],
         *RUN_OPTIONS,
     ),
     _checkup: (

@@ -9,7 +9,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing
 from itertools import islice
 from statistics import fmean
@@ -19,7 +19,6 @@ import torch
 
 from companyos.env import task_named
 from companyos.families import ROUND
-from companyos.pool import crew
 from companyos.task import MAX_SEED, TaskId
 from companyos.train.attempts import Attempt
 from companyos.train.branches import Branch, Tree, tree_log_probabilities
@@ -28,7 +27,7 @@ from companyos.train.decisions import Decision, accuracy, decisions
 from companyos.train.demonstrations import Demonstration, Plan, by_share, stream
 from companyos.train.forward import by_length, fitting
 from companyos.train.journal import Journal, Record
-from companyos.train.labels import DIFFERS, OTHER_WORDS, SAME, Labelled, Rules, Story, label
+from companyos.train.labels import DIFFERS, OTHER_WORDS, SAME, Labelled, Labellers, Rules, Story
 from companyos.train.models import Learner
 from companyos.train.rollout import Spent, Tongue, as_they_end
 from companyos.train.sft import Recipe as Rate
@@ -118,7 +117,7 @@ class Dagger:
     # -- a round ---------------------------------------------------------------------------------------------------
 
     def round(
-        self, hands: ProcessPoolExecutor | None, fresh: Iterator[Demonstration], progress: float, until: float = math.inf
+        self, labellers: Labellers, fresh: Iterator[Demonstration], progress: float, until: float = math.inf
     ) -> Record:
         """Plays, labels and learns once; gives what is to be logged. `progress` is the share of the run that is over."""
         spent, number = Spent(), self.standing.round
@@ -129,7 +128,7 @@ class Dagger:
         played, asked = list[Attempt](), list[Future[Labelled]]()
         for _, one in as_they_end(speaker, self._attempts(number, until), spent):
             played.append(one)
-            asked.append(_done(hands, self.rules, self.tokenizer, one.story()))
+            asked.append(labellers.label(one.story()))
         rolled = spent.wall
         labelled = [future.result() for future in asked]
         record |= _seen(played, labelled)
@@ -220,14 +219,6 @@ def _burden(tree: Tree) -> int:
     return tree.size + sum(branch.at for branch in tree.branches) // 12
 
 
-def _done(hands: ProcessPoolExecutor | None, rules: Rules, tokenizer: str, story: Story) -> "Future[Labelled]":
-    if hands is not None:
-        return hands.submit(label, rules, tokenizer, story)
-    here: Future[Labelled] = Future()
-    here.set_result(label(rules, tokenizer, story))
-    return here
-
-
 def _seen(played: Sequence[Attempt], labelled: Sequence[Labelled]) -> Record:
     """What the attempts of a round came to."""
     counts: Counter[str] = Counter()
@@ -269,7 +260,7 @@ def run(
     if state is not None:
         dagger.resume(state)
     begun = clock()
-    hands = crew(workers) if workers else None
+    labellers = Labellers(workers, dagger.rules, dagger.tokenizer)
 
     def rounds() -> Iterator[Record]:
         standing, recipe = dagger.standing, dagger.recipe
@@ -278,7 +269,7 @@ def run(
             while dagger.standing.round < recipe.rounds and last + longest - begun <= minutes * 60:
                 passed = (clock() - begun) / (60 * minutes)
                 progress = max(passed, dagger.standing.round / recipe.rounds)
-                yield dagger.round(hands, fresh, progress, begun + 60 * minutes)
+                yield dagger.round(labellers, fresh, progress, begun + 60 * minutes)
                 longest, last = max(longest, clock() - last), clock()
 
     try:
@@ -287,5 +278,4 @@ def run(
             journal.save(dagger.state())
             journal.publish(dagger.learner.save)
     finally:
-        if hands is not None:
-            hands.shutdown(wait=False, cancel_futures=True)
+        labellers.close()

@@ -6,12 +6,15 @@ the window at that place (`branches.py`). Workers label episodes while others ar
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
 
 import msgspec
 
 from companyos.calls import Call
 from companyos.env import CompanyEnv, make
 from companyos.lines import parse_line, write_line
+from companyos.pool import obey
 from companyos.teacher import Teacher
 from companyos.train.demonstrations import Tongue, figures_of, stands_in, values_of
 from companyos.train.repeats import moves
@@ -68,6 +71,38 @@ def label(rules: Rules, tokenizer: str, story: Story) -> Labelled:
         if not walk.step(line, window, span):
             break
     return walk.labelled()
+
+
+class Labellers:
+    """Processes that label stories; with none of them, this one does. Each is told once how: a tokenizer has megabytes."""
+
+    def __init__(self, workers: int, rules: Rules, tokenizer: str) -> None:
+        self._how = rules, tokenizer
+        context = get_context("spawn")
+        self._hands = ProcessPoolExecutor(workers, context, _prepare, self._how) if workers else None
+
+    def label(self, story: Story) -> "Future[Labelled]":
+        if self._hands is not None:
+            return self._hands.submit(_label, story)
+        here: Future[Labelled] = Future()
+        here.set_result(label(*self._how, story))
+        return here
+
+    def close(self) -> None:
+        if self._hands is not None:
+            self._hands.shutdown(wait=False, cancel_futures=True)
+
+
+_prepared: list[tuple[Rules, str]] = []  # in a process that labels
+
+
+def _prepare(rules: Rules, tokenizer: str) -> None:
+    obey()
+    _prepared.append((rules, tokenizer))
+
+
+def _label(story: Story) -> Labelled:
+    return label(*_prepared[0], story)
 
 
 class _Walk:
