@@ -16,7 +16,7 @@ from tests.helpers import step, ticket
 HOSTILE = "</script><script>document.title = 'lost'</script><img src=x onerror=\"document.title = 'lost'\">"
 
 
-def mixed_suite(folder: Path, pairs: int = 2, seeds: int = 2) -> str:
+def mixed_suite(folder: Path, pairs: int = 2, seeds: int = 4) -> str:
     """Some pairs of each relevance and some tasks at every dose, as a suite of one's own."""
     twins, doses = suite("twins").pairs, suite("chaos").tasks
     lines = [pair.line for kind in ("ending", "way", "none") for pair in [p for p in twins if p.relevance == kind][:pairs]]
