@@ -45,7 +45,7 @@ def of(*path: str) -> Command:
 def test_bash_completes_commands_and_those_below_them() -> None:
     assert completed("wat") == {"watch"}
     assert {"play", "doctor", "train"} < completed("")
-    assert completed("train", "") == {"sft", "grpo", "tiny", "plot"}
+    assert completed("train", "") == {"sft", "dagger", "grpo", "tiny", "checkup", "plot"}
     assert completed("train", "sft", "--sched") == {"--schedule"}
     assert completed("completion", "") == set(SHELLS)
 
