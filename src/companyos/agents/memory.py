@@ -61,8 +61,8 @@ def _typical(values: list[int]) -> int:
 class Shelf:
     """The policies that searches have listed: their titles, dates and ids, and so which remembered version each is.
 
-    The changelog of the forms is listed among them. It is no rule and no other company's tells what changed here, so it is
-    not recalled: whoever needs it opens it.
+    The changelog of the forms is listed among them. It states no rule, and another company's changelog does not
+    tell what changed here. So it is not recalled: the agent opens it when it needs it.
     """
 
     def __init__(self) -> None:

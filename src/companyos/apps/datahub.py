@@ -29,7 +29,7 @@ class Metric(Record, frozen=True):
 
     @property
     def figure(self) -> str:
-        """What it measures, whoever's: the part of its name before the dot."""
+        """The kind of figure: the part of the name before the dot, without the record that it is about."""
         return self.id.partition(".")[0]
 
 

@@ -1,4 +1,4 @@
-"""Exams: how the attempts in a ledger went, for whoever judges them. The server of an exam itself tells nobody."""
+"""Exams: how the attempts in a ledger went, for the person who judges them. The server of an exam itself tells nobody."""
 
 import msgspec
 

@@ -138,7 +138,7 @@ class Guard:
         return self._pages is not None and scope.get("method") == "POST" and self._pages.is_open(scope["path"])
 
     def _counted(self, receive: Receive, owner: str) -> Receive:
-        """What comes by a socket, counted. Whoever sends too much is not listened to for a while."""
+        """Count what arrives by a socket, and stop reading for a while when a caller has sent too much."""
 
         async def counted() -> Message:
             if (wait := self._quotas.wait(owner)) > 0:

@@ -31,7 +31,7 @@ class Brake:
         self._right: OrderedDict[tuple[str, bytes], None] = OrderedDict()
 
     def check(self, address: str, token: bytes = b"") -> None:
-        """Raise `TooManySignIns` for whoever has to wait."""
+        """Raise `TooManySignIns` for a caller who has to wait."""
         since, count = self._wrong.get(address, (0.0, 0))
         if count >= WRONG_TOKENS and (address, token) not in self._right:
             left = since + MINUTE - self._clock()

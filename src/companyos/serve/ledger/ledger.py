@@ -10,7 +10,7 @@ from companyos.calls import Call
 from companyos.serve.errors import ServeError, TurnTaken, UnknownSession
 from companyos.task import TaskId
 
-MOST_EXPIRED = 1000  # sessions at once, so that whoever steps meanwhile does not wait for long
+MOST_EXPIRED = 1000  # sessions at once, so that steps made meanwhile do not wait for long
 # Stand for the reward of an entry that is no session; its task id is the session that it points at.
 HANDLE, ATTEMPT = "handle", "attempt"
 NO_SESSIONS = (HANDLE, ATTEMPT)

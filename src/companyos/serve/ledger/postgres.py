@@ -225,7 +225,7 @@ class PostgresLedger(Ledger):
             self._asked = None
 
     def _watch(self) -> None:
-        """Cut the connection off when an answer does not come in time; whoever waits for it then hears that it is lost."""
+        """Close the connection when an answer does not come in time. The waiting call then fails with a lost connection."""
         while not self._closed.wait(PATIENCE / 16):
             asked, connection = self._asked, self._connection
             if asked is not None and connection is not None and time.monotonic() - asked > PATIENCE:
