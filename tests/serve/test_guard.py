@@ -112,3 +112,10 @@ def test_a_trace_is_part_of_the_line() -> None:
     except RuntimeError as error:
         record = logging.makeLogRecord({"msg": "oh", "exc_info": (type(error), error, error.__traceback__)})
     assert "RuntimeError: broken" in json.loads(JsonLines().format(record))["trace"]
+
+
+def test_a_log_line_has_the_fields_of_its_event_and_no_private_ones_of_libraries() -> None:
+    record = logging.makeLogRecord({"msg": "request", "status": 200, "_ray_timestamp_ns": 1})
+    line = json.loads(JsonLines().format(record))
+    assert line["status"] == 200
+    assert "_ray_timestamp_ns" not in line

@@ -35,7 +35,8 @@ class TextLines(logging.Formatter):
 
 
 def _extras(record: logging.LogRecord) -> dict[str, Any]:
-    return {name: value for name, value in vars(record).items() if name not in _PLAIN}
+    """The fields that the caller has added. Names with an underscore are private: Ray adds one to every record."""
+    return {name: value for name, value in vars(record).items() if name not in _PLAIN and not name.startswith("_")}
 
 
 class NoAddresses(logging.Filter):
