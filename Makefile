@@ -109,7 +109,7 @@ test-dist: $(DIST)/.ready
 test-peers: $(PEERS)/.ready
 	@.ci/timed "pytest, peers" $(PEERS_BIN)/pytest -n 0 tests/peers
 
-# Bugs planted one at a time: whether the tests notice each one. Half an hour on two cores that have nothing else to do.
+# Bugs planted one at a time: whether the tests notice each one. Long: pytest starts once for every bug.
 mutants: $(SERVE)/.ready
 	@$(SERVE_BIN)/python -m tools.mutants
 
