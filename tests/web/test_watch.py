@@ -254,7 +254,7 @@ def test_who_does_not_read_holds_up_nobody(site: Served) -> None:
     port = urlsplit(site.url).port
     with socket.create_connection(("127.0.0.1", port)) as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        deaf.sendall(f"GET /watch/{agent.code}/events HTTP/1.1\r\nhost: here\r\n\r\n".encode())
+        deaf.sendall(f"GET /watch/{agent.code}/events HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode())
         wait_for(lambda: site.watch.watchers > 0)
         most = make(task).max_steps
         agent.make([call] * (most - 1))
