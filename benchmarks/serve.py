@@ -116,7 +116,7 @@ def rollout_speed(port: int, one: socket.socket, calls: list[dict[str, Any]]) ->
 
 def memory_of_open_sessions() -> float:
     """Megabytes that a server process takes with many sessions in it, each in the middle of the expert's work."""
-    with process("companyos.serve.app:create", COMPANYOS_LEDGER="none") as (port, pid), connect(port) as one:
+    with process("companyos.serve.app:create", COMPANYOS_LEDGER="none") as (port, pid):
         tasks = [(name, seed) for seed in range(OPEN) for name in FAMILIES][:OPEN]
         crew = []
         for name, seed in tasks:
@@ -124,10 +124,11 @@ def memory_of_open_sessions() -> float:
             work(env)
             begun = CLIENT.post(f"http://127.0.0.1:{port}/reset", json={"task": name, "seed": seed, "chaos": 0.5}).json()
             crew.append((begun["session_id"], [msgspec.to_builtins(turn.call) for turn in env.turns]))
-        for number in range(LIVE_STEPS):
-            steps = [{**calls[number], "session_id": name} for name, calls in crew if number < len(calls) - 1]
-            one.sendall(request("/rollout", {"steps": steps}))
-            read(one)
+        with connect(port) as one:  # only now: the server closes a connection that sends nothing
+            for number in range(LIVE_STEPS):
+                steps = [{**calls[number], "session_id": name} for name, calls in crew if number < len(calls) - 1]
+                one.sendall(request("/rollout", {"steps": steps}))
+                read(one)
         page = CLIENT.get(f"http://127.0.0.1:{port}/metrics").text
         assert f"\ncompanyos_live_sessions {OPEN}.0" in page
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
