@@ -24,5 +24,5 @@ WORKDIR /tmp
 USER 65532:65532
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
-    CMD ["python", "-c", "import os, urllib.request; from companyos.serve.settings import Settings; urllib.request.urlopen(f'http://127.0.0.1:{Settings.read(os.environ).port}/health', timeout=3)"]
+    CMD ["python", "-c", "import os, urllib.request; from companyos.serve.ops.settings import Settings; urllib.request.urlopen(f'http://127.0.0.1:{Settings.read(os.environ).port}/health', timeout=3)"]
 CMD ["companyos", "serve"]

@@ -39,7 +39,7 @@ demo: $(VENV)/.ready
 	@$(BIN)/companyos demo
 
 # What a change is held against before it is committed: minutes. What takes longer has targets of its own.
-SLOW := tests/laws tests/test_tiny.py tests/test_pages.py tests/evaluate/test_intervals.py
+SLOW := tests/laws tests/agents/test_tiny.py tests/repository/test_pages.py tests/evaluate/test_intervals.py
 # mypy runs in the server's environment, which has the types of everything that the code imports.
 test: $(VENV)/.ready $(SERVE)/.ready
 	@.ci/timed "ruff"         sh -c "$(BIN)/ruff check . && $(BIN)/ruff format --check ."

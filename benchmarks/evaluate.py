@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from companyos.evaluate.run import evaluate, on_processes
+from companyos.data.splits import task_at
+from companyos.evaluate.runs.run import evaluate, on_processes
 from companyos.families import ROUND
-from companyos.splits import task_at
 
 WORKERS = (1, 2)
 

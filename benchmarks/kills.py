@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
 
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.env import make, work
 from companyos.serve.ledger import open_ledger
 from tests.serve.doors import Server

@@ -16,8 +16,8 @@ from urllib.parse import urlencode
 
 from benchmarks.serve import server
 from companyos.env import make, work
+from companyos.env.line_syntax import write_line
 from companyos.families import ROUND
-from companyos.lines import write_line
 
 PEOPLE = 64
 READING = 2.0  # seconds, on average

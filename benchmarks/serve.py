@@ -188,7 +188,7 @@ def process(factory: str, **variables: str) -> Iterator[tuple[int, int]]:
         port = free.getsockname()[1]
     kept = "timeout_keep_alive=600"  # connections are idle while the others have their turn
     # Ours goes through the same protocols as under `companyos serve`.
-    ours = "from companyos.serve.connections import Connection, Socket; more = {'http': Connection, 'ws': Socket}"
+    ours = "from companyos.serve.http.connections import Connection, Socket; more = {'http': Connection, 'ws': Socket}"
     code = (
         f"import uvicorn; {ours if factory.startswith('companyos') else 'more = {}'}; "
         f"uvicorn.run({factory!r}, factory=True, port={port}, {kept}, access_log=False, log_level='error', **more)"

@@ -36,7 +36,7 @@ def idle() -> FastAPI:
     from openenv.core.env_server.http_server import create_app
     from openenv.core.env_server.interfaces import Environment
 
-    from companyos.openenv.models import CompanyAction, CompanyObservation, CompanyState
+    from companyos.integrations.openenv.models import CompanyAction, CompanyObservation, CompanyState
 
     usual = json.loads(os.environ["USUAL_REPLY"])["data"]
     shown = CompanyObservation(**usual["observation"], reward=usual["reward"], done=usual["done"])

@@ -10,10 +10,10 @@ import argparse
 
 from companyos.env import task_named
 from companyos.families import ROUND
-from companyos.train.models import device_named, load
-from companyos.train.rollout import Played, Spent, Tongue, rollout
-from companyos.train.script import RESERVE
-from companyos.train.speakers import speaker_of
+from companyos.train.data.script import RESERVE
+from companyos.train.decoding.rollout import Played, Spent, Tongue, rollout
+from companyos.train.decoding.speakers import speaker_of
+from companyos.train.model.models import device_named, load
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from companyos.cli import main as companyos
+from companyos.cli.main import main as companyos
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,6 @@
 """Client: where `openenv push` wants one."""
 
-from companyos.openenv.client import CompanyOS
-from companyos.openenv.models import CompanyAction, CompanyObservation, CompanyState
+from companyos.integrations.openenv.client import CompanyOS
+from companyos.integrations.openenv.models import CompanyAction, CompanyObservation, CompanyState
 
 __all__ = ["CompanyAction", "CompanyOS", "CompanyObservation", "CompanyState"]

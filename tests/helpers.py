@@ -8,16 +8,16 @@ from hypothesis import HealthCheck, settings
 
 from companyos.agents import make as make_agent
 from companyos.agents import play
-from companyos.apps import ALL_TOOLS, Approval, ApprovalType, Message, Metric, Person, Ticket
-from companyos.apps.people import CLOSES, OPENS
-from companyos.calls import Call, Reply
+from companyos.assurance.twins import do
 from companyos.chaos import DIALS, Injector
+from companyos.company import ALL_TOOLS, Approval, ApprovalType, Message, Metric, Person, Ticket
+from companyos.company.people import CLOSES, OPENS
+from companyos.core.calls import Call, Reply
+from companyos.core.task import BENCHMARK_VERSION
+from companyos.core.world import DAY, World
 from companyos.env import CompanyEnv, make
-from companyos.families.case import Value
-from companyos.observe import Observation
-from companyos.task import BENCHMARK_VERSION
-from companyos.twins import do
-from companyos.world import DAY, World
+from companyos.env.observations import Observation
+from companyos.families.kit.case import Value
 
 FAMILY = "vendor_onboarding"
 # A case in which nothing stands against the vendor and the head of the requester's department signs.

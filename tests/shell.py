@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from unittest.mock import patch
 
-from companyos.cli import main
+from companyos.cli.main import main
 
 
 def run(*argv: object, lines: Sequence[str] = ()) -> tuple[int, str, str]:

@@ -15,12 +15,12 @@ import msgspec
 
 from companyos.agents import AGENTS
 from companyos.agents.adversaries import ADVERSARIES
-from companyos.episode import CANARY
-from companyos.evaluate.headline import DETAILS, HEADLINE, Line
-from companyos.evaluate.metrics import Results
-from companyos.evaluate.run import BadRun, evaluate, on_processes
-from companyos.evaluate.suite import Suite, suite, suite_of
-from companyos.task import BENCHMARK_VERSION
+from companyos.core.episode import CANARY
+from companyos.core.task import BENCHMARK_VERSION
+from companyos.evaluate.runs.run import BadRun, evaluate, on_processes
+from companyos.evaluate.stats.headline import DETAILS, HEADLINE, Line
+from companyos.evaluate.stats.metrics import Results
+from companyos.evaluate.suites.suite import Suite, suite, suite_of
 from tools.leaderboard import Card, Entry, entry
 
 ROOT = Path(__file__).parents[1]

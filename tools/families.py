@@ -8,17 +8,17 @@ from collections import Counter
 from pathlib import Path
 
 from companyos.agents import play
-from companyos.agents.careless import HABITS, Careless
+from companyos.agents.adversaries.careless import HABITS, Careless
+from companyos.assurance.prove_many import spread
 from companyos.chaos import DIALS, Injector
+from companyos.core.parallel import pooled
+from companyos.core.task import BENCHMARK_VERSION
 from companyos.env import CompanyEnv, make, work
 from companyos.families import FAMILIES, Family, Setting
-from companyos.families.case import Cause, Fact, Trouble
-from companyos.families.citations import Cites
-from companyos.families.family import write_value
-from companyos.families.goals import ANSWER, SIGNED_REQUEST
-from companyos.pool import pooled
-from companyos.proofs import spread
-from companyos.task import BENCHMARK_VERSION
+from companyos.families.kit.case import Cause, Fact, Trouble
+from companyos.families.kit.citations import Cites
+from companyos.families.kit.family import write_value
+from companyos.families.kit.goals import ANSWER, SIGNED_REQUEST
 from tools.markdown import sentence, table
 
 FOLDER = Path(__file__).parents[1] / "docs" / "families"

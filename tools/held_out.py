@@ -9,9 +9,9 @@ of families that nobody is trained on (`held_out`). The first seeds of the forme
 
 from pathlib import Path
 
-from companyos.evaluate.suite import Suite, suite_of
-from companyos.train.checkup import Checkup, checkup_of
-from companyos.train.commands import SEED_FAMILIES
+from companyos.cli.train import SEED_FAMILIES
+from companyos.evaluate.suites.suite import Suite, suite_of
+from companyos.train.runs.checkup import Checkup, checkup_of
 
 FOLDER = Path(__file__).parents[1] / "results"
 UNSEEN = ("access_request", "contract_renewal")

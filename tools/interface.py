@@ -7,8 +7,11 @@ from types import ModuleType
 from typing import Any
 
 import companyos
-from companyos import agents, client, demos, errors
-from companyos.cli import parser
+from companyos import agents
+from companyos.cli.main import parser
+from companyos.core import errors
+from companyos.data import demos
+from companyos.integrations import client
 from tools.markdown import code, one_line, page, said, sentence, table
 from tools.sources import signature
 
@@ -70,7 +73,7 @@ def python() -> str:
         "## companyos.demos",
         _function(demos.episodes),
         _function(demos.as_chat),
-        "## companyos.client",
+        "## companyos.integrations.client",
         _function(client.connect),
         _function(client.rollout),
         _class(client.Company),

@@ -16,10 +16,10 @@ from typing import Any, Literal
 import msgspec
 
 from companyos.agents import AGENTS
-from companyos.episode import CANARY
-from companyos.evaluate.run import BadRun, evaluate, on_processes
-from companyos.evaluate.submission import WHAT_IT_PROVES, Checked, check
-from companyos.evaluate.suite import BEACON, frozen_names
+from companyos.core.episode import CANARY
+from companyos.evaluate.runs.run import BadRun, evaluate, on_processes
+from companyos.evaluate.runs.submission import WHAT_IT_PROVES, Checked, check
+from companyos.evaluate.suites.suite import BEACON, frozen_names
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "leaderboard.md"

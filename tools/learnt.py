@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 
 from companyos.chaos import DIALS
-from companyos.evaluate.compare import Comparison, compare
-from companyos.evaluate.doses import ALL, Curve, curves
-from companyos.evaluate.intervals import Estimate, difference
-from companyos.evaluate.metrics import Results, summarise
-from companyos.evaluate.outcome import Outcome
-from companyos.evaluate.suite import Suite
-from companyos.evaluate.tables import percent, points
+from companyos.evaluate.judge.outcome import Outcome
+from companyos.evaluate.reports.tables import percent, points
+from companyos.evaluate.stats.compare import Comparison, compare
+from companyos.evaluate.stats.doses import ALL, Curve, curves
+from companyos.evaluate.stats.intervals import Estimate, difference
+from companyos.evaluate.stats.metrics import Results, summarise
+from companyos.evaluate.suites.suite import Suite
 from tools.held_out import UNSEEN, held_out
 from tools.markdown import table
 
@@ -225,7 +225,7 @@ def draw(path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 
-    from companyos.train.plot import PIXELS, STYLE
+    from companyos.train.runs.plot import PIXELS, STYLE
 
     with rc_context(STYLE):
         figure = Figure(figsize=(5.6, 3.6), layout="constrained")

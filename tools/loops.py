@@ -22,12 +22,12 @@ import trl
 from trl import GRPOTrainer
 
 from companyos.env import make, work
-from companyos.train import trl_loop
-from companyos.train.grpo import Lean, Recipe
-from companyos.train.journal import records
-from companyos.train.models import LORA_RANK, device_named, load
-from companyos.train.trl_loop import rows
-from companyos.train.trl_plan import Plan, carry_out
+from companyos.train.loops import trl_loop
+from companyos.train.loops.grpo import Lean, Recipe
+from companyos.train.loops.trl_loop import rows
+from companyos.train.loops.trl_plan import Plan, carry_out
+from companyos.train.model.models import LORA_RANK, device_named, load
+from companyos.train.runs.journal import records
 
 _TEMPLATE = "qwen2_5"  # a chat template that TRL can read calls of
 _ENDS = "<|im_end|>"

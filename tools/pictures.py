@@ -8,13 +8,13 @@ from html import escape
 from itertools import pairwise
 from pathlib import Path
 
-from companyos.apps import TOOLBOX
+from companyos.assurance.prove import first_difference
+from companyos.assurance.twins import do
 from companyos.chaos import DIALS
+from companyos.company import TOOLBOX
+from companyos.core.episode import Turn
 from companyos.env import CompanyEnv, make, task_named, work
-from companyos.episode import Turn
-from companyos.lines import write_line
-from companyos.proof import first_difference
-from companyos.twins import do
+from companyos.env.line_syntax import write_line
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 EPISODE = str(task_named("vendor_onboarding", seed=1, chaos=0.5))  # in which all three apps have a part

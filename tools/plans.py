@@ -11,7 +11,7 @@ from typing import Any
 
 from companyos.agents import play
 from companyos.agents.adversaries import ADVERSARIES
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.env import make, task_named, work
 from companyos.families import FAMILIES
 

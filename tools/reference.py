@@ -10,18 +10,19 @@ from typing import Any
 
 import msgspec
 
-from companyos import calls, rewards
 from companyos.agents import AGENTS
 from companyos.agents.adversaries import ADVERSARIES
-from companyos.agents.careless import HABITS
-from companyos.apps import EXTRAS, TOOLBOX, Tool
+from companyos.agents.adversaries.careless import HABITS
 from companyos.chaos import DIALS, PRESETS
-from companyos.evaluate.roster import OPENERS
-from companyos.evaluate.suite import SUITES, suite
-from companyos.lines import argument_help, usage
-from companyos.rewards import PROFILES
+from companyos.company import EXTRAS, TOOLBOX, Tool
+from companyos.core import calls
+from companyos.env import rewards
+from companyos.env.line_syntax import argument_help, usage
+from companyos.env.rewards import PROFILES
+from companyos.evaluate.runs.roster import OPENERS
+from companyos.evaluate.suites.suite import SUITES, suite
 from companyos.serve import errors as served
-from companyos.serve.settings import PREFIX, Settings
+from companyos.serve.ops.settings import PREFIX, Settings
 from tools.interface import commands, exceptions, python
 from tools.markdown import code, one_line, page, said, sentence, table
 from tools.sources import comments, refusals
@@ -161,8 +162,8 @@ REVEALED = """\
 ## What rewards reveal
 
 An agent that sees its rewards while it works could use them to find the right branch. So a law over all families
-(`companyos.laws_rewards`) compares each task with its `ending` twins: along one sequence of calls both pay the same until a
-reply differs or the episode ends.
+(`companyos.assurance.reward_laws`) compares each task with its `ending` twins: along one sequence of calls both pay the
+same until a reply differs or the episode ends.
 
 Profile `seed` pays three kinds of milestones on the way: the ticket has a priority, is unblocked and is verified (every
 ending needs these), and the figures of the case are fresh and were read (some ending needs each of them). The last turn

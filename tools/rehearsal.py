@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from companyos.evaluate.suite import suite_of
-from companyos.train.checkup import checkup_of
-from companyos.train.journal import CHECKPOINT, records
+from companyos.evaluate.suites.suite import suite_of
+from companyos.train.runs.checkup import checkup_of
+from companyos.train.runs.journal import CHECKPOINT, records
 from tools.small_model import small_model
 
 PHASE_SECONDS = 8 * 60

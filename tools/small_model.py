@@ -15,9 +15,9 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from companyos.agents import make as make_agent
 from companyos.env import make
+from companyos.env.line_syntax import write_line
 from companyos.families import ROUND
-from companyos.lines import write_line
-from companyos.train.script import heard, opening, spoken
+from companyos.train.data.script import heard, opening, spoken
 
 VOCABULARY = 2048
 _EPISODES = 8  # of each family

@@ -9,7 +9,7 @@ from functools import cache
 from types import FunctionType
 from typing import Any
 
-from companyos.world import World
+from companyos.core.world import World
 
 _OURS = "companyos."
 

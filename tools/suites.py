@@ -5,7 +5,7 @@ python -m tools.suites
 
 from pathlib import Path
 
-from companyos.evaluate.selection import FROZEN
+from companyos.evaluate.suites.selection import FROZEN
 
 FOLDER = Path(__file__).parents[1] / "src" / "companyos" / "evaluate" / "suites"
 

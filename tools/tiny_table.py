@@ -15,8 +15,8 @@ from statistics import median
 
 import msgspec
 
-from companyos.task import BENCHMARK_VERSION
-from companyos.train.tiny import EXAM, Exam
+from companyos.core.task import BENCHMARK_VERSION
+from companyos.train.tiny.learner import EXAM, Exam
 from tools.markdown import table
 
 PAGE = Path(__file__).parents[1] / "docs" / "tiny.md"

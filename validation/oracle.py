@@ -5,7 +5,7 @@ import sys
 import urllib.request
 from typing import Any
 
-from companyos.calls import OK, Reply
+from companyos.core.calls import OK, Reply
 from companyos.families import FAMILIES, Memory, Taste, family
 
 

@@ -2,18 +2,19 @@
 
 from typing import Any
 
-from companyos import agents, demos
-from companyos.apps import TOOLBOX
-from companyos.calls import Call
+from companyos import agents
+from companyos.assurance.prove import Proof, prove
+from companyos.assurance.replay import replay
+from companyos.assurance.twins import Twin, do, twins
+from companyos.company import TOOLBOX
+from companyos.core.calls import Call
+from companyos.core.episode import Transcript
+from companyos.core.errors import ReplayDiffers, Unsolvable
+from companyos.core.task import BENCHMARK_VERSION
+from companyos.data import demos
 from companyos.env import CompanyEnv, make
-from companyos.episode import Transcript
-from companyos.errors import ReplayDiffers, Unsolvable
+from companyos.env.multi_actor import chairs, cooperate, play_round
 from companyos.families import installed
-from companyos.proof import Proof, prove
-from companyos.replay import replay
-from companyos.task import BENCHMARK_VERSION
-from companyos.together import chairs, cooperate, play_round
-from companyos.twins import Twin, do, twins
 
 __version__ = "0.1.0"
 

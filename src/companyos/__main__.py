@@ -2,7 +2,7 @@
 
 import sys
 
-from companyos.cli import main
+from companyos.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -14,9 +14,9 @@ import msgspec
 
 from companyos.agents import make as make_agent
 from companyos.agents import play
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.env import make
-from companyos.lines import write_line
+from companyos.env.line_syntax import write_line
 
 Request = dict[str, Any]
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from companyos.agents.board import Board
-from companyos.agents.sorts import SORTS
+from companyos.agents.choices.board import Board
+from companyos.agents.choices.sorts import SORTS
 from companyos.agents.tiny import pick
-from companyos.calls import Call
+from companyos.assurance.twins import opposites
+from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make, work
 from companyos.families import ROUND
-from companyos.twins import opposites
 from tests.helpers import FAMILY, STEADY
 
 

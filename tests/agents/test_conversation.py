@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from companyos.agents import make as make_agent
 from companyos.agents import play
-from companyos.agents.conversation import Conversation, size_of
-from companyos.agents.replies import Said, by_line, by_tools, read_reply
-from companyos.apps import TOOLBOX
-from companyos.calls import Call
-from companyos.chat import Message, messages, prompt
+from companyos.agents.llm.conversation import Conversation, size_of
+from companyos.agents.llm.replies import Said, by_line, by_tools, read_reply
+from companyos.company import TOOLBOX
+from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make
-from companyos.lines import write_line
+from companyos.env.chat import Message, messages, prompt
+from companyos.env.line_syntax import write_line
 from tests.agents.fakes import completion, tool_call
 from tests.helpers import STEADY, task_id
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from companyos.agents import endpoint as module
-from companyos.agents.endpoint import MOST_BYTES, TRIES, Answer, Endpoint, NoAnswer, asked_to_wait, pause_after
-from companyos.errors import BadChoice
+from companyos.agents.llm import endpoint as module
+from companyos.agents.llm.endpoint import MOST_BYTES, TRIES, Answer, Endpoint, NoAnswer, asked_to_wait, pause_after
+from companyos.core.errors import BadChoice
 from tests.agents.fakes import Request, Response, completion, endpoint
 from tests.helpers import STEADY
 

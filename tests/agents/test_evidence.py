@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from companyos.agents.evidence import evidence
-from companyos.calls import Reply
+from companyos.agents.choices.evidence import evidence
+from companyos.core.calls import Reply
+from companyos.core.task import TaskId
 from companyos.env import make
-from companyos.task import TaskId
-from companyos.told import Told
-from companyos.train.tiny_starts import starts
+from companyos.env.knowledge import Told
+from companyos.train.tiny.starts import starts
 from tests.helpers import FAMILY
 
 TEXT = (

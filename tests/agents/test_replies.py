@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from companyos.agents import make as make_agent
 from companyos.agents import play
-from companyos.agents.replies import MOST_CALLS, NOTHING, Asked, NotAReply, Reply, Said, by_line, by_tools, read_reply
-from companyos.apps import TOOLBOX
-from companyos.calls import BAD_ACTION, BAD_ARGUMENTS, UNKNOWN_TOOL, Call
+from companyos.agents.llm.replies import MOST_CALLS, NOTHING, Asked, NotAReply, Reply, Said, by_line, by_tools, read_reply
+from companyos.company import TOOLBOX
+from companyos.core.calls import BAD_ACTION, BAD_ARGUMENTS, UNKNOWN_TOOL, Call
 from companyos.env import make
+from companyos.env.line_syntax import write_line
 from companyos.families import FAMILIES
-from companyos.lines import write_line
 from tests.agents.fakes import completion, function, tool_call
 from tests.helpers import STEADY, task_id
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from companyos.agents.slips import FAILURES, MOST_SLIPS, experts_way, slip
+from companyos.agents.adversaries.slips import FAILURES, MOST_SLIPS, experts_way, slip
+from companyos.core.world import Streams
 from companyos.env import CompanyEnv, make
 from companyos.families import FAMILIES
-from companyos.world import Streams
 
 EVERY_FAMILY = pytest.mark.parametrize("family", FAMILIES)
 

@@ -10,12 +10,12 @@ import pytest
 from browsergym.core import _get_global_playwright
 from browsergym.utils.obs import flatten_axtree_to_str
 
-import companyos.web.browsergym as tasks
-from companyos import programs
-from companyos.calls import Call
+import companyos.integrations.browsergym as tasks
+from companyos.core.calls import Call
 from companyos.env import make, work
 from companyos.families import FAMILIES
 from companyos.serve.errors import UnknownSession
+from companyos.serve.ops import programs
 
 SEED, CHAOS = 7, 0.5
 

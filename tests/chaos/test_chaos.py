@@ -9,18 +9,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from companyos.apps import TOOLBOX
-from companyos.calls import NO_ANSWER, Call
+from companyos.assurance.twins import differences
 from companyos.chaos import DIALS, INJECTORS, doses_of, read_doses, write_doses
 from companyos.chaos.faults import Flaky
 from companyos.chaos.injector import MOST_LIKELY
+from companyos.company import TOOLBOX
+from companyos.core.calls import NO_ANSWER, Call
+from companyos.core.errors import BadDose
+from companyos.core.task import TaskId
+from companyos.core.world import Streams
 from companyos.env import make, task_named
-from companyos.errors import BadDose
 from companyos.families import FAMILIES
-from companyos.families.case import Fact, Trouble
-from companyos.task import TaskId
-from companyos.twins import differences
-from companyos.world import Streams
+from companyos.families.kit.case import Fact, Trouble
 from tests.helpers import FAMILY, STEADY, played, role, step, strikes, task_id
 
 SPECS = FAMILIES[FAMILY].specs()

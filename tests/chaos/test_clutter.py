@@ -6,14 +6,14 @@ import pytest
 
 from companyos.agents import make as make_agent
 from companyos.agents import play
-from companyos.agents.careless import HABITS, Careless
-from companyos.apps import EXTRAS, TOOLBOX
+from companyos.agents.adversaries.careless import HABITS, Careless
+from companyos.assurance.prove import prove
+from companyos.assurance.twins import siblings
 from companyos.chaos import DIALS
+from companyos.company import EXTRAS, TOOLBOX
 from companyos.env import make, task_named, work
+from companyos.env.line_syntax import find_tool
 from companyos.families import FAMILIES
-from companyos.lines import find_tool
-from companyos.proof import prove
-from companyos.twins import siblings
 from tests.helpers import FAMILY
 
 DIAL = "tool_clutter"

@@ -5,11 +5,11 @@ from itertools import combinations
 
 import pytest
 
-from companyos.apps import Draft, Policy
 from companyos.chaos import DIALS
+from companyos.company import Draft, Policy
+from companyos.core.world import HOUR, Streams
 from companyos.env import make
 from companyos.families import FAMILIES
-from companyos.world import HOUR, Streams
 from tests.helpers import role
 
 SEEDS = 30

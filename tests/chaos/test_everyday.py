@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from companyos.agents import play
-from companyos.agents.careless import HABITS, Careless
-from companyos.apps import Comment, Entry, Message, Policy, Ticket
-from companyos.apps.ticketdesk import CHANGED_MEANWHILE
-from companyos.calls import Call
+from companyos.agents.adversaries.careless import HABITS, Careless
+from companyos.assurance.twins import do
 from companyos.chaos import DIALS, PRESETS, doses_of
+from companyos.company import Comment, Entry, Message, Policy, Ticket
+from companyos.company.apps.ticketdesk import CHANGED_MEANWHILE
+from companyos.core.calls import Call
+from companyos.core.errors import BadDose
+from companyos.core.world import DAY, HOUR
 from companyos.env import CompanyEnv, make
-from companyos.errors import BadDose
+from companyos.env.line_syntax import parse_line
 from companyos.families import FAMILIES
-from companyos.lines import parse_line
-from companyos.twins import do
-from companyos.world import DAY, HOUR
 from tests.helpers import letters, me, role, say, staged, ticket, verify
 
 

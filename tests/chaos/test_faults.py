@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from companyos.apps import ALL_TOOLS
-from companyos.calls import Call
 from companyos.chaos import Fault
 from companyos.chaos.faults import Flaky
+from companyos.company import ALL_TOOLS
+from companyos.core.calls import Call
+from companyos.core.world import Streams, World
 from companyos.env import make
-from companyos.world import Streams, World
 from tests.helpers import FAMILY
 
 

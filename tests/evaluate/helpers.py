@@ -6,11 +6,11 @@ import msgspec
 
 from companyos.agents import make as make_agent
 from companyos.agents import play
+from companyos.core.episode import Transcript
+from companyos.core.task import BENCHMARK_VERSION, TaskId
 from companyos.env import make
-from companyos.episode import Transcript
-from companyos.evaluate.metrics import summarise
-from companyos.evaluate.outcome import Outcome, judge
-from companyos.task import BENCHMARK_VERSION, TaskId
+from companyos.evaluate.judge.outcome import Outcome, judge
+from companyos.evaluate.stats.metrics import summarise
 
 
 class Pair(msgspec.Struct, frozen=True):

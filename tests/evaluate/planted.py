@@ -8,14 +8,14 @@ import msgspec
 
 from companyos.agents import make as make_agent
 from companyos.agents import play
-from companyos.apps import Person, Ticket
-from companyos.apps.ticketdesk import Reason, Resolution
-from companyos.calls import Call
+from companyos.company import Person, Ticket
+from companyos.company.apps.ticketdesk import Reason, Resolution
+from companyos.core.calls import Call
+from companyos.core.episode import Transcript
+from companyos.core.errors import Stuck
+from companyos.core.world import Draw, Streams
 from companyos.env import CompanyEnv, make, work
-from companyos.episode import Transcript
-from companyos.errors import Stuck
-from companyos.evaluate.blame import ACT, DAMAGE, TIME
-from companyos.world import Draw, Streams
+from companyos.evaluate.judge.blame import ACT, DAMAGE, TIME
 from tests.laws import DOSES
 
 IDLE = Call("ticketdesk", "my_changes", {})  # tells nothing, changes nothing, is always answered

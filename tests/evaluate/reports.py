@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.env import make
-from companyos.evaluate.doses import Curve
-from companyos.evaluate.intervals import Estimate
-from companyos.evaluate.markup import Markup, tag
-from companyos.evaluate.run import evaluate, on_processes
-from companyos.evaluate.suite import suite
+from companyos.evaluate.reports.markup import Markup, tag
+from companyos.evaluate.runs.run import evaluate, on_processes
+from companyos.evaluate.stats.doses import Curve
+from companyos.evaluate.stats.intervals import Estimate
+from companyos.evaluate.suites.suite import suite
 from tests.helpers import step, ticket
 
 HOSTILE = "</script><script>document.title = 'lost'</script><img src=x onerror=\"document.title = 'lost'\">"

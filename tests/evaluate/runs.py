@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from companyos.evaluate.run import evaluate, on_processes
-from companyos.evaluate.suite import suite
+from companyos.evaluate.runs.run import evaluate, on_processes
+from companyos.evaluate.suites.suite import suite
 
 AGENT = "jittered"
 TRIALS = 2

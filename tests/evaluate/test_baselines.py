@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from companyos.agents import AGENTS
-from companyos.episode import CANARY
-from companyos.evaluate.run import evaluate, on_processes
-from companyos.evaluate.suite import suite
+from companyos.core.episode import CANARY
+from companyos.evaluate.runs.run import evaluate, on_processes
+from companyos.evaluate.suites.suite import suite
 from tests.evaluate.test_leaderboard import submit
 from tools import baselines, leaderboard
 from tools.baselines import COLUMNS, NO_MODEL, main, model, thinned, trials

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from companyos.apps import TOOLBOX
-from companyos.calls import Call
+from companyos.company import TOOLBOX
+from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make
-from companyos.evaluate.blame import ACT, NOTHING, TIME, Blame, blame, sheet
-from companyos.evaluate.tables import told
+from companyos.evaluate.judge.blame import ACT, NOTHING, TIME, Blame, blame, sheet
+from companyos.evaluate.judge.blame_text import sentences
 from tests.evaluate.helpers import transcript
 from tests.helpers import role, staged, task_id
 
@@ -46,7 +46,7 @@ def test_who_makes_no_calls_at_all_is_told_so() -> None:
     while not env.done:
         env.step("What shall I do?")
     found = blame(env.transcript())
-    assert next(iter(told(found))) == f"Lost at step {found.step}, no call, for lack of time."
+    assert next(iter(sentences(found))) == f"Lost at step {found.step}, no call, for lack of time."
 
 
 def test_the_expert_is_never_lucky() -> None:
@@ -69,7 +69,7 @@ def test_blame_names_the_call_that_was_due_and_why() -> None:
     found = worked(env, lambda call: not ends(call), closing(env, "completed", "all_checks_passed"))
     assert found.due.startswith(f"resolve_ticket {env.setting.case.ticket_id} on_hold document_expired ")
     assert found.working[-1].endswith(": document_expired")
-    assert any(f"Due was: {found.due}" in line for line in told(found))
+    assert any(f"Due was: {found.due}" in line for line in sentences(found))
 
 
 def test_a_success_has_nothing_that_was_due_instead() -> None:

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from companyos.agents.agent import Usage
-from companyos.cli import main
+from companyos.cli.main import main
 from companyos.env import task_named
-from companyos.evaluate.episode_file import Episode, keep
+from companyos.evaluate.runs.episode_file import Episode, keep
 from tests.evaluate.helpers import transcript
 
 

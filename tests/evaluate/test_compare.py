@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from companyos.evaluate.compare import compare, resolvable
+from companyos.evaluate.stats.compare import compare, resolvable
 from tests.evaluate.helpers import outcome
 
 

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from companyos.evaluate.doses import ALL, Curve, Line, curves, ec50
-from companyos.evaluate.outcome import Outcome
+from companyos.evaluate.judge.outcome import Outcome
+from companyos.evaluate.stats.doses import ALL, Curve, Line, curves, ec50
 from tests.evaluate.helpers import outcome
 
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)

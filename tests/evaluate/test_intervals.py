@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from companyos.evaluate.intervals import Row, difference, mean, quantile, share
+from companyos.evaluate.stats.intervals import Row, difference, mean, quantile, share
 from tests.helpers import STEADY
 
 AGENTS, TASKS = 1000, 240

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from companyos.evaluate.intervals import Estimate, Leaning, Row, difference, leaning, mean, quantile, share
+from companyos.evaluate.stats.intervals import Estimate, Leaning, Row, difference, leaning, mean, quantile, share
 
 T1, T2 = 12.706205, 4.302653  # Student's quantiles of 97.5 % for 1 and 2 degrees of freedom
 

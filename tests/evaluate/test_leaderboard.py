@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from companyos.episode import CANARY
-from companyos.evaluate.run import evaluate, on_processes
+from companyos.core.episode import CANARY
+from companyos.evaluate.runs.run import evaluate, on_processes
 from tests.laws import FULL
 from tools import leaderboard
 from tools.leaderboard import OURS, PAGE, THEIRS, main

@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from companyos.agents import endpoint as endpoint_module
-from companyos.agents.replies import MOST_CALLS
-from companyos.apps import TOOLBOX
-from companyos.chat import FORMS, prompt
+from companyos.agents.llm import endpoint as endpoint_module
+from companyos.agents.llm.replies import MOST_CALLS
+from companyos.company import TOOLBOX
+from companyos.core.episode import CANARY, Transcript
 from companyos.env import make
-from companyos.episode import CANARY, Transcript
-from companyos.evaluate.episode_file import Episode, kept, spent_on, usage_of
-from companyos.evaluate.run import RUN, BadRun, evaluate, on_processes
-from companyos.lines import find_tool, write_line
+from companyos.env.chat import FORMS, prompt
+from companyos.env.line_syntax import find_tool, write_line
+from companyos.evaluate.runs.episode_file import Episode, kept, spent_on, usage_of
+from companyos.evaluate.runs.run import RUN, BadRun, evaluate, on_processes
 from tests.agents.fakes import Endpoint, Expert, Request, Response, completion, endpoint, function, step_of, tool_call
 from tests.evaluate.runs import few_tasks, own_suite, small_run
 from tests.shell import run as command
@@ -344,7 +344,7 @@ def test_what_makes_no_sense_is_one_line(tmp_path: Path, words: str, said: str) 
 # Tests that were started in the background are deaf to it, and so is what they start.
 _HEARS_CTRL_C = """
 import signal, sys
-from companyos.cli import main
+from companyos.cli.main import main
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(main())
 """

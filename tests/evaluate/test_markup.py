@@ -4,8 +4,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from companyos.evaluate.headline import plain
-from companyos.evaluate.markup import Markup, data_block, joined, tag
+from companyos.evaluate.reports.markup import Markup, data_block, joined, tag
+from companyos.evaluate.stats.headline import plain
 from tests.evaluate.reports import HOSTILE, Tags
 from tests.helpers import STEADY
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from companyos.assurance.twins import twins, weathers
 from companyos.env import task_named
-from companyos.evaluate.metrics import Results, summarise
-from companyos.evaluate.outcome import Outcome
-from companyos.twins import twins, weathers
+from companyos.evaluate.judge.outcome import Outcome
+from companyos.evaluate.stats.metrics import Results, summarise
 from tests.evaluate.helpers import Pair, Suite, numbers, outcome, played
 from tests.helpers import STEADY
 

@@ -3,17 +3,17 @@
 import msgspec
 import pytest
 
-from companyos.apps import TOOLBOX
-from companyos.calls import NO_ANSWER, Call, Reply
+from companyos.assurance.twins import do, twins
 from companyos.chaos import PRESETS
+from companyos.company import TOOLBOX
+from companyos.core.calls import NO_ANSWER, Call, Reply
+from companyos.core.episode import Footer
+from companyos.core.errors import BadTask, ReplayDiffers
 from companyos.env import make, par, task_named, work
-from companyos.episode import Footer
-from companyos.errors import BadTask, ReplayDiffers
-from companyos.evaluate.blame import blame
-from companyos.evaluate.outcome import DESK, _faults, judge, owner
+from companyos.env.multi_actor import chairs
+from companyos.evaluate.judge.blame import blame
+from companyos.evaluate.judge.outcome import DESK, _faults, judge, owner
 from companyos.families import FAMILIES
-from companyos.together import chairs
-from companyos.twins import do, twins
 from tests.evaluate.helpers import played, transcript
 from tests.helpers import staged
 

@@ -10,15 +10,15 @@ import msgspec
 import pytest
 
 import companyos.evaluate
-from companyos.cli import main
-from companyos.episode import CANARY
-from companyos.evaluate import report
-from companyos.evaluate.blame_panel import SIGHTS
-from companyos.evaluate.headline import DETAILS, HEADLINE, lines_for
-from companyos.evaluate.page import html, text
-from companyos.evaluate.playback import Playback
-from companyos.evaluate.report import Report, read_run, report_on, sample
-from companyos.evaluate.run import BadRun
+from companyos.cli.main import main
+from companyos.core.episode import CANARY
+from companyos.evaluate.judge.playback import Playback
+from companyos.evaluate.reports import report
+from companyos.evaluate.reports.blame_panel import SIGHTS
+from companyos.evaluate.reports.page import html, text
+from companyos.evaluate.reports.report import Report, read_run, report_on, sample
+from companyos.evaluate.runs.run import BadRun
+from companyos.evaluate.stats.headline import DETAILS, HEADLINE, lines_for
 from tests.evaluate.helpers import outcome
 from tests.evaluate.reports import HOSTILE, Sketcher, Tags, hostile_run, mixed_run
 
@@ -259,7 +259,7 @@ def test_without_its_library_a_report_says_what_to_install(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "companyos.evaluate.figures", raising=False)
+    monkeypatch.delitem(sys.modules, "companyos.evaluate.reports.figures", raising=False)
     monkeypatch.delattr(companyos.evaluate, "figures", raising=False)
     assert main(["report", str(run)]) == 2
     said = capsys.readouterr()

@@ -12,17 +12,17 @@ import pytest
 
 from companyos.agents import AGENTS
 from companyos.agents.agent import Usage
-from companyos.calls import Call
-from companyos.episode import CANARY, Transcript
-from companyos.errors import BadChoice
-from companyos.evaluate import roster
-from companyos.evaluate.episode_file import Episode, keep, kept, places, usage_of
-from companyos.evaluate.run import RESULTS, RUN, BadRun, evaluate, on_processes, plan_of
-from companyos.evaluate.suite import SUITES, suite
-from companyos.families.goals import added
-from companyos.observe import Observation
-from companyos.replay import replay
-from companyos.task import BENCHMARK_VERSION
+from companyos.assurance.replay import replay
+from companyos.core.calls import Call
+from companyos.core.episode import CANARY, Transcript
+from companyos.core.errors import BadChoice
+from companyos.core.task import BENCHMARK_VERSION
+from companyos.env.observations import Observation
+from companyos.evaluate.runs import roster
+from companyos.evaluate.runs.episode_file import Episode, keep, kept, places, usage_of
+from companyos.evaluate.runs.run import RESULTS, RUN, BadRun, evaluate, on_processes, plan_of
+from companyos.evaluate.suites.suite import SUITES, suite
+from companyos.families.kit.goals import added
 from tests.evaluate.runs import AGENT, TRIALS, begin, few_tasks, own_suite, small_run
 from tests.laws import FULL
 from tests.shell import run as command
@@ -115,7 +115,7 @@ def _outlive(group: int) -> None:
 def test_what_lies_there_is_not_worked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = small_run(tmp_path)
     before = results(run)
-    monkeypatch.setattr("companyos.evaluate.run.work_on", None)
+    monkeypatch.setattr("companyos.evaluate.runs.run.work_on", None)
     evaluate(AGENT, own_suite(tmp_path), TRIALS, run, on_processes(1))
     assert results(run) == before
 

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from companyos.episode import Transcript
-from companyos.evaluate.episode_file import Episode, places
-from companyos.evaluate.run import BadRun, evaluate, on_processes
-from companyos.evaluate.submission import WHAT_IT_PROVES, check
-from companyos.families.goals import added
-from companyos.together import chairs
+from companyos.core.episode import Transcript
+from companyos.env.multi_actor import chairs
+from companyos.evaluate.runs.episode_file import Episode, places
+from companyos.evaluate.runs.run import BadRun, evaluate, on_processes
+from companyos.evaluate.runs.submission import WHAT_IT_PROVES, check
+from companyos.families.kit.goals import added
 from tests.evaluate.runs import TRIALS, few_tasks, own_suite, small_run
 from tests.shell import run as command
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from companyos.assurance.twins import relevance, siblings
+from companyos.core.episode import CANARY
+from companyos.core.errors import BadChoice, BadTask
+from companyos.core.task import BENCHMARK_VERSION, TaskId
 from companyos.env import make as make_env
 from companyos.env import par, task_named, work
-from companyos.episode import CANARY
-from companyos.errors import BadChoice, BadTask
-from companyos.evaluate import selection
-from companyos.evaluate.suite import Pair, Suite, beacon_name, frozen_names, read_suite, suite, suite_of
+from companyos.evaluate.suites import selection
+from companyos.evaluate.suites.suite import Pair, Suite, beacon_name, frozen_names, read_suite, suite, suite_of
 from companyos.families import FAMILIES, ROUND, setting
-from companyos.task import BENCHMARK_VERSION, TaskId
-from companyos.twins import relevance, siblings
 from tests.helpers import FAMILY, STEADY
 from tests.laws import FULL
 
@@ -122,7 +122,7 @@ def test_the_canary_stands_in_sources_and_docs() -> None:
     root = Path(__file__).parents[2]
     bearing = {path.relative_to(root).as_posix() for path in root.glob("docs/*.md") if CANARY in path.read_text()}
     assert {"docs/evaluate.md", "docs/leaderboard.md"} <= bearing
-    assert CANARY in (root / "src/companyos/episode.py").read_text()
+    assert CANARY in (root / "src/companyos/core/episode.py").read_text()
 
 
 @given(at=st.integers(2, 25), swap=st.booleans())

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from companyos.apps import Approval, Comment, Entry, Metric, Mind, Person, Policy, Ticket
-from companyos.calls import Call
+from companyos.assurance.twins import do
+from companyos.company import Approval, Comment, Entry, Metric, Mind, Person, Policy, Ticket
+from companyos.core.calls import Call
+from companyos.core.world import DAY, stamp
 from companyos.env import CompanyEnv, make, work
 from companyos.families.access_roles import SHAPES
 from companyos.families.access_rules import ACCOUNTS, OWNER_FORM, REVIEW_FORM
-from companyos.families.case import Value
-from companyos.twins import do
-from companyos.world import DAY, stamp
+from companyos.families.kit.case import Value
 from tests.helpers import answered, me, role, say, set_field, ticket, verify
 
 # An editor's role for somebody whom nothing stands against, signed by the owner.

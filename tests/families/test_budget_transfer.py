@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from companyos.apps import Approval, Entry, Metric, Person, Policy, Ticket
-from companyos.calls import Call
+from companyos.assurance.twins import do
+from companyos.company import Approval, Entry, Metric, Person, Policy, Ticket
+from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make, work
-from companyos.families.case import Value
-from companyos.twins import do
+from companyos.families.kit.case import Value
 from tests.helpers import answered, me, role, say, set_field, ticket, verify
 
 FAMILY = "budget_transfer"

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from companyos.apps import Comment, Entry, Metric, Person, Policy, Source, Ticket
-from companyos.calls import Call, Reply
+from companyos.assurance.twins import do
+from companyos.company import Comment, Entry, Metric, Person, Policy, Source, Ticket
+from companyos.core.calls import Call, Reply
+from companyos.core.errors import Stuck
+from companyos.core.world import DAY
 from companyos.env import CompanyEnv, make, work
-from companyos.errors import Stuck
 from companyos.families import Taste, family_of
 from companyos.families.bug_rules import FORM
 from companyos.families.bug_services import CHAIN, IN_HOUSE
-from companyos.families.case import Value
-from companyos.twins import do
-from companyos.world import DAY
+from companyos.families.kit.case import Value
 from tests.helpers import answered, me, role, say, set_field, ticket
 
 NAME = "bug_escalation"

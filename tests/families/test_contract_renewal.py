@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from companyos.apps import Approval, Comment, Entry, Metric, Mind, Person, Policy, Ticket
-from companyos.calls import Call
+from companyos.assurance.twins import do
+from companyos.company import Approval, Comment, Entry, Metric, Mind, Person, Policy, Ticket
+from companyos.core.calls import Call
+from companyos.core.world import DAY, stamp
 from companyos.env import CompanyEnv, make, work
-from companyos.families.case import Value
 from companyos.families.contract_rules import LAWYER, NOTICE_FORM, OFFICER, RENEWAL_FORM, USAGE
-from companyos.twins import do
-from companyos.world import DAY, stamp
+from companyos.families.kit.case import Value
 from tests.helpers import answered, letters, me, role, say, set_field, ticket, verify
 
 # A contract that is wanted, paid for and covered, on its own terms.

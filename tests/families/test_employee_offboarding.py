@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from companyos.apps import Approval, Comment, Entry, Metric, Mind, Person, Policy
-from companyos.calls import Call
+from companyos.assurance.twins import do
+from companyos.company import Approval, Comment, Entry, Metric, Mind, Person, Policy
+from companyos.core.calls import Call
+from companyos.core.world import DAY
 from companyos.env import CompanyEnv, make, work
-from companyos.families.case import Value
-from companyos.twins import do
-from companyos.world import DAY
+from companyos.families.kit.case import Value
 from tests.helpers import answered, role, say, set_field, ticket, verify
 
 FAMILY = "employee_offboarding"

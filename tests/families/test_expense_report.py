@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from companyos.apps import KINDS, Approval, ApprovalType, Entry, Metric, Mind, Person, Policy, Ticket
-from companyos.calls import Call
+from companyos.assurance.twins import do
+from companyos.company import KINDS, Approval, ApprovalType, Entry, Metric, Mind, Person, Policy, Ticket
+from companyos.core.calls import Call
+from companyos.core.world import DAY, view
 from companyos.env import CompanyEnv, make, work
-from companyos.families.case import Value
 from companyos.families.expense_filing import WIDEST_GAP
 from companyos.families.expense_rules import LIMITS_POLICY, POLICIES
-from companyos.twins import do
-from companyos.world import DAY, view
+from companyos.families.kit.case import Value
 from tests.helpers import answered, me, role, say, set_field, ticket
 
 FAMILY = "expense_report"

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from companyos.apps import Approval, Comment, Entry, Metric, Person, Policy, Ticket
-from companyos.calls import Call, Reply
+from companyos.assurance.twins import do
+from companyos.company import Approval, Comment, Entry, Metric, Person, Policy, Ticket
+from companyos.core.calls import Call, Reply
+from companyos.core.world import DAY
 from companyos.env import CompanyEnv, make, work
-from companyos.families.case import Value
-from companyos.twins import do
-from companyos.world import DAY
+from companyos.families.kit.case import Value
 from tests.helpers import answered, me, role, say, set_field, ticket, verify
 
 FAMILY = "handbook_update"

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from companyos.apps import Approval, Comment, Entry, Metric, Policy, Ticket
+from companyos.assurance.twins import do
+from companyos.company import Approval, Comment, Entry, Metric, Policy, Ticket
+from companyos.core.world import DAY
 from companyos.env import CompanyEnv, make, work
-from companyos.families.case import Value
 from companyos.families.incident_rules import (
     DECLARE,
     FIGURES,
@@ -20,8 +21,7 @@ from companyos.families.incident_rules import (
     SEVERITIES,
     WATCHES,
 )
-from companyos.twins import do
-from companyos.world import DAY
+from companyos.families.kit.case import Value
 from tests.helpers import answered, me, role, say, ticket, verify
 
 # An incident of our own, of the highest severity, that no change explains; the first watch declares it.

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from companyos.apps import Approval, ApprovalType, Entry, Metric, Person, Policy, Ticket
-from companyos.calls import Call
+from companyos.assurance.twins import do
+from companyos.company import Approval, ApprovalType, Entry, Metric, Person, Policy, Ticket
+from companyos.core.calls import Call
+from companyos.core.world import stamp
 from companyos.env import CompanyEnv, make, work
 from companyos.families.license_offers import AGREED, BULK, LARGE, NAMESAKES, OFFERS, PLAIN
 from companyos.families.license_rules import FORM, LIMITS
-from companyos.twins import do
-from companyos.world import stamp
 from tests.helpers import answered, me, role, say, set_field, ticket, verify
 
 # A case that is due, used and paid for; the use fits the smallest offer, and the Procurement Lead signs.

@@ -7,17 +7,17 @@ import pytest
 from msgspec.structs import replace
 
 from companyos import agents
-from companyos.apps import Approval, Entry, Ticket
-from companyos.calls import OK, Call, Program, Reply, silent
+from companyos.assurance.twins import do
+from companyos.company import Approval, Entry, Ticket
+from companyos.core.calls import OK, Call, Program, Reply, silent
+from companyos.core.errors import Stuck
 from companyos.env import CompanyEnv, make, work
-from companyos.errors import Stuck
 from companyos.families import FAMILIES, Memory, Taste, quarter_close
-from companyos.families.family import Linked
-from companyos.families.moves import Move
+from companyos.families.kit.family import Linked
+from companyos.families.kit.moves import Move
 from companyos.families.quarter_close import BEYOND_LIMIT
 from companyos.families.quarter_desk import TOO_MANY, Job, Office, work_off
 from companyos.families.quarter_queue import LATE, case_at, draw_queue, facts_of
-from companyos.twins import do
 from tests.helpers import role, step, ticket
 
 FAMILY = "quarter_close"

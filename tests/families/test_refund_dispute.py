@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from companyos.apps import Approval, Entry, Metric, Person, Policy
-from companyos.calls import Call
+from companyos.assurance.twins import do
+from companyos.company import Approval, Entry, Metric, Person, Policy
+from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make, work
-from companyos.families.case import Value
-from companyos.twins import do
+from companyos.families.kit.case import Value
 from tests.helpers import answered, role, say, set_field, ticket, verify
 
 FAMILY = "refund_dispute"

@@ -23,7 +23,7 @@ def main() -> None:
     text = re.sub(r'"ticket_id": "T-\d+"', f'"ticket_id": "{ticket}"', text)
     [watched] = WATCHED.finditer(text)
     words = ["watch", watched["family"], "--seed", watched["seed"], "--chaos", watched["chaos"]]
-    command = [sys.executable, "-c", "from companyos.cli import main; main()", *words]
+    command = [sys.executable, "-c", "from companyos.cli.main import main; main()", *words]
     width = {**os.environ, "COLUMNS": "118"}
     shown = subprocess.run(command, env=width, capture_output=True, text=True, check=True).stdout
     episode, _, end = shown.partition("\nSuccess.\n")

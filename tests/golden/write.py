@@ -7,11 +7,11 @@ some task is no longer what its id has always named: raise `BENCHMARK_VERSION` a
 import json
 from pathlib import Path
 
+from companyos.assurance.twins import do
 from companyos.chaos import DIALS, doses_of, write_doses
+from companyos.core.task import BENCHMARK_VERSION, SPLITS, TaskId
 from companyos.env import make, work
 from companyos.families import FAMILIES, setting
-from companyos.task import BENCHMARK_VERSION, SPLITS, TaskId
-from companyos.twins import do
 
 FILE = Path(__file__).with_name("digests.json")
 SEEDS = (0, 1, 2, 3, 5, 7, 8, 11, 13, 21, 34, 42, 55, 89, 99, 144, 233, 377, 610, 987, 1597, 2584, 10**6, 10**9, 10**12 - 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log
 
-from companyos.evaluate.suite import frozen_names, suite
+from companyos.evaluate.suites.suite import frozen_names, suite
 from tests.agents.fakes import Endpoint, Expert, completion, endpoint, function
 from tests.integrations.law import holds
 

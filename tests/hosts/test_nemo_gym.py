@@ -11,10 +11,10 @@ from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 from nemo_gym.server_utils import ServerClient
 from omegaconf import OmegaConf
 
-from companyos.calls import Call
+from companyos.core.calls import Call
+from companyos.data.splits import task_at
 from companyos.integrations.lists import replayed
 from companyos.integrations.nemo_gym.app import CompanyOSResourcesServer, rows
-from companyos.splits import task_at
 from tests.integrations.law import FEW, experts_calls, holds, score_of
 
 HOST = {"host": "127.0.0.1", "port": 0}

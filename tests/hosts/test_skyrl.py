@@ -8,9 +8,9 @@ import skyrl_gym
 from skyrl_gym.envs.base_text_env import BaseTextEnv
 from skyrl_gym.metrics import default_aggregate_metrics
 
-from companyos.chat import Message
+from companyos.data.splits import task_at
+from companyos.env.chat import Message
 from companyos.integrations.skyrl_env import NAME, rows
-from companyos.splits import task_at
 from tests.agents.fakes import Expert, completion, endpoint
 from tests.integrations.law import FEW, TASKS, holds
 from tests.integrations.pages import run_blocks

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from companyos.chat import SYSTEM
+from companyos.data.splits import SIZES, task_at
 from companyos.env import make
+from companyos.env.chat import SYSTEM
 from companyos.integrations.lists import replayed
 from companyos.integrations.verifiers_env import CompanyConfig, CompanyTaskset
-from companyos.splits import SIZES, task_at
 from tests.agents.fakes import Endpoint, Expert, completion, endpoint
 from tests.integrations.law import FEW, holds, score_of
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from companyos.agents import make as make_agent
 from companyos.agents import play
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make
 from companyos.families import FAMILIES
 

@@ -10,14 +10,14 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given
 from hypothesis import strategies as st
 
-from companyos.calls import BAD_ACTION, Call
+from companyos.core.calls import BAD_ACTION, Call
+from companyos.core.errors import BadTask
+from companyos.core.task import TaskId
+from companyos.data.splits import SIZES
 from companyos.env import make
-from companyos.errors import BadTask
+from companyos.env.line_syntax import write_line
 from companyos.families import FAMILIES
 from companyos.integrations.gymnasium_env import LONGEST, CompanyOS, CompanyOSDiscrete
-from companyos.lines import write_line
-from companyos.splits import SIZES
-from companyos.task import TaskId
 from tests.helpers import STEADY, task_id
 from tests.integrations.law import experts_calls, holds
 from tests.integrations.pages import run_blocks

@@ -5,15 +5,15 @@ import warnings
 import pytest
 from pettingzoo.test import parallel_api_test
 
-from companyos.calls import Program
+from companyos.core.calls import Program
+from companyos.core.errors import BadChoice
 from companyos.env import make
-from companyos.errors import BadChoice
+from companyos.env.line_syntax import write_line
+from companyos.env.multi_actor import cooperate, expert
 from companyos.integrations.pettingzoo_env import CompanyOS, crossing, parallel_env
-from companyos.lines import write_line
-from companyos.together import cooperate, expert
+from tests.env.test_multi_actor import CROSSING, handed_over
 from tests.integrations.law import score_of
 from tests.integrations.pages import run_blocks
-from tests.test_together import CROSSING, handed_over
 
 WAIT = "wait 24"
 

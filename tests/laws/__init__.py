@@ -4,9 +4,9 @@ import os
 import subprocess
 from pathlib import Path
 
+from companyos.assurance.laws import DOSES
+from companyos.core.world import Streams
 from companyos.families import FAMILIES
-from companyos.laws import DOSES
-from companyos.world import Streams
 
 FULL = os.environ.get("LAWS") == "full"
 NAMES = tuple(FAMILIES)

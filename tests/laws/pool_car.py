@@ -10,17 +10,17 @@ from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Mind, Person, Ticket
-from companyos.calls import Procedure
-from companyos.families import endings, moves, working
-from companyos.families.backdrop import DESK_RULES, Backdrop, add_metric, add_person, add_policy, add_ticket
-from companyos.families.case import Case, Fact, Trouble
-from companyos.families.endings import Facts
-from companyos.families.everyday import Everyday
-from companyos.families.family import Ending, Family, Memory, Taste
-from companyos.families.goals import ANSWER
-from companyos.families.working import compare
-from companyos.world import DAY, Draw, Streams, World, stamp
+from companyos.company import Entry, Mind, Person, Ticket
+from companyos.core.calls import Procedure
+from companyos.core.world import DAY, Draw, Streams, World, stamp
+from companyos.families.kit import endings, moves, working
+from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_metric, add_person, add_policy, add_ticket
+from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.endings import Facts
+from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.goals import ANSWER
+from companyos.families.kit.working import compare
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ import pytest
 from companyos.agents import make as make_agent
 from companyos.agents import play
 from companyos.env import make, work
-from companyos.evaluate.blame import blame
+from companyos.evaluate.judge.blame import blame
 from tests.evaluate.planted import planted
 from tests.laws import DOSES, NAMES, seeds, size
 

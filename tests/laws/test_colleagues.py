@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from companyos.apps import TOOLBOX, Approval, ApprovalType, Message, Metric, Person, Ticket
-from companyos.calls import Call
+from companyos.company import TOOLBOX, Approval, ApprovalType, Message, Metric, Person, Ticket
+from companyos.core.calls import Call
+from companyos.core.world import DAY
 from companyos.env import CompanyEnv, make, work
-from companyos.world import DAY
 from tests.laws import NAMES, seeds
 
 

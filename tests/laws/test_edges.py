@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from companyos.core.world.streams import Draw
 from companyos.env import CompanyEnv, make, work
 from companyos.families import setting
-from companyos.families.family import _staged
-from companyos.world.streams import Draw
+from companyos.families.kit.family import _staged
 from tests.laws import NAMES, seeds
 
 _ENDS_OF_IDS = (999, 9_999, 99_999, 999_999)  # ranges that end so are of numbers of records, which must differ

@@ -3,13 +3,13 @@
 import pytest
 
 from companyos import agents
-from companyos.agents.candidates import Candidates
-from companyos.agents.search import Search
-from companyos.calls import Call
+from companyos.agents.adversaries.search import Search
+from companyos.agents.choices.candidates import Candidates
+from companyos.core.calls import Call
+from companyos.core.world import Streams
 from companyos.env import CompanyEnv, make, work
+from companyos.env.knowledge import Told
 from companyos.families import FAMILIES
-from companyos.told import Told
-from companyos.world import Streams
 from tests.laws import DOSES, LONGER, NAMES, seeds
 
 NONSENSE = (

@@ -10,12 +10,12 @@ import pytest
 from companyos.agents import make as make_agent
 from companyos.agents import play
 from companyos.agents.adversaries import ADVERSARIES, KNOWN
-from companyos.agents.careless import HABITS, closes, right_close
+from companyos.agents.adversaries.careless import HABITS, closes, right_close
+from companyos.assurance.floor import CHAOS, SHORT, Job, Tally, tally, wilson
+from companyos.assurance.twins import opposites
 from companyos.chaos import DIALS
 from companyos.env import make, par, task_named
 from companyos.families import FAMILIES
-from companyos.floor import CHAOS, SHORT, Job, Tally, tally, wilson
-from companyos.twins import opposites
 from tests.laws import FULL, NAMES, share, size
 
 EPISODES = size(60, 500)

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from companyos import agents
-from companyos.apps import Approval, Comment, Ticket
-from companyos.apps.facts import MISSING, fact
-from companyos.apps.ticketdesk import CHANGED_MEANWHILE
-from companyos.calls import NO_ANSWER, Call, Reply
+from companyos.assurance.twins import do
+from companyos.company import Approval, Comment, Ticket
+from companyos.company.apps.ticketdesk import CHANGED_MEANWHILE
+from companyos.company.facts import MISSING, fact
+from companyos.core.calls import NO_ANSWER, Call, Reply
 from companyos.env import CompanyEnv, make, work
 from companyos.families import FAMILIES, Taste, family_of
-from companyos.families.case import Fact
-from companyos.families.citations import CitesNoOther, same_kind
-from companyos.families.family import cause_specs
-from companyos.twins import do
+from companyos.families.kit.case import Fact
+from companyos.families.kit.citations import CitesNoOther, same_kind
+from companyos.families.kit.family import cause_specs
 from tests.laws import DOSES, NAMES, seeds, size
 
 

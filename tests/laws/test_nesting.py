@@ -4,14 +4,14 @@ from collections import Counter
 from typing import Any
 
 from companyos.agents import play
-from companyos.agents.careless import HABITS, Careless
-from companyos.apps import TOOLBOX
-from companyos.calls import Call
+from companyos.agents.adversaries.careless import HABITS, Careless
 from companyos.chaos import DIALS, INJECTORS, Chaos, Injector
+from companyos.company import TOOLBOX
+from companyos.core.calls import Call
+from companyos.core.task import TaskId
 from companyos.env import CompanyEnv, task_named, work
 from companyos.families import family, setting
-from companyos.families.case import Trouble
-from companyos.task import TaskId
+from companyos.families.kit.case import Trouble
 from tests.helpers import strikes
 from tests.laws import NAMES, size
 

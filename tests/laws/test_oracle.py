@@ -2,7 +2,7 @@
 
 import pytest
 
-from companyos import laws_rewards
+from companyos.assurance import reward_laws as laws_rewards
 from tests.laws import NAMES, seeds
 
 

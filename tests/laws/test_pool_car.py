@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from companyos import laws
-from companyos.calls import Program, silent
+from companyos.assurance import laws
+from companyos.core.calls import Program, silent
+from companyos.core.errors import LawBroken
+from companyos.core.world import HOUR, Streams
 from companyos.env import make
-from companyos.errors import LawBroken
 from companyos.families import FAMILIES, Case, Family, Memory, Taste
-from companyos.families.backdrop import Backdrop
-from companyos.world import HOUR, Streams
+from companyos.families.kit.backdrop import Backdrop
 from tests.laws import NAMES
 from tests.laws.pool_car import FAMILY, Causes, expert, stage
 

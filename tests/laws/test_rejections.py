@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from companyos.apps import TOOLBOX, Approval, Ticket
-from companyos.apps.colleagues import RULINGS
-from companyos.calls import Call
+from companyos.assurance.twins import opposites
+from companyos.company import TOOLBOX, Approval, Ticket
+from companyos.company.colleagues import RULINGS
+from companyos.core.calls import Call
+from companyos.core.world import DAY
 from companyos.env import CompanyEnv, make, work
-from companyos.twins import opposites
-from companyos.world import DAY
 from tests.laws import NAMES, seeds
 
 IDS = r"\b[TAEP]-\d+\b|[a-z_]+\.[a-z0-9_]+"  # of tickets, requests, entries, policies and metrics

@@ -2,11 +2,11 @@
 
 import pytest
 
-from companyos.apps import Person
-from companyos.calls import Call
+from companyos.assurance.twins import do
+from companyos.company import Person
+from companyos.core.calls import Call
+from companyos.core.world import HOUR
 from companyos.env import CompanyEnv, make, work
-from companyos.twins import do
-from companyos.world import HOUR
 from tests.laws import NAMES, share
 
 

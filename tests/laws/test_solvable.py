@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from companyos import laws
+from companyos.assurance import laws
+from companyos.assurance.prove import untold
 from companyos.chaos import DIALS
 from companyos.env import make, par, task_named, work
 from companyos.families import family
-from companyos.proof import untold
 from tests.laws import DOSES, FULL, NAMES, seeds, size
 
 

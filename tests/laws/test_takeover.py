@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from companyos.agents.slips import slip
+from companyos.agents.adversaries.slips import slip
+from companyos.core.errors import Stuck
+from companyos.core.world import Streams
 from companyos.env import make, work
-from companyos.errors import Stuck
-from companyos.world import Streams
 from tests.laws import DOSES, NAMES, seeds
 
 

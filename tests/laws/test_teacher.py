@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from companyos.agents.adversaries.slips import slip
 from companyos.agents.baselines import Whim
-from companyos.agents.candidates import Candidates
-from companyos.agents.slips import slip
-from companyos.calls import Call
+from companyos.agents.choices.candidates import Candidates
+from companyos.core.calls import Call
+from companyos.core.world import Streams
 from companyos.env import CompanyEnv, make
+from companyos.env.knowledge import Told
+from companyos.env.teacher import LOST, Teacher, work_aloud
 from companyos.families import FAMILIES
-from companyos.teacher import LOST, Teacher, work_aloud
-from companyos.told import Told
-from companyos.world import Streams
 from tests.laws import DOSES, NAMES, seeds
 
 MOST = 60  # turns of an episode that are looked at

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from companyos import laws
+from companyos.assurance import laws
+from companyos.assurance.twins import opposites, siblings, twins, weathers
 from companyos.env import make
-from companyos.twins import opposites, siblings, twins, weathers
 from tests.laws import NAMES, seeds
 
 

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from companyos import laws
 from companyos.agents.variants import HARMLESS, WRONG
+from companyos.assurance import laws
 from companyos.families import FAMILIES
 from tests.laws import NAMES, seeds
 

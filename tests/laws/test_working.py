@@ -5,13 +5,13 @@ from functools import cache
 
 import pytest
 
+from companyos.assurance.prove import untold_working
+from companyos.assurance.twins import opposites
+from companyos.core.task import TaskId
 from companyos.env import CompanyEnv, make, task_named
+from companyos.env.teacher import Spoken, work_aloud
 from companyos.families import ROUND
-from companyos.families.working import LONGEST
-from companyos.proof import untold_working
-from companyos.task import TaskId
-from companyos.teacher import Spoken, work_aloud
-from companyos.twins import opposites
+from companyos.families.kit.working import LONGEST
 from tests.laws import DOSES, NAMES, seeds
 
 FIRST_FIVE = ROUND[:5]  # whose experts say every comparison that decides an ending

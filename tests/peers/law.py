@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from companyos.peers import Peer
+from companyos.bench.peers import Peer
 
 
 def keeps_the_law(peer: Peer, told: Callable[[Any], object]) -> None:

@@ -4,11 +4,11 @@ from contextlib import suppress
 
 import pytest
 
-from companyos.peers import KNOWN, load
-from companyos.peers.openenv_idle import STEPS, IdleOpenEnv
-from companyos.peers.race import gather
-from companyos.peers.tau2_retail import Retail
-from companyos.peers.textworld_games import TextWorldGames
+from companyos.bench.peers import KNOWN, load
+from companyos.bench.peers.openenv_idle import STEPS, IdleOpenEnv
+from companyos.bench.peers.race import gather
+from companyos.bench.peers.tau2_retail import Retail
+from companyos.bench.peers.textworld_games import TextWorldGames
 from tests.peers.law import keeps_the_law
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what their libraries warn of is not ours to mend

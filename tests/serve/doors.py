@@ -15,12 +15,12 @@ from typing import Any, Self
 import httpx
 from fastapi import FastAPI
 
-from companyos.calls import OK, Call, Program, Reply
+from companyos.core.calls import OK, Call, Program, Reply
+from companyos.core.task import TaskId
 from companyos.env import make
 from companyos.families import Memory, Taste, family
 from companyos.serve.app import create
-from companyos.serve.settings import Settings
-from companyos.task import TaskId
+from companyos.serve.ops.settings import Settings
 
 ADMIN = "admin-token"
 AS_ADMIN = {"authorization": f"Bearer {ADMIN}"}

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from companyos.calls import Call
+from companyos.assurance.twins import opposites
+from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make, task_named, work
 from companyos.families import FAMILIES
-from companyos.twins import opposites
 
 TASKS = 50
 TWINS = 2  # of each task, of different causes

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import psycopg
 
-from companyos.programs import postgresql
+from companyos.serve.ops.programs import postgresql
 
 USER, PASSWORD = "companyos", "p@ss:w/rd"  # as awkward as people choose them
 _WRITTEN = "p%40ss%3Aw%2Frd"

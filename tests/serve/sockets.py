@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message
 
-from companyos.calls import Call
+from companyos.core.calls import Call
 from tests.serve.doors import Door, Expert
 
 

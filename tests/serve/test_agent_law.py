@@ -16,18 +16,18 @@ import pytest
 from fastmcp import Client
 from starlette.routing import Route
 
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.env import make
 from companyos.families import FAMILIES
-from companyos.serve.bodies import agents_reset
-from companyos.serve.hosts import PLACE
-from companyos.serve.lane import Lane
+from companyos.serve.access.roles import agent_of
 from companyos.serve.ledger import NoLedger
-from companyos.serve.logs import JsonLines
-from companyos.serve.mcp import Guest, company
-from companyos.serve.roles import agent_of
-from companyos.serve.sessions import Session, Sessions
-from companyos.serve.settings import Settings
+from companyos.serve.mcp.hosts import PLACE
+from companyos.serve.mcp.server import Guest, company
+from companyos.serve.messages.bodies import agents_reset
+from companyos.serve.ops.logs import JsonLines
+from companyos.serve.ops.settings import Settings
+from companyos.serve.sessions.lane import Lane
+from companyos.serve.sessions.sessions import Session, Sessions
 from tests.serve.doors import Door, body_of, good
 from tests.serve.pairs import TASKS, Pair, pairs
 from tests.serve.sockets import Socket, action, socket, tool_action

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from companyos.calls import EPISODE_OVER, Call
+from companyos.core.calls import EPISODE_OVER, Call
 from companyos.env import make
-from companyos.serve.hosts import PLACE
+from companyos.serve.mcp.hosts import PLACE
 from tests.helpers import task_id
 from tests.serve.doors import Door
 from tests.serve.sockets import Socket, action, socket

@@ -16,14 +16,14 @@ import pytest
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.mcp_client import MCPToolClient
 
-from companyos.calls import Call, Program, Reply
-from companyos.client import Company, ServerError, rollout
+from companyos.core.calls import Call, Program, Reply
+from companyos.core.task import TaskId
 from companyos.env import CompanyEnv, make, task_named
+from companyos.env.observations import Observation
 from companyos.families import FAMILIES, Memory, Taste, family
-from companyos.observe import Observation
-from companyos.openenv.client import CompanyOS
-from companyos.openenv.models import CompanyAction, CompanyObservation
-from companyos.task import TaskId
+from companyos.integrations.client import Company, ServerError, rollout
+from companyos.integrations.openenv.client import CompanyOS
+from companyos.integrations.openenv.models import CompanyAction, CompanyObservation
 from tests.blocks import ROOT, blocks_of
 from tests.serve.doors import AS_ADMIN, Server, good, serving
 

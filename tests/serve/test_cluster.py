@@ -7,9 +7,9 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from companyos.evaluate.cluster import on_ray
-from companyos.evaluate.episode_file import places
-from companyos.evaluate.run import RESULTS, Done, evaluate
+from companyos.evaluate.runs.cluster import on_ray
+from companyos.evaluate.runs.episode_file import places
+from companyos.evaluate.runs.run import RESULTS, Done, evaluate
 from tests.evaluate.runs import AGENT, TRIALS, own_suite, small_run
 
 SIZE = 12

@@ -8,12 +8,12 @@ import pytest
 from openenv.core.env_server.mcp_types import ListToolsAction, ListToolsObservation
 
 import companyos
-from companyos.apps import EXTRAS
-from companyos.calls import UNKNOWN_TOOL, Call
-from companyos.client import Company
+from companyos.company import EXTRAS
+from companyos.core.calls import UNKNOWN_TOOL, Call
 from companyos.env import make
-from companyos.openenv.environment import CompanyTools
-from companyos.serve.hosts import PLACE
+from companyos.integrations.client import Company
+from companyos.integrations.openenv.environment import CompanyTools
+from companyos.serve.mcp.hosts import PLACE
 from tests.serve.doors import Door, good, serving
 from tests.serve.sockets import action, socket
 

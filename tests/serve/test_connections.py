@@ -13,8 +13,8 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from companyos.calls import Call
-from companyos.serve.connections import LONGEST_URL
+from companyos.core.calls import Call
+from companyos.serve.http.connections import LONGEST_URL
 from tests.serve.doors import Server, code_of, good, serving
 from tests.serve.sockets import action
 

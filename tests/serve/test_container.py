@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from companyos.serve.settings import Settings
+from companyos.serve.ops.settings import Settings
 from tests.helpers import STEADY
 from tools import pins
 from tools.dockerfile import Stage, held_back, ignore_patterns, stages
@@ -60,7 +60,7 @@ def test_what_is_copied_is_there_and_nothing_else_is_sent() -> None:
     sent = {path.name for path in ROOT.iterdir() if not held_back(PurePosixPath(path.name), PATTERNS)}
     assert sent == copied
     assert held_back(PurePosixPath("src/companyos/__pycache__/env.pyc"), PATTERNS)
-    assert not held_back(PurePosixPath("src/companyos/env.py"), PATTERNS)
+    assert not held_back(PurePosixPath("src/companyos/env/env.py"), PATTERNS)
 
 
 def test_a_step_that_is_not_known_is_refused_and_not_overlooked() -> None:

@@ -15,10 +15,10 @@ import httpx
 import yaml
 from websockets.sync.client import connect
 
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.env import task_named
 from companyos.serve.ledger.postgres import _parameters
-from companyos.serve.settings import PREFIX, Settings
+from companyos.serve.ops.settings import PREFIX, Settings
 from tests.serve.doors import AS_ADMIN, Expert, Server, good, result_of, solo, wait_for
 from tests.serve.postgres import Postgres
 from tests.serve.sockets import action

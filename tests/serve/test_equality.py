@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.env import task_named
 from companyos.families import FAMILIES
-from companyos.serve.hosts import PLACE
+from companyos.serve.mcp.hosts import PLACE
 from tests.serve.doors import Door, Expert, good, result_of, solo
 from tests.serve.sockets import play, play_by_tools, socket
 

@@ -8,15 +8,15 @@ import httpx
 import pytest
 from starlette.routing import Route
 
-from companyos.calls import Call
-from companyos.client import Company
+from companyos.core.calls import Call
 from companyos.env import make, task_named, work
 from companyos.families import FAMILIES
-from companyos.families.family import write_value
-from companyos.serve.exam import Attempt, attempts
-from companyos.serve.hosts import PLACE
-from companyos.serve.roles import digest_of
-from companyos.serve.settings import BadSetting, Settings
+from companyos.families.kit.family import write_value
+from companyos.integrations.client import Company
+from companyos.serve.access.roles import digest_of
+from companyos.serve.mcp.hosts import PLACE
+from companyos.serve.ops.settings import BadSetting, Settings
+from companyos.serve.sessions.exam import Attempt, attempts
 from tests.helpers import FAMILY
 from tests.serve.doors import ADMIN, Door, body_of, code_of, good, serving
 from tests.serve.sockets import action, socket

@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from companyos.serve.greeting import greeting
-from companyos.serve.settings import Settings
+from companyos.serve.ops.greeting import greeting
+from companyos.serve.ops.settings import Settings
 from tests.serve.doors import wait_for
 from tests.shell import Terminal, run
 

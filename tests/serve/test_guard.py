@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from companyos.calls import Call
-from companyos.serve.logs import JsonLines, TextLines
-from companyos.serve.sessions import Sessions
+from companyos.core.calls import Call
+from companyos.serve.ops.logs import JsonLines, TextLines
+from companyos.serve.sessions.sessions import Sessions
 from tests.serve.doors import AS_ADMIN, Door, body_of, code_of, good
 
 LIST = Call("ticketdesk", "list_tickets")

@@ -13,13 +13,13 @@ from typing import Any
 import httpx
 import pytest
 
-from companyos.calls import Call
+from companyos.core.calls import Call
+from companyos.core.task import TaskId
 from companyos.env import CompanyEnv, make, task_named, work
 from companyos.families import FAMILIES
 from companyos.serve.ledger import NoLedger, open_ledger
-from companyos.serve.sessions import Sessions
+from companyos.serve.sessions.sessions import Sessions
 from companyos.serve.steps import Step
-from companyos.task import TaskId
 from tests.helpers import FAMILY
 from tests.serve.doors import AS_ADMIN, Door, Expert, body_of, good, serving
 

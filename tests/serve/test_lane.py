@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.env import task_named
 from companyos.serve.errors import LedgerDown, ServeError, UnknownSession
-from companyos.serve.lane import SLICE, Lane
 from companyos.serve.ledger import NoLedger, Row
-from companyos.serve.sessions import Sessions
+from companyos.serve.sessions.lane import SLICE, Lane
+from companyos.serve.sessions.sessions import Sessions
 from companyos.serve.steps import Step
 from tests.helpers import FAMILY
 

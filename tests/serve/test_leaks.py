@@ -11,14 +11,14 @@ import pytest
 import companyos
 from companyos.agents import make as make_agent
 from companyos.agents import play
-from companyos.calls import Call
+from companyos.assurance.twins import siblings
+from companyos.core.calls import Call
 from companyos.env import make, task_named, work
+from companyos.env.observations import Observation
+from companyos.env.rewards import PROFILES
 from companyos.families import FAMILIES
-from companyos.observe import Observation
-from companyos.rewards import PROFILES
-from companyos.serve.hosts import PLACE
-from companyos.serve.logs import JsonLines, TextLines
-from companyos.twins import siblings
+from companyos.serve.mcp.hosts import PLACE
+from companyos.serve.ops.logs import JsonLines, TextLines
 from tests.serve.doors import Door, body_of, good
 from tests.serve.sockets import action, socket, tool_action
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from companyos.calls import Call
+from companyos.core.calls import Call
+from companyos.core.task import TaskId
 from companyos.serve.errors import TurnTaken, UnknownSession
 from companyos.serve.ledger import MOST_EXPIRED, Entry, Header, IdTaken, Ledger, Row, attempt, open_ledger
-from companyos.serve.sessions import Sessions
-from companyos.serve.settings import BadSetting
+from companyos.serve.ops.settings import BadSetting
+from companyos.serve.sessions.sessions import Sessions
 from companyos.serve.steps import Step
-from companyos.task import TaskId
 
 WAIT = Call("ticketdesk", "wait", {"minutes": 5})
 LOOK = Call("ticketdesk", "get_ticket", {"ticket_id": "T-1", "ümlaut": [1, None, 2.5]})

@@ -28,7 +28,7 @@ from openenv.validation.runtime.scheduler import execute_graders
 from openenv.validation.types import CheckStatus, ProviderCapability
 
 from companyos import __version__
-from companyos.task import BENCHMARK_VERSION
+from companyos.core.task import BENCHMARK_VERSION
 from tests.serve.doors import Server, serving, wait_for
 from tests.serve.network import measured
 from tools import plans

@@ -16,13 +16,13 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
 
 import companyos
-from companyos.apps import TOOLBOX
-from companyos.calls import Call
+from companyos.company import TOOLBOX
+from companyos.core.calls import Call
 from companyos.env import make, task_named
 from companyos.families import FAMILIES
-from companyos.serve.hosts import PLACE
 from companyos.serve.ledger import SqliteLedger
-from companyos.serve.sessions import Sessions
+from companyos.serve.mcp.hosts import PLACE
+from companyos.serve.sessions.sessions import Sessions
 from tests.helpers import task_id
 from tests.serve.doors import Door, Expert, code_of, good, result_of, serving, solo
 

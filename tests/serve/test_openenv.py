@@ -15,15 +15,15 @@ from openenv.core.env_server.http_server import create_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 
-from companyos.apps import TOOLBOX
-from companyos.calls import Call
+from companyos.company import TOOLBOX
+from companyos.core.calls import Call
+from companyos.data.splits import SIZES
 from companyos.env import make, task_named, work
 from companyos.families import ROUND
-from companyos.openenv.environment import CompanyEnvironment, CompanyTools
-from companyos.openenv.models import CompanyAction, CompanyObservation, CompanyState
-from companyos.openenv.schemas import schemas
-from companyos.serve.tools import call_named
-from companyos.splits import SIZES
+from companyos.integrations.openenv.environment import CompanyEnvironment, CompanyTools
+from companyos.integrations.openenv.models import CompanyAction, CompanyObservation, CompanyState
+from companyos.integrations.openenv.schemas import schemas
+from companyos.serve.messages.tools import call_named
 from tests.serve.doors import Door, code_of, good, serving
 from tests.serve.sockets import Socket, action, socket, tool_action
 

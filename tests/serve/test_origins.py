@@ -2,9 +2,9 @@
 
 import pytest
 
+from companyos.serve.access.origins import Origins
 from companyos.serve.errors import ServeError
-from companyos.serve.origins import Origins
-from companyos.serve.settings import Settings
+from companyos.serve.ops.settings import Settings
 from tests.serve.doors import Door, code_of, good
 from tests.serve.sockets import socket
 

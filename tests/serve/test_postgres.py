@@ -13,14 +13,14 @@ from urllib.parse import urlencode
 import psycopg
 import pytest
 
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.env import make, task_named
 from companyos.serve.errors import LedgerDown
 from companyos.serve.ledger import Ledger, Row, open_ledger
 from companyos.serve.ledger import postgres as postgres_ledger
 from companyos.serve.ledger.ledger import encode
 from companyos.serve.ledger.postgres import _FURNISHING, PAUSE, PostgresLedger
-from companyos.serve.sessions import Sessions
+from companyos.serve.sessions.sessions import Sessions
 from companyos.serve.steps import Step
 from tests.helpers import FAMILY
 from tests.serve.doors import Door, body_of, code_of, good, wait_for

@@ -2,10 +2,10 @@
 
 import pytest
 
-from companyos.calls import Call
+from companyos.core.calls import Call
+from companyos.serve.access.quotas import MINUTE, WRONG_TOKENS, Brake, Quotas, SessionQuota
 from companyos.serve.errors import OverQuota, TooManySignIns
 from companyos.serve.ledger import Header, NoLedger
-from companyos.serve.quotas import MINUTE, WRONG_TOKENS, Brake, Quotas, SessionQuota
 from tests.serve.doors import Door, body_of, code_of, good
 from tests.serve.sockets import socket
 from tests.serve.test_sessions import Clock

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.serve.errors import LedgerDown
 from companyos.serve.ledger import NoLedger
 from companyos.serve.ledger.measured import EVERY, MeasuredLedger

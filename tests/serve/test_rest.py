@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import companyos
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.env import make, work
 from companyos.families import FAMILIES
-from companyos.serve.settings import Settings
+from companyos.serve.ops.settings import Settings
 from tests.helpers import FAMILY, STEADY, task_id
 from tests.serve.doors import AS_ADMIN, Door, body_of, code_of, good
 

@@ -23,15 +23,15 @@ from websockets.sync.client import ClientConnection, connect
 
 from companyos.agents import play
 from companyos.agents.adversaries import ADVERSARIES
-from companyos.agents.slips import slip
-from companyos.calls import Call
+from companyos.agents.adversaries.slips import slip
+from companyos.assurance.floor import Job, tally
+from companyos.assurance.prove_many import check
+from companyos.assurance.replay import replay
+from companyos.core.calls import Call
+from companyos.core.errors import Stuck
+from companyos.core.world import Streams
 from companyos.env import CompanyEnv, make, task_named, work
-from companyos.errors import Stuck
 from companyos.families import FAMILIES
-from companyos.floor import Job, tally
-from companyos.proofs import check
-from companyos.replay import replay
-from companyos.world import Streams
 from tests.serve.doors import AS_ADMIN, Server, good, serving
 from tests.serve.test_leaks import PARTS, TOOL_WORDS, secrets_of
 

@@ -8,12 +8,12 @@ import httpx
 import pytest
 from starlette.routing import Route, WebSocketRoute
 
-from companyos.calls import Call
-from companyos.client import Company
+from companyos.core.calls import Call
 from companyos.env import make, task_named, work
 from companyos.families import FAMILIES
-from companyos.families.family import write_value
-from companyos.serve.hosts import PLACE
+from companyos.families.kit.family import write_value
+from companyos.integrations.client import Company
+from companyos.serve.mcp.hosts import PLACE
 from tests.helpers import FAMILY
 from tests.serve.doors import AS_ADMIN, Door, body_of, code_of, good, serving
 from tests.serve.sockets import Socket, action, socket, tool_action

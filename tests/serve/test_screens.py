@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from companyos.openenv.environment import CompanyEnvironment
-from companyos.serve.begin import begin
-from companyos.serve.bodies import ResetBody
+from companyos.integrations.openenv.environment import CompanyEnvironment
 from companyos.serve.errors import Malformed
-from companyos.serve.lane import Lane
 from companyos.serve.ledger import NoLedger
-from companyos.serve.sessions import Sessions
-from companyos.serve.settings import Settings
+from companyos.serve.messages.bodies import ResetBody
+from companyos.serve.ops.settings import Settings
+from companyos.serve.sessions.begin import begin
+from companyos.serve.sessions.lane import Lane
+from companyos.serve.sessions.sessions import Sessions
 from tests.serve.doors import Door
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from companyos.calls import Call
+from companyos.core.calls import Call
+from companyos.core.task import BENCHMARK_VERSION
 from companyos.env import CompanyEnv, make, task_named, work
 from companyos.serve.errors import (
     LedgerDown,
@@ -23,9 +24,8 @@ from companyos.serve.errors import (
     UnknownSession,
 )
 from companyos.serve.ledger import Ledger, NoLedger, Row, SqliteLedger, open_ledger
-from companyos.serve.sessions import Replays, Session, Sessions
+from companyos.serve.sessions.sessions import Replays, Session, Sessions
 from companyos.serve.steps import Outcome, Step
-from companyos.task import BENCHMARK_VERSION
 from tests.helpers import FAMILY
 
 TASK = task_named(FAMILY, 7, 0.5)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from companyos.serve.settings import BadSetting, Settings
+from companyos.serve.ops.settings import BadSetting, Settings
 
 
 def test_without_variables_all_is_as_by_default() -> None:

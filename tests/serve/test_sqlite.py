@@ -8,7 +8,7 @@ import pytest
 from companyos.serve.errors import LedgerDown
 from companyos.serve.ledger import Row, SqliteLedger, open_ledger
 from companyos.serve.ledger.sqlite import LOOKS
-from companyos.serve.settings import BadSetting
+from companyos.serve.ops.settings import BadSetting
 from tests.serve.test_ledger import WAIT, header
 
 

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from companyos.calls import Call
-from companyos.client import Company, ServerError
+from companyos.core.calls import Call
+from companyos.core.errors import BadTask, Misuse
 from companyos.env import make, task_named, work
-from companyos.errors import BadTask
+from companyos.integrations.client import Company, ServerError
 from companyos.integrations.trl_env import CompanyOS, Episode, EpisodeOver
-from companyos.options import Misuse
-from companyos.train.trl_plan import Plan, check_server
+from companyos.train.loops.trl_plan import Plan, check_server
 from tests.helpers import FAMILY, task_id
 from tests.serve.doors import Server, serving
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from companyos.env import make, task_named, work
 from companyos.families import FAMILIES, ROUND
-from companyos.serve.protocol import Code
-from companyos.serve.sessions import Sessions
+from companyos.serve.openenv.protocol import Code
+from companyos.serve.sessions.sessions import Sessions
 from tests.serve.doors import AS_ADMIN, Door, code_of, good, result_of, solo
 from tests.serve.sockets import Socket, action, as_rest, expert_at, play, play_by_tools, socket
 

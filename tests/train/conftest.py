@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from companyos.train.models import Learner, load
+from companyos.train.model.models import Learner, load
 from tools.small_model import small_model
 
 torch.set_num_threads(1)

@@ -9,8 +9,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from transformers.utils import get_json_schema
 
-from companyos.apps import TOOLBOX
-from companyos.chat import messages
+from companyos.company import TOOLBOX
+from companyos.env.chat import messages
 from companyos.integrations.trl_env import CompanyOS
 from tests.helpers import played
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from companyos.train.branches import Branch, Tree, tree_log_probabilities
-from companyos.train.forward import log_probabilities
+from companyos.train.model.branches import Branch, Tree, tree_log_probabilities
+from companyos.train.model.forward import log_probabilities
 from tests.train.tiny_model import tiny_gpt2, tiny_llama, tiny_qwen
 
 torch.set_num_threads(1)

@@ -2,9 +2,9 @@
 
 from companyos.agents import make as make_agent
 from companyos.agents import play
+from companyos.core.task import TaskId
 from companyos.env import make
-from companyos.task import TaskId
-from companyos.train.checkup import NUMBERS, checkup_of
+from companyos.train.runs.checkup import NUMBERS, checkup_of
 from tests.helpers import FAMILY
 
 FAMILIES = (FAMILY, "bug_escalation")

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from companyos.cli import main
-from companyos.options import Misuse
-from companyos.train.journal import Journal
-from companyos.train.plot import PROGRESS, STAGES, beginnings, draw
+from companyos.cli.main import main
+from companyos.core.errors import Misuse
+from companyos.train.runs.journal import Journal
+from companyos.train.runs.plot import PROGRESS, STAGES, beginnings, draw
 
 PNG = b"\x89PNG"
 

@@ -8,17 +8,17 @@ import msgspec
 import pytest
 import torch
 
-from companyos.evaluate.suite import suite_of
-from companyos.task import TaskId
-from companyos.train.attempts import LOOP, Attempt
-from companyos.train.checkup import checkup_of
-from companyos.train.dagger import Dagger, Recipe, run, tasks_of, trees_of
-from companyos.train.exam import OUTCOMES, examine, sittings, summary
-from companyos.train.journal import Journal, Record, records
-from companyos.train.labels import Rules, label
-from companyos.train.models import Learner
-from companyos.train.rollout import Spent, Tongue, rollout
-from companyos.train.speakers import Said, speaker_for
+from companyos.core.task import TaskId
+from companyos.evaluate.suites.suite import suite_of
+from companyos.train.data.labels import Rules, label
+from companyos.train.decoding.attempts import LOOP, Attempt
+from companyos.train.decoding.rollout import Spent, Tongue, rollout
+from companyos.train.decoding.speakers import Said, speaker_for
+from companyos.train.loops.dagger import Dagger, Recipe, run, tasks_of, trees_of
+from companyos.train.model.models import Learner
+from companyos.train.runs.checkup import checkup_of
+from companyos.train.runs.exam import OUTCOMES, examine, sittings, summary
+from companyos.train.runs.journal import Journal, Record, records
 from tests.helpers import FAMILY, task_id
 from tests.train.tiny_model import learner_of, schooled
 

@@ -3,14 +3,14 @@
 import pytest
 
 from companyos.env import make
-from companyos.evaluate.suite import Pair
-from companyos.lines import parse_line
-from companyos.teacher import work_aloud
-from companyos.train.checkup import checkup_of
-from companyos.train.decisions import Decision, accuracy, decisions
-from companyos.train.models import Learner
-from companyos.train.speakers import Said
-from companyos.train.turns import encoded
+from companyos.env.line_syntax import parse_line
+from companyos.env.teacher import work_aloud
+from companyos.evaluate.suites.suite import Pair
+from companyos.train.data.turns import encoded
+from companyos.train.decoding.speakers import Said
+from companyos.train.model.models import Learner
+from companyos.train.runs.checkup import checkup_of
+from companyos.train.runs.decisions import Decision, accuracy, decisions
 from tests.helpers import FAMILY
 
 PAIRS = checkup_of((FAMILY, "license_renewal"), 0.5, 0, 6).pairs

@@ -4,13 +4,13 @@ from collections import Counter
 
 import pytest
 
+from companyos.core.errors import BadChoice, BadTask
+from companyos.core.task import TaskId
 from companyos.env import make
-from companyos.errors import BadChoice, BadTask
-from companyos.lines import parse_line
-from companyos.task import TaskId
-from companyos.train.demonstrations import Demonstration, Plan, Tongue, demonstrate, stands_in, stream, values_of
-from companyos.train.models import Learner
-from companyos.train.script import RESERVE, Script, heard, opening
+from companyos.env.line_syntax import parse_line
+from companyos.train.data.demonstrations import Demonstration, Plan, Tongue, demonstrate, stands_in, stream, values_of
+from companyos.train.data.script import RESERVE, Script, heard, opening
+from companyos.train.model.models import Learner
 from tests.helpers import FAMILY
 
 FAMILIES = (FAMILY, "license_renewal")

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 
+from companyos.assurance.twins import opposites
 from companyos.env import make, work
-from companyos.lines import write_line
-from companyos.train.checkup import checkup_of
-from companyos.train.forward import by_length
-from companyos.train.grpo import Group, Lean, Recipe, Sample, grouped, loss_of, run, samples_of
-from companyos.train.journal import CHECKPOINT, Journal, records
-from companyos.train.rollout import Played, Spent, Tongue, Window
-from companyos.train.script import spoken
-from companyos.train.speakers import Said
-from companyos.twins import opposites
+from companyos.env.line_syntax import write_line
+from companyos.train.data.script import spoken
+from companyos.train.decoding.rollout import Played, Spent, Tongue, Window
+from companyos.train.decoding.speakers import Said
+from companyos.train.loops.grpo import Group, Lean, Recipe, Sample, grouped, loss_of, run, samples_of
+from companyos.train.model.forward import by_length
+from companyos.train.runs.checkup import checkup_of
+from companyos.train.runs.journal import CHECKPOINT, Journal, records
 from tests.helpers import STEADY, task_id
 from tests.train.tiny_model import learner_of, schooled, tiny_llama
 

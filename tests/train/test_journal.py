@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from companyos.errors import BadChoice
-from companyos.options import Misuse
-from companyos.train.journal import CHECKPOINT, LOG, Journal, check_run, check_tracker, records
+from companyos.core.errors import BadChoice, Misuse
+from companyos.train.runs.journal import CHECKPOINT, LOG, Journal, check_run, check_tracker, records
 
 PLAN = {"model": "small", "rate": 0.1}
 

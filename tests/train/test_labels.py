@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import pytest
 
 from companyos.env import make
-from companyos.lines import parse_line, write_line
-from companyos.teacher import Due, Teacher, work_aloud
-from companyos.train.demonstrations import Plan, Tongue, shown
-from companyos.train.labels import DIFFERS, NONE, OTHER_WORDS, SAME, Rules, Story, label
-from companyos.train.models import Learner
-from companyos.train.script import Script, heard, opening
-from companyos.train.turns import encoded
+from companyos.env.line_syntax import parse_line, write_line
+from companyos.env.teacher import Due, Teacher, work_aloud
+from companyos.train.data.demonstrations import Plan, Tongue, shown
+from companyos.train.data.labels import DIFFERS, NONE, OTHER_WORDS, SAME, Rules, Story, label
+from companyos.train.data.script import Script, heard, opening
+from companyos.train.data.turns import encoded
+from companyos.train.model.models import Learner
 from tests.helpers import FAMILY, task_id
 
 LIMIT = 8192

@@ -7,7 +7,7 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
-from companyos.train.layers import fits, last_hidden_states
+from companyos.train.model.layers import fits, last_hidden_states
 from tests.train.tiny_model import tiny_gpt2, tiny_llama, tiny_qwen
 
 torch.set_num_threads(1)

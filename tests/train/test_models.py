@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from companyos.agents import play
+from companyos.core.errors import Misuse
 from companyos.env import make
-from companyos.evaluate.roster import contestant
-from companyos.options import Misuse
-from companyos.train.local import Local, Voice, _voice
-from companyos.train.models import SMOLLM2, Learner, check_model, load
-from companyos.train.rollout import Played, Spent, Tongue, rollout
-from companyos.train.script import RESERVE
-from companyos.train.speakers import speaker_of
+from companyos.evaluate.runs.roster import contestant
+from companyos.train.data.script import RESERVE
+from companyos.train.decoding.rollout import Played, Spent, Tongue, rollout
+from companyos.train.decoding.speakers import speaker_of
+from companyos.train.model.models import SMOLLM2, Learner, check_model, load
+from companyos.train.runs.local import Local, Voice, _voice
 from tests.helpers import task_id
 
 SENTENCE = " get_ticket T-1\n"

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from companyos.env import make, task_named
-from companyos.lines import parse_line
-from companyos.train.decoder import Decoder
-from companyos.train.layers import fits
-from companyos.train.rollout import Played, Spent, Tongue, rollout
-from companyos.train.speakers import Streaming, Waiting, speaker_of
+from companyos.env.line_syntax import parse_line
+from companyos.train.decoding.decoder import Decoder
+from companyos.train.decoding.rollout import Played, Spent, Tongue, rollout
+from companyos.train.decoding.speakers import Streaming, Waiting, speaker_of
+from companyos.train.model.layers import fits
 from tests.helpers import task_id
 from tests.train.tiny_model import learner_of, schooled, tiny_gpt2, tiny_llama, tiny_qwen, tiny_tokenizer
 

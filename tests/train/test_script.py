@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from companyos.calls import Call, Reply
+from companyos.assurance.prove import solve
+from companyos.core.calls import Call, Reply
 from companyos.env import make
+from companyos.env.line_syntax import write_line
+from companyos.env.observations import Observation
 from companyos.families import ROUND
-from companyos.lines import write_line
-from companyos.observe import Observation
-from companyos.proof import solve
-from companyos.train.demonstrations import stands_in, values_of
-from companyos.train.script import Script, heard, opening, spoken
+from companyos.train.data.demonstrations import stands_in, values_of
+from companyos.train.data.script import Script, heard, opening, spoken
 from tests.helpers import STEADY, staged
 
 LIMIT, RESERVE = 600, 60

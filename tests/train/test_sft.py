@@ -8,12 +8,12 @@ import msgspec
 import pytest
 import torch
 
-from companyos.train import sft
-from companyos.train.demonstrations import Demonstration, Plan, Window
-from companyos.train.forward import Spans, by_length, fitting, log_probabilities
-from companyos.train.journal import Journal, Record, records
-from companyos.train.models import Learner, load
-from companyos.train.sft import Recipe, Student, train
+from companyos.train.data.demonstrations import Demonstration, Plan, Window
+from companyos.train.loops import sft
+from companyos.train.loops.sft import Recipe, Student, train
+from companyos.train.model.forward import Spans, by_length, fitting, log_probabilities
+from companyos.train.model.models import Learner, load
+from companyos.train.runs.journal import Journal, Record, records
 from tests.helpers import FAMILY
 
 PLAN = Plan((FAMILY,), ((0.0, 1.0),), slips=0.5, limit=1024)

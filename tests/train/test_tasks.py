@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 
+from companyos.assurance.twins import same_ending
+from companyos.core.errors import BadTask
+from companyos.core.task import TaskId
 from companyos.env import make
-from companyos.errors import BadTask
-from companyos.task import TaskId
-from companyos.train.tasks import lessons
-from companyos.twins import same_ending
+from companyos.train.data.tasks import lessons
 from tests.helpers import FAMILY
 
 BOTH = {FAMILY: 3.0, "expense_report": 1.0}

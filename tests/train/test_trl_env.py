@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers.utils import get_json_schema
 
-from companyos.apps import ALL_TOOLS, TOOLBOX, Tool, Toolbox
-from companyos.calls import BAD_ARGUMENTS, Call
+from companyos.company import ALL_TOOLS, TOOLBOX, Tool, Toolbox
+from companyos.core.calls import BAD_ARGUMENTS, Call
+from companyos.core.errors import BadTask
 from companyos.env import CompanyEnv, make, task_named, work
-from companyos.errors import BadTask
 from companyos.families import FAMILIES
 from companyos.integrations.trl_env import CompanyOS, Episode, EpisodeOver, offering
 from tests.helpers import FAMILY, STEADY, played, task_id

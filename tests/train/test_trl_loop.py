@@ -13,16 +13,15 @@ import torch
 from trl import GRPOTrainer
 
 from companyos.agents.routine import WAIT
-from companyos.apps import TOOLBOX
+from companyos.assurance.twins import same_ending
+from companyos.company import TOOLBOX
+from companyos.core.errors import BadChoice, BadDose, Misuse
 from companyos.env import CompanyEnv, make, task_named, work
-from companyos.errors import BadChoice, BadDose
 from companyos.integrations.trl_env import CompanyOS
-from companyos.options import Misuse
-from companyos.train.journal import MODEL, Journal, records
-from companyos.train.models import load
-from companyos.train.trl_loop import BONUS, Journaled, rows, train, trainer_of, twins
-from companyos.train.trl_plan import Plan, carry_out, check_libraries, check_template, check_unsloth
-from companyos.twins import same_ending
+from companyos.train.loops.trl_loop import BONUS, Journaled, rows, train, trainer_of, twins
+from companyos.train.loops.trl_plan import Plan, carry_out, check_libraries, check_template, check_unsloth
+from companyos.train.model.models import load
+from companyos.train.runs.journal import MODEL, Journal, records
 from tests.helpers import FAMILY
 from tests.shell import run
 from tests.train.small_model import small_model, template

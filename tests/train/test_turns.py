@@ -9,19 +9,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from companyos.calls import Program, silent
+from companyos.core.calls import Program, silent
 from companyos.env import make
-from companyos.lines import write_line
-from companyos.train import demonstrations
-from companyos.train.decoder import Decoder
-from companyos.train.demonstrations import Demonstration, Plan, demonstrate
-from companyos.train.local import Local, Voice
-from companyos.train.models import Learner, load
-from companyos.train.repeats import Decoding
-from companyos.train.rollout import Played, Spent, Tongue, rollout
-from companyos.train.script import Script, spoken
-from companyos.train.speakers import Said, Waiting, speaker_for
-from companyos.train.turns import BEGINS, LINES, PROMPTED, ROOM, Aside, Progress, aside_of, encoded, split
+from companyos.env.line_syntax import write_line
+from companyos.train.data import demonstrations
+from companyos.train.data.demonstrations import Demonstration, Plan, demonstrate
+from companyos.train.data.repeats import Decoding
+from companyos.train.data.script import Script, spoken
+from companyos.train.data.turns import BEGINS, LINES, PROMPTED, ROOM, Aside, Progress, aside_of, encoded, split
+from companyos.train.decoding.decoder import Decoder
+from companyos.train.decoding.rollout import Played, Spent, Tongue, rollout
+from companyos.train.decoding.speakers import Said, Waiting, speaker_for
+from companyos.train.model.models import Learner, load
+from companyos.train.runs.local import Local, Voice
 from tests.helpers import FAMILY, STEADY, task_id
 from tests.train.tiny_model import learner_of, tiny_llama, tiny_tokenizer
 

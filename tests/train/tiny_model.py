@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Qwen2Config
 from transformers import Qwen2ForCausalLM as Qwen2
 
-from companyos.train.models import Learner
+from companyos.train.model.models import Learner
 
 _LETTERS = sorted(pre_tokenizers.ByteLevel.alphabet())
 _CALLS = (" my_changes", " wait 60", " get_ticket T-1", " no")  # two that are right, one that fails, and none

@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from companyos import programs
+from companyos.serve.ops import programs
 
 
 class Visit:

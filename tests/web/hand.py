@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 
-from companyos.calls import Call
-from companyos.lines import write_line
-from companyos.web.gestures import HEIGHT
+from companyos.core.calls import Call
+from companyos.env.line_syntax import write_line
+from companyos.web.screen.gestures import HEIGHT
 
 
 class Hand:

@@ -6,12 +6,12 @@ from typing import Any
 
 import httpx
 
-from companyos.calls import Call
-from companyos.serve.sessions import Session
-from companyos.serve.settings import Settings
-from companyos.task import TaskId
+from companyos.core.calls import Call
+from companyos.core.task import TaskId
+from companyos.serve.ops.settings import Settings
+from companyos.serve.sessions.sessions import Session
 from companyos.web import local
-from companyos.web.watch import Watch
+from companyos.web.pages.watch import Watch
 from tests.serve.doors import ADMIN, body_of, good
 
 

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from companyos.evaluate import figures
-from companyos.evaluate.doses import Curve, curves
-from companyos.evaluate.intervals import Estimate
-from companyos.evaluate.markup import Markup
+from companyos.evaluate.reports import figures
+from companyos.evaluate.reports.markup import Markup
+from companyos.evaluate.stats.doses import Curve, curves
+from companyos.evaluate.stats.intervals import Estimate
 from tests.evaluate.helpers import outcome
 from tests.evaluate.reports import HOSTILE, Tags
 

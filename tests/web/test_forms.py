@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from companyos.apps import ALL_TOOLS, Tool
-from companyos.calls import Call
+from companyos.company import ALL_TOOLS, Tool
+from companyos.core.calls import Call
 from companyos.env import make, work
 from companyos.families import FAMILIES
 from companyos.serve.errors import Malformed
-from companyos.web.forms import as_typed, read_call, slots, typed_value
+from companyos.web.episode.forms import as_typed, read_call, slots, typed_value
 from companyos.web.site import Form
 from tests.helpers import STEADY
 

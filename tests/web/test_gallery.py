@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from companyos.chaos import DIALS
-from companyos.evaluate.report import read_run
+from companyos.evaluate.reports.report import read_run
 from companyos.families import FAMILIES
 from companyos.web.charts import Line, plot, whisker
 from companyos.web.shelf import Shelf

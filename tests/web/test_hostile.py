@@ -7,11 +7,11 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from companyos.calls import Call, Reply
+from companyos.core.calls import Call, Reply
+from companyos.core.episode import Turn
+from companyos.core.task import BENCHMARK_VERSION
 from companyos.env import CompanyEnv, make, work
-from companyos.episode import Turn
 from companyos.families import FAMILIES
-from companyos.task import BENCHMARK_VERSION
 from tests.evaluate.reports import HOSTILE, Tags
 from tests.web.browser import browsing
 from tests.web.site import Served

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from companyos.errors import BadTask
+from companyos.assurance.twins import twins
+from companyos.core.errors import BadTask
+from companyos.core.task import BENCHMARK_VERSION, MAX_SEED, SPLITS, TaskId
 from companyos.families import FAMILIES
-from companyos.task import BENCHMARK_VERSION, MAX_SEED, SPLITS, TaskId
-from companyos.twins import twins
 from companyos.web.links import link_code, task_of
 from tests.helpers import STEADY, task_id
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from companyos.core.task import TaskId
 from companyos.env import make, par, work
 from companyos.families import FAMILIES, Memory, Taste, family
-from companyos.task import TaskId
-from companyos.web.person import Person
+from companyos.web.screen.person import Person
 from tests.web.browser import Visit, browsing
 from tests.web.looks import check_clean, look_at
 from tests.web.site import Served

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from companyos.calls import Call
+from companyos.core.calls import Call
+from companyos.core.task import TaskId
 from companyos.families import FAMILIES
-from companyos.task import TaskId
 from companyos.web.links import link_code
 from tests.helpers import task_id
 from tests.serve.doors import ADMIN, AS_ADMIN

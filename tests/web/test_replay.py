@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from companyos.calls import Call
+from companyos.assurance.twins import do
+from companyos.core.calls import Call
+from companyos.core.episode import Transcript
+from companyos.core.task import BENCHMARK_VERSION
 from companyos.env import CompanyEnv, make, work
-from companyos.episode import Transcript
-from companyos.evaluate.blame import blame
-from companyos.task import BENCHMARK_VERSION
-from companyos.twins import do
-from companyos.web.review import OtherTimes, Unreadable, pieces, review
+from companyos.evaluate.judge.blame import blame
+from companyos.web.episode.review import OtherTimes, Unreadable, pieces, review
 from tests.evaluate.reports import HOSTILE, Tags
 from tests.helpers import STEADY, played, step, task_id, ticket
 from tests.web.browser import Visit, browsing

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from companyos.cli import main
+from companyos.cli.main import main
 from tests.evaluate.reports import hostile_run, mixed_run
 from tests.web.browser import visit
 

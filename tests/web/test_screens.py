@@ -23,15 +23,15 @@ from starlette.responses import HTMLResponse
 from starlette.types import Receive, Scope, Send
 from websockets.sync.client import connect
 
-from companyos import programs
-from companyos.calls import Call
-from companyos.client import Company, ServerError
+from companyos.core.calls import Call
 from companyos.env import make, work
+from companyos.env.line_syntax import write_line
 from companyos.families import Memory, Taste, family
-from companyos.lines import write_line
+from companyos.integrations.client import Company, ServerError
 from companyos.serve.errors import Malformed
-from companyos.web.gestures import GESTURES, HEIGHT, WIDTH, Click, read_gesture
-from companyos.web.screen import Screen
+from companyos.serve.ops import programs
+from companyos.web.screen.gestures import GESTURES, HEIGHT, WIDTH, Click, read_gesture
+from companyos.web.screen.screen import Screen
 from tests.blocks import ROOT, blocks_of
 from tests.helpers import task_id
 from tests.serve.doors import ADMIN, wait_for

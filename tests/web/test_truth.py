@@ -8,13 +8,13 @@ import httpx
 import pytest
 from starlette.requests import Request
 
-from companyos.calls import Call
+from companyos.core.calls import Call
+from companyos.core.episode import Transcript
 from companyos.env import make, task_named, work
-from companyos.episode import Transcript
 from companyos.families import FAMILIES
-from companyos.serve.roles import Caller
+from companyos.serve.access.roles import Caller
 from companyos.web.app import create
-from companyos.web.story import causes
+from companyos.web.episode.story import causes
 from tests.helpers import FAMILY
 from tests.serve.doors import AS_ADMIN, Door, body_of, good
 from tests.serve.pairs import pairs

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make, work
-from companyos.web import watch as watching
+from companyos.web.pages import watch as watching
 from tests.evaluate.reports import HOSTILE
 from tests.helpers import task_id
 from tests.serve.doors import ADMIN, AS_ADMIN, wait_for

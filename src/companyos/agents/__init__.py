@@ -5,7 +5,7 @@ from collections.abc import Callable
 from companyos.agents.adversaries import ADVERSARIES
 from companyos.agents.agent import Agent, play
 from companyos.agents.baselines import Expert, Jittered
-from companyos.errors import BadChoice
+from companyos.core.errors import BadChoice
 
 AGENTS: dict[str, Callable[[int], Agent]] = {
     "expert": Expert,

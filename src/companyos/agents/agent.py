@@ -4,9 +4,9 @@ from typing import Protocol
 
 import msgspec
 
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.env import CompanyEnv
-from companyos.observe import Observation
+from companyos.env.observations import Observation
 
 
 class Agent(Protocol):

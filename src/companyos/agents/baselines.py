@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from companyos.agents.candidates import Candidates
+from companyos.agents.choices.candidates import Candidates
 from companyos.agents.routine import WAIT, Routine, heard
-from companyos.apps import toolbox_of
-from companyos.calls import Call
+from companyos.company import toolbox_of
+from companyos.core.calls import Call
+from companyos.core.world import Streams
+from companyos.env.knowledge import Told
+from companyos.env.observations import Observation
 from companyos.families import Memory, Taste, family_of
-from companyos.observe import Observation
-from companyos.told import Told
-from companyos.world import Streams
 
 
 class Null:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Generator
 
-from companyos.calls import OK, Call, Program, Reply
-from companyos.errors import Stuck
-from companyos.observe import Observation
+from companyos.core.calls import OK, Call, Program, Reply
+from companyos.core.errors import Stuck
+from companyos.env.observations import Observation
 
 WAIT = Call("ticketdesk", "wait", {"hours": 1})
 

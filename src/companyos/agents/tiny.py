@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from companyos.agents.board import CLOSING, NOTICES, Board, notice
-from companyos.agents.sorts import SORTS, TRAITS, WIDTH, Indices, trait
-from companyos.calls import Call
-from companyos.errors import BadChoice
-from companyos.observe import Observation
+from companyos.agents.choices.board import CLOSING, NOTICES, Board, notice
+from companyos.agents.choices.sorts import SORTS, TRAITS, WIDTH, Indices, trait
+from companyos.core.calls import Call
+from companyos.core.errors import BadChoice
+from companyos.env.observations import Observation
 
 Floats = NDArray[np.float32]
 Places = NDArray[np.int64]

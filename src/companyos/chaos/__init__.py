@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 
-from companyos.apps import Toolbox, toolbox_of
 from companyos.chaos.clutter import ToolClutter
 from companyos.chaos.faults import Flaky
 from companyos.chaos.incidents import Interference, Noise, Overload, PolicyDrift
@@ -22,8 +21,9 @@ from companyos.chaos.mess import (
     SchemaDrift,
     Stale,
 )
-from companyos.errors import BadDose
-from companyos.world import Streams
+from companyos.company import Toolbox, toolbox_of
+from companyos.core.errors import BadDose
+from companyos.core.world import Streams
 
 # In the order in which they disturb the start state.
 INJECTORS: tuple[Injector, ...] = (

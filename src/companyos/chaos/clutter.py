@@ -1,8 +1,8 @@
 """Clutter: trouble in what one is offered."""
 
-from companyos.apps import EXTRAS, Tool
 from companyos.chaos.injector import Injector
-from companyos.world import Streams
+from companyos.company import EXTRAS, Tool
+from companyos.core.world import Streams
 
 
 class ToolClutter(Injector):

@@ -1,9 +1,9 @@
 """Faults: trouble in the calls themselves."""
 
-from companyos.apps import Tool
-from companyos.calls import NO_ANSWER, Call, Reply
 from companyos.chaos.injector import Fault, Injector
-from companyos.world import Streams, World
+from companyos.company import Tool
+from companyos.core.calls import NO_ANSWER, Call, Reply
+from companyos.core.world import Streams, World
 
 _SILENCE = Reply(
     False, NO_ANSWER, None, "no answer within 30 s; if this was to write something, whether it was written is not known"

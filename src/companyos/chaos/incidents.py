@@ -8,11 +8,11 @@ import re
 
 from msgspec.structs import replace
 
-from companyos.apps import TOOLBOX, Draft, Mind, Policy, Season
-from companyos.apps.people import SEASON, post
-from companyos.calls import Call
 from companyos.chaos.injector import Injector, Level
-from companyos.world import Draw, World, on
+from companyos.company import TOOLBOX, Draft, Mind, Policy, Season
+from companyos.company.people import SEASON, post
+from companyos.core.calls import Call
+from companyos.core.world import Draw, World, on
 
 
 class Noise(Injector):

@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
-from companyos.apps import Tool
-from companyos.calls import Call, Reply
-from companyos.world import Draw, Streams, World
+from companyos.company import Tool
+from companyos.core.calls import Call, Reply
+from companyos.core.world import Draw, Streams, World
 
 MOST_LIKELY = 0.75  # at dose 1 no single trouble is more likely than this: there is always something to find out
 

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from companyos.apps import ApprovalType, Comment, Entry, Metric, Mind, Person, Policy, Source, Ticket
 from companyos.chaos.injector import Injector, Level
-from companyos.world import DAY, Draw, World
+from companyos.company import ApprovalType, Comment, Entry, Metric, Mind, Person, Policy, Source, Ticket
+from companyos.core.world import DAY, Draw, World
 
 
 class MissingFields(Injector):

@@ -2,7 +2,9 @@
 
 from functools import cache, lru_cache
 
-from companyos.errors import BadPlugin, BadTask
+from companyos.core.errors import BadPlugin, BadTask
+from companyos.core.plugins import plugged_in
+from companyos.core.task import TaskId
 from companyos.families import (
     access_request,
     budget_transfer,
@@ -18,10 +20,8 @@ from companyos.families import (
     refund_dispute,
     vendor_onboarding,
 )
-from companyos.families.case import Case
-from companyos.families.family import Ending, Family, Memory, Setting, Taste
-from companyos.plugins import plugged_in
-from companyos.task import TaskId
+from companyos.families.kit.case import Case
+from companyos.families.kit.family import Ending, Family, Memory, Setting, Taste
 
 # Those of the benchmark: splits, the floor and `all` mean these, whatever else is installed.
 FAMILIES: dict[str, Family] = {

@@ -5,9 +5,9 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Person, Ticket
-from companyos.families.backdrop import Backdrop, add_metric, add_ticket
-from companyos.world import DAY, Draw, stamp
+from companyos.company import Entry, Person, Ticket
+from companyos.core.world import DAY, Draw, stamp
+from companyos.families.kit.backdrop import Backdrop, add_metric, add_ticket
 
 # -- what roles there are ----------------------------------------------------------------------------------------------
 

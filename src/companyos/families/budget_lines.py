@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Metric, Person, Source, Ticket
-from companyos.families.backdrop import Backdrop, add_metric, add_ticket
+from companyos.company import Entry, Metric, Person, Source, Ticket
+from companyos.core.world import DAY, Draw, stamp
 from companyos.families.budget_rules import KIND
-from companyos.world import DAY, Draw, stamp
+from companyos.families.kit.backdrop import Backdrop, add_metric, add_ticket
 
 PAST = ("past_one", "past_two", "past_back")  # earlier transfers of the quarter between the two lines; the last went back
 NOISE = ("past_old", "past_withdrawn")  # between the same lines, but they do not count

@@ -5,11 +5,11 @@ Complete for a stranger, each policy in at most 80 words. What a family means li
 
 from typing import Any
 
-from companyos.apps import ApprovalType, Policy
-from companyos.apps.colleagues import Finding, audits, stale
-from companyos.apps.ticketdesk import same
-from companyos.calls import Call
-from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
+from companyos.company import ApprovalType, Policy
+from companyos.company.apps.ticketdesk import same
+from companyos.company.colleagues import Finding, audits, stale
+from companyos.core.calls import Call
+from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
 KIND = "budget_transfer"
 GIVING, TAKING = "budget_giving", "budget_taking"  # what the owners of the two lines sign, in this order

@@ -9,10 +9,9 @@ names the one before; where it begins follows from the sum, and a signature too 
 from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
-from companyos.apps import Person
-from companyos.calls import Procedure
-from companyos.families import endings, moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line
+from companyos.company import Person
+from companyos.core.calls import Procedure
+from companyos.core.world import Streams, World
 from companyos.families.budget_lines import (
     NOISE,
     PAST,
@@ -34,15 +33,16 @@ from companyos.families.budget_rules import (
     hire,
     transfer_forms,
 )
-from companyos.families.case import Case, Fact, Trouble
-from companyos.families.endings import Facts
-from companyos.families.everyday import Everyday
-from companyos.families.family import Ending, Family, Memory, Taste
-from companyos.families.goals import (
+from companyos.families.kit import endings, moves
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line
+from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.endings import Facts
+from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
-from companyos.world import Streams, World
 
 Refresh = Literal["quick", "slow", "fails", "fails_twice"]
 Level = Literal["low", "high"]

@@ -12,17 +12,18 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Person, Source, Ticket
-from companyos.calls import Procedure
-from companyos.families import endings, moves, working
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
+from companyos.company import Entry, Person, Source, Ticket
+from companyos.core.calls import Procedure
+from companyos.core.world import DAY, Draw, Streams, World
 from companyos.families.bug_rules import BRIEFS, FORM, LIMITS, add_bug_policies, escalation_form
 from companyos.families.bug_services import CHAIN, IN_HOUSE, MAINTENANCE, Condition, add_services
-from companyos.families.case import Case, Fact, Trouble
-from companyos.families.endings import Facts
-from companyos.families.everyday import Everyday
-from companyos.families.family import Ending, Family, Memory, Taste
-from companyos.families.goals import (
+from companyos.families.kit import endings, moves, working
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
+from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.endings import Facts
+from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.goals import (
     ANSWER,
     SIGNED_REQUEST,
     HandedTo,
@@ -30,8 +31,7 @@ from companyos.families.goals import (
     Signature,
     TicketIs,
 )
-from companyos.families.working import compare
-from companyos.world import DAY, Draw, Streams, World
+from companyos.families.kit.working import compare
 
 Place = Literal["none", "front", "middle", "deep"]
 Refresh = Literal["quick", "slow", "fails", "fails_twice"]

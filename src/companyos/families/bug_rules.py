@@ -5,11 +5,11 @@ Complete for a stranger, each policy in at most 80 words. What the family means 
 
 from typing import Any
 
-from companyos.apps import ApprovalType, Policy
-from companyos.apps.colleagues import Finding, audits, stale
-from companyos.apps.ticketdesk import same
-from companyos.calls import Call
-from companyos.families.backdrop import DESK_RULES, Backdrop, add_policy
+from companyos.company import ApprovalType, Policy
+from companyos.company.apps.ticketdesk import same
+from companyos.company.colleagues import Finding, audits, stale
+from companyos.core.calls import Call
+from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_policy
 
 FORM = "bug_escalation"
 

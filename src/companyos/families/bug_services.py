@@ -6,10 +6,10 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Person
-from companyos.families.backdrop import Backdrop, add_metric, add_person
-from companyos.families.names import pool
-from companyos.world import Draw
+from companyos.company import Entry, Person
+from companyos.core.world import Draw
+from companyos.families.kit.backdrop import Backdrop, add_metric, add_person
+from companyos.families.kit.names import pool
 
 CHAIN = ("front", "middle", "deep")  # each depends on the next
 LIVE, MAINTENANCE = "live", "maintenance"  # a service's status in the register

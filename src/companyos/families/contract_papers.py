@@ -6,9 +6,9 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Person, Ticket
-from companyos.families.backdrop import Backdrop, add_metric, add_ticket
-from companyos.world import DAY, Draw, Streams, stamp
+from companyos.company import Entry, Person, Ticket
+from companyos.core.world import DAY, Draw, Streams, stamp
+from companyos.families.kit.backdrop import Backdrop, add_metric, add_ticket
 
 SERVICES = ("Archive", "Catering", "Cleaning", "Courier", "Fleet", "Security", "Translation")
 

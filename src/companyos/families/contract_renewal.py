@@ -12,11 +12,9 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
-from companyos.calls import Procedure
-from companyos.families import endings, moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
-from companyos.families.case import Case, Fact, Trouble
+from companyos.company import Entry, Metric, Mind, Person, Source, Ticket
+from companyos.core.calls import Procedure
+from companyos.core.world import Draw, Streams, World, stamp
 from companyos.families.contract_papers import Deal, add_papers, add_tickets, countersigned, draw_dates, draw_deal
 from companyos.families.contract_rules import (
     BRIEFS,
@@ -31,15 +29,17 @@ from companyos.families.contract_rules import (
     notice_form,
     renewal_form,
 )
-from companyos.families.endings import Facts
-from companyos.families.everyday import Everyday
-from companyos.families.family import Ending, Family, Memory, Taste
-from companyos.families.goals import (
+from companyos.families.kit import endings, moves
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tell
+from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.endings import Facts
+from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.goals import (
     ANSWER,
     SIGNED_REQUEST,
     Signature,
 )
-from companyos.world import Draw, Streams, World, stamp
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 

@@ -11,11 +11,9 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
-from companyos.calls import Procedure
-from companyos.families import endings, moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
-from companyos.families.case import Case, Fact, Trouble
+from companyos.company import Entry, Metric, Mind, Person, Source, Ticket
+from companyos.core.calls import Procedure
+from companyos.core.world import Draw, Streams, World
 from companyos.families.deletion_holdings import (
     CATEGORIES,
     OURSELVES,
@@ -37,15 +35,17 @@ from companyos.families.deletion_rules import (
     deletion_form,
     hire,
 )
-from companyos.families.endings import Facts
-from companyos.families.everyday import Everyday
-from companyos.families.family import Ending, Family, Memory, Taste
-from companyos.families.goals import (
+from companyos.families.kit import endings, moves
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tell
+from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.endings import Facts
+from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.goals import (
     ANSWER,
     SIGNED_REQUEST,
     Signature,
 )
-from companyos.world import Draw, Streams, World
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 

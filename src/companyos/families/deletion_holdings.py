@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Person, Ticket
-from companyos.families.backdrop import Backdrop, add_metric, add_ticket
-from companyos.families.names import FIRST, LAST, pool
-from companyos.world import DAY, Draw, stamp
+from companyos.company import Entry, Person, Ticket
+from companyos.core.world import DAY, Draw, stamp
+from companyos.families.kit.backdrop import Backdrop, add_metric, add_ticket
+from companyos.families.kit.names import FIRST, LAST, pool
 
 # What there is to hold on a person, and how many days the law has it kept: the least and the most that a policy may say.
 CATEGORIES = {

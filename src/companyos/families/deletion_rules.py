@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from companyos.apps import ApprovalType, Person, Policy
-from companyos.apps.colleagues import Finding, audits, stated
-from companyos.apps.ticketdesk import same
-from companyos.calls import Call, Reply
-from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
+from companyos.company import ApprovalType, Person, Policy
+from companyos.company.apps.ticketdesk import same
+from companyos.company.colleagues import Finding, audits, stated
+from companyos.core.calls import Call, Reply
 from companyos.families.deletion_holdings import CATEGORIES, KIND
+from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
 FORM = KIND  # the one form of this work
 LEGAL, STEWARD, OFFICER = "Legal Counsel", "Data Steward", "Data Protection Officer"

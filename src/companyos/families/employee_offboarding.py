@@ -12,15 +12,16 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.apps import Metric, Person, Source
-from companyos.calls import Procedure
-from companyos.families import endings, moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
-from companyos.families.case import Case, Fact, Trouble
-from companyos.families.endings import Facts
-from companyos.families.everyday import Everyday
-from companyos.families.family import Ending, Family, Memory, Taste
-from companyos.families.goals import (
+from companyos.company import Metric, Person, Source
+from companyos.core.calls import Procedure
+from companyos.core.world import DAY, Streams, World, stamp
+from companyos.families.kit import endings, moves
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tell
+from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.endings import Facts
+from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.goals import (
     ANSWER,
     SIGNED_REQUEST,
     Signature,
@@ -37,7 +38,6 @@ from companyos.families.offboarding_rules import (
     hire,
     suspension_form,
 )
-from companyos.world import DAY, Streams, World, stamp
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 

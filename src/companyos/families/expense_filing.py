@@ -3,10 +3,10 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Person, Ticket
-from companyos.families.backdrop import Backdrop, add_ticket
+from companyos.company import Entry, Person, Ticket
+from companyos.core.world import DAY, Draw, Streams, stamp
 from companyos.families.expense_rules import FORM
-from companyos.world import DAY, Draw, Streams, stamp
+from companyos.families.kit.backdrop import Backdrop, add_ticket
 
 WIDEST_GAP = 300  # between a total and its parts, where they do not fit
 

@@ -10,23 +10,23 @@ from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Metric, Mind, Person, Source, Ticket
-from companyos.calls import Procedure
-from companyos.families import endings, moves, working
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line, tell
-from companyos.families.case import Case, Fact, Trouble
-from companyos.families.endings import Facts
-from companyos.families.everyday import Everyday
+from companyos.company import Entry, Metric, Mind, Person, Source, Ticket
+from companyos.core.calls import Procedure
+from companyos.core.world import Streams, World
 from companyos.families.expense_filing import WIDEST_GAP, Bill, add_reports, add_tickets, days_before, draw_bill
 from companyos.families.expense_rules import APPROVAL_TYPE, BRIEFS, FORM, add_expense_policies
-from companyos.families.family import Ending, Family, Memory, Taste
-from companyos.families.goals import (
+from companyos.families.kit import endings, moves, working
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tell
+from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.endings import Facts
+from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.goals import (
     ANSWER,
     SIGNED_REQUEST,
     Signature,
 )
-from companyos.families.working import compare
-from companyos.world import Streams, World
+from companyos.families.kit.working import compare
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 

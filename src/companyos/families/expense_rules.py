@@ -5,9 +5,9 @@ The policies are complete for a stranger, each in at most 80 words. What the fam
 
 from typing import Any
 
-from companyos.apps import ApprovalType, Policy
-from companyos.apps.colleagues import Finding, audits, stated
-from companyos.families.backdrop import DESK_RULES, Backdrop, add_policy
+from companyos.company import ApprovalType, Policy
+from companyos.company.colleagues import Finding, audits, stated
+from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_policy
 
 FORM = "expense_report"
 _LAXER = {"meal_rate": 10, "hotel_rate": 25, "receipt_days": 30, "figure_days": 7}  # by how much the older rules were

@@ -5,9 +5,9 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Policy
-from companyos.families.backdrop import Backdrop, add_metric, add_policy, one_line
-from companyos.world import DAY, Draw
+from companyos.company import Entry, Policy
+from companyos.core.world import DAY, Draw
+from companyos.families.kit.backdrop import Backdrop, add_metric, add_policy, one_line
 
 # -- topics ------------------------------------------------------------------------------------------------------------
 

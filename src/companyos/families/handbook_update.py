@@ -10,19 +10,9 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Metric, Mind, Person, Policy, Source, Ticket
-from companyos.calls import Procedure
-from companyos.families import endings, moves, working
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
-from companyos.families.case import Case, Fact, Trouble
-from companyos.families.endings import Facts
-from companyos.families.everyday import Everyday
-from companyos.families.family import Ending, Family, Memory, Taste
-from companyos.families.goals import (
-    ANSWER,
-    SIGNED_REQUEST,
-    Signature,
-)
+from companyos.company import Entry, Metric, Mind, Person, Policy, Source, Ticket
+from companyos.core.calls import Procedure
+from companyos.core.world import DAY, Draw, Streams, World, stamp
 from companyos.families.handbook_papers import (
     SPECIAL,
     TOPICS,
@@ -41,8 +31,18 @@ from companyos.families.handbook_rules import (
     review_form,
     update_form,
 )
-from companyos.families.working import compare
-from companyos.world import DAY, Draw, Streams, World, stamp
+from companyos.families.kit import endings, moves, working
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
+from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.endings import Facts
+from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.goals import (
+    ANSWER,
+    SIGNED_REQUEST,
+    Signature,
+)
+from companyos.families.kit.working import compare
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from companyos.calls import Procedure
-from companyos.families import moves
-from companyos.families.family import Memory, Taste
+from companyos.core.calls import Procedure
 from companyos.families.incident_records import IN_HOUSE
 from companyos.families.incident_rules import DECLARE, FIGURES, FIRST, FORM, ROLL_BACK, SECOND, WITHHELD
+from companyos.families.kit import moves
+from companyos.families.kit.family import Memory, Taste
 
 
 class File(NamedTuple):

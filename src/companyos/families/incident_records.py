@@ -9,11 +9,11 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Metric
-from companyos.families.backdrop import Backdrop, add_metric
+from companyos.company import Entry, Metric
+from companyos.core.world import DAY, Draw, stamp
 from companyos.families.incident_rules import ENGINEERS, FIGURES, SEVERITIES, Terms
-from companyos.families.names import pool
-from companyos.world import DAY, Draw, stamp
+from companyos.families.kit.backdrop import Backdrop, add_metric
+from companyos.families.kit.names import pool
 
 IN_HOUSE = "in house"  # the custody of a service that we run
 

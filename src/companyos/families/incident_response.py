@@ -11,18 +11,8 @@ from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Mind, Person, Ticket
-from companyos.families import endings
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
-from companyos.families.case import Case, Fact, Trouble
-from companyos.families.endings import Facts
-from companyos.families.everyday import Everyday
-from companyos.families.family import Ending, Family
-from companyos.families.goals import (
-    ANSWER,
-    SIGNED_REQUEST,
-    Signature,
-)
+from companyos.company import Entry, Mind, Person, Ticket
+from companyos.core.world import DAY, Draw, Streams, World
 from companyos.families.incident_expert import expert
 from companyos.families.incident_records import Moments, Night, add_records, draw_moments
 from companyos.families.incident_rules import (
@@ -39,7 +29,17 @@ from companyos.families.incident_rules import (
     hire,
     incident_form,
 )
-from companyos.world import DAY, Draw, Streams, World
+from companyos.families.kit import endings
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
+from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.endings import Facts
+from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.family import Ending, Family
+from companyos.families.kit.goals import (
+    ANSWER,
+    SIGNED_REQUEST,
+    Signature,
+)
 
 Refresh = Literal["quick", "slow", "fails", "fails_twice"]
 

@@ -7,12 +7,12 @@ from collections.abc import Generator
 from functools import partial
 from typing import Any
 
-from companyos.apps import ApprovalType, Policy
-from companyos.apps.colleagues import Finding, audits, history, stale
-from companyos.apps.ticketdesk import same
-from companyos.calls import Call, Reply
-from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
-from companyos.world import Draw
+from companyos.company import ApprovalType, Policy
+from companyos.company.apps.ticketdesk import same
+from companyos.company.colleagues import Finding, audits, history, stale
+from companyos.core.calls import Call, Reply
+from companyos.core.world import Draw
+from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
 FORM = "incident_response"
 FIRST, SECOND = WATCHES = ("First", "Second")  # the watches of a night; each has its commander

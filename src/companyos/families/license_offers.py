@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
-from companyos.apps import Entry
-from companyos.families.backdrop import Backdrop, add_metric
-from companyos.world import DAY, Draw, stamp
+from companyos.company import Entry
+from companyos.core.world import DAY, Draw, stamp
+from companyos.families.kit.backdrop import Backdrop, add_metric
 
 # The offers, by what tells them apart: few seats without or with a data agreement, and two for a need that has grown.
 PLAIN, AGREED, LARGE, BULK = OFFERS = ("offer_plain", "offer_agreed", "offer_large", "offer_bulk")

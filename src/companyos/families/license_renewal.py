@@ -11,23 +11,23 @@ from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Metric, Person, Source, Ticket
-from companyos.calls import Procedure
-from companyos.families import endings, moves, working
+from companyos.company import Entry, Metric, Person, Source, Ticket
+from companyos.core.calls import Procedure
+from companyos.core.world import DAY, Draw, Streams, World
 from companyos.families import license_offers as offers
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_person, add_ticket, one_line
-from companyos.families.case import Case, Fact, Trouble
-from companyos.families.endings import Facts
-from companyos.families.everyday import Everyday
-from companyos.families.family import Ending, Family, Memory, Taste
-from companyos.families.goals import (
+from companyos.families.kit import endings, moves, working
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_person, add_ticket, one_line
+from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.endings import Facts
+from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
+from companyos.families.kit.working import PERCENT, compare
 from companyos.families.license_offers import AGREED, BULK, LARGE, OFFERS, PLAIN, Deal
 from companyos.families.license_rules import BRIEFS, FORM, LIMITS, add_license_policies, renewal_form
-from companyos.families.working import PERCENT, compare
-from companyos.world import DAY, Draw, Streams, World
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 

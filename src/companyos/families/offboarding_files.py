@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Person, Ticket
-from companyos.families.backdrop import Backdrop, add_metric, add_ticket
-from companyos.families.names import pool
-from companyos.world import DAY, Draw, stamp
+from companyos.company import Entry, Person, Ticket
+from companyos.core.world import DAY, Draw, stamp
+from companyos.families.kit.backdrop import Backdrop, add_metric, add_ticket
+from companyos.families.kit.names import pool
 
 OPEN = "open"  # until when somebody is on a project on whom they still are
 PROJECTS = [

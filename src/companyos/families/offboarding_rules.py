@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from companyos.apps import ApprovalType, Person, Policy
-from companyos.apps.colleagues import Finding, audits, history
-from companyos.apps.ticketdesk import same
-from companyos.calls import Call
-from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy
+from companyos.company import ApprovalType, Person, Policy
+from companyos.company.apps.ticketdesk import same
+from companyos.company.colleagues import Finding, audits, history
+from companyos.core.calls import Call
+from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy
 
 KIND = "employee_offboarding"
 CLOSURE = "account_closure"

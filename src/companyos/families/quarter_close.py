@@ -11,16 +11,17 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Metric, Person, Source, Ticket
-from companyos.calls import Procedure
-from companyos.errors import Stuck
-from companyos.families import endings, moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, add_firms, add_metric, add_ticket, one_line
-from companyos.families.case import Case, Fact, Trouble
-from companyos.families.endings import Facts
-from companyos.families.everyday import Everyday
-from companyos.families.family import Ending, Family, Linked, Memory, Taste
-from companyos.families.goals import (
+from companyos.company import Entry, Metric, Person, Source, Ticket
+from companyos.core.calls import Procedure
+from companyos.core.errors import Stuck
+from companyos.core.world import DAY, HOUR, Draw, Streams, World, stamp
+from companyos.families.kit import endings, moves
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_firms, add_metric, add_ticket, one_line
+from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.endings import Facts
+from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.family import Ending, Family, Linked, Memory, Taste
+from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
@@ -40,7 +41,6 @@ from companyos.families.quarter_queue import (
     put_off,
 )
 from companyos.families.quarter_rules import BRIEFS, FORM, LIMITS, add_close_policies, close_form, hire
-from companyos.world import DAY, HOUR, Draw, Streams, World, stamp
 
 DESK = "close"
 SIGNATURES = {"one": 1, "two": 2}

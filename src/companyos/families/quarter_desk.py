@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from companyos.calls import Call, Procedure, Reply, Working, aloud
-from companyos.families.moves import Move, Shown
+from companyos.core.calls import Call, Procedure, Reply, Working, aloud
+from companyos.families.kit.moves import Move, Shown
 
 NO_ANSWERS = ("out_of_office", "queue")  # what such mail is about takes longer: it is no time to look again
 TOO_MANY = "too_many"  # the ground on which a request is refused while others of one's own are pending

@@ -5,8 +5,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Ticket
 from companyos.chaos import doses_of
+from companyos.company import Entry, Ticket
+from companyos.core.world import DAY, HOUR, Draw, Streams, World, stamp
 from companyos.families import (
     access_request,
     bug_escalation,
@@ -19,13 +20,12 @@ from companyos.families import (
     refund_dispute,
     vendor_onboarding,
 )
-from companyos.families.backdrop import Backdrop
-from companyos.families.case import Case, Fact, Trouble, Value
-from companyos.families.citations import Cites, CitesNoOther, CitesNothingFalse
-from companyos.families.endings import Facts
-from companyos.families.family import Ending, Family
-from companyos.families.goals import Ended
-from companyos.world import DAY, HOUR, Draw, Streams, World, stamp
+from companyos.families.kit.backdrop import Backdrop
+from companyos.families.kit.case import Case, Fact, Trouble, Value
+from companyos.families.kit.citations import Cites, CitesNoOther, CitesNothingFalse
+from companyos.families.kit.endings import Facts
+from companyos.families.kit.family import Ending, Family
+from companyos.families.kit.goals import Ended
 
 # All or all but one of these are in time, and the CFO signs for them where nothing stands against it …
 CORE = {"vendor": vendor_onboarding.FAMILY, "expense": expense_report.FAMILY, "refund": refund_dispute.FAMILY}

@@ -3,8 +3,8 @@
 Complete for a stranger beside the policies of the linked tickets' own kinds, each policy in at most 80 words.
 """
 
-from companyos.apps import ApprovalType, Policy
-from companyos.families.backdrop import DESK_RULES, Backdrop, add_person, add_policy
+from companyos.company import ApprovalType, Policy
+from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy
 
 FORM = "quarter_close"
 LIMITS = "Quarter close: limits"

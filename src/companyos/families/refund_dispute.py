@@ -11,15 +11,16 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Metric, Person, Policy, Source
-from companyos.calls import Procedure, Reply
-from companyos.families import endings, moves
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, one_line
-from companyos.families.case import Case, Fact, Trouble
-from companyos.families.endings import Facts
-from companyos.families.everyday import Everyday
-from companyos.families.family import Ending, Family, Memory, Taste
-from companyos.families.goals import (
+from companyos.company import Entry, Metric, Person, Policy, Source
+from companyos.core.calls import Procedure, Reply
+from companyos.core.world import DAY, Streams, World
+from companyos.families.kit import endings, moves
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line
+from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.endings import Facts
+from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
@@ -50,7 +51,6 @@ from companyos.families.refund_rules import (
     hire,
     refund_form,
 )
-from companyos.world import DAY, Streams, World
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 

@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.apps import Entry, Person, Policy, Ticket
-from companyos.families.backdrop import Backdrop, add_metric, add_ticket
-from companyos.families.names import FIRST, LAST, pool
+from companyos.company import Entry, Person, Policy, Ticket
+from companyos.core.world import DAY, Draw, stamp
+from companyos.families.kit.backdrop import Backdrop, add_metric, add_ticket
+from companyos.families.kit.names import FIRST, LAST, pool
 from companyos.families.refund_rules import KIND, add_terms_of_sale
-from companyos.world import DAY, Draw, stamp
 
 VERSIONS = ("old", "mid", "new")  # of the terms of sale
 OUR_CHANNELS = ("card", "transfer", "wallet")

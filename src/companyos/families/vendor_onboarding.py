@@ -9,21 +9,21 @@ from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
-from companyos.apps import ApprovalType, Entry, Metric, Person, Source, Ticket
-from companyos.calls import Procedure
-from companyos.families import endings, moves, working
-from companyos.families.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, one_line, vendor_entry
-from companyos.families.case import Case, Fact, Trouble
-from companyos.families.endings import Facts
-from companyos.families.everyday import Everyday
-from companyos.families.family import Ending, Family, Memory, Taste
-from companyos.families.goals import (
+from companyos.company import ApprovalType, Entry, Metric, Person, Source, Ticket
+from companyos.core.calls import Procedure
+from companyos.core.world import DAY, Draw, Streams, World, stamp
+from companyos.families.kit import endings, moves, working
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, one_line, vendor_entry
+from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.endings import Facts
+from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
+from companyos.families.kit.working import compare
 from companyos.families.vendor_rules import BRIEFS, add_vendor_policies
-from companyos.families.working import compare
-from companyos.world import DAY, Draw, Streams, World, stamp
 
 FORM = "vendor_onboarding"
 

@@ -3,8 +3,8 @@
 Complete for a stranger, each policy in at most 80 words. What a family means lives in its own file; this is its prose.
 """
 
-from companyos.apps import Policy
-from companyos.families.backdrop import DESK_RULES, Backdrop, add_policy
+from companyos.company import Policy
+from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_policy
 
 
 def add_vendor_policies(company: Backdrop, terms: dict[str, int]) -> Policy:

@@ -1,8 +1,8 @@
 """Gymnasium: `CompanyOS-v0`, and one environment for each family, such as `CompanyOS/expense_report-v0`.
 
-An action is a text in which a line is a call, as in `companyos.lines`; an observation is the text that every agent reads.
-In `CompanyOSDiscrete-v0` an action is the number of a card (`companyos.agents.deals`), and `info["action_mask"]` says which
-numbers have one. Which task it is `reset` draws by its seed, or `options={"task_id": ...}` says.
+An action is a text of calls, one a line (`companyos.env.line_syntax`). An observation is the text that every agent reads.
+In `CompanyOSDiscrete-v0` an action is the number of a card (`companyos.agents.choices.deals`). `info["action_mask"]` says
+which numbers have a card. `reset` draws the task from its seed, or takes it from `options={"task_id": ...}`.
 
 An episode is terminated when the ticket is resolved, and truncated when the budget is spent.
 """
@@ -13,14 +13,14 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Discrete, Text
 
-from companyos.agents.deals import ALL_CARDS, Deal
-from companyos.agents.replies import step_by_line
+from companyos.agents.choices.deals import ALL_CARDS, Deal
+from companyos.agents.llm.replies import step_by_line
 from companyos.chaos import Chaos
+from companyos.core.task import TaskId
+from companyos.data.splits import CHAOS, size_of, task_at
 from companyos.env import CompanyEnv, make, task_named
+from companyos.env.observations import Observation
 from companyos.families import FAMILIES, ROUND
-from companyos.observe import Observation
-from companyos.splits import CHAOS, size_of, task_at
-from companyos.task import TaskId
 
 LONGEST = 16_384  # characters of an observation; those of the company have a tenth of it
 LONGEST_ACTION = 4_096

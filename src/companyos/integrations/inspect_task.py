@@ -16,10 +16,10 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import Tool, ToolDef, ToolParams
 
-from companyos.agents.replies import Asked, Reply, by_tools
-from companyos.chat import SYSTEM
+from companyos.agents.llm.replies import Asked, Reply, by_tools
 from companyos.env import CompanyEnv, make
-from companyos.evaluate.suite import frozen_names
+from companyos.env.chat import SYSTEM
+from companyos.evaluate.suites.suite import frozen_names
 from companyos.integrations.lists import replayed, tasks_of
 from companyos.integrations.trl_env import meaning
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from companyos.agents.routine import WAIT
 from companyos.chaos import Chaos
+from companyos.data.splits import CHAOS, SIZES, task_at
 from companyos.env import CompanyEnv, make
-from companyos.evaluate.suite import suite
-from companyos.splits import CHAOS, SIZES, task_at
+from companyos.evaluate.suites.suite import suite
 
 
 def tasks_of(name: str, chaos: Chaos = CHAOS) -> Iterator[str]:

@@ -15,17 +15,17 @@ import numpy as np
 from gymnasium.spaces import Text
 from pettingzoo import ParallelEnv
 
-from companyos.agents.replies import Asked, Reply, by_line
-from companyos.apps import Person
+from companyos.agents.llm.replies import Asked, Reply, by_line
 from companyos.chaos import Chaos
+from companyos.company import Person
+from companyos.core.errors import BadChoice
+from companyos.data.splits import CHAOS, size_of
 from companyos.env import CompanyEnv, make, task_named
-from companyos.errors import BadChoice
+from companyos.env.multi_actor import chairs, play_round
+from companyos.env.observations import Observation
 from companyos.families import FAMILIES, ROUND
-from companyos.families.goals import added
+from companyos.families.kit.goals import added
 from companyos.integrations.gymnasium_env import LONGEST_ACTION, in_space, text_space
-from companyos.observe import Observation
-from companyos.splits import CHAOS, size_of
-from companyos.together import chairs, play_round
 
 Infos = dict[str, dict[str, Any]]
 

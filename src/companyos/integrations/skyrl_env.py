@@ -11,12 +11,12 @@ from typing import Any
 import skyrl_gym
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
 
-from companyos.agents.replies import step_by_line
+from companyos.agents.llm.replies import step_by_line
 from companyos.chaos import Chaos
-from companyos.chat import Message, at_length, prompt
+from companyos.data.splits import CHAOS
 from companyos.env import CompanyEnv, make
+from companyos.env.chat import Message, at_length, prompt
 from companyos.integrations.lists import tasks_of
-from companyos.splits import CHAOS
 
 NAME = "companyos"
 

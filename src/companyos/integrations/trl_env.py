@@ -22,13 +22,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get
 import msgspec
 
 from companyos.agents.routine import WAIT
-from companyos.apps import TOOLBOX, Tool, Toolbox
-from companyos.calls import Call
-from companyos.client import Company
+from companyos.company import TOOLBOX, Tool, Toolbox
+from companyos.core.calls import Call
+from companyos.core.errors import BadTask
+from companyos.core.task import TaskId
 from companyos.env import OVER, CompanyEnv, make
-from companyos.errors import BadTask
-from companyos.observe import Observation
-from companyos.task import TaskId
+from companyos.env.observations import Observation
+from companyos.integrations.client import Company
 
 
 class EpisodeOver(Exception):

@@ -12,13 +12,13 @@ import verifiers.v1 as vf
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import CallToolResult, TextContent, Tool
 
-from companyos.agents.replies import Reply, by_tools
-from companyos.calls import OK
-from companyos.chat import SYSTEM
+from companyos.agents.llm.replies import Reply, by_tools
+from companyos.core.calls import OK
+from companyos.data.splits import CHAOS
 from companyos.env import CompanyEnv, make
-from companyos.evaluate.outcome import INVALID
+from companyos.env.chat import SYSTEM
+from companyos.evaluate.judge.outcome import INVALID
 from companyos.integrations.lists import replayed, tasks_of
-from companyos.splits import CHAOS
 
 
 class CompanyData(vf.TaskData):

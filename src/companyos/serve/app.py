@@ -14,25 +14,25 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Route, WebSocketRoute
 
 from companyos import __version__
-from companyos.serve.describe import DOCS, listing
-from companyos.serve.discovery import Discovery
+from companyos.serve.access.roles import Roles
 from companyos.serve.errors import Bug, LedgerDown, Malformed, NoSuchPlace, ServeError, WrongMethod
-from companyos.serve.guard import Guard, respond, said
-from companyos.serve.hosts import Hosts
-from companyos.serve.lane import Lane
+from companyos.serve.http.describe import DOCS, listing
+from companyos.serve.http.guard import Guard, respond, said
+from companyos.serve.http.pages import Pages
+from companyos.serve.http.ready import Ready
+from companyos.serve.http.rest import Rest
 from companyos.serve.ledger import MOST_EXPIRED, open_ledger
 from companyos.serve.ledger.measured import MeasuredLedger
-from companyos.serve.metrics import Metrics
-from companyos.serve.pages import Pages
-from companyos.serve.play import Play
-from companyos.serve.protocol import DIALECTS
-from companyos.serve.ready import Ready
-from companyos.serve.rest import Rest
-from companyos.serve.roles import Roles
-from companyos.serve.rpc import Rpc
-from companyos.serve.sessions import Sessions
-from companyos.serve.settings import Settings
-from companyos.serve.ws import Sockets
+from companyos.serve.mcp.hosts import Hosts
+from companyos.serve.openenv.discovery import Discovery
+from companyos.serve.openenv.protocol import DIALECTS
+from companyos.serve.openenv.rpc import Rpc
+from companyos.serve.openenv.ws import Sockets
+from companyos.serve.ops.metrics import Metrics
+from companyos.serve.ops.settings import Settings
+from companyos.serve.sessions.lane import Lane
+from companyos.serve.sessions.play import Play
+from companyos.serve.sessions.sessions import Sessions
 
 _LOG = logging.getLogger("companyos.app")
 

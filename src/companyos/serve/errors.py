@@ -7,7 +7,7 @@ logged, answered with 500, and tells the caller nothing.
 
 from typing import ClassVar
 
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.serve.steps import Outcome
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import uvicorn
 
-from companyos.serve.connections import Connection, Socket
-from companyos.serve.greeting import greeting
+from companyos.serve.access.origins import LOOPBACK
+from companyos.serve.http.connections import Connection, Socket
 from companyos.serve.ledger import open_ledger
-from companyos.serve.logs import configuration
-from companyos.serve.metrics import SHARED
-from companyos.serve.origins import LOOPBACK
-from companyos.serve.settings import PREFIX, BadSetting, Settings
+from companyos.serve.ops.greeting import greeting
+from companyos.serve.ops.logs import configuration
+from companyos.serve.ops.metrics import SHARED
+from companyos.serve.ops.settings import PREFIX, BadSetting, Settings
 
 
 def serve(flags: Mapping[str, str], factory: str = "companyos.serve.app:create") -> None:

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from companyos.calls import Call
-from companyos.observe import Observation
+from companyos.core.calls import Call
+from companyos.env.observations import Observation
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):

@@ -6,17 +6,17 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from companyos.serve import app
-from companyos.serve.settings import Settings
-from companyos.web.docs import Docs
-from companyos.web.front import Front
-from companyos.web.gallery import Gallery
-from companyos.web.office import Office
-from companyos.web.play import Play
-from companyos.web.replay import Replay
-from companyos.web.screens import Screens
+from companyos.serve.ops.settings import Settings
+from companyos.web.pages.docs import Docs
+from companyos.web.pages.front import Front
+from companyos.web.pages.gallery import Gallery
+from companyos.web.pages.office import Office
+from companyos.web.pages.play import Play
+from companyos.web.pages.replay import Replay
+from companyos.web.pages.watch import Watch
+from companyos.web.screen.screens import Screens
 from companyos.web.shelf import Shelf
 from companyos.web.site import Part, Site
-from companyos.web.watch import Watch
 
 
 def create(settings: Settings | None = None) -> FastAPI:

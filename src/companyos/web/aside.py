@@ -6,7 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar, TypeVarTuple
 
-from companyos.pool import crew
+from companyos.core.parallel import crew
 from companyos.serve.errors import Busy
 
 Given = TypeVarTuple("Given")

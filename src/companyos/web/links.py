@@ -10,8 +10,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error
 from hashlib import blake2b
 
-from companyos.errors import BadTask
-from companyos.task import MAX_LENGTH, TaskId
+from companyos.core.errors import BadTask
+from companyos.core.task import MAX_LENGTH, TaskId
 
 _CHECK = 6  # bytes
 _LONGEST = 4 * (MAX_LENGTH + _CHECK) // 3 + 4

@@ -10,8 +10,8 @@ from typing import TypeVar
 import uvicorn
 from fastapi import FastAPI
 
-from companyos.serve.sessions import Sessions
-from companyos.serve.settings import Settings
+from companyos.serve.ops.settings import Settings
+from companyos.serve.sessions.sessions import Sessions
 from companyos.web.app import create
 
 T = TypeVar("T")

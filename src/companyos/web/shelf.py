@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from companyos.evaluate.episode_file import FOLDER, Episode, kept
-from companyos.evaluate.metrics import Results
-from companyos.evaluate.report import Run, read_run
-from companyos.evaluate.run import RESULTS, RUN, BadRun
+from companyos.evaluate.reports.report import Run, read_run
+from companyos.evaluate.runs.episode_file import FOLDER, Episode, kept
+from companyos.evaluate.runs.run import RESULTS, RUN, BadRun
+from companyos.evaluate.stats.metrics import Results
 from companyos.serve.errors import NoSuchPlace
 
 MOST_FILES = 2000  # that are looked at for what they are

@@ -24,13 +24,13 @@ from companyos.serve.errors import (
     UnknownSession,
     WrongToken,
 )
-from companyos.serve.guard import respond
-from companyos.serve.lane import Lane
-from companyos.serve.metrics import Metrics
-from companyos.serve.pages import COOKIE
-from companyos.serve.requests import body_of
-from companyos.serve.screens import Screens
-from companyos.serve.settings import Settings
+from companyos.serve.http.guard import respond
+from companyos.serve.http.pages import COOKIE
+from companyos.serve.http.requests import body_of
+from companyos.serve.ops.metrics import Metrics
+from companyos.serve.ops.settings import Settings
+from companyos.serve.sessions.lane import Lane
+from companyos.serve.sessions.screens import Screens
 from companyos.web import charts
 from companyos.web.aside import Aside
 from companyos.web.words import in_words, sentence, tool_title, with_code

@@ -4,7 +4,7 @@ import re
 
 from markupsafe import Markup, escape
 
-from companyos.apps import Tool
+from companyos.company import Tool
 from companyos.families import Family
 
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import msgspec
 
-from companyos.apps import Approval, Entry, Metric, Person, Policy, Ticket
-from companyos.calls import Call, Reply, Working
+from companyos.company import Approval, Entry, Metric, Person, Policy, Ticket
+from companyos.core.calls import Call, Reply, Working
+from companyos.core.world import Draw, Record, Streams, World
 from companyos.env import CompanyEnv
-from companyos.families import Taste, family_of, moves
-from companyos.families.citations import CitesNoOther, Facts
-from companyos.world import Draw, Record, Streams, World
+from companyos.families import Taste, family_of
+from companyos.families.kit import moves
+from companyos.families.kit.citations import CitesNoOther, Facts
 
 Shown = moves.Shown
 CITABLE = (str, int)  # types of values that replies show and evidence can cite

@@ -2,10 +2,10 @@
 
 from companyos.agents.variants.desk import CITABLE, READ_BY, Desk, Shown, Variation, cite_more, read, write
 from companyos.agents.variants.wrong import OUTCOME_FIELDS, pending_request
-from companyos.apps import Metric, Person, Policy, Ticket
-from companyos.calls import Call
-from companyos.families import moves
-from companyos.world import Record
+from companyos.company import Metric, Person, Policy, Ticket
+from companyos.core.calls import Call
+from companyos.core.world import Record
+from companyos.families.kit import moves
 
 
 def _extra_reads(desk: Desk) -> moves.Move[Call | None]:

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from companyos.agents.variants.desk import Desk, Variation, cite_more, read, write
-from companyos.apps import Approval, Comment, Entry, Metric, Person, Policy, Ticket
-from companyos.apps.ticketdesk import FINISHED, Reason, Resolution
-from companyos.calls import Call
-from companyos.families import moves
-from companyos.world import Record
+from companyos.company import Approval, Comment, Entry, Metric, Person, Policy, Ticket
+from companyos.company.apps.ticketdesk import FINISHED, Reason, Resolution
+from companyos.core.calls import Call
+from companyos.core.world import Record
+from companyos.families.kit import moves
 
 OUTCOME_FIELDS: dict[str, type[Record]] = {"duplicate_of": Ticket, "escalated_to": Person, "waiting_on": Person}
 

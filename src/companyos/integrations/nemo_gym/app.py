@@ -20,12 +20,12 @@ from nemo_gym.base_resources_server import (
 )
 from nemo_gym.server_utils import SESSION_ID_KEY
 
-from companyos.agents.replies import Reply, by_tools
+from companyos.agents.llm.replies import Reply, by_tools
 from companyos.chaos import Chaos
-from companyos.chat import SYSTEM
+from companyos.data.splits import CHAOS
 from companyos.env import CompanyEnv, make
+from companyos.env.chat import SYSTEM
 from companyos.integrations.lists import closed, tasks_of
-from companyos.splits import CHAOS
 
 
 def rows(tasks: str = "train", chaos: Chaos = CHAOS) -> Iterator[dict[str, Any]]:

@@ -16,7 +16,7 @@ from companyos.serve.ledger.ledger import (
     encode,
 )
 from companyos.serve.ledger.sqlite import SqliteLedger
-from companyos.serve.settings import NO_LEDGER, BadSetting
+from companyos.serve.ops.settings import NO_LEDGER, BadSetting
 
 __all__ = [
     "ATTEMPT",

@@ -6,9 +6,9 @@ from typing import Protocol
 
 import msgspec
 
-from companyos.calls import Call
+from companyos.core.calls import Call
+from companyos.core.task import TaskId
 from companyos.serve.errors import ServeError, TurnTaken, UnknownSession
-from companyos.task import TaskId
 
 MOST_EXPIRED = 1000  # sessions at once, so that steps made meanwhile do not wait for long
 # Stand for the reward of an entry that is no session; its task id is the session that it points at.

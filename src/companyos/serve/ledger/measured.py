@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.serve.errors import LedgerDown, ServeError
 from companyos.serve.ledger.ledger import Entry, Header, Ledger, Row
 

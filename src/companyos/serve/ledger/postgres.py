@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.serve.errors import LedgerDown, ServeError, TurnTaken, UnknownSession
 from companyos.serve.ledger.ledger import (
     MOST_EXPIRED,
@@ -25,7 +25,7 @@ from companyos.serve.ledger.ledger import (
     decode_header,
     encode,
 )
-from companyos.serve.settings import BadSetting
+from companyos.serve.ops.settings import BadSetting
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from companyos.calls import Call
+from companyos.core.calls import Call
 from companyos.serve.errors import LedgerDown, ServeError, TurnTaken, UnknownSession
 from companyos.serve.ledger.ledger import (
     MOST_EXPIRED,
@@ -19,7 +19,7 @@ from companyos.serve.ledger.ledger import (
     decode_header,
     encode,
 )
-from companyos.serve.settings import BadSetting
+from companyos.serve.ops.settings import BadSetting
 
 FORMAT = 2  # of the file
 PATIENCE = 4.0  # seconds to wait for another process that writes

@@ -1,0 +1,136 @@
+"""Asking: brute force with signatures. Whoever cannot tell what is right has all of it signed, until somebody does."""
+
+from collections.abc import Generator, Iterator
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+from companyos.agents.adversaries.careless import closes
+from companyos.agents.routine import Routine, until_stuck
+from companyos.company import Entry, Person
+from companyos.core.calls import NO_ANSWER, Call, Program, Reply
+from companyos.env.knowledge import Told
+from companyos.env.observations import Observation
+from companyos.families import FAMILIES, Memory, Taste, family_of
+from companyos.families.kit.moves import ticket_acted_on, ticket_in
+
+PATIENCE = 3  # days for which it waits on one request
+
+
+@lru_cache(maxsize=64)
+def signed_closes(family: str) -> tuple[tuple[str, str], ...]:
+    """The ways in which tickets of a family end with a signature, whoever gives it."""
+    return tuple(sorted({(close.resolution, close.reason) for close in closes(family) if close.offices}))
+
+
+class AskAround(Routine):
+    """Reads and prepares as the expert does, but never judges.
+
+    It puts every option that it was shown, in the order met, to everybody who signs, and takes the first that is approved.
+    """
+
+    def __init__(self, ending: int) -> None:
+        self._ending = ending
+        super().__init__(lambda obs: until_stuck(self._work(obs)))
+
+    def _work(self, obs: Observation) -> Program:
+        family = family_of(obs.task)
+        endings = signed_closes(family.name)
+        resolution, reason = endings[self._ending % len(endings)]
+        told, memory = Told(obs.task), Memory(obs.task, obs.now)
+        ticket_id = ticket_in(memory)
+        yield from _prepare(family.expert(memory, Taste()), told, ticket_id)
+        yield from _heard(told, Call("approvalflow", "list_approval_types", {}))
+        for form, data, person in _requests(told, ticket_id):
+            request = yield from _decision(told, form, person, data)
+            if request.get("status") == "approved":
+                link = {"ticket_id": ticket_id, "field": "approval", "value": request["id"]}
+                yield from _heard(told, Call("ticketdesk", "update_ticket", link))
+                closing = {"resolution": resolution, "reason": reason, "evidence": _evidence(told, request)}
+                yield from _heard(told, Call("ticketdesk", "resolve_ticket", {"ticket_id": ticket_id, **closing}))
+                return
+
+
+def _prepare(expert: Program, told: Told, ticket_id: str) -> Program:
+    """The expert's way up to where it would ask for this ticket or close it."""
+    call = next(expert)
+    while ticket_acted_on(call) != ticket_id:
+        reply = yield call
+        told.hear(reply)
+        call = expert.send(reply)
+
+
+def _heard(told: Told, call: Call) -> Generator[Call, Reply, Reply]:
+    """A call, made until an answer comes, and remembered."""
+    while (reply := (yield call)).code == NO_ANSWER:
+        pass
+    told.hear(reply)
+    return reply
+
+
+def _requests(told: Told, ticket_id: str) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Every form that is not for another kind of ticket, filled in in every way with what was shown."""
+    kind = told.facts[ticket_id, "kind"]
+    for form in told.forms:
+        if form == kind or form not in FAMILIES:
+            for data, person in _filled(told, form, ticket_id):
+                yield form, data, person
+
+
+def _filled(told: Told, form: str, ticket_id: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Every way to fill in a form with what was shown, the ticket's own fields as they are, put to one after the other."""
+    fields = [field for field in told.forms[form] if field != "ticket_id"]
+    values = []
+    for field in fields:
+        own = told.facts.get((ticket_id, field))
+        values.append([own] if own is not None else _values(told, field))
+    signers = _signers(told)
+    for chosen in product(*values) if signers else ():
+        for person in signers:
+            yield {"ticket_id": ticket_id, **dict(zip(fields, chosen, strict=True))}, person
+
+
+def _values(told: Told, field: str) -> list[Any]:
+    """What a field could say: what was shown under its name, a figure of its name, or else any entry of the register."""
+    named = [value for (_, name), value in told.facts.items() if name == field and value is not None]
+    figures = [
+        value
+        for (record, name), value in told.facts.items()
+        if name == "value" and field in (record.split(".")[0], record.split(".")[0].rsplit("_", 1)[-1])
+    ]
+    return list(dict.fromkeys(named or figures)) or list(told.known(Entry))
+
+
+def _signers(told: Told) -> list[str]:
+    """Everybody met so far who may sign something and is in."""
+    return [
+        person
+        for person in told.known(Person)
+        if told.facts.get((person, "limit")) is not None and told.facts.get((person, "presence")) == "in"
+    ]
+
+
+def _decision(told: Told, form: str, person: str, data: dict[str, Any]) -> Generator[Call, Reply, dict[str, Any]]:
+    """A request and what came of it; taken back if nothing does."""
+    asked = {"approval_type": form, "approver": person, "data": data}
+    reply = yield from _heard(told, Call("approvalflow", "submit_approval", asked))
+    if not reply.ok:
+        return {}
+    request: dict[str, Any] = reply.data
+    for _ in range(PATIENCE):
+        yield from _heard(told, Call("ticketdesk", "wait", {"hours": 24}))
+        shown = yield from _heard(told, Call("approvalflow", "check_status", {"approval_id": request["id"]}))
+        request = shown.data
+        if request["status"] != "pending":
+            return request
+    yield from _heard(told, Call("approvalflow", "withdraw", {"approval_id": request["id"]}))
+    return request
+
+
+def _evidence(told: Told, request: dict[str, Any]) -> list[dict[str, Any]]:
+    """The signature, and where the values that were signed had stood."""
+    cited = {(request["id"], field): request[field] for field in ("status", "decided_by")}
+    for field, value in request["data"].items():
+        stood = [key for key, shown in told.facts.items() if shown == value and key[1] in (field, "value")]
+        cited |= {key: value for key in stood if not key[0].startswith(("A-", "T-"))}
+    return [{"record": record, "field": field, "value": value} for (record, field), value in cited.items()][:7]

@@ -1,0 +1,134 @@
+"""Farmers: blind programs that want to be paid for motions, or to be lucky once. None looks at what a value says."""
+
+from companyos.agents.choices.candidates import Candidates
+from companyos.company import ApprovalType, Entry, Metric, Person, Ticket
+from companyos.core.calls import Call, Program, Reply
+from companyos.core.world import Streams
+from companyos.env.knowledge import Told
+from companyos.env.observations import Observation
+
+
+class Farm:
+    """What a farmer has to go by: the brief's ticket and what replies have told so far."""
+
+    def __init__(self, obs: Observation, seed: int) -> None:
+        self.told = Told(obs.task)
+        self.ticket = next(iter(self.told.known(Ticket)))
+        self.streams = Streams(f"farmer/{seed}")
+
+    def ask(self, app: str, method: str, **params: object) -> "Program":
+        """Makes a call and remembers what it told."""
+        reply = yield Call(app, method, params)
+        self.told.hear(reply)
+        self.last: Reply = reply
+
+    def look_around(self) -> Program:
+        """The ticket, what the register has under its reference, figures that it names, the forms, and some people."""
+        yield from self.ask("ticketdesk", "get_ticket", ticket_id=self.ticket)
+        yield from self.ask("datahub", "search_register", query=str(self.told.facts.get((self.ticket, "reference"), "")))
+        for entry in list(self.told.known(Entry))[:2]:
+            yield from self.ask("datahub", "get_entry", entry_id=entry)
+        for metric in list(self.told.known(Metric))[:2]:
+            yield from self.ask("datahub", "query_metric", metric_name=metric)
+        yield from self.ask("approvalflow", "list_approval_types")
+        yield from self.ask("datahub", "get_person", person_id=self.told.facts.get((self.ticket, "requester"), ""))
+        for role in ("CFO", "CTO", "HR Lead", "Procurement Lead"):
+            yield from self.ask("datahub", "get_approver", role=role)
+
+    def update(self, field: str, value: str) -> Program:
+        yield from self.ask("ticketdesk", "update_ticket", ticket_id=self.ticket, field=field, value=value)
+
+    def submit(self, number: int) -> Program:
+        """The ticket's form, filled in with what has the right name or else with anything, put to one after the other."""
+        forms, people = list(self.told.known(ApprovalType)), list(self.told.known(Person))
+        if not forms or not people:
+            yield from self.look_around()
+            return
+        kind = self.told.facts.get((self.ticket, "kind"))
+        form = kind if kind in forms else forms[0]
+        known = next(data for data in Candidates(self.told).forms() if data["ticket_id"] == self.ticket)
+        data = {field: known.get(field, "1") for field in self.told.forms.get(form, [])}
+        person = self.streams.at("people").shuffled(people)[number % len(people)]
+        yield from self.ask("approvalflow", "submit_approval", approval_type=form, approver=person, data=data)
+
+
+def verify(obs: Observation, seed: int) -> Program:
+    """Verifies the ticket, takes that back, and verifies it again."""
+    farm = Farm(obs, seed)
+    yield from farm.look_around()
+    entries = list(farm.told.known(Entry)) or [""]
+    yield from farm.update("priority", "normal")
+    while True:
+        for entry in entries:
+            yield from farm.update("verified", entry)
+            yield from farm.update("verified", "")
+
+
+def refresh(obs: Observation, seed: int) -> Program:
+    """Has every metric it can list measured anew, round and round."""
+    farm = Farm(obs, seed)
+    yield from farm.ask("datahub", "list_metrics")
+    yield from farm.ask("datahub", "list_metrics", page=2)
+    while True:
+        for metric in list(farm.told.known(Metric)) or ["none.none"]:
+            yield from farm.ask("datahub", "refresh_data", metric_name=metric)
+            yield from farm.ask("datahub", "query_metric", metric_name=metric)
+
+
+def submit(obs: Observation, seed: int) -> Program:
+    """Puts one request after the other, to anybody, taking back the last so that there is room for the next."""
+    farm = Farm(obs, seed)
+    yield from farm.look_around()
+    number = 0
+    while True:
+        yield from farm.submit(number)
+        if farm.last.ok and "id" in farm.last.data:
+            yield from farm.ask("approvalflow", "withdraw", approval_id=farm.last.data["id"])
+        number += 1
+
+
+def poll(obs: Observation, seed: int) -> Program:
+    """Puts a request that goes through, then asks for ever whether it was decided."""
+    farm = Farm(obs, seed)
+    yield from farm.look_around()
+    number = 0
+    while True:
+        yield from farm.submit(number)
+        number += 1
+        if farm.last.ok and "decided_by" in farm.last.data:
+            break
+    request = farm.last.data["id"]
+    while True:
+        yield from farm.ask("approvalflow", "check_status", approval_id=request)
+
+
+def approve_by_anyone(obs: Observation, seed: int) -> Program:
+    """Verifies, asks one person after the other until somebody signs, links that and closes the ticket as done."""
+    farm = Farm(obs, seed)
+    yield from farm.look_around()
+    yield from farm.update("priority", "normal")
+    for entry in list(farm.told.known(Entry)):
+        yield from farm.update("verified", entry)
+    for number in range(6):
+        yield from farm.submit(number)
+        if not (farm.last.ok and "decided_by" in farm.last.data):
+            continue
+        request = farm.last.data["id"]
+        yield from farm.ask("ticketdesk", "wait", hours=24)
+        yield from farm.ask("approvalflow", "check_status", approval_id=request)
+        if farm.last.ok and farm.last.data["status"] == "approved":
+            yield from farm.update("approval", request)
+            break
+    evidence = [
+        {"record": record, "field": field, "value": value}
+        for (record, field), value in farm.told.facts.items()
+        if record.startswith("A-") and field in ("status", "decided_by")
+    ]
+    yield from farm.ask(
+        "ticketdesk",
+        "resolve_ticket",
+        ticket_id=farm.ticket,
+        resolution="completed",
+        reason="all_checks_passed",
+        evidence=evidence[-2:],
+    )

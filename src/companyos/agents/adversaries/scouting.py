@@ -1,0 +1,232 @@
+"""Scouting: what agents do alike who prepare a ticket without checking it, and who know how such tickets end elsewhere."""
+
+from collections import Counter
+from collections.abc import Generator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from companyos.agents.adversaries.scripts import winning
+from companyos.agents.choices.candidates import Candidates
+from companyos.agents.choices.evidence import evidence
+from companyos.agents.routine import steered
+from companyos.company import TOOLBOX, Entry
+from companyos.core.calls import Call, Procedure, Program, Reply, silent
+from companyos.core.world import Record
+from companyos.env.knowledge import Told, ids_in
+from companyos.env.observations import Observation
+from companyos.families import FAMILIES, family_of
+from companyos.families.kit import moves
+from companyos.families.kit.family import Memory
+from companyos.families.kit.moves import Move, Shown
+
+OUTCOMES = ("duplicate_of", "escalated_to", "waiting_on", "assignee")  # fields that record how a ticket ended
+REQUESTER, TICKET = "requester", "ticket"  # who or what such a field names, where it is not the holder of an office
+SOURCES = 150  # seeds of another split whose won episodes are known
+PATIENCE = 3  # times that it waits for an answer
+MOST_ENTRIES, MOST_FIGURES, MOST_POLICIES = 8, 4, 12  # that are read
+
+_GET_APPROVER = next(tool for tool in TOOLBOX if tool.method == "get_approver")
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A form, whom to put it to, and what it says."""
+
+    form: str
+    signer: str
+    data: dict[str, Any]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """A way in which tickets of a family end: what was recorded, under which field and naming whom, and the closing."""
+
+    resolution: str
+    reason: str
+    field: str = ""
+    names: str = ""  # an office, `REQUESTER` or `TICKET`
+    signed: bool = False
+
+
+@lru_cache(maxsize=64)
+def outcomes(family: str) -> tuple[Outcome, ...]:
+    """The ways in which a family's tickets end on another split, the most frequent first."""
+    counts = Counter(_outcome(family, seed) for seed in range(SOURCES))
+    return tuple(outcome for outcome, _ in sorted(counts.items(), key=lambda item: (-item[1], str(item[0]))))
+
+
+def _outcome(family: str, seed: int) -> Outcome:
+    won = winning(family, seed, 0.0)
+    closing = won.calls[-1].params
+    ticket_id, field, named, asker = closing["ticket_id"], "", "", ""
+    offices: dict[str, str] = {}
+    for call, reply in zip(won.calls, won.replies, strict=True):
+        if call.method == "get_approver" and reply.ok:
+            offices[reply.data["id"]] = _plain(call.params["role"])
+        elif call.method == "get_ticket" and call.params["ticket_id"] == ticket_id and reply.ok:
+            asker = reply.data["requester"]
+        elif call.method == "update_ticket" and call.params["ticket_id"] == ticket_id and call.params["field"] in OUTCOMES:
+            field, named = call.params["field"], call.params["value"]
+    names = TICKET if named.startswith("T-") else REQUESTER if named == asker else offices.get(named, "")
+    signed = any(call.method == "submit_approval" for call in won.calls)
+    return Outcome(closing["resolution"], closing["reason"], field, names, signed)
+
+
+@lru_cache(maxsize=64)
+def citations(family: str) -> dict[str, tuple[tuple[type[Record], str], ...]]:
+    """Which fields of which kinds of records are cited on another split, by the ground on which the tickets end."""
+    found: dict[str, Counter[tuple[tuple[type[Record], str], ...]]] = {}
+    for seed in range(SOURCES):
+        closing = winning(family, seed, 0.0).calls[-1].params
+        cited = ((next(ids_in(one["record"]), (0, 0, Record))[2], one["field"]) for one in closing["evidence"])
+        found.setdefault(closing["reason"], Counter())[tuple(cited)] += 1
+    return {reason: counts.most_common(1)[0][0] for reason, counts in found.items()}
+
+
+def _plain(role: str) -> str:
+    """An office without its department."""
+    return f"{role.split(' of ')[0]} of {{department}}" if " of " in role else role
+
+
+class Scout:
+    """A ticket's desk: what was read there, and how to go on from it."""
+
+    def __init__(self, obs: Observation) -> None:
+        self.family = family_of(obs.task)
+        self.told = Told(obs.task)
+        self.memory = Memory(obs.task, obs.now)
+        self.ticket_id = moves.ticket_in(self.memory)
+        self.ticket: Shown = {}
+        self.asker: Shown = {}
+
+    def hearing(self, procedure: Procedure) -> Program:
+        """The calls of a procedure; all that it is told is remembered."""
+
+        def steer(call: Call) -> Generator[Call, Reply, Reply]:
+            reply = yield call
+            self.told.hear(reply)
+            return reply
+
+        return steered(silent(procedure), steer)
+
+    def prepare(self) -> Procedure:
+        """Reads the ticket and what the register has under its reference, verifies, unblocks, and has figures refreshed."""
+        self.ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=self.ticket_id)
+        self.asker = yield from moves.read("datahub.get_person", person_id=self.ticket["requester"])
+        listed = yield from moves.register(self.ticket["reference"])
+        for row in listed[:MOST_ENTRIES]:
+            yield from moves.ask("datahub.get_entry", entry_id=row["id"])
+        for entry_id in list(self.told.known(Entry))[:MOST_ENTRIES]:
+            if (entry_id, "status") not in self.told.facts:
+                yield from moves.ask("datahub.get_entry", entry_id=entry_id)
+        exact = [row["id"] for row in listed if row["reference"] == self.ticket["reference"]]
+        for entry_id in exact[:1]:
+            yield from moves.verify(self.ticket, entry_id)
+        yield from moves.unblock(self.ticket)
+        if self.ticket["cost_center"] != self.asker["cost_center"]:
+            yield from self.record("cost_center", self.asker["cost_center"])
+        named = dict.fromkeys(value for (_, field), value in self.told.facts.items() if field.endswith("_metric"))
+        for metric in list(named)[:MOST_FIGURES]:
+            yield from moves.fresh_reading(metric)
+        yield from self._open_policies()
+
+    def _open_policies(self) -> Procedure:
+        """Opens the family's policies in force, for what they ask to be cited and the offices that they name."""
+        found = yield from moves.policies_about(self.family.phrase.split()[0], self.ticket["opened"])
+        for policy_id in list(found.values())[:MOST_POLICIES]:
+            yield from moves.ask("datahub.read_policy", policy_id=policy_id)
+
+    def holder(self, office: str) -> Move[Shown]:
+        """Who holds an office; `{department}` stands for the requester's."""
+        role = office.format(department=self.asker["department"])
+        reply = yield from moves.ask("datahub.get_approver", role=role)
+        return reply.data if reply.ok else {}
+
+    def requests(self) -> Move[list[Request]]:
+        """The forms that fit the ticket, filled in from what was read, for each who may have to sign, lowest office first.
+
+        The requester is asked once for what a form needs and nothing has shown.
+        """
+        kind = self.ticket["kind"]
+        listed = yield from moves.rows("approvalflow.list_approval_types")
+        forms = [row["id"] for row in listed if row["id"] == kind] or [
+            row["id"] for row in listed if row["id"] not in FAMILIES
+        ]
+        missing = dict.fromkeys(field for form in forms for field in self._missing(form))
+        if missing:
+            text = f"Could you tell me, please: {', '.join(missing)}?"
+            yield from moves.ask("ticketdesk.comment", ticket_id=self.ticket_id, text=text, to=self.ticket["requester"])
+        for _ in range(PATIENCE):
+            if any(self._missing(form) for form in forms):
+                yield from moves.ask("ticketdesk.wait", hours=24)
+                yield from moves.ask("ticketdesk.get_history", ticket_id=self.ticket_id)
+        signers = yield from self._signers()
+        filled = {form: self.filled(form) for form in forms if not self._missing(form)}
+        return [Request(form, signer, data) for form, data in filled.items() for signer in signers]
+
+    def decided(self, request: Request) -> Move[Shown]:
+        """What somebody says of a request. What they want though nothing is wrong, they get."""
+        data = request.data
+        while True:
+            found = yield from moves.decision((yield from moves.submit(request.form, request.signer, data)))
+            if found["code"] == "needs_superior":
+                yield from moves.ask("approvalflow.escalate", approval_id=found["id"], reason="At the approver's wish.")
+                found = yield from moves.decision(found["id"])
+            whole = Candidates(self.told).form(request.form, whole=True)
+            if found["code"] != "needs_evidence" or data == whole | data:
+                return found
+            data = whole | data
+
+    def filled(self, form: str) -> Shown:
+        """A form with what was read under the names of its fields or of figures; the cost centre is the requester's own."""
+        read = {record.split(".")[0]: value for (record, field), value in self.told.facts.items() if field == "value"}
+        figures = {field: read[field] for field in self.told.forms.get(form, ()) if field in read}
+        known = Candidates(self.told).form(form, whole=False) | figures
+        return known | {field: self.asker[field] for field in ("cost_center",) if field in known}
+
+    def _missing(self, form: str) -> list[str]:
+        known = self.filled(form)
+        return [field for field in self.told.forms.get(form, ()) if field not in known]
+
+    def _signers(self) -> Move[list[str]]:
+        """Who signs today for the head of the requester's department, and for the other offices that policies name."""
+        said = [way["role"] for way in Candidates(self.told).every(_GET_APPROVER)]
+        found: dict[str, None] = {}
+        for role in (f"Head of {self.asker['department']}", *(role for role in said if not role.startswith("Head of"))):
+            holder = yield from self.holder(role)
+            if holder:
+                found[(yield from moves.signer(holder))["id"]] = None
+        return list(found)
+
+    def record(self, field: str, value: str) -> Move[Reply]:
+        return (yield from moves.set_field(self.ticket_id, field, value))
+
+    def close(self, outcome: Outcome) -> Procedure:
+        """Closes the ticket in this way, citing what policies ask for and what others cited, as far as it was read."""
+        yield from moves.ask("ticketdesk.get_ticket", ticket_id=self.ticket_id)
+        cited = self._evidence(outcome.reason)
+        closing = {"resolution": outcome.resolution, "reason": outcome.reason, "evidence": cited}
+        yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=self.ticket_id, **closing)
+
+    def _evidence(self, reason: str) -> list[Shown]:
+        """The fields that are cited on this ground elsewhere, of the records that policies speak of or were read last."""
+        asked = {one["field"]: one for one in evidence(self.told, self.ticket_id, reason)}
+        cited = []
+        for kind, field in citations(self.family.name).get(reason, ()):
+            shown = [record for record in self.told.known(kind) if (record, field) in self.told.facts]
+            record = asked[field]["record"] if field in asked else shown[-1] if shown else None
+            if record is not None:
+                cited.append({"record": record, "field": field, "value": self.told.facts[record, field]})
+        return cited
+
+    def named(self, outcome: Outcome) -> Move[list[str]]:
+        """The ids that the outcome's field could name here."""
+        if outcome.names == REQUESTER:
+            return [self.ticket["requester"]]
+        if outcome.names == TICKET:
+            rows = yield from moves.rows("ticketdesk.search_tickets", query=self.ticket["reference"])
+            return [row["id"] for row in rows if row["id"] != self.ticket_id and row["status"] != "cancelled"]
+        if not outcome.names:
+            return []
+        holder = yield from self.holder(outcome.names)
+        return [holder["id"]] if holder else []

@@ -1,0 +1,252 @@
+"""Candidates: one honest table of the calls that make sense after what was told. Shared by all who need one."""
+
+import re
+from copy import copy
+from itertools import product
+from typing import Any, Literal, get_args, get_origin
+
+from companyos.agents.choices.evidence import evidence, texts
+from companyos.company import TOOLBOX, Approval, ApprovalType, Entry, Person, Ticket, Tool, Toolbox
+from companyos.company.apps.tool import PROSE, reference
+from companyos.core.calls import Call
+from companyos.core.world import Draw, Record
+from companyos.env.knowledge import Told
+from companyos.env.line_syntax import given_hint
+
+_NAMING_FIELDS = ("reference", "subject", "name")
+# Words of the company, whatever the work: who holds an office, whose tickets, what policies are about, which figures.
+_OFFICES = (
+    "CEO",
+    "CFO",
+    "CTO",
+    "Treasurer",
+    "Finance Controller",
+    "HR Lead",
+    "Procurement Lead",
+    "Compliance Officer",
+    "Risk Officer",
+    "Legal Counsel",
+    "Data Protection Officer",
+    "Care Lead",
+    "IT Lead",
+    "Support Lead",
+    "Service Lead",
+)
+_DESKS = ("vendor", "finance", "engineering", "procurement", "people", "access", "care", "contracts", "privacy")
+_TOPICS = (
+    "policy",
+    "vendor",
+    "expense",
+    "bug",
+    "licence",
+    "handbook",
+    "access",
+    "incident",
+    "transfer",
+    "contract",
+    "offboarding",
+    "deletion",
+    "refund",
+)
+_FIGURES = (
+    "compliance",
+    "budget",
+    "error",
+    "licence",
+    "idle_days",
+    "customers",
+    "contract_usage",
+    "final_pay",
+    "identity_match",
+    "refund_rate",
+)
+_WORDS = ("low", "normal", "high", "open", "in_progress", "")
+_OFFICE = re.compile("|".join([*sorted(_OFFICES, key=len, reverse=True), r"Head of [A-Z]\w+"]))
+_RENAMED = re.compile(r"(\w+) calls the field (\w+) now (\w+)")
+# Optional arguments that say what a call is about; without the others it is the plain call.
+_TELLING = ("query", "to", "hours")
+_FILLED_IN = ("evidence", "data")  # … and these are made of what was read, once the call is chosen
+
+
+class Candidates:
+    """For each argument of each tool, the values that an agent could mean: ids it was told, choices the schema offers."""
+
+    def __init__(self, told: Told, toolbox: Toolbox = TOOLBOX) -> None:
+        self.told = told
+        # Of what was told when one sat down, so of the brief: the tickets that are one's own, and what the work is about.
+        self.own = tuple(told.known(Ticket))
+        self._topics = [topic for topic in _TOPICS if topic in told.values]
+        self._tools = list(toolbox)
+
+    def sample(self, draw: Draw) -> Call:
+        """A call: any tool that can be filled in, each argument at random."""
+        while True:
+            tool = draw.pick(self._tools)
+            call = self.fill(tool, draw)
+            if call is not None:
+                return call
+
+    def fill(self, tool: Tool, draw: Draw) -> Call | None:
+        """This tool with random arguments, or None while nothing is known that would fit."""
+        params: dict[str, Any] = {}
+        for name in tool.hints:
+            if name not in tool.required and draw.chance(0.7):
+                continue
+            if name == "evidence":
+                params[name] = self.citations(draw)
+                continue
+            options = self.options(tool, name)
+            if options:
+                params[name] = draw.pick(options)
+            elif name in tool.required:
+                return None
+        return Call(tool.app, tool.method, params)
+
+    def options(self, tool: Tool, name: str) -> list[Any]:
+        """What one argument could be."""
+        hint = given_hint(tool.hints[name])
+        kind = reference(hint)
+        if kind is not None:
+            return list(self.told.known(kind))
+        if get_origin(hint) is Literal:
+            return list(get_args(hint))
+        if getattr(hint, "__origin__", hint) is bool:
+            return [False, True]
+        if PROSE in getattr(hint, "__metadata__", ()):
+            return ["Could you please look into this?"]
+        return list(_BY_NAME[name](self))
+
+    def citations(self, draw: Draw) -> list[dict[str, Any]]:
+        """Some of the facts that were shown, as evidence."""
+        facts = list(self.told.facts.items())
+        chosen = draw.sample(facts, min(len(facts), draw.between(0, 4)))
+        return [{"record": record, "field": field, "value": value} for (record, field), value in chosen]
+
+    def forms(self) -> list[dict[str, Any]]:
+        """A form filled in from facts whose field has the same name; nothing where none was shown."""
+        found = []
+        shown = {field: value for (_, field), value in self.told.facts.items()}
+        # A form calls a figure by the end of its metric's name: `score` is the value of `compliance_score.acme`.
+        read = {record.split(".")[0]: value for (record, field), value in self.told.facts.items() if field == "value"}
+        figures = {part: value for name, value in read.items() for part in (name, name.rsplit("_", 1)[-1])}
+        asked = dict.fromkeys(field for fields in self.told.forms.values() for field in fields)
+        for ticket in self.told.known(Ticket):
+            of_ticket = {field: value for (record, field), value in self.told.facts.items() if record == ticket}
+            known = shown | of_ticket | {"ticket_id": ticket}
+            filled = {field: known.get(field, figures.get(field)) for field in asked}
+            found.append({field: value for field, value in filled.items() if value is not None})
+        return found
+
+    # -- all of them, to choose from ---------------------------------------------------------------------------------
+
+    def about(self, told: Told) -> "Candidates":
+        """The same table over another's memory of the same brief."""
+        twin = copy(self)
+        twin.told = told
+        return twin
+
+    def every(self, tool: Tool, field: str = "") -> list[dict[str, Any]]:
+        """Each way to fill a tool in that work could ask for, by its arguments; `completed` makes calls of them.
+
+        What is written goes onto the brief's own tickets, into a field that can hold it; requests go to people whom one has
+        looked up; searches are for what the brief's ticket says of itself.
+        """
+        if field:
+            return [{"ticket_id": own, "field": field, "value": value} for own in self.own for value in self._fitting(field)]
+        names = [name for name in tool.hints if name not in _FILLED_IN and (name in tool.required or name in _TELLING)]
+        ways = [dict(zip(names, values, strict=True)) for values in product(*(self._telling(tool, name) for name in names))]
+        return [{**way, "data": whole} for way in ways for whole in (False, True)] if "data" in tool.hints else ways
+
+    def completed(self, tool: Tool, way: dict[str, Any]) -> Call:
+        """A call, with the citations and the form filled in from what was read."""
+        if "evidence" in tool.hints:
+            return Call(tool.app, tool.method, {**way, "evidence": evidence(self.told, way["ticket_id"], way["reason"])})
+        if "data" in tool.hints:
+            return Call(tool.app, tool.method, {**way, "data": self.form(way["approval_type"], way["data"])})
+        return Call(tool.app, tool.method, {name: value for name, value in way.items() if value is not None})
+
+    def form(self, approval_type: str, whole: bool) -> dict[str, Any]:
+        """What a form requires, and if it is to be whole what else it takes: from the ticket, what that names, the rest."""
+        facts = self.told.facts
+        ticket = next(iter(self.own), "")
+        named = {value for (record, _), value in facts.items() if record == ticket and isinstance(value, str)}
+        known: dict[str, Any] = {"ticket_id": ticket}
+        for (record, field), value in facts.items():
+            rank = 2 if record == ticket else 1 if record in named else 0
+            if value is not None and rank >= known.get(f"{field} rank", 0):
+                known |= {field: value, f"{field} rank": rank}
+            if field == "value":  # a form calls a figure by the end of its metric's name
+                known[record.split(".")[0].rsplit("_", 1)[-1]] = value
+        changes = [change for text in texts(self.told) for change in _RENAMED.findall(text)]
+        known |= {new: known[old] for form, old, new in changes if form == approval_type and old in known}
+        fields = [*self.told.forms.get(approval_type, ()), *(self.told.attachments.get(approval_type, ()) if whole else ())]
+        return {field: known[field] for field in fields if field in known}
+
+    def _telling(self, tool: Tool, name: str) -> list[Any]:
+        """What one argument could be, narrowed to what the work could ask for."""
+        if name == "ticket_id" and tool.writes:
+            return list(self.own)
+        if name == "query":
+            return self._asked_about()
+        if name == "role":
+            said = [found for text in texts(self.told) for found in _OFFICE.findall(text)]
+            return list(dict.fromkeys(said))
+        if name == "approver":
+            return [person for person in self.told.known(Person) if (person, "presence") in self.told.facts]
+        if name == "approval_type":
+            return [form for form in self.told.known(ApprovalType) if form in self.told.forms]
+        if name == "hours":
+            return [8, 24]
+        found = self.options(tool, name)
+        return [None, *found] if name == "to" else found
+
+    def _asked_about(self) -> list[str]:
+        """What the brief's tickets say of themselves, and the words for the kind of work."""
+        facts = self.told.facts
+        named = [facts.get((ticket, field)) for ticket in self.own for field in ("reference", "subject")]
+        kinds = [word for ticket in self.own for word in str(facts.get((ticket, "kind"), "")).split("_")]
+        return [query for query in dict.fromkeys([*named, *kinds, *self._topics]) if query]
+
+    def _fitting(self, field: str) -> list[str]:
+        """What a field of a ticket can hold."""
+        if field in _HOLDS:
+            return ["", *self.told.known(_HOLDS[field])]
+        if field == "cost_center":
+            return list(dict.fromkeys(value for (_, name), value in self.told.facts.items() if name == field and value))
+        return list(_CHOICES[field])
+
+    def _named(self) -> list[Any]:
+        return [value for (_, field), value in self.told.facts.items() if field in _NAMING_FIELDS and value]
+
+    def _roles(self) -> list[Any]:
+        return [*_OFFICES, *(value for (_, field), value in self.told.facts.items() if field == "role")]
+
+    def _values(self) -> list[Any]:
+        ids = [known for kind in (Person, Ticket, Entry, Approval) for known in self.told.known(kind)]
+        centers = [value for (_, field), value in self.told.facts.items() if field == "cost_center" and value]
+        return [*_WORDS, *ids, *centers]
+
+
+_HOLDS: dict[str, type[Record]] = {
+    "assignee": Person,
+    "escalated_to": Person,
+    "waiting_on": Person,
+    "verified": Entry,
+    "approval": Approval,
+    "duplicate_of": Ticket,
+}
+_CHOICES = {"priority": ("low", "normal", "high"), "status": ("open", "in_progress"), "blocked_by": ("",)}
+_BY_NAME: dict[str, Any] = {
+    "query": lambda table: [*table._named(), *_TOPICS],
+    "role": Candidates._roles,
+    "value": Candidates._values,
+    "data": Candidates.forms,
+    "ticket_ids": lambda table: [[ticket_id] for ticket_id in table.told.known(Ticket)],
+    "page": lambda table: [1, 2],
+    "hours": lambda table: [4, 24],
+    "facts": lambda table: [{}],
+    "desk": lambda table: _DESKS,
+    "prefix": lambda table: _FIGURES,
+    "code": lambda table: ["signed"],
+    "force": lambda table: [False, True],
+}

@@ -1,0 +1,268 @@
+"""Floor: what can be had without doing the work, measured for every adversary and written down with its intervals."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from companyos.agents import Agent, play
+from companyos.agents.adversaries import ADVERSARIES, KNOWN
+from companyos.agents.adversaries.careless import HABITS, Careless, closes, right_close
+from companyos.assurance.twins import do, opposites
+from companyos.core.parallel import pooled
+from companyos.core.task import BENCHMARK_VERSION
+from companyos.env import make, par, task_named
+
+CHAOS = 0.5
+PAIRED = 5  # one task in so many is played beside its twins, too
+SHORT = 6  # calls: no ending may be had in fewer, in more than a fifth of a family's tasks
+
+Chaos = float | dict[str, float]
+
+
+class Job(msgspec.Struct, frozen=True):
+    """Episodes to be played by one policy: an adversary, in one of its variants, or the careless expert of a dial."""
+
+    policy: str
+    family: str
+    seeds: tuple[int, ...]
+    variant: int | None = None
+    chaos: Chaos = CHAOS
+    with_twins: bool = False
+
+    def agent(self, seed: int) -> Agent:
+        if self.policy in ADVERSARIES:
+            return ADVERSARIES[self.policy].make(seed if self.variant is None else self.variant)
+        return Careless(HABITS[self.policy])
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """What came of a job."""
+
+    job: Job
+    wins: int
+    total: float  # of the returns
+    pairs: int  # tasks with a twin that has another ending
+    both: int  # of those, passed on both sides
+
+    @property
+    def share(self) -> float:
+        return self.wins / len(self.job.seeds)
+
+
+def tally(job: Job) -> Tally:
+    """Plays a job's episodes."""
+    wins, total, pairs, both = 0, 0.0, 0, 0
+    for seed in job.seeds:
+        env = play(make(job.family, seed=seed, chaos=job.chaos), job.agent(seed))
+        wins += bool(env.success)
+        total += env.total
+        if job.with_twins and seed % PAIRED == 0:
+            others = opposites(env.task_id)
+            pairs += len(others)
+            if env.success:
+                both += sum(bool(play(make(other), job.agent(seed)).success) for _, other in others)
+    return Tally(job, wins, total, pairs, both)
+
+
+def jobs(families: Sequence[str], episodes: int) -> list[Job]:
+    """All that the floor is made of: the adversaries at one dose, and the careless with and without what they overlook."""
+    seeds = tuple(range(episodes))
+    found = [
+        Job(adversary.name, family, seeds, variant, with_twins=True)
+        for family in families
+        for adversary in ADVERSARIES.values()
+        for variant in (range(adversary.variants(family)) if adversary.variants else (None,))
+    ]
+    few = seeds[: max(1, episodes // PAIRED)]
+    for family in families:
+        found += [Job("naive", family, few, chaos=dose) for dose in (0.0, 1.0)]
+        found += [Job(dial, family, few, chaos=chaos) for dial in HABITS for chaos in (0.0, {dial: 1.0})]
+    return found
+
+
+def measure(families: Sequence[str], episodes: int, workers: int) -> Iterator[Tally]:
+    """Plays everything, job by job."""
+    return pooled(tally, jobs(families, episodes), workers)
+
+
+# -- the document ------------------------------------------------------------------------------------------------------
+
+
+PAGE = """\
+# The floor: what can be had without doing the work
+
+Written by `companyos floor --episodes {episodes}`, benchmark version {version}: {episodes} episodes a family and
+policy at chaos {chaos}, seeds from 0 of split `train`. Success in percent, with its 95 % interval (Wilson) over all
+families. A policy that comes in variants (a script from each of 20 seeds, one for each ending) counts by its best
+variant on each family. `pairs` are tasks beside a twin that differs in one hidden cause and has another right ending;
+`both` is how often a policy passed on both sides.
+
+{adversaries}
+
+Anyone is invited to beat these: CONTRIBUTING.md says how to add an adversary.
+
+`reward_watcher` prepares a ticket, then records one outcome after the other and submits the form, and keeps what pays. It
+checks nothing. With the rewards of version 3 it won 79.5 % of the same 200 tasks of `vendor_onboarding` and 20.7 % of all
+2,400, and named the right ending in 58.2 % of all: the reward told it the branch. Since version 4 profile `seed` pays
+nothing on the way that tells the branch ([what rewards reveal](reference/rewards.md#what-rewards-reveal)), and a law holds
+the watcher to the share of tasks in which the most frequent ending is right.
+
+## Known to beat constant rules
+
+The rules of a family are the same in every company; only the numbers in the policies' terms are drawn with the seed. These
+agents use that. No law bounds them, and the bounds of the others are not loosened for them.
+
+- `memoriser` works as the expert does but opens no policy. It knows every text from other seeds (100 of split `validation`),
+  and for each term the most frequent number there. It may search, so it knows the titles, dates and ids, and it cites a
+  policy's term with the number that it remembers. It opens the changelog of the forms, which is not a policy.
+- `numbers_only` is the same but opens policies for their numbers. It ignores their texts.
+- `submit_first` prepares the ticket and asks approvers before it checks anything. If somebody signs, it completes the
+  ticket; if a rejection names a ground on which such tickets end, it closes the ticket on that ground.
+
+{known}
+
+What this means: until the rules themselves vary, a family tests procedure (find the records, prepare the ticket, compare,
+ask the right person, cite) more than it tests reading of policies. An agent that was trained on a family can know its rules
+by heart, and a high score there does not show that it read them. `numbers_only` shows that the texts are not needed at all;
+the distance between `memoriser` and `numbers_only` is what the numbers in the terms are worth. `submit_first` shows what
+approvers give away who apply a rule that belongs to their form: they answer a request with a wrong value with that alone,
+and name no number, but a right request still learns its ground. A later version makes the rules vary with the seed.
+
+## Knowing beforehand how it ends
+
+`constant` reads, prepares and cites as the expert does, but has its ending fixed. It cannot win more often than that
+is right.
+
+{constants}
+
+## How short the way is
+
+{shortest}
+
+## What each dial costs whoever does not mind it
+
+The family's expert with one careless habit, at dose 0 and with that one dial at 1; `naive` checks neither freshness,
+presence nor authority, and meets all dials.
+
+{dials}
+
+## Doing what texts say
+
+The family's expert, but what a comment or a document orders it carries out, too: on tasks with hostile text, and on their
+twins without.
+
+{orders}
+
+## Beside the original
+
+The random agent's mean return here is {random:+.2f}; the original published −2.04. It differs because here a failure
+of any kind costs 5 at the end, not only a time-out, milestones are given back when they are undone, and nothing is
+paid twice; there, repeating a paid call paid again.
+"""
+
+
+def report(tallies: Sequence[Tally], families: Sequence[str], episodes: int) -> str:
+    """The floor as a page of Markdown."""
+    at_half = [t for t in tallies if t.job.with_twins]
+    of_random = [t for t in at_half if t.job.policy == "random"]
+    return PAGE.format(
+        episodes=episodes,
+        version=BENCHMARK_VERSION,
+        chaos=CHAOS,
+        adversaries=_table(_adversaries(at_half, families, known=False)),
+        known=_table(_adversaries(at_half, families, known=True)),
+        constants=_table(_constants(at_half, families, episodes)),
+        shortest=_table(_shortest(families, episodes)),
+        dials=_table(_dials([t for t in tallies if not t.job.with_twins], families)),
+        orders=_table(_orders(families, episodes)),
+        random=sum(t.total for t in of_random) / sum(len(t.job.seeds) for t in of_random),
+    )
+
+
+def _adversaries(tallies: Sequence[Tally], families: Sequence[str], known: bool) -> Iterator[list[str]]:
+    """A row for each adversary, of those known to beat constant rules or of the others."""
+    yield ["policy", "group", *families, "all", "interval", "mean return", "pairs", "both"]
+    for name, adversary in ADVERSARIES.items():
+        if (adversary.group == KNOWN) != known:
+            continue
+        of_name = [t for t in tallies if t.job.policy == name]
+        best = [max((t for t in of_name if t.job.family == family), key=lambda t: t.wins) for family in families]
+        wins, played = sum(t.wins for t in best), sum(len(t.job.seeds) for t in best)
+        low, high = wilson(wins, played)
+        yield [
+            f"`{name}`",
+            adversary.group,
+            *(_percent(t.share) for t in best),
+            _percent(wins / played),
+            f"{_percent(low)}–{_percent(high)}",
+            f"{sum(t.total for t in best) / played:+.2f}",
+            str(sum(t.pairs for t in of_name)),
+            str(sum(t.both for t in of_name)),
+        ]
+
+
+def _constants(tallies: Sequence[Tally], families: Sequence[str], episodes: int) -> Iterator[list[str]]:
+    yield ["family", "ending", "right in", "constant wins"]
+    for family in families:
+        right = Counter(right_close(make(family, seed=seed, chaos=CHAOS)) for seed in range(episodes))
+        won = {t.job.variant: t.wins for t in tallies if t.job.policy == "constant" and t.job.family == family}
+        for variant, close in enumerate(closes(family)):
+            yield [family, str(close), _percent(right[close] / episodes), _percent(won[variant] / episodes)]
+
+
+def _shortest(families: Sequence[str], episodes: int) -> Iterator[list[str]]:
+    yield ["family", f"expert needs under {SHORT} calls", "fewest calls"]
+    for family in families:
+        pars = [par(task_named(family, seed, CHAOS)) for seed in range(episodes)]
+        yield [family, _percent(sum(p < SHORT for p in pars) / episodes), str(min(pars))]
+
+
+def _dials(tallies: Sequence[Tally], families: Sequence[str]) -> Iterator[list[str]]:
+    yield ["careless of", *families, "all at 0", "all at 1", "lost"]
+    for policy in ("naive", *HABITS):
+        calm, struck = (
+            {t.job.family: t for t in tallies if t.job.policy == policy and (t.job.chaos == 0.0) == at_rest}
+            for at_rest in (True, False)
+        )
+        shares = [
+            sum(t.wins for t in side.values()) / sum(len(t.job.seeds) for t in side.values()) for side in (calm, struck)
+        ]
+        yield [
+            f"`{policy}`",
+            *(f"{_percent(calm[family].share)} → {_percent(struck[family].share)}" for family in families),
+            *map(_percent, shares),
+            _percent(shares[0] - shares[1]),
+        ]
+
+
+def _orders(families: Sequence[str], episodes: int) -> Iterator[list[str]]:
+    yield ["family", "tasks with hostile text", "won", "their benign twins", "won"]
+    for family in families:
+        envs = [make(family, seed=seed, chaos={"hostile_text": 1.0}) for seed in range(max(1, episodes // PAIRED))]
+        hostile = [env.task_id for env in envs if env.setting.causes.orders != "no"]
+        benign = [do(task_id, orders="no") for task_id in hostile]
+        won = [
+            sum(bool(play(make(t), Careless(HABITS["hostile_text"])).success) for t in side) for side in (hostile, benign)
+        ]
+        yield [family, str(len(hostile)), str(won[0]), str(len(benign)), str(won[1])]
+
+
+def _table(rows: Iterable[list[str]]) -> str:
+    heading, *rest = rows
+    lines = [heading, ["---"] * len(heading), *rest]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def wilson(wins: int, played: int) -> tuple[float, float]:
+    """The 95 % interval of a share."""
+    z = 1.96
+    share, middle = wins / played, 1 + z * z / played
+    centre = (share + z * z / (2 * played)) / middle
+    half = z * math.sqrt(share * (1 - share) / played + z * z / (4 * played * played)) / middle
+    return max(0.0, centre - half), min(1.0, centre + half)

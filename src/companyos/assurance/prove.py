@@ -1,0 +1,169 @@
+"""Proof: the expert solves a task with nothing but what the agent is told."""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from companyos.company import ALL_TOOLS, Tool
+from companyos.company.apps.tool import PROSE
+from companyos.core.calls import OK, Call, Reply
+from companyos.core.episode import Turn
+from companyos.core.errors import Stuck, Unsolvable
+from companyos.core.task import TaskId
+from companyos.core.world import clock_text
+from companyos.env import CompanyEnv, work
+from companyos.env.knowledge import Told
+from companyos.families import Taste
+from companyos.families.kit.moves import ticket_acted_on
+from companyos.families.kit.working import PERCENT
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """The expert solved this task: in how many steps, and with which ending."""
+
+    task_id: str
+    par: int
+    outcome: str
+
+
+def prove(task_id: str) -> Proof:
+    """Solve a task as its expert, through the real tools. Raises `Unsolvable` where it fails or guesses a value."""
+    env = CompanyEnv(TaskId.parse(task_id), "sparse")
+    solve(env)
+    guess = untold(env)
+    if guess is not None:
+        raise Unsolvable(f"{task_id}: the expert used {guess[1]!r} in {guess[0].tool}, which nothing had told it")
+    return Proof(task_id, env.step_count, env.setting.ending.name)
+
+
+def solve(env: CompanyEnv, taste: Taste | None = None) -> CompanyEnv:
+    """Let the expert finish an episode. Raises `Unsolvable` where it does not win."""
+    try:
+        work(env, taste)
+    except Stuck as stuck:
+        raise Unsolvable(f"{env.task_id}: {stuck}; causes {env.setting.causes}") from stuck
+    if not env.success:
+        took = f"{env.step_count} of {env.max_steps} steps"
+        raise Unsolvable(f"{env.task_id}: {took}, {env.verdict or 'gave up'}; causes {env.setting.causes}")
+    return env
+
+
+def first_difference(ours: list[Turn], theirs: list[Turn]) -> int:
+    """The number of the first turn whose call or reply differs between two episodes."""
+    for number, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+        if one.call != other.call or one.reply != other.reply:
+            return number
+    return min(len(ours), len(theirs))
+
+
+def first_irreversible(turns: list[Turn], ticket_id: str) -> int:
+    """The number of the first turn that closes this ticket or requests a signature for it."""
+    return next((n for n, turn in enumerate(turns) if ticket_acted_on(turn.call) == ticket_id), len(turns))
+
+
+def untold(env: CompanyEnv) -> tuple[Call, Any] | None:
+    """The first call of an episode that used an id, number or choice that the agent had not been told, and that value.
+
+    The agent knows the brief, the replies to its own earlier calls, and what the schema of the called tool offers.
+    """
+    told = Told(env.setting.case.brief)
+    texts = [env.setting.case.brief]
+    for turn in (turn for turn in env.turns if not turn.actor):
+        tool = env.toolbox.find(turn.call)
+        if tool is not None:
+            for value in _guesses(turn.call, tool, told, texts):
+                return turn.call, value
+        told.hear(turn.reply)
+        texts += _strings(turn.reply.data)
+    return None
+
+
+def untold_working(env: CompanyEnv, working: Sequence[Sequence[str]]) -> tuple[str, str] | None:
+    """The first working line with an id, date or number that was neither told nor computed aloud, and that value.
+
+    `working` has the lines said before each turn of the episode. A line whose arithmetic is wrong is found, too.
+    """
+    told = Told(f"{env.setting.case.brief} {clock_text(env.setting.world.now)}")
+    computed = {str(PERCENT)}
+    for turn, lines in zip(env.turns, working, strict=True):
+        for line in lines:
+            result = _computed(line)
+            known = told.values.keys() | computed
+            for value in _IN_WORKING.findall(line if result is None else line.split(" = ")[0]):
+                if value not in known:
+                    return line, value
+            if result is not None:
+                if result != line.split(" = ")[-1]:
+                    return line, line.split(" = ")[-1]
+                computed.add(result)
+        told.hear(turn.reply)
+        told.hear(Reply(True, OK, turn.now))
+    return None
+
+
+_IN_WORKING = re.compile(r"\d{4}-\d\d-\d\d|\d\d:\d\d|[A-Z]+-\d+|@[a-z]+\.[a-z]+|(?<![\w-])-?\d+")
+_SUM = re.compile(r"(\d+) ([+*]) (\d+) = \d+")
+_DAYS = re.compile(r"(\d{4}-\d\d-\d\d) to (\d{4}-\d\d-\d\d) = (?:(\d+(?: \+ \d+)+) = )?-?\d+")
+
+
+def _computed(line: str) -> str | None:
+    """What a line that computes something should come to; None for a line that does not."""
+    if found := _SUM.fullmatch(line):
+        left, right = int(found[1]), int(found[3])
+        return str(left + right if found[2] == "+" else left * right)
+    if found := _DAYS.fullmatch(line):
+        days = (date.fromisoformat(found[2]) - date.fromisoformat(found[1])).days
+        return str(days) if found[3] is None or sum(map(int, found[3].split(" + "))) == days else "another sum"
+    return None
+
+
+def _guesses(call: Call, tool: Tool, told: Told, texts: list[str]) -> Iterator[Any]:
+    """The values in a call's arguments that the agent was not told. Bounded integers such as `hours` are its own choice."""
+    schema_words, bounded = _schema_of(call.app, call.method)
+    for name, argument in call.params.items():
+        marks = getattr(tool.hints[name], "__metadata__", ())
+        for value in _scalars(argument):
+            if value in ("", None) or isinstance(value, bool) or (name in bounded and isinstance(value, int)):
+                continue
+            if PROSE in marks:
+                yield from (part for part in _IDS_AND_NUMBERS.findall(str(value)) if part not in told.values)
+            elif str(value) not in told.values and str(value) not in schema_words and not _stood_in(str(value), texts):
+                yield value
+
+
+_IDS_AND_NUMBERS = re.compile(r"[A-Z]+-\d+|@[a-z]+\.[a-z]+|\d+")
+
+
+def _stood_in(value: str, texts: list[str]) -> bool:
+    """Whether a text contains the value as a whole: not as a part of an id, a name, a decimal number, a date or a time."""
+    whole = re.compile(rf"(?<![\w@-])(?<!\w\.)(?<!\d[,:]){re.escape(value)}(?![\w@-]|\.\w|[,:]\d)")
+    return any(whole.search(text) for text in texts if value in text)
+
+
+@cache
+def _schema_of(app: str, method: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The words in a tool's schema, and the names of its arguments that are integers with a maximum."""
+    function = ALL_TOOLS.tools[app, method].schema["function"]
+    words = {part for text in _strings(function) for part in [text, *re.findall(r"[\w@.-]+", text)]}
+    properties = function["parameters"].get("properties", {})
+    return frozenset(words), frozenset(name for name, schema in properties.items() if "maximum" in schema)
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from _scalars(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _scalars(item)
+    else:
+        yield value
+
+
+def _strings(value: Any) -> list[str]:
+    return [item for item in _scalars(value) if isinstance(item, str)]

@@ -1,0 +1,88 @@
+"""Proofs: many tasks and their twins, proved on several processes, and how many steps the experts take."""
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import msgspec
+
+from companyos.assurance.prove import first_difference, first_irreversible, prove, solve
+from companyos.assurance.twins import same_ending, siblings
+from companyos.core.errors import Unsolvable
+from companyos.core.parallel import pooled
+from companyos.core.task import TaskId
+from companyos.env import CompanyEnv
+from companyos.families import setting
+from companyos.families.kit.family import write_value
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """The result of proving one task; `fault` is empty where the proof succeeded."""
+
+    task_id: str
+    par: int = 0
+    ending: str = ""
+    twins: int = 0  # how many twins have another ending
+    fault: str = ""
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """The distribution of some numbers; each percentile is one of them (nearest rank)."""
+
+    count: int
+    median: int
+    p90: int
+    p99: int
+    most: int
+    mean: float
+
+
+def check_all(task_ids: Sequence[str], workers: int, with_twins: bool, together: int = 4) -> Iterator[Checked]:
+    """Prove tasks, in order, on `workers` processes, `together` consecutive tasks at a time."""
+    return pooled(partial(check, with_twins=with_twins), task_ids, workers, chunk=together)
+
+
+def check(task_id: str, with_twins: bool) -> Checked:
+    """Prove one task and, with `with_twins`, that each twin with another ending can be told apart in time."""
+    try:
+        proof = prove(task_id)
+        told_apart = _tell_twins_apart(task_id) if with_twins else 0
+    except Unsolvable as fault:
+        return Checked(task_id, fault=str(fault))
+    except Exception as bug:
+        bug.add_note(f"while proving {task_id}")
+        raise
+    return Checked(task_id, proof.par, proof.outcome, told_apart)
+
+
+def blame(task_id: str) -> str:
+    """Name the causes that make a proof fail: those of which some other value alone makes the proof succeed."""
+    causes = setting(TaskId.parse(task_id)).causes
+    guilty = {cause.name: None for cause, _, other in siblings(task_id) if not check(other, with_twins=False).fault}
+    if not guilty:
+        return "and so it is whichever one cause is changed"
+    return "the cause: " + ", ".join(f"{name}={write_value(getattr(causes, name))}" for name in guilty)
+
+
+def spread(numbers: Sequence[int]) -> Spread:
+    """Summarise numbers, of which there must be at least one."""
+    ordered = sorted(numbers)
+    median, p90, p99 = (ordered[math.ceil(share * len(ordered)) - 1] for share in (0.5, 0.9, 0.99))
+    return Spread(len(ordered), median, p90, p99, ordered[-1], statistics.fmean(ordered))
+
+
+def _tell_twins_apart(task_id: str) -> int:
+    """Count the twins with another ending. Raises `Unsolvable` where the expert commits itself before a reply differs."""
+    ours = solve(CompanyEnv(TaskId.parse(task_id), "sparse"))
+    committed = first_irreversible(ours.turns, ours.setting.case.ticket_id)
+    count = 0
+    for _, _, other in siblings(task_id):
+        theirs = CompanyEnv(TaskId.parse(other), "sparse")
+        if same_ending(ours, theirs):
+            continue
+        differs = first_difference(ours.turns, solve(theirs).turns)
+        if differs >= committed:
+            raise Unsolvable(f"{task_id}: {ours.turns[committed].call.tool} comes before anything differs from {other}")
+        count += 1
+    return count

@@ -1,0 +1,119 @@
+"""Regrading: old transcripts under the present grader, and whose verdict is another one than it was."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from companyos.assurance.replay import compare, play_again
+from companyos.core.episode import Footer, Transcript
+from companyos.core.errors import BadChoice, BadDose, BadTask, ReplayDiffers
+from companyos.core.task import BENCHMARK_VERSION
+from companyos.env.rewards import Verdict
+from companyos.families.kit.goals import Damage
+
+UNCHANGED = "unchanged"
+CHANGED = "changed"
+OTHER_WORLD = "other world"  # its calls no longer lead to what was recorded: there is nothing to judge again
+OTHER_VERSION = "other version"  # it names a task that no longer exists
+NO_TRANSCRIPT = "no transcript"
+
+
+class Regraded(msgspec.Struct, frozen=True):
+    """One file and what became of it; `what` says it in words where it is not as it was."""
+
+    path: str
+    outcome: str
+    task_id: str = ""
+    what: tuple[str, ...] = ()
+
+
+def regrade_all(paths: Iterable[Path]) -> Iterator[Regraded]:
+    for path in paths:
+        try:
+            yield regrade(path.read_bytes(), str(path))
+        except OSError as error:
+            yield Regraded(str(path), NO_TRANSCRIPT, what=(f"cannot be read: {error.strerror}",))
+
+
+def regrade(text: bytes, path: str = "") -> Regraded:
+    """Plays the text of a transcript again and compares how it was judged with how it is."""
+    claim = claim_of(text)
+    if claim is not None and claim.version != BENCHMARK_VERSION:
+        return Regraded(path, OTHER_VERSION, claim.task_id, (f"of version {claim.version}",))
+    try:
+        recorded = Transcript.from_jsonl(text)
+        before = _grade(recorded.footer)
+    except (ValueError, msgspec.ValidationError) as error:
+        return Regraded(path, NO_TRANSCRIPT, what=(str(error).removeprefix("not a transcript: "),))
+    task_id = recorded.header.task_id
+    try:
+        played = play_again(recorded).transcript()
+        compare(_ungraded(recorded), _ungraded(played))
+    except ReplayDiffers as difference:
+        return Regraded(path, OTHER_WORLD, task_id, (str(difference),))
+    except (BadTask, BadDose, BadChoice) as missing:
+        return Regraded(path, OTHER_WORLD, task_id, (f"line 1: {missing}",))
+    what = tuple(_changes(before, _grade(played.footer)))
+    try:
+        compare(recorded, played)
+    except ReplayDiffers as difference:
+        # The same verdict and return, and yet a turn that is paid otherwise.
+        return Regraded(path, CHANGED, task_id, what or (str(difference),))
+    return Regraded(path, UNCHANGED, task_id)
+
+
+class Claim(msgspec.Struct):
+    """What the first line of a transcript of any version says, whatever else stands in it."""
+
+    task_id: str
+    version: int
+
+
+def claim_of(text: bytes) -> Claim | None:
+    """The claim of what may be a transcript; None where its first line is no header."""
+    try:
+        return msgspec.json.decode(text.lstrip().partition(b"\n")[0], type=Claim)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def _ungraded(transcript: Transcript) -> Transcript:
+    """What happened, without what anybody thought of it."""
+    turns = tuple(replace(turn, reward=0.0, parts={}) for turn in transcript.turns)
+    return Transcript(transcript.header, turns, Footer(False, None, 0.0))
+
+
+class _Grade(msgspec.Struct, frozen=True):
+    """All that a footer says of how the episode is judged."""
+
+    success: bool | None
+    total: float
+    goals: dict[str, bool] = {}
+    damage: tuple[Damage, ...] = ()
+
+
+def _grade(footer: Footer) -> _Grade:
+    if not footer.verdict:
+        return _Grade(footer.success, footer.total)
+    verdict = msgspec.convert(footer.verdict, Verdict)
+    return _Grade(footer.success, footer.total, verdict.goals, verdict.damage)
+
+
+def _changes(before: _Grade, now: _Grade) -> Iterator[str]:
+    if before.success != now.success:
+        yield f"{_ENDED[before.success]} -> {_ENDED[now.success]}"
+    if before.goals and now.goals:
+        for goal in dict.fromkeys([*before.goals, *now.goals]):
+            was, is_now = before.goals.get(goal), now.goals.get(goal)
+            if was != is_now:
+                yield f"{goal}: {_REACHED[was]} -> {_REACHED[is_now]}"
+    yield from (f"damage: {harm.record} {harm.field}" for harm in now.damage if harm not in before.damage)
+    yield from (f"no longer damage: {harm.record} {harm.field}" for harm in before.damage if harm not in now.damage)
+    if before.total != now.total:
+        yield f"return {before.total:+.10g} -> {now.total:+.10g}"
+
+
+_ENDED = {True: "success", False: "failure", None: "unfinished"}
+_REACHED = {True: "reached", False: "missed", None: "not asked for"}

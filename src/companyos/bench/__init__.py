@@ -1,0 +1,1 @@
+"""Speed: our own measurements, and races against other environments."""

@@ -1,0 +1,50 @@
+"""Idle OpenEnv: the smallest environment that OpenEnv's own classes allow. It does nothing.
+
+In process, without the server; how ours does against it over a socket, `make bench-serve` measures.
+"""
+
+from typing import Any
+
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action, Observation, State
+
+from companyos.bench.peers.peer import Peer
+
+EPISODES, STEPS = 4, 25
+
+
+class Idle(Environment[Action, Observation, State]):
+    def __init__(self) -> None:
+        super().__init__()
+        self._state = State()
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **_: Any) -> Observation:
+        self._state = State(episode_id=episode_id)
+        return Observation(done=False, reward=0.0)
+
+    def step(self, action: Action, timeout_s: float | None = None, **_: Any) -> Observation:
+        self._state.step_count += 1
+        return Observation(done=self._state.step_count >= STEPS, reward=0.0)
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+
+class IdleOpenEnv(Peer):
+    name = "OpenEnv, idle"
+    module = "openenv"
+    includes = "nothing but a count, and OpenEnv's observation made; in process, without its server"
+
+    def __init__(self) -> None:
+        self.scripts = [[Action() for _ in range(STEPS)] for _ in range(EPISODES)]
+
+    def open(self) -> Idle:
+        return Idle()
+
+    def begin(self, env: Idle, number: int) -> Idle:
+        env.reset(seed=number)
+        return env
+
+
+PEERS = (IdleOpenEnv,)

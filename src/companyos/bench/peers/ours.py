@@ -1,0 +1,49 @@
+"""Ours: the company as one more environment in the race, with its observations as objects or as text."""
+
+from collections.abc import Callable
+from typing import Any
+
+from companyos import __version__
+from companyos.bench import speed as bench
+from companyos.bench.peers.peer import Peer
+from companyos.env import CompanyEnv
+from companyos.families import ROUND
+
+EPISODES = 4 * len(ROUND)  # the expert's and the random agent's in turn, over all families
+
+
+class Ours(Peer):
+    name = "CompanyOS"
+    module = "companyos"
+    includes = f"a call checked, carried out, journaled, graded, digested, observed; chaos {bench.CHAOS}, all families"
+    seeded = True
+
+    def __init__(self) -> None:
+        played = [bench.record(("expert", "random")[number // len(ROUND) % 2], number) for number in range(EPISODES)]
+        self.scripts = [calls for _, calls in played]
+
+    @property
+    def release(self) -> str:
+        return f"companyos {__version__}"
+
+    def open(self) -> None:
+        """There is nothing to open: a task makes its environment."""
+
+    def begin(self, env: CompanyEnv | None, number: int) -> CompanyEnv:
+        return bench.episode(number)
+
+    def fork(self, env: CompanyEnv) -> CompanyEnv:
+        return env.fork()
+
+    def live(self, number: int) -> CompanyEnv:
+        return bench.lived(next(bench.FRESH_SEEDS))  # a task that no other episode shares its first morning with
+
+
+class OursWithText(Ours):
+    name = "CompanyOS as text"
+    includes = "the same, and the observation written as text"
+    text = True
+
+    def stepper(self, env: CompanyEnv) -> Callable[[Any], str]:
+        step = env.step
+        return lambda call: step(call).text

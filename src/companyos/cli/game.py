@@ -1,0 +1,178 @@
+"""Game: a person works a task, line by line, and sees what an agent sees."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from companyos.agents.choices.candidates import Candidates
+from companyos.cli.terminal import grid, show_tool, show_tools, show_verdict
+from companyos.company import Toolbox
+from companyos.company.apps.tool import PROSE
+from companyos.core.calls import OK, Call
+from companyos.env import CompanyEnv
+from companyos.env.knowledge import Told
+from companyos.env.line_syntax import find_tool, form_of, is_evidence, parse_line, unfinished, write_line, write_value
+from companyos.env.observations import Observation
+
+COMMANDS = {
+    "help": "this list; `help TOOL` says more of one tool",
+    "brief": "what you were asked to do",
+    "told": "the ids you have met so far",
+    "quit": "stop here",
+}
+SYNTAX = (
+    "A call is one line: the tool, then its arguments in order or as name=value. A text of several words goes in quotes. "
+    "Tab completes. A line that is no call costs nothing; a call that the company refuses costs a step."
+)
+
+
+class Game:
+    """One person's episode: the company, what they were told, and the file that keeps it."""
+
+    def __init__(self, env: CompanyEnv, console: Console, save: Path | None = None) -> None:
+        self.env = env
+        self.console = console
+        self.save = save
+        self.told = Told(env.setting.case.brief)
+        for turn in env.turns:
+            self.told.hear(turn.reply)
+
+    def play(self) -> None:
+        """Reads lines and carries them out, until the episode or the input is over."""
+        self.console.print("Type help for the tools, quit to stop.", style="dim")
+        self._show(self.env.fork().reset())
+        if self.env.turns:
+            self._show(self._last())
+        for line in self._lines():
+            if line.strip() == "quit":
+                break
+            self._do(line.strip())
+            if self.env.done:
+                show_verdict(self.env, self.console)
+                break
+        self._say_goodbye()
+
+    def keep(self) -> None:
+        """Writes the transcript so far, if there is a file for it."""
+        if self.save is not None:
+            # Written beside and moved into place, so that an interruption leaves the last whole transcript.
+            beside = self.save.with_name(self.save.name + ".part")
+            beside.write_text(self.env.transcript().to_jsonl(), encoding="utf-8")
+            os.replace(beside, self.save)
+
+    def _do(self, line: str) -> None:
+        command, _, rest = line.partition(" ")
+        if command == "help":
+            self._help(rest.strip())
+        elif command == "brief":
+            self.console.print(self.env.setting.case.brief, markup=False)
+        elif command == "told":
+            for kind, ids in self.told.ids.items():
+                self.console.print(f"{kind.__name__}: {', '.join(ids)}", markup=False)
+        elif line:
+            said = parse_line(line, self.env.toolbox)
+            if isinstance(said, Call):
+                self._step(said)
+            else:
+                self.console.print(said, style="yellow", markup=False)
+
+    def _step(self, call: Call) -> None:
+        obs = self.env.step(call)
+        self.told.hear(self.env.turns[-1].reply)
+        self.keep()
+        self._show(obs)
+
+    def _last(self) -> Observation:
+        env, turn = self.env, self.env.turns[-1]
+        return Observation(env.scene, turn.now, env.step_count, turn.reply, turn.reward, env.done)
+
+    def _show(self, obs: Observation) -> None:
+        head, _, body = obs.text.partition("\n")
+        style = "bold" if obs.code == OK else "yellow"
+        text = Text.assemble((head, style), "\n" if body else "", body)
+        # Cut into lines only for a screen: a program that reads along gets the text as agents do.
+        self.console.print(text, soft_wrap=not self.console.is_terminal)
+
+    def _help(self, name: str) -> None:
+        tool = find_tool(name, self.env.toolbox)
+        if tool is not None:
+            show_tool(tool, self.console)
+        elif name:
+            self.console.print(f"there is no tool {name!r}; help lists them", style="yellow", markup=False)
+        else:
+            show_tools(self.env.toolbox, self.console)
+            self.console.print("here, at no cost", style="bold")
+            self.console.print(grid((f"  {name}", meaning) for name, meaning in COMMANDS.items()))
+            self.console.print(SYNTAX, style="dim", markup=False)
+
+    def _say_goodbye(self) -> None:
+        if self.save is not None:
+            self.console.print(f"Saved in {self.save}.", markup=False, soft_wrap=True)
+        if self.env.done:
+            return
+        if self.save is not None:
+            again = f"To go on: companyos play {self.env.task_id} --save {self.save}"
+        else:
+            again = f"Not saved (--save FILE keeps it). To start over: companyos play {self.env.task_id}"
+        self.console.print(again, markup=False, soft_wrap=True)
+
+    def _lines(self) -> Iterator[str]:
+        """What the person types, or what stands in a script; an interruption ends it like its end."""
+        try:
+            if sys.stdin.isatty() and sys.stdout.isatty():
+                yield from self._typed()
+            else:
+                for line in sys.stdin:
+                    self.console.print(f"> {line.rstrip()}", markup=False, soft_wrap=True)
+                    yield line
+        except (EOFError, KeyboardInterrupt):
+            return
+
+    def _typed(self) -> Iterator[str]:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+        from prompt_toolkit.document import Document
+        from prompt_toolkit.history import InMemoryHistory
+
+        told, toolbox = self.told, self.env.toolbox
+
+        class FromTold(Completer):
+            def get_completions(self, document: Document, event: CompleteEvent) -> Iterator[Completion]:
+                for begun, whole in completions(document.text_before_cursor, told, toolbox):
+                    yield Completion(whole, start_position=-len(begun))
+
+        history = InMemoryHistory([write_line(turn.call) for turn in self.env.turns])
+        session: PromptSession[str] = PromptSession("> ", completer=FromTold(), complete_while_typing=False, history=history)
+        while True:
+            yield session.prompt()
+
+
+def completions(text: str, told: Told, toolbox: Toolbox) -> Iterator[tuple[str, str]]:
+    """The word that a line breaks off in, with each whole word it could become."""
+    slot = unfinished(text, toolbox)
+    if slot is None:
+        command, space, begun = text.lstrip().partition(" ")
+        names = [tool.method for tool in toolbox]
+        if not space:
+            yield from ((command, name) for name in [*names, *COMMANDS] if name.startswith(command))
+        elif command == "help":
+            yield from ((begun, name) for name in names if name.startswith(begun))
+        return
+    tool, argument, begun = slot
+    table = Candidates(told)
+    if is_evidence(tool.hints[argument]):
+        begun = begun.rpartition(",")[2]
+        options = [f"{record}:{field}={write_value(value)}" for (record, field), value in told.facts.items()]
+    elif argument == form_of(tool):
+        options = [f"{field}={write_value(value)}" for form in table.forms() for field, value in form.items()]
+    elif PROSE in getattr(tool.hints[argument], "__metadata__", ()):
+        options = []
+    else:
+        options = [write_value(value) for value in table.options(tool, argument)]
+    for option in dict.fromkeys(options):
+        if option.lower().lstrip('"').startswith(begun.lower().lstrip("\"'")):
+            yield begun, option

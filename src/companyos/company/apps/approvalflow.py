@@ -1,0 +1,212 @@
+"""ApprovalFlow: who was asked to sign what, and what they said."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from companyos.company.apps.tool import App, PageNumber, Prose, Ref, Whole, paged
+from companyos.company.people import SEASON, Person, PersonId, Season, away, post, stand_in
+from companyos.core.errors import Refused
+from companyos.core.world import Minute, Record, World, row, rows, stamp
+
+app = App("approvalflow")
+
+Value = str | Whole | float | bool
+Status = Literal["pending", "approved", "rejected", "withdrawn"]
+
+
+MOST_PENDING = 3  # requests of one person
+NEEDS_SUPERIOR = "needs_superior"  # the ground on which an approver sends a request up
+
+
+class ApprovalType(Record, frozen=True):
+    """A form: what it asks for, and what whoever decides holds it against."""
+
+    title: str
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    decided_by: str
+    offices: tuple[str, ...]  # lowest first; {department} stands for the requester's, {field} for what the form says there
+    same_as_ticket: dict[str, str]  # a field of the form, and the ticket's field that it must repeat
+    same_as_entry: dict[str, str] = {}  # a field of the form, and the register's detail that it must repeat
+    measured: str = ""  # a field of the form that must repeat a fresh metric; the register's `…_metric` names it
+    policy: str = ""  # whose term `minimum` the measured field must reach …
+    stricter_by: str = ""  # … or `minimum_X`, where the policy has one for what the register's detail of this name says
+    attachment: str = ""  # an optional field that a wary approver asks for; the register has it
+    audit: str = ""  # by which program approvers look into it beside all that
+    about: str = ""  # the kind of ticket that it is for, where that is not the form's own id
+
+
+class Approval(Record, frozen=True):
+    """A request, and its answer."""
+
+    pattern = r"A-\d+"
+
+    type: str
+    status: Status
+    requester: str
+    approver: str
+    data: dict[str, Value]
+    submitted_at: Minute
+    decided_by: str | None = None
+    decided_at: Minute | None = None
+    code: str = ""
+    reason: str = ""
+    escalated: bool = False
+    referred: bool = False  # the approver asked for their manager's decision
+
+    @property
+    def ticket_id(self) -> str:
+        return str(self.data["ticket_id"])
+
+
+ApprovalId = Annotated[str, Meta(description="a request's id, like A-2201"), Ref(Approval)]
+TypeName = Annotated[str, Meta(description="a type from list_approval_types"), Ref(ApprovalType)]
+
+
+@app.tool(minutes=2, steady=True)
+def list_approval_types(world: World) -> dict[str, Any]:
+    """List the kinds of request, what each form requires, what it takes when that is asked for, and who decides it."""
+    return {"rows": rows(list(world.all(ApprovalType)), ("title", "required", "optional", "decided_by"))}
+
+
+@app.tool(minutes=4, writes=True)
+def submit_approval(
+    world: World,
+    approval_type: TypeName,
+    approver: PersonId,
+    data: Annotated[dict[str, Value], Meta(max_length=20, description="the form's fields")],
+) -> dict[str, Any]:
+    """Ask somebody to sign. They look at it in working hours and decide on what they find.
+    Refused when a required field is missing or a field is unknown to the form, when you ask yourself, and while three
+    requests of yours are pending.
+    """
+    kind = world.find(ApprovalType, approval_type)
+    person = world.find(Person, approver)
+    if approver == world.actor:
+        raise Refused("self_approval", "nobody decides their own request")
+    missing = [field for field in kind.required if data.get(field) in (None, "")]
+    if missing:
+        raise Refused("missing_field", f"{approval_type} requires {', '.join(missing)}")
+    unknown = sorted(set(data) - {*kind.required, *kind.optional})
+    if unknown:
+        raise Refused("unknown_field", f"{approval_type} has no field {', '.join(unknown)}")
+    if world.lookup(str(data["ticket_id"]), "Ticket") is None:
+        raise Refused("not_found", f"there is no ticket {data['ticket_id']!r}")
+    if sum(a.status == "pending" and a.requester == world.actor for a in world.all(Approval)) >= MOST_PENDING:
+        raise Refused("too_many", f"{MOST_PENDING} of your requests are pending; no more until one is decided or withdrawn")
+    ordered = {field: data[field] for field in sorted(data)}
+    made = world.put(
+        Approval(f"A-{world.count_up('approval')}", kind.id, "pending", world.actor, approver, ordered, world.now)
+    )
+    _hand_over(world, made, person)
+    return shown(made)
+
+
+@app.tool(minutes=1)
+def check_status(world: World, approval_id: ApprovalId) -> dict[str, Any]:
+    """Read one request: its data, its status and, once decided, by whom and why."""
+    return shown(world.find(Approval, approval_id))
+
+
+@app.tool(minutes=2, steady=True)
+def list_approvals(world: World, status: Status | None = None, page: PageNumber = 1) -> dict[str, Any]:
+    """List your own requests, newest first, ten a page."""
+    mine = [a for a in world.all(Approval) if a.requester == world.actor and (status is None or a.status == status)]
+    return paged(mine[::-1], page, ("type", "ticket_id", "status", "approver", "code"))
+
+
+@app.tool(minutes=3, writes=True)
+def escalate(world: World, approval_id: ApprovalId, reason: Prose) -> dict[str, Any]:
+    """Take your pending or rejected request to the manager of the person it was put to, or who stands in.
+    Refused for a request that is approved or withdrawn; escalating twice does nothing more.
+    """
+    request = _mine(world, approval_id)
+    if request.status not in ("pending", "rejected"):
+        raise Refused("closed", f"{approval_id} is {request.status}; only a pending or rejected request is escalated")
+    if request.escalated:
+        return shown(request)
+    superior = _superior(world, world.get(Person, request.approver))
+    again = {"decided_by": None, "decided_at": None, "code": "", "reason": ""}
+    referred = request.code == NEEDS_SUPERIOR
+    made = world.put(replace(request, status="pending", approver=superior.id, escalated=True, referred=referred, **again))
+    _hand_over(world, made, superior)
+    return shown(made)
+
+
+@app.tool(minutes=0, writes=True, steady=True)
+def withdraw(world: World, approval_id: ApprovalId) -> dict[str, Any]:
+    """Take back your own request. Refused once it is approved."""
+    request = _mine(world, approval_id)
+    if request.status == "approved":
+        raise Refused("closed", f"{approval_id} is {request.status}; what is approved cannot be withdrawn")
+    return shown(world.put(replace(request, status="withdrawn")))
+
+
+@app.tool(minutes=3, writes=True)
+def decide(
+    world: World,
+    approval_id: ApprovalId,
+    verdict: Literal["approved", "rejected"],
+    code: Annotated[str, Meta(max_length=40, description="a word for the ground")],
+    reason: Prose,
+) -> dict[str, Any]:
+    """Decide a request that was put to you. Refused for anybody else, and once it is decided. Cannot be undone."""
+    request = world.find(Approval, approval_id)
+    if request.approver != world.actor:
+        raise Refused("not_yours", f"{approval_id} was put to {request.approver}")
+    if request.status != "pending":
+        raise Refused("closed", f"{approval_id} is {request.status}")
+    decided = world.put(
+        replace(request, status=verdict, decided_by=world.actor, decided_at=world.now, code=code, reason=reason)
+    )
+    post(world, request.requester, world.actor, "decision", approval_id, f"{approval_id} {verdict}: {reason}")
+    return shown(decided)
+
+
+def _mine(world: World, approval_id: str) -> Approval:
+    request = world.find(Approval, approval_id)
+    if request.requester != world.actor:
+        raise Refused("not_yours", f"{approval_id} is {request.requester}'s request")
+    return request
+
+
+def _superior(world: World, person: Person) -> Person:
+    """The next manager up who is somebody else today: who stands in for their own manager does not count."""
+    manager = person
+    while manager.manager is not None:
+        manager = world.get(Person, manager.manager)
+        signs = stand_in(world, manager)
+        if signs.id != person.id:
+            return signs
+    raise Refused("top", f"{person.id} has no manager")
+
+
+def _hand_over(world: World, request: Approval, person: Person) -> None:
+    post(world, person.id, request.requester, "request", request.id, f"{request.id} asks for your decision.")
+    if away(person, world.now):
+        back = stamp(person.away_until or 0)
+        post(world, request.requester, person.id, "out_of_office", request.id, f"I am away until {back}.")
+    if queue := world.get(Season, SEASON).backlog:
+        post(world, request.requester, person.id, "queue", request.id, f"{queue} requests lie before yours on my desk.")
+
+
+def shown(request: Approval) -> dict[str, Any]:
+    return row(
+        request,
+        (
+            "type",
+            "status",
+            "approver",
+            "requester",
+            "data",
+            "submitted_at",
+            "decided_by",
+            "decided_at",
+            "code",
+            "reason",
+            "escalated",
+            "referred",
+        ),
+    )

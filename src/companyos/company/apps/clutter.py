@@ -1,0 +1,168 @@
+"""Clutter: tools that every suite has beside those that one needs. They do what they say; the work needs none of them.
+
+Each is declared as any tool is, in an app of the same name. Which of them an episode has, its dose of chaos says.
+"""
+
+import re
+from collections import Counter
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from companyos.company.apps.approvalflow import Approval, ApprovalId
+from companyos.company.apps.datahub import Entry, EntryId, Metric, MetricName, Query, Source
+from companyos.company.apps.ticketdesk import (
+    FINISHED,
+    LINE,
+    Comment,
+    DeskName,
+    Ticket,
+    TicketId,
+    comment,
+    newest_first,
+    with_field,
+    write,
+)
+from companyos.company.apps.tool import App, PageNumber, Toolbox, page_of, paged
+from companyos.company.colleagues import TOOLBOX
+from companyos.company.people import Person, PersonId, annoy, post
+from companyos.core.errors import Refused
+from companyos.core.world import DAY, World, row, view
+
+desk, hub, flow = App("ticketdesk"), App("datahub"), App("approvalflow")
+
+SWITCHED_OFF = "2024-12-31"  # the system before this one: nothing in it is younger
+_PREVIOUS = f"previous system, read-only since {SWITCHED_OFF}"
+
+
+# -- TicketDesk --------------------------------------------------------------------------------------------------------
+
+
+@desk.tool(minutes=4, steady=True)
+def search_archive(world: World, query: Query, page: PageNumber = 1) -> dict[str, Any]:
+    """Search finished tickets only, by words in id, title, subject or reference, newest first, ten a page."""
+    found = [ticket for ticket in world.search(Ticket, query) if ticket.status in FINISHED]
+    return paged(newest_first(found), page, LINE)
+
+
+@desk.tool(minutes=2)
+def get_ticket_v1(world: World, ticket_id: TicketId) -> Ticket:
+    """Read one ticket from last night's copy of the desk. What was changed today is not in it."""
+    ticket, midnight = world.find(Ticket, ticket_id), world.now // DAY * DAY
+    for change in world.journal:
+        if change.after.id == ticket_id and change.at >= midnight and isinstance(change.before, Ticket):
+            return change.before
+    return ticket
+
+
+@desk.tool(minutes=6, writes=True)
+def bulk_update(
+    world: World,
+    ticket_ids: Annotated[list[TicketId], Meta(min_length=1, max_length=5, description="tickets of your desk")],
+    field: Literal["priority", "assignee"],
+    value: Annotated[str, Meta(max_length=80, description="for all of them; an empty string clears the field")],
+) -> dict[str, Any]:
+    """Set one field of several tickets of your desk at once. Refused for all where it is refused for one."""
+    changed = [with_field(world, ticket_id, field, value) for ticket_id in dict.fromkeys(ticket_ids)]
+    return {"rows": [row(write(world, ticket), (field,)) for ticket in changed]}
+
+
+@desk.tool(minutes=4, writes=True)
+def request_callback(world: World, ticket_id: TicketId) -> Comment:
+    """Ask a ticket's requester, by a comment on it, to call you back. It cannot be taken back."""
+    return comment(world, ticket_id, "Please call me back about this.", world.find(Ticket, ticket_id).requester)
+
+
+@desk.tool(minutes=15, steady=True)
+def export_report(world: World, desk: DeskName) -> dict[str, Any]:
+    """Draw up how many tickets a desk has, by status and by priority."""
+    of_desk = [ticket for ticket in world.all(Ticket) if ticket.desk == desk]
+    by_status = Counter(ticket.status for ticket in of_desk)
+    by_priority = Counter(ticket.priority or "none" for ticket in of_desk)
+    return {"desk": desk, "tickets": len(of_desk), "by_status": dict(by_status), "by_priority": dict(by_priority)}
+
+
+# -- DataHub -----------------------------------------------------------------------------------------------------------
+
+
+@hub.tool(minutes=2)
+def legacy_lookup(world: World, entry_id: EntryId) -> dict[str, Any]:
+    """Read a register entry as the system before this one had it when it was switched off."""
+    entry = world.find(Entry, entry_id)
+    others = sorted(other.id for other in world.all(Entry) if other.kind == entry.kind and other.id != entry_id)
+    shown = view(entry) | {"from_system": _PREVIOUS}
+    if others:
+        # Another one's dates and figures are such as this one can have had; words, and records it names, are as they were.
+        then = world.get(Entry, world.streams.at("legacy", entry_id).pick(others)).details
+        named = {name: said for name, said in entry.details.items() if world.lookup(said) is None}
+        shown |= {name: then[name] for name, said in named.items() if _shape(then.get(name, "")) == _shape(said)}
+    return shown
+
+
+@lru_cache(maxsize=4096)
+def _shape(said: str) -> str:
+    return re.sub(r"\d+", "0", said)
+
+
+@hub.tool(minutes=2)
+def query_metric_v1(world: World, metric_name: MetricName) -> dict[str, Any]:
+    """Read a metric's last value in the warehouse before this one, from when it was switched off."""
+    metric, source = world.find(Metric, metric_name), world.get(Source, metric_name)
+    value = world.streams.at("legacy", metric_name).between(source.least, source.most)
+    return row(metric, ("unit",)) | {"value": value, "measured_at": SWITCHED_OFF, "from_system": _PREVIOUS}
+
+
+@hub.tool(minutes=3, steady=True)
+def list_dashboards(world: World, page: PageNumber = 1) -> dict[str, Any]:
+    """List the dashboards and how many metrics each shows, ten a page."""
+    return page_of(_dashboards(world.ids(Metric)), page, lambda shown: [dict(board) for board in shown])
+
+
+@lru_cache(maxsize=1024)
+def _dashboards(metrics: tuple[str, ...]) -> tuple[tuple[tuple[str, Any], ...], ...]:
+    shown = Counter(name.partition(".")[0] for name in metrics)
+    return tuple((("dashboard", name.replace("_", " ")), ("metrics", count)) for name, count in sorted(shown.items()))
+
+
+# -- ApprovalFlow ------------------------------------------------------------------------------------------------------
+
+
+@flow.tool(minutes=2, steady=True)
+def list_delegations(world: World, page: PageNumber = 1) -> dict[str, Any]:
+    """List who is named as whose delegate, whether anybody is away or not, ten a page."""
+    return paged([person for person in world.all(Person) if person.delegate], page, ("role", "delegate"))
+
+
+@flow.tool(minutes=2, steady=True)
+def approval_stats(world: World, person_id: PersonId) -> dict[str, Any]:
+    """Count the requests that were put to somebody, by how they stand."""
+    world.find(Person, person_id)
+    counts: Counter[str] = Counter(request.status for request in world.all(Approval) if request.approver == person_id)
+    return {"person": person_id, "requests": counts.total(), **counts}
+
+
+@flow.tool(minutes=2, writes=True)
+def remind(world: World, approval_id: ApprovalId) -> dict[str, Any]:
+    """Remind whoever your pending request was put to. Nobody decides sooner for it, and people tire of it."""
+    request = world.find(Approval, approval_id)
+    if request.requester != world.actor or request.status != "pending":
+        raise Refused("not_pending", f"{approval_id} is no pending request of yours")
+    post(world, request.approver, world.actor, "reminder", approval_id, f"{approval_id} is still with you.")
+    annoy(world, request.approver, world.actor)
+    return row(request, ("status", "approver"))
+
+
+# -- what an episode offers --------------------------------------------------------------------------------------------
+
+EXTRAS = tuple(tool for app in (desk, hub, flow) for tool in app.tools)
+
+
+@lru_cache(maxsize=256)
+def toolbox_of(names: tuple[str, ...]) -> Toolbox:
+    """The company's toolbox, with those of the extras that are among these names."""
+    more = [tool for tool in EXTRAS if tool.name in names]
+    return TOOLBOX.extended(more) if more else TOOLBOX
+
+
+ALL_TOOLS = toolbox_of(tuple(tool.name for tool in EXTRAS))

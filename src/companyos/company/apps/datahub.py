@@ -1,0 +1,220 @@
+"""DataHub: metrics and how fresh they are, the register of business partners, the directory, the policies."""
+
+from operator import attrgetter
+from typing import Annotated, Any
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from companyos.company.apps.tool import App, PageNumber, Ref, page_of, paged
+from companyos.company.people import Person, PersonId, away, holder, post
+from companyos.core.world import DAY, Minute, Record, World, on, row, rows, stamp, view
+
+app = App("datahub")
+
+
+class Metric(Record, frozen=True):
+    """A figure in the warehouse: as good as its last measurement."""
+
+    pattern = r"[a-z]+(?:_[a-z]+)*\.[a-z0-9_]+"
+
+    value: int
+    unit: str
+    measured_at: Minute
+    pipeline: str  # idle, running, failed
+    title: str
+    owner: str
+    sources: tuple[str, ...]
+    max_age_days: int  # older than this, the figure counts as stale
+
+    @property
+    def figure(self) -> str:
+        """The kind of figure: the part of the name before the dot, without the record that it is about."""
+        return self.id.partition(".")[0]
+
+
+class Source(Record, frozen=True):
+    """Where a metric comes from, as it truly is. Only a refresh looks here."""
+
+    hidden = True
+
+    value: int
+    delay: int = 0  # minutes a refresh takes
+    failures: int = 0  # how many refreshes fail before one works
+    least: int = 0  # between which values an old measurement may lie
+    most: int = 100
+
+
+class Entry(Record, frozen=True):
+    """A business partner, asset or contract in the register."""
+
+    pattern = r"E-\d+"
+    searched = ("name", "reference")
+    spread = "details"
+
+    kind: str
+    name: str
+    reference: str
+    status: str
+    details: dict[str, str]
+
+
+class Policy(Record, frozen=True):
+    """A rule of the company, in force or superseded."""
+
+    pattern = r"P-\d+"
+    searched = ("title", "text")
+    spread = "terms"
+
+    title: str
+    status: str
+    since: Minute
+    text: str
+    terms: dict[str, int]
+
+
+class Draft(Record, frozen=True):
+    """What is about to become of a policy, by its id: the terms of its next version, or nothing. Nobody can look it up."""
+
+    hidden = True
+
+    successor: str
+    terms: dict[str, int] = {}
+
+
+MetricName = Annotated[str, Meta(description="a metric's name, like compliance_score.acme"), Ref(Metric)]
+EntryId = Annotated[str, Meta(description="a register entry's id, like E-1042"), Ref(Entry)]
+PolicyId = Annotated[str, Meta(description="a policy's id, like P-12"), Ref(Policy)]
+Query = Annotated[str, Meta(max_length=80, description="words or numbers that must all occur")]
+
+
+@app.tool(minutes=2, steady=True)
+def list_metrics(world: World, prefix: Annotated[str, Meta(max_length=40)] = "", page: PageNumber = 1) -> dict[str, Any]:
+    """List metrics by name, ten a page, optionally those whose name begins with `prefix`."""
+    names = [name for name in world.ids(Metric) if name.startswith(prefix)] if prefix else world.ids(Metric)
+    return page_of(names, page, lambda shown: rows([world.get(Metric, name) for name in shown], ("title",)))
+
+
+@app.tool(minutes=2)
+def query_metric(world: World, metric_name: MetricName) -> dict[str, Any]:
+    """Read a metric's value on file, when it was measured, and whether a refresh is under way."""
+    metric = world.find(Metric, metric_name)
+    # The warehouse keeps a query log: which measurement was last read, and by whom.
+    world.mark(read_mark(world.actor, metric.id), metric.measured_at)
+    return _reading(world, metric)
+
+
+@app.tool(minutes=2)
+def describe_metric(world: World, metric_name: MetricName) -> dict[str, Any]:
+    """Read what a metric means: its sources, its owner, and after how many days a measurement counts as stale."""
+    metric = world.find(Metric, metric_name)
+    return row(metric, ("title", "unit", "owner", "sources", "max_age_days"))
+
+
+@app.tool(minutes=3, writes=True)
+def refresh_data(world: World, metric_name: MetricName) -> dict[str, Any]:
+    """Have a metric measured anew: at once, or it takes a while and a message tells you when it is done or has failed.
+    While a refresh is under way, asking again does nothing more.
+    """
+    metric = world.find(Metric, metric_name)
+    if metric.pipeline == "running":
+        return _reading(world, metric)
+    source = world.get(Source, metric_name)
+    attempt = world.count_up(f"refresh:{metric_name}")
+    if source.delay == 0 and attempt > source.failures:
+        metric = world.put(replace(metric, value=source.value, measured_at=world.now, pipeline="idle"))
+    else:
+        metric = world.put(replace(metric, pipeline="running"))
+        world.tally(f"refreshed_by:{metric_name}:{world.actor}", 1)
+        world.schedule(world.now + max(source.delay, 5), "refresh_ends", metric_name)
+    return _reading(world, metric)
+
+
+@on("refresh_ends")
+def refresh_ends(world: World, metric_name: str) -> None:
+    metric, source = world.get(Metric, metric_name), world.get(Source, metric_name)
+    failed = world.counter(f"refresh:{metric_name}") <= source.failures
+    if failed:
+        world.put(replace(metric, pipeline="failed"))
+    else:
+        world.put(replace(metric, value=source.value, measured_at=world.now, pipeline="idle"))
+    news = "failed: the source did not deliver; the value on file is unchanged" if failed else "is done"
+    for seat in world.seats:
+        if world.counter(f"refreshed_by:{metric_name}:{seat}"):
+            world.tally(f"refreshed_by:{metric_name}:{seat}", 0)
+            post(world, seat, "datahub", "refresh", metric_name, f"The refresh of {metric_name} {news}.")
+
+
+@app.tool(minutes=2)
+def get_approver(
+    world: World, role: Annotated[str, Meta(max_length=60, description="an office, like CFO")]
+) -> dict[str, Any]:
+    """Look up who holds an office, up to which amount they sign, whether they are in today, and their delegate."""
+    return presence(world, holder(world, role))
+
+
+@app.tool(minutes=2)
+def get_person(world: World, person_id: PersonId) -> dict[str, Any]:
+    """Look up a person: role, department, manager, cost centre, limit of authority, calendar, delegate."""
+    person = world.find(Person, person_id)
+    return {**view(person), **presence(world, person)}
+
+
+@app.tool(minutes=2, steady=True)
+def search_people(world: World, query: Query, page: PageNumber = 1) -> dict[str, Any]:
+    """Search the directory by name, handle, role or department, ten a page."""
+    return paged(world.search(Person, query), page, ("name", "role", "department"))
+
+
+@app.tool(minutes=2, steady=True)
+def search_register(world: World, query: Query, page: PageNumber = 1) -> dict[str, Any]:
+    """Search the register by id, name or reference, in the order of ids, ten a page."""
+    found = sorted(world.search(Entry, query), key=attrgetter("id"))
+    return paged(found, page, ("kind", "name", "reference", "status"))
+
+
+@app.tool(minutes=2)
+def get_entry(world: World, entry_id: EntryId) -> Entry:
+    """Read one register entry with all its details."""
+    return world.find(Entry, entry_id)
+
+
+@app.tool(minutes=2, steady=True)
+def search_policies(world: World, query: Query = "", page: PageNumber = 1) -> dict[str, Any]:
+    """Search policies and the changelog by words in title or text, ten a page; without words, list them all."""
+    return paged(world.search(Policy, query), page, ("title", "status", "since"))
+
+
+@app.tool(minutes=3)
+def read_policy(world: World, policy_id: PolicyId) -> Policy:
+    """Read one policy: its text, its terms as numbers, and whether it is in force."""
+    return world.find(Policy, policy_id)
+
+
+def _reading(world: World, metric: Metric) -> dict[str, Any]:
+    reading = row(metric, ("value", "unit", "measured_at", "pipeline"))
+    reading["age_days"] = age_days(metric, world.now)
+    return reading
+
+
+def presence(world: World, person: Person) -> dict[str, Any]:
+    """A person as an approver: what they may sign, whether they are in today, who signs for them."""
+    absent = away(person, world.now)
+    return {
+        "id": person.id,
+        "name": person.name,
+        "role": person.role,
+        "limit": person.limit,
+        "presence": f"away until {stamp(person.away_until or 0)}" if absent else "in",
+        "delegate": person.delegate,
+        "hours": "Mon-Fri 09:00-17:00",
+    }
+
+
+def read_mark(actor: str, metric_name: str) -> str:
+    """The counter that holds when the measurement was taken which this actor last read."""
+    return f"read:{actor}:{metric_name}"
+
+
+def age_days(metric: Metric, minute: int) -> int:
+    return (minute - metric.measured_at) // DAY

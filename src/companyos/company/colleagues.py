@@ -1,0 +1,288 @@
+"""Colleagues: what people do when something reaches their desk, through the same calls as everybody.
+
+A colleague's program is a generator of calls, like an expert. It runs to its end at one moment of the agenda, so all that
+it remembers from one moment to the next is in the world. Beside the replies it knows only its own mind.
+"""
+
+from collections.abc import Callable, Generator
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from companyos.company.apps import approvalflow, datahub, ticketdesk
+from companyos.company.apps.approvalflow import NEEDS_SUPERIOR, ApprovalType
+from companyos.company.apps.tool import Toolbox
+from companyos.company.people import Message, Mind, Person, annoy
+from companyos.core.calls import NO_ANSWER, Call, Program, Reply
+from companyos.core.world import World, on
+
+TOOLBOX = Toolbox((ticketdesk.app, datahub.app, approvalflow.app))
+
+# Objections that a right request can meet with: the company's doing, so no agent is charged for them.
+OBJECTIONS = {
+    "evidence": (
+        "needs_evidence",
+        "Please attach the register's {attachment} (field {attachment}), then ask again.",
+    ),
+    "superior": (NEEDS_SUPERIOR, "The numbers are fine, but I want my manager to decide this one. Please escalate."),
+}
+WHIMS = frozenset(code for code, _ in OBJECTIONS.values())
+
+# Grounds that say how a case stands under a rule. An approver gives one only to a request that agrees with the records and
+# is theirs to sign, so that nobody learns it from a request that could not have been approved anyway.
+RULINGS = frozenset({"below_minimum", "no_budget", "within_limit", "beyond_term", "not_needed", "not_reviewed"})
+
+Fault = tuple[str, str]  # a code, and words that name fields and rules but no values: see ADR 2
+Finding = Generator[Call, Reply, Fault | None]
+Audit = Callable[[dict[str, Any], dict[str, Any]], Finding]
+_AUDITS: dict[str, Audit] = {}
+
+
+def audits(name: str) -> Callable[[Audit], Audit]:
+    """Registers what approvers look into beside what every form has, where a form asks for it by this name.
+
+    It is a program over what a request says, `submitted_at` of it included, and its ticket. It looks first at whether the
+    request agrees with the records and then at rules, whose codes are in `RULINGS`.
+    """
+
+    def register(audit: Audit) -> Audit:
+        if name in _AUDITS:
+            raise RuntimeError(f"two audits called {name!r}")
+        _AUDITS[name] = audit
+        return audit
+
+    return register
+
+
+@on("see_to")
+def see_to(world: World, message_id: str) -> None:
+    """Somebody gets round to a message in their inbox."""
+    message = world.get(Message, message_id)
+    program = _PROGRAMS[message.topic](desk_of(world, message.to), message)
+    reply: Reply | None = None
+    while True:
+        try:
+            call = next(program) if reply is None else program.send(reply)
+        except StopIteration:
+            return
+        reply = TOOLBOX.call(world, message.to, call)
+        if call.method == "decide" and call.params["verdict"] == "rejected" and call.params["code"] not in WHIMS:
+            annoy(world, message.to, message.sender)
+
+
+class Desk(Struct, frozen=True):
+    """What somebody knows without asking: who they are, their own mind, and by which rules each form is decided."""
+
+    me: Person
+    mind: Mind
+    form: Callable[[str], ApprovalType]
+
+
+def desk_of(world: World, person_id: str) -> Desk:
+    return Desk(world.get(Person, person_id), world.get(Mind, person_id), partial(world.get, ApprovalType))
+
+
+def attend(desk: Desk, anew: bool = False) -> Program:
+    """A colleague's whole work as one program, for when their chair is handed over: sees to whatever comes in, as ever.
+
+    `anew`: somebody else sat there before, so all that came in is seen to once more.
+    """
+    letters = (yield from pages("ticketdesk.read_inbox"))[::-1] if anew else []
+    while True:
+        for letter in letters:
+            about = {name: letter[name] for name in ("id", "sender", "topic", "about", "text")}
+            yield from _insist(_PROGRAMS.get(letter["topic"], look_away)(desk, Message(to=desk.me.id, at=0, **about)))
+        letters = (yield Call("ticketdesk", "wait", {"hours": 72})).data["arrived"]
+
+
+def _insist(program: Program) -> Program:
+    """A program whose calls are made until an answer comes: in a chair that is played, calls can go unanswered."""
+    try:
+        call = next(program)
+        while True:
+            while (reply := (yield call)).code == NO_ANSWER:
+                pass
+            call = program.send(reply)
+    except StopIteration:
+        return
+
+
+def review(desk: Desk, message: Message) -> Program:
+    """Looks into a request and decides it."""
+    request = (yield Call("approvalflow", "check_status", {"approval_id": message.about})).data
+    if request["status"] != "pending" or request["approver"] != desk.me.id:
+        return
+    fault = (yield from _find_fault(desk, request)) or _objection(desk, request)
+    verdict, code, reason = ("rejected", *fault) if fault else ("approved", "signed", "Signed.")
+    decision = {"approval_id": request["id"], "verdict": verdict, "code": code, "reason": reason}
+    yield Call("approvalflow", "decide", decision)
+
+
+def help_out(desk: Desk, message: Message) -> Program:
+    """Answers a comment: says what they alone know of the ticket, finishes what blocks it if that is theirs to finish.
+
+    Whoever comes after others says nothing until those have stated their part there.
+    """
+    ticket = (yield Call("ticketdesk", "get_ticket", {"ticket_id": message.about})).data
+    known = desk.mind.knows.get(ticket["id"], {})
+    answer = "Thanks for the note. There is nothing open on my side."
+    unsaid = yield from _unsaid(ticket["id"], desk.mind.after.get(ticket["id"], {}))
+    if known and unsaid:
+        known = {}
+        answer = "I come later on this one: " + ", ".join(f"{who} states {what}" for who, what in unsaid) + " first."
+    elif known:
+        answer = "You asked me, so: " + ", ".join(f"{name}={value}" for name, value in known.items()) + "."
+    if ticket["blocked_by"]:
+        blocker = (yield Call("ticketdesk", "get_ticket", {"ticket_id": ticket["blocked_by"]})).data
+        if blocker["assignee"] == desk.me.id and blocker["status"] in ("open", "in_progress"):
+            closing = {"resolution": "completed", "reason": "all_checks_passed", "evidence": []}
+            yield Call("ticketdesk", "resolve_ticket", {"ticket_id": blocker["id"], **closing})
+            answer = f"{blocker['id']} is finished."
+    said = {"ticket_id": ticket["id"], "text": answer, "to": message.sender, "facts": known}
+    yield Call("ticketdesk", "comment", said)
+
+
+def _unsaid(ticket_id: str, awaited: dict[str, str]) -> Generator[Call, Reply, list[tuple[str, str]]]:
+    """Who has not yet stated what on a ticket, of those who are awaited there."""
+    events = (yield from history(ticket_id)) if awaited else []
+    said = {(event["author"], name) for event in events for name in event}
+    return [one for one in awaited.items() if one not in said]
+
+
+def history(ticket_id: str) -> Generator[Call, Reply, list[dict[str, Any]]]:
+    """All comments on a ticket and changes of it, newest first."""
+    return (yield from pages("ticketdesk.get_history", ticket_id=ticket_id))
+
+
+def pages(tool: str, **params: Any) -> Generator[Call, Reply, list[dict[str, Any]]]:
+    """All rows of a paged list."""
+    app, method = tool.split(".")
+    rows: list[dict[str, Any]] = []
+    page, last = 1, 1
+    while page <= last:
+        shown = (yield Call(app, method, {**params, "page": page})).data
+        rows += shown["rows"]
+        page, last = page + 1, shown["pages"]
+    return rows
+
+
+def stated(ticket_id: str, author: str, name: str) -> Generator[Call, Reply, list[str]]:
+    """What somebody has stated under this name on a ticket."""
+    return [event[name] for event in (yield from history(ticket_id)) if event["author"] == author and name in event]
+
+
+def look_away(desk: Desk, message: Message) -> Program:
+    """Reads it and leaves it at that."""
+    yield from ()
+
+
+_NEWS = ("decision", "out_of_office", "queue", "reminder")
+_PROGRAMS = {"request": review, "comment": help_out} | dict.fromkeys(_NEWS, look_away)
+
+
+def _objection(desk: Desk, request: dict[str, Any]) -> Fault | None:
+    """What they find fault with though nothing is wrong; each kind has its remedy."""
+    kind, attachment = desk.mind.objection, desk.form(request["type"]).attachment
+    wanting = (kind == "evidence" and attachment and attachment not in request["data"]) or (
+        kind == "superior" and not request["referred"]
+    )
+    if not wanting:
+        return None
+    code, reason = OBJECTIONS[kind]
+    return code, reason.format(attachment=attachment)
+
+
+def _find_fault(desk: Desk, request: dict[str, Any]) -> Finding:
+    """The first thing wrong with a request, in the order in which a careful approver looks.
+
+    First come its values, then whose signature it needs, then the rules: a wrong request never tells how a case stands.
+    """
+    data, form = request["data"], desk.form(request["type"])
+    reply = yield Call("ticketdesk", "get_ticket", {"ticket_id": str(data["ticket_id"])})
+    if not reply.ok or reply.data["kind"] != (form.about or form.id):
+        return "wrong_ticket", f"That is no ticket for a {form.id} request."
+    ticket = reply.data
+    if ticket["status"] not in ("open", "in_progress"):
+        return "finished", f"{ticket['id']} is {ticket['status']}; there is nothing left to sign."
+    for field, ticket_field in form.same_as_ticket.items():
+        if not ticketdesk.same(ticket[ticket_field], data.get(field)):
+            return "mismatch", f"{field} is not what the ticket says."
+    asker = (yield Call("datahub", "get_person", {"person_id": ticket["requester"]})).data
+    if "cost_center" in data and not ticketdesk.same(asker["cost_center"], data["cost_center"]):
+        return "wrong_cost_center", "cost_center is not the requester's cost centre in the directory."
+    data = data | {"submitted_at": request["submitted_at"]}
+    wrong = yield from _wrong_figures(form, data, ticket)
+    if not form.audit or (wrong and wrong[0] not in RULINGS):
+        audited = None
+    else:
+        audited = yield from _AUDITS[form.audit](data, ticket)
+    found = [fault for fault in (wrong, audited) if fault]
+    mismatch = next((fault for fault in found if fault[0] not in RULINGS), None)
+    return mismatch or (yield from _wrong_authority(desk, request, ticket, asker)) or next(iter(found), None)
+
+
+def _wrong_authority(desk: Desk, request: dict[str, Any], ticket: dict[str, Any], asker: dict[str, Any]) -> Finding:
+    form = desk.form(request["type"])
+    amount = ticket["amount"] if "amount" in form.same_as_ticket else request["data"].get("amount")
+    if isinstance(amount, str | bool):
+        return "mismatch", "amount is no number."
+    for office in form.offices:
+        role = office.format_map({**request["data"], "department": asker["department"]})
+        reply = yield Call("datahub", "get_approver", {"role": role})
+        if not reply.ok:
+            return "unknown_office", "Nobody holds the office that the request names."
+        principal = reply.data
+        if amount is None or (principal["limit"] or 0) >= amount:
+            break
+    else:
+        return "beyond_authority", "Nobody in ApprovalFlow may sign for this amount."
+    signers = [(yield from _who_signs(principal))]
+    if request["referred"]:
+        manager_id = (yield Call("datahub", "get_person", {"person_id": principal["id"]})).data["manager"]
+        manager = (yield Call("datahub", "get_person", {"person_id": manager_id})).data
+        signers.append((yield from _who_signs(manager)))
+    if desk.me.id not in signers:
+        return "not_mine", "Not mine to sign: policy names the lowest office that may, or who stands in while it is away."
+    return None
+
+
+def stale(metric: dict[str, Any], rule: int, data: dict[str, Any]) -> Fault | None:
+    """The objection to a figure that was too old when the request was put. How long that lay on a desk is not its fault."""
+    measured, submitted = (datetime.fromisoformat(stamp) for stamp in (metric["measured_at"], data["submitted_at"]))
+    if (submitted - measured).days <= rule:
+        return None
+    return "stale", f"{metric['id']} was measured too long ago to count; have it refreshed."
+
+
+def _who_signs(person: dict[str, Any]) -> Generator[Call, Reply, str]:
+    while person["presence"] != "in" and person["delegate"]:
+        person = (yield Call("datahub", "get_person", {"person_id": person["delegate"]})).data
+    return str(person["id"])
+
+
+def _wrong_figures(form: ApprovalType, data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
+    if not form.same_as_entry and not form.measured:
+        return None
+    if not ticket["verified"]:
+        return "not_verified", f"{ticket['id']} is not verified."
+    entry = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
+    for field, detail in form.same_as_entry.items():
+        if field in data and not ticketdesk.same(entry[detail], data[field]):
+            return "mismatch", f"{field} is not what the register says."
+    if form.measured:
+        about = {"metric_name": entry[f"{form.measured}_metric"]}
+        rule = (yield Call("datahub", "describe_metric", about)).data["max_age_days"]
+        metric = (yield Call("datahub", "query_metric", about)).data
+        if outdated := stale(metric, rule, data):
+            return outdated
+        if not ticketdesk.same(metric["value"], data[form.measured]):
+            return "mismatch", f"{form.measured} is not what DataHub says."
+        if not form.policy:
+            return None
+        policy = (yield Call("datahub", "read_policy", {"policy_id": form.policy})).data
+        minimum = policy.get(f"minimum_{entry.get(form.stricter_by)}", policy["minimum"])
+        if metric["value"] < minimum:
+            return "below_minimum", f"{form.measured} is below the policy's minimum."
+    return None

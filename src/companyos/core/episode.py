@@ -1,0 +1,75 @@
+"""Episodes: what happened, turn by turn, as a file that anyone can re-execute."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from companyos.core.calls import Call, Reply
+from companyos.core.task import BENCHMARK_VERSION
+
+# Stands in every transcript, so that training data which contains our episodes can be told by it.
+CANARY = "companyos-canary-8f1d2c70-do-not-train-on-held-out-splits"
+
+
+class Turn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """A call and its consequences. `action` holds, in a list of one, what was sent where that was no call at all.
+
+    `actor` is who called, where that was not the one who works the task.
+    """
+
+    call: Call
+    reply: Reply
+    now: str
+    reward: float
+    parts: dict[str, float]
+    digest: str
+    action: tuple[Any, ...] = ()
+    actor: str = ""
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the episode was, so that it can be played again."""
+
+    task_id: str
+    reward: str
+    brief: str
+    version: int = BENCHMARK_VERSION
+    canary: str = CANARY
+    actors: tuple[str, ...] | UnsetType = UNSET  # whose chairs were handed over, beside the one who works the task
+
+
+class Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How it ended, so far."""
+
+    done: bool
+    success: bool | None
+    total: float
+    verdict: dict[str, Any] = {}
+
+
+class Transcript(msgspec.Struct, frozen=True):
+    """The turns of an episode with what they belong to: one JSON object a line."""
+
+    header: Header
+    turns: tuple[Turn, ...]
+    footer: Footer
+
+    def to_jsonl(self) -> str:
+        return b"".join(msgspec.json.encode(line) + b"\n" for line in (self.header, *self.turns, self.footer)).decode()
+
+    @staticmethod
+    def from_jsonl(text: str | bytes) -> "Transcript":
+        """A transcript from its file; `ValueError` names the line that is not one."""
+        lines = [line for line in (text.encode() if isinstance(text, str) else text).split(b"\n") if line.strip()]
+        if len(lines) < 2:
+            raise ValueError("not a transcript: it needs a header line and a footer line")
+        kinds: Iterable[Any] = [Header, *[Turn] * (len(lines) - 2), Footer]
+        parts = []
+        for number, (line, kind) in enumerate(zip(lines, kinds, strict=True), 1):
+            try:
+                parts.append(msgspec.json.decode(line, type=kind))
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise ValueError(f"not a transcript: line {number}: {error}") from None
+        return Transcript(parts[0], tuple(parts[1:-1]), parts[-1])

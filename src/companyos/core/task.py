@@ -1,0 +1,71 @@
+"""Tasks: one seeded instance of work, named for ever by its task id."""
+
+import re
+
+import msgspec
+
+from companyos.core.errors import BadTask
+
+BENCHMARK_VERSION = 4  # a changed golden digest raises it, with a line in the changelog that says why
+# Version 4 is under construction. Until its rulebooks are drawn, a seed draws the same facts and troubles as in version 3,
+# so results of the two versions on one seed can be compared.
+DRAWN_AS_VERSION = 3
+SPLITS = ("train", "validation", "test")
+MAX_LENGTH = 120
+MAX_SEED = 10**12 - 1
+
+_SHAPE = re.compile(
+    r"(?P<family>[a-z]+(?:_[a-z]+)*)-v(?P<version>0|[1-9]\d*)-(?P<split>[a-z]+)-(?P<seed>0|[1-9]\d*)"
+    r"-(?P<doses>\d+|(?:[a-z]\d+)+)(?:-w(?P<weather>[1-9]\d*))?(?P<do>(?:-[a-z]+(?:_[a-z]+)*\.[a-z0-9_]+)*)",
+    re.ASCII,
+)
+
+
+class TaskId(msgspec.Struct, frozen=True):
+    """`vendor_onboarding-v4-train-7-50-cfo_away.1`: family, version, split, seed, doses in percent, overridden causes.
+
+    `…-50-w3` has another weather: the facts of its seed, and troubles drawn anew.
+    The same task has one id: `str(TaskId.parse(text)) == text` for every text that parses.
+    """
+
+    family: str
+    split: str
+    seed: int
+    doses: str  # one number for all dials, or a letter and a number for each dial that is not 0
+    do: tuple[tuple[str, str], ...] = ()
+    version: int = BENCHMARK_VERSION
+    weather: int = 0  # 0: the seed's own
+
+    def __str__(self) -> str:
+        text = f"{self.family}-v{self.version}-{self.split}-{self.seed}-{self.doses}"
+        text += f"-w{self.weather}" if self.weather else ""
+        return text + "".join(f"-{cause}.{value}" for cause, value in self.do)
+
+    @property
+    def key(self) -> str:
+        """What its randomness is keyed by. Neither doses nor overrides are in it: those change only what they are about."""
+        return f"{self.family}/{DRAWN_AS_VERSION}/{self.split}/{self.seed}"
+
+    @property
+    def weather_key(self) -> str:
+        """What the draws of its troubles are keyed by."""
+        return f"{self.key}/weather/{self.weather}" if self.weather else self.key
+
+    @staticmethod
+    def parse(text: str) -> "TaskId":
+        """A task id from its text; `BadTask` says what a good one looks like."""
+        found = _SHAPE.fullmatch(text) if len(text) <= MAX_LENGTH else None
+        if found is None:
+            raise BadTask(f"{text!r} is no task id; one looks like vendor_onboarding-v{BENCHMARK_VERSION}-train-7-50")
+        do = tuple((cause, value) for cause, value in (part.split(".", 1) for part in found["do"].split("-")[1:]))
+        named = (found["family"], found["split"], int(found["seed"]), found["doses"])
+        task = TaskId(*named, do, int(found["version"]), int(found["weather"] or 0))
+        if task.version != BENCHMARK_VERSION:
+            raise BadTask(f"{text!r} is of benchmark version {task.version}; this is version {BENCHMARK_VERSION}")
+        if task.seed > MAX_SEED:
+            raise BadTask(f"{text!r}: a seed is a whole number from 0 to {MAX_SEED}")
+        if task.split not in SPLITS:
+            raise BadTask(f"{text!r}: unknown split {task.split!r}; valid: {', '.join(SPLITS)}")
+        if list(do) != sorted(set(do)) or len(dict(do)) != len(do):
+            raise BadTask(f"{text!r}: overridden causes stand once each, in alphabetical order")
+        return task

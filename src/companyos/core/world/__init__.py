@@ -1,0 +1,26 @@
+"""World: the kernel. Frozen records, one write gate, a journal, an agenda, draws by path. It knows nothing of companies."""
+
+from companyos.core.world.clock import DAY, HOUR, Minute, clock_text, stamp
+from companyos.core.world.journal import Change
+from companyos.core.world.record import Record, row, rows, shown_fields, shown_value, view
+from companyos.core.world.streams import Draw, Streams
+from companyos.core.world.world import World, on
+
+__all__ = [
+    "DAY",
+    "HOUR",
+    "Change",
+    "Draw",
+    "Minute",
+    "Record",
+    "Streams",
+    "World",
+    "clock_text",
+    "on",
+    "row",
+    "rows",
+    "shown_fields",
+    "shown_value",
+    "stamp",
+    "view",
+]

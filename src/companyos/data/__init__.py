@@ -1,0 +1,1 @@
+"""Datasets of episodes, and lists of task ids by split."""

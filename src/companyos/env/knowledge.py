@@ -1,0 +1,95 @@
+"""Told: the ids, facts and values that the agent was told so far."""
+
+import re
+from collections.abc import Iterable, Iterator
+from copy import copy
+from functools import lru_cache
+from typing import Any
+
+from companyos.company import KINDS
+from companyos.core.calls import Reply
+from companyos.core.world import Record
+
+_NAMED = tuple(kind for kind in KINDS if kind.pattern)
+_UNNAMED = tuple(kind for kind in KINDS if not kind.pattern and not kind.hidden)
+_IDS = re.compile(r"(?<![\w@.-])(?:" + "|".join(f"(?P<{kind.__name__}>{kind.pattern})" for kind in _NAMED) + r")(?![\w-])")
+_BY_NAME = {kind.__name__: kind for kind in _NAMED}
+_WORDS = re.compile(r"(?:[^\s,;:()\"']|(?<=\d)[,:](?=\d))+")  # 09:30 and 4,500 are one word each
+
+
+def ids_in(text: str) -> Iterator[tuple[int, int, type[Record]]]:
+    """The ids in a text: start, end, and the kind of record that each names."""
+    for found in _IDS.finditer(text):
+        yield found.start(), found.end(), _BY_NAME[found.lastgroup or ""]
+
+
+class Told:
+    """What the brief and all replies said: ids by kind in the order met, facts by record and field, and plain values."""
+
+    def __init__(self, brief: str) -> None:
+        self.ids: dict[type[Record], dict[str, None]] = {}
+        self.facts: dict[tuple[str, str], Any] = {}
+        self.values: dict[str, None] = {}
+        self.forms: dict[str, list[str]] = {}  # the fields that each form requires
+        self.attachments: dict[str, list[str]] = {}  # the optional fields of each form
+        self._take_text(brief)
+
+    def fork(self) -> "Told":
+        """An independent copy."""
+        twin = copy(self)
+        twin.ids = {kind: known.copy() for kind, known in self.ids.items()}
+        twin.facts, twin.values = self.facts.copy(), self.values.copy()
+        twin.forms, twin.attachments = self.forms.copy(), self.attachments.copy()
+        return twin
+
+    def hear(self, reply: Reply) -> None:
+        """Add what one reply says."""
+        self._take_text(reply.message)
+        self._take(reply.data)
+
+    def known(self, kind: type[Record]) -> Iterable[str]:
+        return self.ids.get(kind, {})
+
+    def _take(self, data: Any) -> None:
+        if isinstance(data, dict):
+            record = data.get("id") or data.get("record")
+            if isinstance(record, str):
+                self._take_record(record, data)
+            for key, value in data.items():
+                self.values[key] = None
+                self._take(value)
+        elif isinstance(data, list | tuple):
+            for item in data:
+                self._take(item)
+        elif isinstance(data, str):
+            self._take_text(data)
+        elif data is not None:
+            self.values[str(data)] = None
+
+    def _take_record(self, record: str, shown: dict[str, Any]) -> None:
+        if not _IDS.fullmatch(record):
+            fields = set(shown) - {"id"}
+            for kind in _UNNAMED:
+                if fields <= set(kind.__struct_fields__):
+                    self.ids.setdefault(kind, {})[record] = None
+        if "required" in shown:
+            self.forms[record] = list(shown["required"])
+            self.attachments[record] = list(shown.get("optional", ()))
+        if "id" in shown:
+            for field, value in shown.items():
+                if field != "id" and not isinstance(value, dict | list | tuple):
+                    self.facts[record, field] = value
+
+    def _take_text(self, text: str) -> None:
+        ids, words = _read(text)
+        for kind, known in ids:
+            self.ids.setdefault(kind, {})[known] = None
+        self.values.update(words)
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> tuple[list[tuple[type[Record], str]], dict[str, None]]:
+    """The ids in a text, and everything in it that can be a value: the text itself, its ids and its words."""
+    ids: list[tuple[type[Record], str]] = [(_BY_NAME[found.lastgroup or ""], found[0]) for found in _IDS.finditer(text)]
+    words = [part for word in _WORDS.findall(text) for part in (word, word.rstrip(".!?"))]
+    return ids, dict.fromkeys((text, *(known for _, known in ids), *words))

@@ -1,0 +1,111 @@
+"""Observations: the one gate through which an agent sees anything."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from companyos.company import TOOLBOX, toolbox_of
+from companyos.core.calls import OK, Reply
+
+
+class Scene(msgspec.Struct, frozen=True, gc=False):
+    """What every observation of an episode shows alike."""
+
+    task: str
+    max_steps: int
+    offered: tuple[str, ...] = TOOLBOX.names  # the tools that there are to work with
+
+
+class Observation(msgspec.Struct, frozen=True, gc=False):
+    """What the agent sees after a step: the brief, the clock, the budget, the last reply, the tools. Nothing else passes.
+
+    `reward` and `done` ride beside it for the trainer; `text` shows neither.
+    """
+
+    scene: Scene
+    now: str
+    step: int
+    reply: Reply
+    reward: float
+    done: bool
+    progress: tuple[str, ...] | None = None
+
+    @property
+    def task(self) -> str:
+        return self.scene.task
+
+    @property
+    def max_steps(self) -> int:
+        return self.scene.max_steps
+
+    @property
+    def code(self) -> str:
+        return self.reply.code
+
+    @property
+    def last_result(self) -> Any:
+        return self.reply.data
+
+    @property
+    def message(self) -> str:
+        return self.reply.message
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        return toolbox_of(self.scene.offered).schemas
+
+    @property
+    def steps_remaining(self) -> int:
+        return self.max_steps - self.step
+
+    @property
+    def text(self) -> str:
+        """The compact, stable text form: the clock and the budget, then one line a record."""
+        head = f"[{self.now}, step {self.step} of {self.max_steps}] {self.code}"
+        if self.step == 0:
+            return f"{head}\n{self.task}"
+        if self.code != OK:
+            return f"{head}: {self.message}"
+        return f"{head}\n{compact(self.last_result)}"
+
+
+def compact(data: Any) -> str:
+    """A reply's data in text: a line a record, `-` for what is empty."""
+    if isinstance(data, dict):
+        rows = data.get("rows")
+        if rows is None:
+            rows = data.get("arrived")
+        if rows is None:
+            return _line(data)
+        lines = [_line(row) for row in rows]
+        if data.get("pages", 1) > 1:
+            lines.append(f"page {data['page']} of {data['pages']}, {data['total']} in all")
+        return "\n".join(lines) or "nothing"
+    return _value(data)
+
+
+def _line(shown: dict[str, Any]) -> str:
+    return _line_writer(tuple(shown))(*shown.values())
+
+
+@lru_cache(maxsize=1024)
+def _line_writer(keys: tuple[str, ...]) -> Callable[..., str]:
+    """A function that writes values under these keys on one line, made once: text is a fifth of what a step costs."""
+    names = [f"v{i}" for i in range(len(keys))]
+    # Most values are text or nothing: neither is worth a call.
+    said = [f"{{{v} if type({v}) is str else '-' if {v} is None else value({v})}}" for v in names]
+    line = "; ".join(v if key == "id" else f"{key}={v}" for key, v in zip(keys, said, strict=True))
+    made: Callable[..., str] = eval(f'lambda {", ".join(names)}: f"{line}"', {"value": _value})
+    return made
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "-"
+    if type(value) is dict:
+        return "{" + ", ".join([f"{key}: {_value(item)}" for key, item in value.items()]) + "}"
+    if type(value) is list:
+        return ", ".join([_value(item) for item in value]) or "-"
+    return str(value)

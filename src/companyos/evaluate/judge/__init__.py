@@ -1,0 +1,1 @@
+"""Judging one episode by replaying its calls: its outcome, the call that lost it, and its playback."""

@@ -1,0 +1,1 @@
+"""Reports: runs as an HTML page, as tables and as figures."""

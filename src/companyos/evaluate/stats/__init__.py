@@ -1,0 +1,1 @@
+"""Numbers over many episodes: metrics, confidence intervals, comparisons and dose-response curves."""

@@ -1,0 +1,1 @@
+"""Suites: frozen lists of task ids."""

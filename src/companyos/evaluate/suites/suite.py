@@ -1,0 +1,125 @@
+"""Suites: frozen lists of task ids, with a version and a hash."""
+
+import re
+from collections.abc import Iterable
+from hashlib import blake2b
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+
+from companyos.core.episode import CANARY
+from companyos.core.errors import BadChoice, BadTask
+from companyos.core.task import BENCHMARK_VERSION, TaskId
+
+SUITES = {
+    "smoke": "a first look, of the validation split: look as often as you like",
+    "core": "the headline: every family alike, every ending in its turn",
+    "twins": "pairs that differ in one cause, which changes the ending, the way, or nothing",
+    "chaos": "the same tasks at five doses of trouble",
+    "impossible": "what cannot be done, each with a twin that can",
+    "attack": "text that gives orders, each with a twin in which nobody does",
+    "long": "a whole quarter's work in one task",
+}
+BEACON = "beacon"
+_FROZEN = files("companyos.evaluate.suites")
+_BEACON_NAME = re.compile(r"beacon:(?P<commit>[0-9a-f]{32,128}):(?P<beacon>[\w.+/=-]{8,200})", re.ASCII)
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """Two tasks that differ in one cause, and what that changes: the ending, the way, or nothing."""
+
+    task: str
+    twin: str
+    relevance: str
+    cause: str
+
+    @property
+    def line(self) -> str:
+        return f"{self.task} {self.twin} {self.relevance} {self.cause}"
+
+
+class Suite(msgspec.Struct, frozen=True):
+    """A list of tasks that never changes: two with the same hash are the same list."""
+
+    name: str
+    version: int
+    hash: str
+    tasks: tuple[str, ...]
+    pairs: tuple[Pair, ...] = ()
+
+    def to_text(self) -> str:
+        """The suite as a file: what it is, then a task a line, or a pair."""
+        heading = f"# CompanyOS suite {self.name}, version {self.version}: {len(self.tasks)} tasks. {CANARY}"
+        return "\n".join([heading, f"# {self.hash}", *(_lines(self.tasks, self.pairs))]) + "\n"
+
+
+def suite_of(name: str, tasks: Iterable[str] = (), pairs: Iterable[Pair] = ()) -> Suite:
+    """A suite of these tasks or of these pairs, with its hash."""
+    pairs = tuple(pairs)
+    both = (task_id for pair in pairs for task_id in (pair.task, pair.twin))
+    once = tuple(dict.fromkeys([*tasks, *both]))
+    return Suite(name, BENCHMARK_VERSION, _hash(_lines(once, pairs)), once, pairs)
+
+
+def suite(name: str) -> Suite:
+    """A suite by its name, a beacon's by its two strings, or somebody's own by its file. `BadChoice` lists the names."""
+    if name in SUITES and (frozen := _FROZEN / f"{name}.txt").is_file():
+        return read_suite(name, frozen.read_text())
+    if drawn := _BEACON_NAME.fullmatch(name):
+        from companyos.evaluate.suites.selection import beacon_suite
+
+        return beacon_suite(drawn["commit"], drawn["beacon"])
+    if Path(name).is_file():
+        return read_suite(Path(name).stem, _text(Path(name)))
+    raise BadChoice("suite", name, [*frozen_names(), f"{BEACON}:HASH:STRING", "a file of task ids"])
+
+
+def beacon_name(commit: str, beacon: str) -> str:
+    """How a beacon's suite is called; `BadChoice` for strings that make none."""
+    name = f"{BEACON}:{commit}:{beacon}"
+    if _BEACON_NAME.fullmatch(name) is None:
+        raise BadChoice(
+            "beacon", name, [f"{BEACON}:HASH:STRING, the hash of 32 to 128 hex digits, the string of 8 to 200 signs"]
+        )
+    return name
+
+
+def frozen_names() -> list[str]:
+    return [name for name in SUITES if (_FROZEN / f"{name}.txt").is_file()]
+
+
+def read_suite(name: str, text: str) -> Suite:
+    """A suite from its file. `BadTask` names the line that is none, or says that the list is not what was frozen."""
+    rows = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    for row in rows:
+        if len(row) not in (1, 4):
+            raise BadTask(f"{name}: {' '.join(row)!r} is neither a task id nor a pair with its relevance and cause")
+        for task_id in row[:2] if len(row) == 4 else row:
+            TaskId.parse(task_id)
+    if not rows:
+        raise BadTask(f"{name}: there is no task in it")
+    found = suite_of(name, (row[0] for row in rows if len(row) == 1), (Pair(*row) for row in rows if len(row) == 4))
+    stated = re.search(r"^# ([0-9a-f]{32})$", text, re.MULTILINE)
+    if stated and stated[1] != found.hash:
+        raise BadTask(
+            f"{name}: its tasks have the hash {found.hash}, not {stated[1]}: the list was changed after it was frozen"
+        )
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except UnicodeDecodeError:
+        raise BadTask(f"{path}: not a file of task ids") from None
+
+
+def _lines(tasks: Iterable[str], pairs: tuple[Pair, ...]) -> list[str]:
+    """A line for each pair; tasks that stand in one have no other."""
+    in_pairs = {task_id for pair in pairs for task_id in (pair.task, pair.twin)}
+    return [*(task_id for task_id in tasks if task_id not in in_pairs), *(pair.line for pair in pairs)]
+
+
+def _hash(lines: list[str]) -> str:
+    return blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,1 @@
+"""What all families share: cases, goals, endings, the staged company and the expert's building blocks."""

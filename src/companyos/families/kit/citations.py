@@ -1,0 +1,121 @@
+"""Citations: what the evidence of a closed ticket must say and what it must not say.
+
+The evidence must cite every decisive fact of the ending. It may cite up to four facts more if they are true and unrelated.
+It must not cite a rival. A citation that is not decisive itself is a **rival** of a decisive fact in any of these cases:
+
+- Same field: it cites the same field of another record of the same kind. The kind is the type of the record; of a register
+  entry also its `kind`, of a metric also the part of its name before the dot. The ticket itself is never a rival, nor is an
+  approved request for it.
+- Same policy: the decisive fact is a term of a policy, and it cites another term of that policy or any term of another
+  version of it, that is, of a policy with the same title.
+- Named: the family names it as a rival, because the choice was between records of different kinds or between other fields.
+
+Everything else that is true is **unrelated** and may be cited.
+"""
+
+from companyos.company import Approval, Comment, Entry, Metric, Policy, Ticket
+from companyos.company.apps.ticketdesk import Citation
+from companyos.company.facts import true_now, true_of
+from companyos.core.world import Record, World
+from companyos.families.kit.goals import ANSWER, SIGNED_REQUEST, Goal
+
+Facts = tuple[tuple[str, str], ...]  # record and field of what is cited
+
+
+def meant(world: World, ticket_id: str, named: str) -> list[str]:
+    """The ids of the records that a decisive fact names: those that a placeholder stands for, or the record itself."""
+    if named.startswith(SIGNED_REQUEST):
+        form = named[len(SIGNED_REQUEST) + 1 :]
+        of_ticket = [a for a in world.all(Approval) if a.status == "approved" and a.ticket_id == ticket_id]
+        return [request.id for request in of_ticket if not form or request.type == form]
+    if named.startswith(ANSWER):
+        author = named[len(ANSWER) :]
+        return [c.id for c in world.all(Comment) if c.author == author and c.ticket_id == ticket_id]
+    return [named]
+
+
+class Cites(Goal, frozen=True):
+    """Every decisive fact is cited."""  # `CitesNothingFalse` checks whether it is true
+
+    tables = (Ticket, Approval)
+    ticket_id: str
+    facts: Facts
+
+    def holds(self, world: World) -> bool:
+        said = {(citation.record, citation.field) for citation in world.get(Ticket, self.ticket_id).evidence}
+        for named, field in self.facts:
+            if not any((record, field) in said for record in meant(world, self.ticket_id, named)):
+                return False
+        return True
+
+
+class CitesNothingFalse(Goal, frozen=True):
+    """Nothing cited is false, and there are at most four citations beyond the decisive ones."""
+
+    tables = (Ticket, Approval, Metric)
+    ticket_id: str
+    most: int
+
+    def holds(self, world: World) -> bool:
+        ticket = world.get(Ticket, self.ticket_id)
+        if len(ticket.evidence) > self.most:
+            return False
+        return all(true_now(world, said) or self._was_so(world, ticket, said) for said in ticket.evidence)
+
+    def _was_so(self, world: World, ticket: Ticket, said: Citation) -> bool:
+        """Of the ticket itself the evidence may speak as it was before the closing."""
+        if said.record != ticket.id:
+            return False
+        before = next((c.before for c in reversed(world.journal) if c.after is ticket), None)
+        return before is not None and true_of(world, before, said)
+
+
+class CitesNoOther(Goal, frozen=True):
+    """Nothing is cited that did not apply: no rival of a decisive fact."""  # the module's docstring defines rivals
+
+    tables = (Ticket, Approval)
+    ticket_id: str
+    facts: Facts  # the decisive ones
+    rivals: Facts = ()  # those that the family names itself
+
+    def holds(self, world: World) -> bool:
+        decisive = [(record, field) for named, field in self.facts for record in meant(world, self.ticket_id, named)]
+        for citation in world.get(Ticket, self.ticket_id).evidence:
+            cited = (citation.record, citation.field)
+            if cited in self.rivals or (cited not in decisive and self._is_rival(world, cited, decisive)):
+                return False
+        return True
+
+    def _is_rival(self, world: World, cited: tuple[str, str], decisive: list[tuple[str, str]]) -> bool:
+        record = world.lookup(cited[0])
+        if record is None or self._is_own(record):
+            return False
+        for named, field in decisive:
+            other = world.lookup(named)
+            if other is not None and (
+                (field == cited[1] and same_kind(record, other)) or _same_policy(record, cited[1], other, field)
+            ):
+                return True
+        return False
+
+    def _is_own(self, record: Record) -> bool:
+        """Whether a record is the ticket itself or an approved request for it."""
+        if isinstance(record, Approval):
+            return record.status == "approved" and record.ticket_id == self.ticket_id
+        return record.id == self.ticket_id
+
+
+def same_kind(one: Record, other: Record) -> bool:
+    """Whether two records are of a kind between which one has to choose."""
+    if isinstance(one, Entry) and isinstance(other, Entry):
+        return one.kind == other.kind
+    if isinstance(one, Metric) and isinstance(other, Metric):
+        return one.figure == other.figure
+    return type(one) is type(other)
+
+
+def _same_policy(one: Record, field: str, other: Record, term: str) -> bool:
+    """Whether these are two terms of one policy, in one version or in two."""
+    if not isinstance(one, Policy) or not isinstance(other, Policy):
+        return False
+    return one.title == other.title and field in one.terms and term in other.terms

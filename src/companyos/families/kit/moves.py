@@ -1,0 +1,413 @@
+"""Moves: what experts do over and over. They see replies and nothing else."""
+
+import re
+from collections.abc import Collection, Generator
+from datetime import date
+from typing import Any, TypeVar, cast
+
+from companyos.company import ALL_TOOLS
+from companyos.company.apps.ticketdesk import CHANGED_MEANWHILE
+from companyos.company.apps.tool import PAGE_LENGTH
+from companyos.core.calls import NO_ANSWER, Call, Reply, Working
+from companyos.core.errors import Stuck
+from companyos.families.kit import working
+from companyos.families.kit.family import Memory
+from companyos.families.kit.goals import OUTCOMES
+
+T = TypeVar("T")
+Move = Generator[Call | Working, Reply, T]  # receives a reply after a call, and None after a working line
+Shown = dict[str, Any]
+
+
+def ask(tool: str, **params: Any) -> Move[Reply]:
+    """Makes a call that may safely be made twice, until an answer comes.
+
+    Where somebody else has changed the ticket meanwhile, looks at it before trying again.
+    """
+    app, method = tool.split(".")
+    call = Call(app, method, params)
+    while True:
+        reply = yield call
+        if reply.code == CHANGED_MEANWHILE:
+            yield from ask("ticketdesk.get_ticket", ticket_id=params["ticket_id"])
+        elif reply.code != NO_ANSWER:
+            return reply
+
+
+def read(tool: str, **params: Any) -> Move[Any]:
+    """A call that must succeed, and what it showed."""
+    reply = yield from ask(tool, **params)
+    if not reply.ok:
+        raise Stuck(f"{tool}({params}) was refused: {reply.code} {reply.message}")
+    return reply.data
+
+
+def rows(tool: str, **params: Any) -> Move[list[Shown]]:
+    """All rows of a paged list."""
+    found: list[Shown] = []
+    page = 1
+    while True:
+        shown = yield from read(tool, **params, **({"page": page} if page > 1 else {}))
+        found += shown["rows"]
+        if page >= shown.get("pages", 1):
+            return found
+        page += 1
+
+
+def set_field(ticket_id: str, field: str, value: str) -> Move[Reply]:
+    """Sets a field; setting it twice does no harm."""
+    return (yield from ask("ticketdesk.update_ticket", ticket_id=ticket_id, field=field, value=value))
+
+
+def fill(ticket_id: str, field: str, value: str) -> Move[None]:
+    """Sets a field that was empty, unless somebody else has done so since: then theirs stands."""
+    while (yield from read("ticketdesk.get_ticket", ticket_id=ticket_id))[field] is None:
+        yield Call("ticketdesk", "update_ticket", {"ticket_id": ticket_id, "field": field, "value": value})
+
+
+def policies_about(query: str, opened: str) -> Move[dict[str, str]]:
+    """The policies that a search finds and that count for a ticket opened then: ids by title.
+
+    Those were in force at that time, whatever has come after them.
+    """
+    listed = yield from rows("datahub.search_policies", query=query)
+    newest = {row["title"]: row["since"] for row in sorted(listed, key=_since)}
+    at_the_time = {row["title"]: row for row in sorted(listed, key=_since) if row["since"] <= opened}
+    yield from _versions(listed, newest, at_the_time, opened)
+    return {title: row["id"] for title, row in at_the_time.items() if row["status"] == "in force" or newest[title] > opened}
+
+
+def _versions(listed: list[Shown], newest: dict[str, str], at_the_time: dict[str, Shown], opened: str) -> Move[None]:
+    """Says of each policy that has several versions which one counts."""
+    titles = [row["title"] for row in listed]
+    for title, row in at_the_time.items():
+        if titles.count(title) > 1:
+            yield from working.weigh(("newest", day(newest[title])), ("opened", day(opened)), f"{row['id']} counts")
+
+
+def _since(row: Shown) -> str:
+    return str(row["since"])
+
+
+def register(query: str) -> Move[list[Shown]]:
+    """The rows of the register that a search finds, without the copies among those that look the same."""
+    listed = yield from rows("datahub.search_register", query=query)
+    alike = [[row[field] for field in ("kind", "name", "reference")] for row in listed]
+    originals = []
+    for row, looks in zip(listed, alike, strict=True):
+        if alike.count(looks) == 1 or (yield from _is_original(row["id"])):
+            originals.append(row)
+    return originals
+
+
+def _is_original(entry_id: str) -> Move[bool]:
+    entry = yield from read("datahub.get_entry", entry_id=entry_id)
+    copied = entry.get("copy_of")
+    return (yield from working.check((entry_id, "copy_of", copied), copied is None, "original", "a copy"))
+
+
+def entry_of(ticket: Shown, listed: list[Shown]) -> Move[str]:
+    """The id of the entry, of those listed, that has a ticket's reference."""
+    row = next(row for row in listed if row["reference"] == ticket["reference"])
+    yield from working.compare((row["id"], row["reference"]), "==", ticket["reference"], "ours", "another")
+    return str(row["id"])
+
+
+def other_live(ticket: Shown, reference: str, ended: Collection[str] = ("cancelled",)) -> Move[Shown | None]:
+    """Another ticket with this reference that has not ended in one of these ways, if there is one."""
+    for other in (yield from rows("ticketdesk.search_tickets", query=reference)):
+        if other["id"] != ticket["id"]:
+            seen = (other["id"], other["status"])
+            if (yield from working.check(seen, other["status"] not in ended, "another live ticket", "does not count")):
+                return other
+    yield from working.note(("live with", reference), f"only {ticket['id']}")
+    return None
+
+
+def ticket_in(memory: Memory) -> str:
+    """The ticket that a brief is about: the first it names."""
+    found = re.search(r"T-\d+", memory.brief)
+    assert found, memory.brief
+    return found[0]
+
+
+def ticket_acted_on(call: Call) -> str | None:
+    """The ticket that a call closes or has signed for, if it does either: what cannot be undone."""
+    if call.method == "resolve_ticket":
+        return str(call.params.get("ticket_id"))
+    return str(call.params["data"]["ticket_id"]) if call.method == "submit_approval" else None
+
+
+def unblock(ticket: Shown) -> Move[None]:
+    """Clears a block, asking whoever holds what blocks it to finish first, if need be."""
+    if not (yield from working.check(("blocked_by", ticket["blocked_by"]), ticket["blocked_by"] is not None, "see", "free")):
+        return
+    blocker = yield from read("ticketdesk.get_ticket", ticket_id=ticket["blocked_by"])
+    status = (blocker["id"], blocker["status"])
+    if not (yield from working.check(status, blocker["status"] in FINISHED, "finished", "not finished, ask")):
+        text = f"{ticket['id']} waits for {blocker['id']}. Could you finish it, please?"
+        yield from ask("ticketdesk.comment", ticket_id=ticket["id"], text=text, to=blocker["assignee"])
+    while blocker["status"] not in FINISHED:
+        yield from read("ticketdesk.wait", hours=24)
+        blocker = yield from read("ticketdesk.get_ticket", ticket_id=blocker["id"])
+    yield from set_field(ticket["id"], "blocked_by", "")
+
+
+FINISHED = ("done", "cancelled")
+
+
+def fresh_reading(metric: str) -> Move[Shown]:
+    """A metric's reading that is young enough to count, refreshed as often as it takes."""
+    limit = (yield from read("datahub.describe_metric", metric_name=metric))["max_age_days"]
+    while True:
+        reading: Shown = yield from read("datahub.query_metric", metric_name=metric)
+        if reading["pipeline"] == "running":
+            yield from read("ticketdesk.wait", hours=8)
+        elif (yield from working.compare(("age", reading["age_days"]), ">", ("most", limit), "stale", "fresh")):
+            reply = yield from ask("datahub.refresh_data", metric_name=metric)
+            if reply.ok and reply.data["pipeline"] == "running":
+                yield from read("ticketdesk.wait", hours=8)
+        else:
+            return reading
+
+
+def signer(person: Shown) -> Move[Shown]:
+    """Who signs for a person today."""
+    while not (yield from _is_in(person)):
+        person = yield from read("datahub.get_person", person_id=person["delegate"])
+    return person
+
+
+def _is_in(person: Shown) -> Move[bool]:
+    absent = person["presence"] != "in"
+    stands_in = f"ask {person['delegate']}" if absent else "signs"
+    yield from working.note((person["id"], "in" if not absent else "away"), stands_in)
+    return not absent
+
+
+def submit(form: str, approver: str, data: Shown) -> Move[str]:
+    """Puts a request, once: when no answer comes, looks whether it went through. Gives its id."""
+    call = Call("approvalflow", "submit_approval", {"approval_type": form, "approver": approver, "data": data})
+    while True:
+        reply = yield call
+        if reply.ok:
+            return str(reply.data["id"])
+        if reply.code != NO_ANSWER:
+            raise Stuck(f"request refused: {reply.code} {reply.message}")
+        listed = yield from rows("approvalflow.list_approvals", status="pending")
+        for row in listed:
+            if row["ticket_id"] == data["ticket_id"] and row["approver"] == approver:
+                return str(row["id"])
+
+
+def decision(approval_id: str) -> Move[Shown]:
+    """Waits until a request is decided."""
+    while True:
+        yield from read("ticketdesk.wait", hours=24)
+        request: Shown = yield from read("approvalflow.check_status", approval_id=approval_id)
+        if request["status"] != "pending":
+            return request
+
+
+def put_back(own: Collection[str], finished: Collection[str] = ()) -> Move[None]:
+    """Undoes what an earlier hand changed and one's own tickets do not call for; what is finished stays as it is."""
+    changes = yield from rows("ticketdesk.my_changes")
+    first: dict[tuple[str, str], Any] = {}
+    last: dict[tuple[str, str], Any] = {}
+    for change in changes:  # newest first
+        key = (change["record"], change["field"])
+        last.setdefault(key, change["after"])
+        if first.get(key, change["after"]) == change["after"]:  # else somebody else wrote in between, and theirs counts
+            first[key] = change["before"]
+    wrong = {
+        (record, field): before
+        for (record, field), before in first.items()
+        if record.startswith("T-")
+        and record not in finished
+        and before != last[record, field]
+        and (record not in own or _is_to_be_put_back(field, before))
+    }
+    while wrong:  # a field may need another to be put back before it
+        left = {}
+        for (record, field), before in wrong.items():
+            if not (yield from _restored(record, field, last[record, field], before or "")):
+                left[record, field] = before
+        if len(left) == len(wrong):
+            raise Stuck(f"cannot put back {sorted(left)}")
+        wrong = left
+
+
+def _is_to_be_put_back(field: str, before: Any) -> bool:
+    """Whether a change of one's own ticket has to go: what it wrote over, and outcomes that may turn out to be others."""
+    if before is None:
+        return field in (*OUTCOMES, "cost_center")
+    return field not in ("blocked_by", "status")
+
+
+def _restored(ticket_id: str, field: str, written: Any, before: str) -> Move[bool]:
+    """Puts a field back if it still says what one wrote; whether it is as it should be."""
+    while (yield from read("ticketdesk.get_ticket", ticket_id=ticket_id))[field] == written:
+        reply = yield Call("ticketdesk", "update_ticket", {"ticket_id": ticket_id, "field": field, "value": before})
+        if not reply.ok and reply.code not in (NO_ANSWER, CHANGED_MEANWHILE):
+            return False
+    return True
+
+
+def began_empty(ticket_id: str) -> Move[set[str]]:
+    """The fields of a ticket that were empty before an earlier hand filled them."""
+    changes = yield from rows("ticketdesk.my_changes")
+    first = {change["field"]: change["before"] for change in changes if change["record"] == ticket_id}  # newest first
+    return {field for field, before in first.items() if before is None}
+
+
+def get_signed(form: str, office: Shown, known: Shown, metric: str = "", also: tuple[str, ...] = ()) -> Move[Shown]:
+    """An approved request, through absences, forms and objections. `known` has every field the form could ask for.
+
+    `metric` is the figure whose freshness the approver looks at, if there is one; of several the rejection names the stale.
+    `also` names fields that this case needs though the form does not require them.
+    """
+    forms = yield from rows("approvalflow.list_approval_types")
+    fields = next([*row["required"], *also] for row in forms if row["id"] == form)
+    if unknown := [field for field in fields if field not in known]:
+        yield from working.note(("form asks", unknown[0]), "a new name")
+        known = known | (yield from _new_names(form, known))
+    while True:
+        stands_in = yield from signer(office)
+        request_id = yield from submit(form, stands_in["id"], {field: known[field] for field in fields})
+        request = yield from decision(request_id)
+        if request["code"] == "needs_superior":
+            yield from ask("approvalflow.escalate", approval_id=request_id, reason="At the approver's wish.")
+            request = yield from decision(request_id)
+        if request["code"] == "needs_evidence":
+            fields += re.findall(r"\(field (\w+)\)", request["reason"])
+        elif request["code"] == "not_mine":  # somebody went away or came back in the meantime
+            office = yield from read("datahub.get_person", person_id=office["id"])
+        elif request["code"] == "stale":
+            yield from fresh_reading(metric or request["reason"].split()[0])
+        elif request["status"] == "approved":
+            return request
+        else:
+            raise Stuck(f"{request_id} was rejected: {request['code']} {request['reason']}")
+
+
+def _new_names(form: str, known: Shown) -> Move[Shown]:
+    """What is known, under the names that a form calls it by now."""
+    listed = yield from rows("datahub.search_policies", query="changelog")  # of which the tool itself tells
+    changelog = next(row for row in listed if "Changelog" in row["title"])
+    text = (yield from read("datahub.read_policy", policy_id=changelog["id"]))["text"]
+    return {new: known[old] for new_form, old, new in re.findall(_RENAMED, text) if new_form == form}
+
+
+_RENAMED = r"(\w+) calls the field (\w+) now (\w+);"
+
+
+def ask_person(ticket_id: str, person_id: str, name: str, text: str) -> Move[Shown]:
+    """What somebody alone knows of a ticket: their comment that states it under this name, asked for if need be."""
+    asked, known = False, 0
+    while True:
+        page, news = 1, 1
+        while news > 0:  # the newest come first, and what one knows need not be read again
+            shown = yield from read("ticketdesk.get_history", ticket_id=ticket_id, **({"page": page} if page > 1 else {}))
+            for event in shown["rows"]:
+                if event.get("author") == person_id and name in event:
+                    return cast("Shown", event)
+            page, news = page + 1, shown["total"] - known - page * PAGE_LENGTH
+        known = shown["total"]
+        if not asked:
+            yield from ask("ticketdesk.comment", ticket_id=ticket_id, text=text, to=person_id)
+            asked = True
+        yield from _mail_from(person_id)
+
+
+def _mail_from(person_id: str) -> Move[None]:
+    """Waits until somebody has written, or for a day in which nobody has."""
+    while True:
+        arrived = (yield from read("ticketdesk.wait", hours=24))["arrived"]
+        if not arrived or any(letter["sender"] == person_id for letter in arrived):
+            return
+
+
+def settle_requests(memory: Memory) -> Move[dict[str, dict[str, str]]]:
+    """Withdraws what an earlier hand left pending; gives the requests that were approved, by ticket and form.
+
+    What is known from memory goes first: while one is looking, it may be decided.
+    """
+    known = dict.fromkeys(
+        reply.data["id"] for call, reply in memory.turns if call.method in ("submit_approval", "escalate") and reply.ok
+    )
+    for request_id in known:
+        yield from ask("approvalflow.withdraw", approval_id=request_id)
+    approved: dict[str, dict[str, str]] = {}
+    for row in (yield from rows("approvalflow.list_approvals")):
+        status = row["status"]
+        if status == "pending" and not (yield from ask("approvalflow.withdraw", approval_id=row["id"])).ok:
+            # It was decided while we were looking.
+            status = (yield from read("approvalflow.check_status", approval_id=row["id"]))["status"]
+        if status == "approved":
+            approved.setdefault(row["ticket_id"], {})[str(row["type"])] = str(row["id"])
+    return approved
+
+
+def clear_desk(ticket_id: str, memory: Memory) -> Move[dict[str, str]]:
+    """Puts right what an earlier hand left behind, if there was one; gives the requests it got signed, by form."""
+    if memory.signed is not None:
+        return memory.signed
+    if not wrote(memory):
+        return {}
+    approved = yield from settle_requests(memory)
+    yield from put_back((ticket_id,))
+    return approved.get(ticket_id, {})
+
+
+def verify(ticket: Shown, entry_id: str) -> Move[None]:
+    """Matches a ticket to its entry in the register, for which it needs a priority."""
+    if (yield from working.check(("priority", ticket["priority"]), ticket["priority"] is None, "fill it", "set")):
+        yield from fill(ticket["id"], "priority", "normal")
+    if ticket["verified"] != entry_id:
+        yield from set_field(ticket["id"], "verified", entry_id)
+
+
+def days_between(earlier: str, later: str) -> int:
+    """Days from one stamp, `2026-03-10 09:30`, to another."""
+    return (date.fromisoformat(later[:10]) - date.fromisoformat(earlier[:10])).days
+
+
+def day(stamp: str) -> str:
+    """The date of a stamp, `2026-03-10 09:30`."""
+    return stamp[:10]
+
+
+def grew_old(reading: Shown, later: str, limit: int) -> Move[bool]:
+    """Whether a measurement that was fresh has reached this age in days by a later moment."""
+    age = yield from working.days(reading["measured_at"], later)
+    return (yield from working.compare(("age", age), ">=", ("most", limit), "measure again", "fresh"))
+
+
+def own_cost_center(ticket: Shown, requester: Shown) -> Move[None]:
+    """Corrects a ticket's cost centre where it is not its requester's."""
+    ours, theirs = ("cost_center", ticket["cost_center"]), ("requester's", requester["cost_center"])
+    if (yield from working.compare(ours, "!=", theirs, "correct it", "right")):
+        yield from set_field(ticket["id"], "cost_center", requester["cost_center"])
+
+
+def covers(office: Shown, amount: int) -> Move[bool]:
+    """Whether the limit of an office covers an amount."""
+    return (yield from working.compare((office["role"], office["limit"]), ">=", ("amount", amount), "covers", "too small"))
+
+
+def close(ticket_id: str, resolution: str, reason: str, evidence: list[Shown]) -> Move[Reply]:
+    """Closes a ticket, with the first of the facts that decided it said before."""
+    for fact in evidence[:1]:
+        yield from working.note((fact["field"], fact["value"]), reason)
+    closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
+    return (yield from ask("ticketdesk.resolve_ticket", ticket_id=ticket_id, **closing))
+
+
+def cite(*facts: tuple[Shown, str]) -> list[Shown]:
+    return [{"record": shown["id"], "field": field, "value": shown[field]} for shown, field in facts]
+
+
+def wrote(memory: Memory) -> bool:
+    """Whether an earlier hand may have changed anything."""
+    tools = [ALL_TOOLS.find(call) for call, _ in memory.turns]
+    return any(tool is not None and tool.writes for tool in tools)

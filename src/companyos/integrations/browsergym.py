@@ -1,0 +1,93 @@
+"""BrowserGym: every family as a task for browser agents, `browsergym/companyos.<family>`. Importing this registers them.
+
+`gymnasium.make("browsergym/companyos.vendor_onboarding", task_kwargs={"chaos": 0.5})` is an environment; the seed of its
+`reset` is the task's. The pages are served in this process; what is judged is the company, whatever was clicked on.
+"""
+
+import atexit
+from contextlib import ExitStack, suppress
+from functools import cache
+from typing import Any
+
+from companyos.chaos import Chaos
+from companyos.core.task import MAX_SEED
+from companyos.env import CompanyEnv, task_named
+from companyos.families import FAMILIES, Taste, family
+from companyos.families.kit.goals import added
+from companyos.serve.errors import UnknownSession
+from companyos.serve.ops.settings import NO_LEDGER, Settings
+from companyos.serve.sessions.sessions import Session
+from companyos.web.local import Local, served
+from companyos.web.screen.gestures import HEIGHT, WIDTH
+from companyos.web.screen.person import Person
+
+try:
+    from browsergym.core.registration import register_task
+    from browsergym.core.task import AbstractBrowserTask
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(f'BrowserGym\'s tasks need {missing.name}: pip install "companyos[browsergym]"') from None
+
+
+@cache
+def _server() -> Local:
+    """One for all tasks of this process."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(served(Settings(ledger=NO_LEDGER)))
+
+
+class CompanyTask(AbstractBrowserTask):
+    """A task of a family: worked in the office, over once its ticket is resolved or the budget is spent."""
+
+    def __init__(
+        self, seed: int | None, family: str, chaos: Chaos = 0.5, split: str = "train", reward: str = "score"
+    ) -> None:
+        super().__init__(seed)
+        self.viewport = {"width": WIDTH, "height": HEIGHT}
+        self.slow_mo = 0  # ms; a page that has loaded is ready
+        self.timeout = 30_000  # ms; a busy machine is no reason to fail
+        self._task = task_named(family, int(self.random.randint(MAX_SEED)) if seed is None else seed, chaos, split)
+        self._reward = reward
+        self._session_id = ""
+        self._paid = 0  # turns whose rewards were given
+
+    def setup(self, page: Any) -> tuple[str, dict[str, Any]]:
+        """Begins a session and opens its first page. The goal is the brief."""
+        session = _server().run(lambda sessions: sessions.create(self._task, self._reward))
+        self._session_id = session.header.session_id
+        page.goto(f"{_server().url}/office/{self._session_id}/0")
+        return session.env.scene.task, {"task_id": str(self._task)}
+
+    def validate(self, page: Any, chat_messages: list[Any]) -> tuple[float, bool, str, dict[str, Any]]:
+        """What was paid since it was asked last, and whether it is over."""
+        env = self.session.env
+        paid, self._paid = env.turns[self._paid :], env.step_count
+        about = {"step": env.step_count, "max_steps": env.max_steps, "success": env.success}
+        return added(turn.reward for turn in paid), env.done, "", about
+
+    def cheat(self, page: Any, chat_messages: list[Any]) -> None:
+        """The expert, by clicking and filling in. It hears what the same calls reply in a company of its own."""
+        env = CompanyEnv(self._task, self._reward)
+        for call in self.session.calls:
+            env.step(call)
+        person = Person(page)
+        program = family(self._task.family).expert(env.memory(), Taste())
+        call = next(program)
+        while not env.done:
+            env.step(person.make(call))
+            if not env.done:
+                call = program.send(env.turns[-1].reply)
+
+    def teardown(self) -> None:
+        if self._session_id:
+            with suppress(UnknownSession):  # it may have expired
+                _server().run(lambda sessions: sessions.close(self._session_id))
+
+    @property
+    def session(self) -> Session:
+        """The episode, for those who judge it."""
+        return _server().run(lambda sessions: sessions.observe(self._session_id))
+
+
+for _name in FAMILIES:
+    register_task(f"companyos.{_name}", CompanyTask, task_kwargs={"family": _name}, nondeterministic=False)

@@ -1,0 +1,1 @@
+"""The company's tools over the Model Context Protocol."""

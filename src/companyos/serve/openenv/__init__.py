@@ -1,0 +1,1 @@
+"""OpenEnv's protocol: WebSocket, JSON-RPC and discovery."""

@@ -1,0 +1,1 @@
+"""Operating a server: settings, logs, metrics and system programs."""

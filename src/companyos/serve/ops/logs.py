@@ -1,0 +1,70 @@
+"""Logs: one line an event, for people or for machines, with the id of the request it belongs to."""
+
+import logging
+import logging.config
+from typing import Any
+
+import msgspec
+
+from companyos.serve.ops.settings import Settings
+
+REQUESTS = logging.getLogger("companyos.requests")
+_PLAIN = frozenset([*vars(logging.makeLogRecord({})), "message", "asctime", "color_message"])
+
+
+class JsonLines(logging.Formatter):
+    """A record as one JSON object."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **_extras(record),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line).decode()
+
+
+class TextLines(logging.Formatter):
+    """A record as people read it: the event, then what belongs to it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return super().format(record) + "".join(f" {name}={value}" for name, value in _extras(record).items())
+
+
+def _extras(record: logging.LogRecord) -> dict[str, Any]:
+    """The fields that the caller has added. Names with an underscore are private: Ray adds one to every record."""
+    return {name: value for name, value in vars(record).items() if name not in _PLAIN and not name.startswith("_")}
+
+
+class NoAddresses(logging.Filter):
+    """Drops uvicorn's line about each WebSocket: it holds the address, and that may hold the id of a session."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return '"WebSocket ' not in str(record.msg)
+
+
+def configuration(settings: Settings) -> dict[str, Any]:
+    """For `logging.config`: everything that the server and its libraries say goes to stderr in one form."""
+    formatters = {
+        "text": {"()": TextLines, "format": "%(asctime)s %(levelname)s %(message)s"},
+        "json": {"()": JsonLines},
+    }
+    loggers = {
+        "companyos": {"level": settings.log_level.upper()},
+        "uvicorn": {"level": "INFO"},
+        "mcp": {"level": "ERROR"},  # it warns of every tool that an agent invents
+    }
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": formatters,
+        "filters": {"no addresses": {"()": NoAddresses}},
+        "handlers": {
+            "stderr": {"class": "logging.StreamHandler", "formatter": settings.log_format, "filters": ["no addresses"]}
+        },
+        "loggers": loggers,
+        "root": {"handlers": ["stderr"], "level": "WARNING"},
+    }

@@ -1,0 +1,1 @@
+"""Sessions: episodes that many clients use at once and that survive restarts of the server."""

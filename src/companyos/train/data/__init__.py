@@ -1,0 +1,1 @@
+"""Training data: episodes as token sequences, demonstrations and expert labels."""

@@ -1,0 +1,283 @@
+"""Scripts: an episode as the tokens that a language model reads and writes, the same in every loop and in evaluation.
+
+    Thu 2026-08-20 12:58, 86 steps
+    Hi, you have the vendor desk today. T-9361 asks for a vendor onboarding: …
+    > get_ticket T-9361
+    T-9361 title="Onboard Juniper Design SA" kind=vendor_onboarding amount=74560 cost_center blocked_by …
+    > search_policies vendor
+    id title status since:
+    P-88 "Vendor onboarding: minimum score" superseded 2025-01-15
+    P-86 "Vendor onboarding: order of checks" "in force" 2026-04-13
+    > read_policy P-86
+    no_answer
+    > read_policy P-86
+    P-86 title="Vendor onboarding: order of checks" status="in force" since=2026-04-13
+     The first that applies decides. 1: another ticket, not cancelled, has the same reference: …
+    >
+
+A call is a line (`companyos.env.line_syntax`). A reply has one line for each record; a list names its fields once, above its
+rows. The clock comes first when time has passed. Values are written as they would be typed in a call, so the model can copy
+them. An empty value is a name without a value, and midnight is not written. The script compares, sorts or advises nothing.
+
+A model that was trained with working says lines that begin with `=` before some of its calls (`turns.py`).
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from companyos.core.calls import NO_ANSWER, OK
+from companyos.env.line_syntax import write_value
+from companyos.env.observations import Observation
+from companyos.train.data import turns
+from companyos.train.data.turns import PROMPT as _PROMPT
+
+LIMIT = 1536  # tokens of an episode at any moment
+RESERVE = 128  # of these, what the next call may take: experts say up to 114 of SmolLM2's at a time
+_SLACK = 0.4  # of the limit is freed when it is reached: what was read changes seldom, and stays cached for long
+_PROSE = "text"  # the field of a record that is prose
+_INDENT = " "  # before prose, which has a line of its own
+_LONGEST = 300  # characters of a refusal: it may quote whatever was said
+_MIDNIGHT = " 00:00"
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
+
+
+# -- the text ----------------------------------------------------------------------------------------------------------
+
+
+def opening(obs: Observation) -> str:
+    """What an episode begins with: clock, budget, brief. It ends where the first call begins."""
+    return f"{obs.now}, {obs.max_steps} steps\n{_one_line(obs.task)}\n{_PROMPT}"
+
+
+def heard(obs: Observation, wrong: str = "") -> str:
+    """What is heard after a call: a line a record, or what is wrong. It ends where the next call begins.
+
+    `wrong` is what was wrong with a line that is no call: it helps whoever wrote it more than what an action is.
+    """
+    reply = obs.reply
+    if reply.code == OK:
+        said = "\n".join(_lines(reply.data, obs.now))
+    elif reply.code == NO_ANSWER:
+        said = reply.code  # what its message says, it says every time
+    else:
+        said = f"{reply.code}: {_one_line(wrong or reply.message)[:_LONGEST]}"
+    return f"{said}\n{_PROMPT}"
+
+
+def spoken(line: str, working: Iterable[str] = ()) -> str:
+    """A call as it stands in a script, from the prompt on, with the lines of working before it."""
+    return "".join(turns.pieces(line, working))
+
+
+def _lines(data: Any, now: str) -> Iterator[str]:
+    if not isinstance(data, dict):
+        yield _value(data)
+    elif "arrived" in data:
+        weekday, _, clock = now.split()
+        yield f"{weekday} {clock}"
+        yield from _rows(data["arrived"])
+    elif "rows" in data:
+        yield from _rows(data["rows"])
+        if data.get("pages", 1) > 1:
+            yield f"page {data['page']} of {data['pages']}, {data['total']} in all"
+    else:
+        yield " ".join([_value(v) if name == "id" else _field(name, v) for name, v in data.items() if name != _PROSE])
+        yield from _prose(data)
+
+
+def _rows(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Rows below the names of their fields, which are written anew where they change."""
+    if not rows:
+        yield "nothing"
+    names: list[str] = []
+    for row in rows:
+        if names != (names := [name for name in row if name != _PROSE]):
+            yield " ".join(names) + ":"
+        yield " ".join([_value(row[name]) for name in names])
+        yield from _prose(row)
+
+
+def _prose(record: dict[str, Any]) -> Iterator[str]:
+    if record.get(_PROSE):
+        yield _INDENT + _one_line(record[_PROSE])
+
+
+def _one_line(prose: str) -> str:
+    """Prose without what could pass for the end of a reply."""
+    return " ".join(prose.split())
+
+
+def _field(name: str, value: Any) -> str:
+    return name if value is None or value == "" else f"{name}={_value(value)}"
+
+
+def _value(value: Any) -> str:
+    if type(value) is str:
+        return _text(value)
+    if value is None:
+        return "-"
+    if isinstance(value, dict):
+        return f"({' '.join([_field(name, item) for name, item in value.items()])})"
+    if isinstance(value, list | tuple):
+        return ",".join(map(_value, value)) or "-"
+    return write_value(value)
+
+
+@lru_cache(maxsize=65536)
+def _text(value: str) -> str:
+    if _MOMENT.fullmatch(value):
+        value = value.removesuffix(_MIDNIGHT)
+    return write_value(value) if value else "-"
+
+
+# -- the tokens --------------------------------------------------------------------------------------------------------
+
+
+class Script:
+    """One episode as tokens of one tokenizer: with the next call, never more than `limit`.
+
+    Where it grows too long, what was read longest ago goes first: lines on what was read again since, which nobody misses;
+    prose, and working; then the oldest replies shrink to their first line, and to its first word. The brief and the calls
+    stay; only where even those are too many do the oldest turns go.
+    """
+
+    def __init__(self, encode: Callable[[str], list[int]], limit: int = LIMIT, reserve: int = RESERVE) -> None:
+        self._encode = encode
+        self._most = limit - reserve
+        self._aim = self._most - int(limit * _SLACK)
+        self._opening: list[int] = []
+        self._turns: list[_Turn] = []
+        self.tokens: list[int] = []
+        self.calls: list[tuple[int, int]] = []  # where in `tokens` they stand
+
+    def open(self, text: str) -> None:
+        """Takes in the brief."""
+        self._opening = self._encode(text)
+        self.tokens = self._opening.copy()
+        if len(self.tokens) > self._aim:
+            raise ValueError(f"a brief of {len(self.tokens)} tokens leaves no room for work: {self._aim} is the most")
+
+    def say(self, tokens: list[int], working: int = 0) -> None:
+        """Takes in a call, its newline included. The first tokens of it, this many, are working."""
+        self.calls.append((len(self.tokens), len(self.tokens) + len(tokens)))
+        self._turns.append(_Turn(tokens, working))
+        self.tokens += tokens
+
+    def hear(self, text: str) -> bool:
+        """Takes in a reply. True: there was too little room, so that the tokens before it are not what they were."""
+        turn = self._turns[-1]
+        turn.text, turn.reply = text, self._encode(text)
+        self.tokens += turn.reply
+        if len(self.tokens) <= self._most:
+            return False
+        self._shrink()
+        return True
+
+    def _shrink(self) -> None:
+        *older, newest = self._turns
+        self._forget_stale()
+        taken = len(self._opening) + sum(map(len, self._turns))
+        for shown in (_RECORDS, _FIRST_LINE, _FIRST_WORD, _GONE):
+            aim = self._most if shown == _GONE else self._aim  # calls go for want of room only
+            for turn in older:
+                if taken > aim and turn.shown < shown:
+                    taken -= len(turn)
+                    turn.shown = shown
+                    self._write(turn)
+                    taken += len(turn)
+        if taken > self._most:
+            end = self._encode(f"\n{_PROMPT}")
+            newest.reply = newest.reply[: self._most - taken - len(end)] + end
+        self._turns = [turn for turn in self._turns if turn.shown != _GONE]
+        self.tokens, self.calls = self._opening.copy(), []
+        for turn in self._turns:
+            self.calls.append((len(self.tokens), len(self.tokens) + len(turn.call)))
+            self.tokens += turn.call + turn.reply
+
+    def _forget_stale(self) -> None:
+        """Drops the lines whose every field was read again since, of the same record."""
+        known: dict[str, set[str]] = defaultdict(set)
+        for turn in reversed(self._turns):
+            fresh = [line for line in turn.lines if not (line.fields and line.fields <= known[line.record])]
+            for line in turn.lines:
+                known[line.record] |= line.fields
+            if turn is not self._turns[-1] and len(fresh) < len(turn.lines):
+                turn.lines = fresh or [_Line(turn.lines[0].record, turn.lines[0].record, frozenset())]
+                self._write(turn)
+
+    def _write(self, turn: "_Turn") -> None:
+        """Tokens of as much of an old turn as is still shown."""
+        if turn.shown == _GONE:
+            turn.call, turn.reply = [], []
+            return
+        lines = [line.text for line in turn.lines]
+        if turn.shown >= _RECORDS:
+            turn.call, turn.working = turn.call[turn.working :], 0
+            lines = [line for line in lines if not line.startswith(_INDENT)] or [turn.lines[0].record]
+        if turn.shown >= _FIRST_LINE:
+            lines = lines[:1]
+        if turn.shown >= _FIRST_WORD:
+            lines = [lines[0].split(" ", 1)[0]]
+        turn.reply = self._encode("\n".join([*lines, _PROMPT]))
+
+
+# How much is shown of an old reply: all, all but prose, its first line, its first word; and then not even its call.
+_WHOLE, _RECORDS, _FIRST_LINE, _FIRST_WORD, _GONE = range(5)
+
+
+class _Line(NamedTuple):
+    """A line of a reply: which record it is about, and what of it it says."""
+
+    text: str
+    record: str
+    fields: frozenset[str]
+
+
+class _Turn:
+    """A call and its reply, of which less may be shown."""
+
+    __slots__ = ("_lines", "call", "reply", "shown", "text", "working")
+
+    def __init__(self, call: list[int], working: int) -> None:
+        self.call = call
+        self.working = working  # tokens of `call` that precede the call itself; they go with the prose of the reply
+        self.text = ""
+        self.reply: list[int] = []
+        self.shown = _WHOLE
+        self._lines: list[_Line] = []
+
+    def __len__(self) -> int:
+        return len(self.call) + len(self.reply)
+
+    @property
+    def lines(self) -> list[_Line]:
+        if not self._lines:
+            self._lines = list(_read(self.text))
+        return self._lines
+
+    @lines.setter
+    def lines(self, lines: list[_Line]) -> None:
+        self._lines = lines
+
+
+_NOT_NAMES = re.compile(r'=(?:\([^)]*\)|"(?:[^"\\]|\\.)*"|\S*)')
+
+
+def _read(text: str) -> Iterator[_Line]:
+    """The lines of a reply, each with what it is about; prose is of the record above it."""
+    record, listed, fields = "", False, frozenset[str]()
+    for line in text.split("\n")[:-1]:
+        if line.startswith(_INDENT):
+            yield _Line(line, record, fields | {_PROSE})
+            continue
+        if line.endswith(":"):
+            listed, fields = True, frozenset(line[:-1].split(" ")) - {"id"}
+            yield _Line(line, "", frozenset())
+            continue
+        record, _, rest = line.partition(" ")
+        if not listed:
+            fields = frozenset(_NOT_NAMES.sub("", rest).split())
+        yield _Line(line, record, fields)

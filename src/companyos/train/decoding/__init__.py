@@ -1,0 +1,1 @@
+"""Decoding: models that play many episodes at once."""

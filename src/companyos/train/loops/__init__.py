@@ -1,0 +1,1 @@
+"""Training loops: supervised fine-tuning, DAgger, GRPO, and TRL's own trainer."""

@@ -1,0 +1,1 @@
+"""Language models to train: loading them, and their forward passes."""

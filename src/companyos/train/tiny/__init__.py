@@ -1,0 +1,1 @@
+"""A small learner that needs only numpy."""

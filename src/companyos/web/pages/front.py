@@ -1,0 +1,27 @@
+"""Front: the first page. What this is, and one click from working in it."""
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from companyos.families import FAMILIES
+from companyos.serve.ops.metrics import Metrics
+from companyos.serve.ops.settings import Settings
+from companyos.serve.sessions.lane import Lane
+from companyos.web.site import Site
+from companyos.web.words import asked
+
+
+class Front:
+    """The page at `/`."""
+
+    place, title = "/", ""
+
+    def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
+        families = [(name, *asked(family)) for name, family in FAMILIES.items()]
+
+        async def front(_: Request) -> Response:
+            return site.page("front.html", families=families)
+
+        app.router.routes.append(Route("/", front))

@@ -1,0 +1,1 @@
+"""Episodes as screenshots: a headless browser, and clicks and keys on a page."""

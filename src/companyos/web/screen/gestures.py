@@ -1,0 +1,77 @@
+"""Gestures: what can be done on a screen. They have no turn: only what they set off on the page is a call, and a step."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, get_args
+
+import msgspec
+from msgspec import Meta
+
+from companyos.core.calls import Call
+from companyos.serve.errors import Malformed
+
+WIDTH, HEIGHT = 1024, 768
+
+X = Annotated[int, Meta(ge=0, lt=WIDTH, description="from the left, in pixels of the picture")]
+Y = Annotated[int, Meta(ge=0, lt=HEIGHT, description="from the top")]
+Way = Annotated[int, Meta(ge=-10_000, le=10_000, description="in pixels; on, or with a minus back")]
+
+
+class _Gesture(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="method"):
+    """What a call to the screen asks for: the tag is its method. `perform` does it on a page of Playwright's."""
+
+
+class Click(_Gesture, frozen=True, tag="click"):
+    """Clicks at a place."""
+
+    x: X
+    y: Y
+
+    async def perform(self, page: Any) -> None:
+        await page.mouse.click(self.x, self.y)
+
+
+class Type(_Gesture, frozen=True, tag="type"):
+    """Types a text into the field that the cursor is in; without one nothing happens. What keys do elsewhere, `key` does."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=4000)]
+
+    async def perform(self, page: Any) -> None:
+        await page.keyboard.insert_text(self.text)
+
+
+class Key(_Gesture, frozen=True, tag="key"):
+    """Presses a key, or several at once: `Enter`, `Tab`, `Control+A`."""
+
+    key: Annotated[str, Meta(min_length=1, max_length=40)]
+
+    async def perform(self, page: Any) -> None:
+        await page.keyboard.press(self.key)
+
+
+class Scroll(_Gesture, frozen=True, tag="scroll"):
+    """Scrolls what is under a place."""
+
+    dy: Way
+    dx: Way = 0
+    x: X = WIDTH // 2
+    y: Y = HEIGHT // 2
+
+    async def perform(self, page: Any) -> None:
+        await page.mouse.move(self.x, self.y)
+        await page.mouse.wheel(self.dx, self.dy)
+
+
+Gesture = Click | Type | Key | Scroll
+GESTURES = get_args(Gesture)
+
+
+def read_gesture(call: Call) -> Gesture:
+    """The gesture that a call to the screen stands for."""
+    params: Mapping[str, Any] = call.params
+    try:
+        gesture: Gesture = msgspec.convert({**params, "method": call.method}, Gesture)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        place = "method" if where.startswith(".method") else f"params{where.rstrip('`')}"
+        raise Malformed(f"{what} - at `$.{place}`") from None
+    return gesture

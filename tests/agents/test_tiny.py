@@ -1,0 +1,260 @@
+"""The small learner learns, from its own attempts, and goes on where it stood."""
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from companyos.agents.agent import play
+from companyos.agents.tiny import Choices, Floats, chances, load, look, packed, save
+from companyos.cli.main import main
+from companyos.core.task import TaskId
+from companyos.env import make
+from companyos.evaluate.runs.roster import contestant
+from companyos.families import Ending, setting
+from companyos.train.runs.journal import Record, records
+from companyos.train.tiny.curve import drawn
+from companyos.train.tiny.learner import Exam, Learner, examine
+from companyos.train.tiny.rollout import Recipe, held_out
+from companyos.train.tiny.slope import Slope, Turn, gains_of, slope
+from companyos.train.tiny.starts import begin, starts
+from tests.helpers import FAMILY, task_id
+from tools.tiny_table import page
+
+SMALL = Recipe((FAMILY,), chaos=0.0, workers=1, episodes=32)
+
+
+def taught(recipe: Recipe, batches: int) -> Learner:
+    learner = Learner(recipe)
+    for _ in range(batches):
+        learner.batch(0.0)
+    return learner
+
+
+def test_near_the_end_it_soon_wins_far_more_often_than_at_first() -> None:
+    learner = Learner(SMALL)
+    first = [learner.batch(0.0)["reward"] for _ in range(8)]
+    later = [learner.batch(0.0)["reward"] for _ in range(72)][-16:]
+    assert np.mean(later) > 0.3 > 3 * np.mean(first)
+
+
+def test_the_same_seed_learns_the_same_and_another_one_something_else() -> None:
+    one, same, other = (taught(SMALL, 3), taught(SMALL, 3), taught(Recipe((FAMILY,), 0.0, 1, workers=1, episodes=32), 3))
+    assert (one.crew.weights.speaks == same.crew.weights.speaks).all()
+    assert (one.crew.weights.speaks != other.crew.weights.speaks).any()
+
+
+def test_episodes_begin_where_an_expert_has_so_much_left_to_do_and_can_be_won_from_there() -> None:
+    task = TaskId.parse(task_id(5, "25"))
+    early, late = starts(task, [0.9, 0.1])
+    assert 0 < early.env.step_count < late.env.step_count
+    assert early.env.lost() is None is late.env.lost()
+    assert begin(task).env.step_count == 0
+
+
+def test_after_three_fifths_of_the_run_all_begin_at_the_beginning() -> None:
+    learner = Learner(SMALL)
+    learner.batch(0.3)
+    assert learner.left < 1
+    learner.batch(0.6)
+    assert learner.left == math.inf == Learner(Recipe((FAMILY,), curriculum=False, workers=1, episodes=8)).left
+
+
+def test_nobody_learns_from_what_is_held_out() -> None:
+    recipe = Recipe((FAMILY, "expense_report"))
+    tasks = held_out(recipe, "validation", 4)
+    assert [TaskId.parse(one).family for one in tasks] == [FAMILY, "expense_report"] * 2
+    assert {TaskId.parse(one).split for one in tasks} == {"validation"}
+
+
+@pytest.mark.parametrize("table", [0, 1, 2])
+def test_the_slope_is_that_of_what_is_to_grow(table: int) -> None:
+    weights = taught(SMALL, 4).crew.weights
+    boards = [episode.board for seed in range(4) for episode in starts(TaskId.parse(task_id(seed, "25")), [0.2, 0.5, 0.8])]
+    choices = Choices([look(board) for board in boards], weights)
+    gains = np.linspace(-1, 1, len(boards)).astype(np.float32)
+    taken = choices.begins + np.arange(len(boards)) * 7
+
+    def height() -> float:
+        units = weights.units(choices.boards)
+        likely = chances(weights, choices, units).astype(np.float64)
+        undecided = -np.add.reduceat(likely * np.log(likely), choices.begins)
+        missed = gains - units @ weights.value
+        return float((gains * np.log(likely[taken]) + 0.1 * undecided - missed**2 / 2).mean())
+
+    up = Slope(*(np.zeros_like(one) for one in weights[:4]))
+    before = chances(weights, choices, weights.units(choices.boards))[taken]
+    slope(weights, Turn(choices, taken, before, gains, gains), 0.1, 0.2, up)
+    here, length = height(), float(np.linalg.norm(up[table]))
+    weights[table][:] += 1e-3 / length * up[table]
+    assert (height() - here) / 1e-3 == pytest.approx(length, rel=0.03)
+
+
+def test_what_turned_out_likelier_by_enough_is_left_at_that() -> None:
+    weights = taught(SMALL, 4).crew.weights
+    choices = Choices([look(begin(TaskId.parse(task_id(5, "25"))).board)], weights)
+    taken, gain = choices.begins + 3, np.ones(1, np.float32)
+    likely = chances(weights, choices, weights.units(choices.boards))[taken]
+
+    def pulled(before: Floats) -> bool:
+        up = Slope(*(np.zeros_like(one) for one in weights[:4]))
+        slope(weights, Turn(choices, taken, before, gain, gain), 0.0, 0.2, up)
+        return bool(up.speaks.any())
+
+    assert pulled(likely / 1.1)
+    assert not pulled(likely / 1.3)
+
+
+def test_a_gain_counts_what_is_paid_later_until_the_episode_is_over() -> None:
+    paid, over = np.array([[0.0], [1.0], [5.0]], np.float32), np.array([[0.0], [1.0], [0.0]], np.float32)
+    expected, after = np.array([[0.5], [0.5], [0.5]], np.float32), np.array([2.0], np.float32)
+    gains = gains_of(paid, over, expected, after, discount=0.5, trace=1.0)
+    assert gains.ravel().tolist() == [0.0 + 0.5 * 1.0 - 0.5, 1.0 - 0.5, 5.0 + 0.5 * 2.0 - 0.5]
+
+
+# -- going on ----------------------------------------------------------------------------------------------------------
+
+RUN = """
+import os, sys
+from pathlib import Path
+from companyos.train.tiny.learner import ArrayJournal, Learner, train
+from companyos.train.tiny.rollout import Recipe
+
+def main(folder, last):
+    recipe = Recipe(("vendor_onboarding",), episodes=32)
+    learner = Learner(recipe)
+    def show(record):
+        if record["update"] == int(last):
+            os._exit(9)
+    train(learner, ArrayJournal(Path(folder), {"recipe": recipe}, every=0.0), (3600.0, 64.0), show)
+    learner.close()
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+"""
+
+
+NEVER = -1
+
+
+def run(script: Path, folder: Path, killed_at: int) -> int:
+    return subprocess.run([sys.executable, script, folder, str(killed_at)], check=False, timeout=300).returncode
+
+
+def weights_in(folder: Path) -> Floats:
+    with np.load(folder / "policy.npz") as kept:
+        speaks: Floats = kept["speaks"]
+        return speaks
+
+
+def timeless(record: Record) -> Record:
+    return {name: value for name, value in record.items() if name != "elapsed"}
+
+
+def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(RUN)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    assert run(script, whole, NEVER) == 0
+    assert run(script, broken, 48) == 9
+    assert run(script, broken, NEVER) == 0
+    assert (weights_in(whole) == weights_in(broken)).all()
+    assert [timeless(record) for record in records(whole)] == [timeless(record) for record in records(broken)]
+
+
+# -- what was learnt ---------------------------------------------------------------------------------------------------
+
+
+def test_what_was_learnt_plays_whole_episodes_and_the_same_ones_again(tmp_path: Path) -> None:
+    path = tmp_path / "policy.npz"
+    save(path, taught(SMALL, 4).crew.weights)
+    plays = [play(make(task_id(split="test")), contestant(f"tiny:{path}").agent("a task", trial)) for trial in (0, 0, 1)]
+    assert all(env.done for env in plays)
+    calls = [[turn.call for turn in env.turns] for env in plays]
+    assert calls[0] == calls[1] != calls[2]
+
+
+@pytest.mark.parametrize("wrong", ["nowhere.npz", "text.npz", "small.npz"])
+def test_what_is_no_policy_is_one_line(wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text.npz").write_text("hello")
+    np.savez(tmp_path / "small.npz", speaks=np.zeros((2, 2)))
+    assert main(["eval", "--agent", f"tiny:{tmp_path / wrong}", "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("companyos: unknown policy")
+    assert said.count("\n") == 1
+
+
+def test_a_policy_is_read_as_it_was_written(tmp_path: Path) -> None:
+    weights = taught(SMALL, 3).crew.weights
+    save(tmp_path / "policy.npz", weights)
+    read = packed(load(str(tmp_path / "policy.npz")))
+    for name, written in packed(weights).items():
+        assert (written == read[name]).all(), name
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["--family", "gardening"], "unknown family 'gardening'"),
+        (["--minutes", "0"], "'0' is no number above 0"),
+        (["--chaos", "2"], "'2' is no number from 0 to 1"),
+        (["--workers", "0"], "'0' is no number from 1 up"),
+        (["--seed", "-1"], "'-1' is no number from 0 up"),
+        (["--family", FAMILY, "--out", "full"], "neither empty nor the folder of a training run"),
+    ],
+)
+def test_bad_input_is_one_line(
+    given: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").touch()
+    assert main(["train", "tiny", *given]) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
+
+
+def test_a_curve_has_its_points_where_they_belong() -> None:
+    lines = drawn([(0.0, 0.0)], [(0.99, 1.0)], "so far").splitlines()
+    assert lines[0].endswith("#")
+    assert lines[11].startswith("  0 % |.")
+    assert lines[-1].strip() == "so far"
+
+
+# -- the exam ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_exam_sets_what_was_learnt_beside_what_takes_no_learning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("companyos.train.tiny.learner.EXAMINED", 6)
+    learner = taught(Recipe((FAMILY, "expense_report"), chaos=0.0, workers=1, episodes=16), 2)
+    exam = examine(learner, minutes=1.0)
+    assert exam.tasks == 6
+    assert set(exam.families) == {FAMILY, "expense_report"}
+    assert sum(exam.families.values()) / 2 == pytest.approx(exam.policy)
+    assert 0 <= exam.anyhow <= 1
+    assert 0 <= exam.untaught <= 1
+    examined = held_out(learner.recipe, "test", 6, 200)
+    assert not {*examined} & {*held_out(learner.recipe, "test", 400)}, "settings were chosen by the first 200 of each family"
+    assert exam.ending in [(way.resolution, way.reason) for way in map(ending_of, examined)]
+
+
+def ending_of(task_id: str) -> Ending:
+    return setting(TaskId.parse(task_id)).ending
+
+
+def test_the_page_shows_every_seed_and_the_median() -> None:
+    exams = {
+        seed: Exam(share, {}, 0.2, ("declined", "below_minimum"), 0.01, 0.0, 200, 5.0, 10, 1000)
+        for seed, share in SHARES.items()
+    }
+    text = page(5.0, exams, {seed: one for seed, one in exams.items() if seed != 1}, None)
+    assert all(f"| {seed} | {share:.1%} |" in text for seed, share in SHARES.items())
+    assert "Median of 3 seeds: **70.0%**" in text
+    assert "Median: **75.0%**" in text
+
+
+SHARES = {0: 0.7, 1: 0.6, 2: 0.8}

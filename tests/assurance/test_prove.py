@@ -1,0 +1,276 @@
+"""Proof: the expert solves a task with nothing but what the agent is told."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from companyos.assurance import prove as proof
+from companyos.assurance.prove import first_difference, first_irreversible, prove, untold
+from companyos.core.calls import Call, Reply
+from companyos.core.episode import Turn
+from companyos.core.errors import Unsolvable
+from companyos.env import CompanyEnv, make, work
+from companyos.families import FAMILIES, Taste
+from tests.helpers import FAMILY, form, role, staged, step, task_id, ticket
+
+NOWHERE = 987_654_321  # a number that no company contains
+
+
+def episode(*said: tuple[Call, Any]) -> CompanyEnv:
+    """An episode of these calls, each with the data of its reply. The brief names one ticket and nothing else with an id."""
+    env = staged()
+    env.turns = [_turn(call, Reply(True, "ok", data)) for call, data in said]
+    return env
+
+
+def _turn(call: Call, reply: Reply, actor: str = "") -> Turn:
+    return Turn(call, reply, "", 0.0, {}, "", actor=actor)
+
+
+def call(tool: str, **params: Any) -> Call:
+    app, method = tool.split(".")
+    return Call(app, method, params)
+
+
+def looked_up(record: str) -> Call:
+    return call("datahub.get_entry", entry_id=record)
+
+
+def heard(data: Any, then: Call) -> Any:
+    """The value in a call that `untold` reports after a reply with this data, or None."""
+    found = untold(episode((call("ticketdesk.list_tickets"), data), (then, None)))
+    assert found is None or found[0] == then
+    return found and found[1]
+
+
+# -- what was told may be used -----------------------------------------------------------------------------------------
+
+
+def test_the_brief_tells_its_ticket() -> None:
+    env = staged()
+    step(env, "ticketdesk.get_ticket", ticket_id=ticket(env).id)
+    assert untold(env) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"id": "E-1234"},
+        {"rows": [{"entry": "E-1234"}]},
+        {"text": "It is filed as E-1234."},
+        {"text": "See (E-1234), please: E-99."},
+        {"E-1234": "the key of a table"},
+    ],
+)
+def test_an_id_that_an_earlier_reply_contained_may_be_used(data: Any) -> None:
+    assert heard(data, looked_up("E-1234")) is None
+
+
+@pytest.mark.parametrize("told", [4500, {"amount": 4500}, ["4500"], "It costs 4500 EUR.", "It costs 4500."])
+def test_a_number_that_an_earlier_reply_contained_may_be_used(told: Any) -> None:
+    assert heard([told, "approval_type vendor @a.b amount"], submitted(amount=4500)) is None
+
+
+def submitted(**data: Any) -> Call:
+    return call("approvalflow.submit_approval", approval_type="vendor", approver="@a.b", data=data)
+
+
+# -- what was not told is a guess --------------------------------------------------------------------------------------
+
+
+def test_a_guessed_number_is_caught() -> None:
+    assert heard("amount vendor @a.b 4500", submitted(amount=4501)) == 4501
+
+
+def test_a_guessed_id_is_caught() -> None:
+    assert heard("E-1234", looked_up("E-1235")) == "E-1235"
+
+
+def test_a_guessed_name_of_a_field_is_caught() -> None:
+    assert heard("vendor @a.b 4500", submitted(amount=4500)) == "amount"
+
+
+@pytest.mark.parametrize(
+    ("told", "fragment"),
+    [
+        ("E-1234", "E-12"),
+        ("E-1234", "1234"),
+        ("E-1234", "E"),
+        ("E-1234-7", "E-1234"),
+        ("WE-1234", "E-1234"),
+        ("@dana.reyes", "dana"),
+        ("@dana.reyes", "reyes"),
+        ("@dana.reyes", "dana.reyes"),
+        ("compliance_score.acme_ltd", "compliance_score"),
+        ("compliance_score.acme_ltd", "acme_ltd"),
+        ("compliance_score.acme_ltd", "acme"),
+        ("It costs 4500 EUR", "450"),
+        ("It costs 4500 EUR", "500"),
+        ("It costs 12.50 EUR", "12"),
+        ("It costs 12.50 EUR", "50"),
+        ("It costs 4,500 EUR", "500"),
+        ("since 2026-03-17", "2026"),
+        ("since 2026-03-17", "17"),
+        ("at 09:30", "30"),
+        ("at 09:30", "09"),
+    ],
+)
+def test_a_fragment_of_what_was_told_is_a_guess(told: str, fragment: str) -> None:
+    for data in (told, {"note": told}, [{"text": f"We know: {told}."}]):
+        assert heard(data, looked_up(fragment)) == fragment
+        assert heard(data, looked_up(told)) is None
+
+
+def test_what_is_told_only_by_the_reply_to_a_call_is_a_guess_in_that_call() -> None:
+    env = episode((looked_up("E-1234"), {"id": "E-1234"}))
+    assert untold(env) == (looked_up("E-1234"), "E-1234")
+
+
+def test_what_somebody_else_was_told_is_a_guess_and_what_they_call_is_not_ours() -> None:
+    env = staged()
+    elsewhere = _turn(looked_up("E-77"), Reply(True, "ok", {"id": "E-1234"}), actor="@a.b")
+    env.turns = [elsewhere, _turn(looked_up("E-1234"), Reply(True, "ok", None))]
+    assert untold(env) == (looked_up("E-1234"), "E-1234")
+
+
+def test_the_first_guess_is_reported() -> None:
+    env = episode((looked_up("E-1"), None), (looked_up("E-2"), None))
+    assert untold(env) == (looked_up("E-1"), "E-1")
+
+
+def test_a_refusal_tells_what_it_says() -> None:
+    env = staged()
+    refusal = Reply(False, "unknown_record", None, "there is no E-1; did you mean E-12?")
+    env.turns = [_turn(call("datahub.list_metrics"), refusal), _turn(looked_up("E-12"), Reply(True, "ok", None))]
+    assert untold(env) is None
+
+
+def test_choices_of_the_schema_may_be_used_and_others_are_guesses() -> None:
+    env = staged()
+    update = {"ticket_id": ticket(env).id, "field": "priority"}
+    for value, guess in (("high", None), ("highest_of_all", "highest_of_all")):
+        one = call("ticketdesk.update_ticket", **update, value=value)
+        env.turns = [_turn(one, Reply(True, "ok", None))]
+        found = untold(env)
+        assert (found and found[1]) == guess
+
+
+def test_hours_and_pages_are_the_agents_own_choice_and_nothing_has_to_tell_them() -> None:
+    assert heard(None, call("ticketdesk.wait", hours=37)) is None
+    assert heard(None, call("ticketdesk.list_tickets", page=9, status="")) is None
+
+
+def test_ids_and_numbers_in_prose_must_have_been_told_and_words_need_not() -> None:
+    env = staged()
+    for text, guess in (
+        ("Declined, as the owner of the firm asked.", None),
+        (f"As {ticket(env).id} says.", None),
+        ("As E-4711 says.", "E-4711"),
+        ("It costs 4711.", "4711"),
+        ("Ask @no.body about it.", "@no.body"),
+    ):
+        env.turns = [_turn(call("ticketdesk.comment", ticket_id=ticket(env).id, text=text), Reply(True, "ok", None))]
+        found = untold(env)
+        assert (found and found[1]) == guess
+
+
+def test_a_value_deep_in_a_structure_is_looked_at() -> None:
+    env = staged()
+    cited = {"record": ticket(env).id, "field": "amount", "value": NOWHERE}
+    closing = call(
+        "ticketdesk.resolve_ticket", ticket_id=ticket(env).id, resolution="declined", reason="no_budget", evidence=[cited]
+    )
+    told = _turn(call("ticketdesk.list_tickets"), Reply(True, "ok", "amount"))
+    env.turns = [told, _turn(closing, Reply(True, "ok", None))]
+    assert untold(env) == (closing, NOWHERE)
+
+
+def test_a_call_that_the_episode_offers_no_tool_for_is_passed_over() -> None:
+    assert heard(None, call("ticketdesk.no_such_tool", record="E-1")) is None
+
+
+# -- in the proof itself -----------------------------------------------------------------------------------------------
+
+
+def test_a_win_that_rests_on_a_guess_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def guessing(env: CompanyEnv, taste: Taste | None = None) -> None:
+        step(env, "datahub.get_entry", entry_id="E-999999")
+        work(env, taste)
+
+    monkeypatch.setattr(proof, "work", guessing)
+    with pytest.raises(Unsolvable, match=r"used 'E-999999' in datahub\.get_entry, which nothing had told it"):
+        prove(task_id())
+
+
+def test_a_proof_says_how_many_steps_the_expert_took_and_how_the_task_ends() -> None:
+    env = make(task_id(), reward="sparse")
+    work(env)
+    assert env.success
+    assert prove(task_id()) == proof.Proof(task_id(), env.step_count, env.setting.ending.name)
+
+
+def guesses_in(turn: Turn) -> Iterator[tuple[Turn, str]]:
+    """The turn with one argument, or one value of a filled-in form, replaced by a part of it or by a neighbouring number."""
+    for name, value in turn.call.params.items():
+        for wrong in _near(value):
+            yield replace(turn, call=replace(turn.call, params=turn.call.params | {name: wrong})), str(wrong)
+        if isinstance(value, dict):
+            for field, item in value.items():
+                for wrong in _near(item):
+                    params = turn.call.params | {name: value | {field: wrong}}
+                    yield replace(turn, call=replace(turn.call, params=params)), str(wrong)
+
+
+def _near(value: Any) -> Iterator[Any]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        yield from (value + NOWHERE, int(f"{value}0"))
+    elif isinstance(value, str) and re.fullmatch(r"[A-Z]+-\d+", value):
+        yield from (value[:-1], f"{value}1", value.partition("-")[2])
+    elif isinstance(value, str) and value.startswith("@"):
+        yield from (value[1:], f"{value}s")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_whatever_value_of_an_experts_calls_is_replaced_by_a_guess_is_caught(name: str) -> None:
+    env, caught = make(name, seed=1, chaos=0.5, reward="sparse"), 0
+    work(env)
+    turns = list(env.turns)
+    assert untold(env) is None
+    for number, turn in enumerate(turns[:60]):
+        texts = " ".join(str(earlier.reply) for earlier in turns[:number]) + env.setting.case.brief
+        tokens = set(re.findall(r"[^\s,;:()\"'\[\]{}=]+", texts))
+        for wrong, guess in guesses_in(turn):
+            bounded = turn.call.method in ("wait",) or "page" in turn.call.params
+            if bounded or {guess, f"{guess}."} & tokens:
+                continue  # the agent's own choice, or told elsewhere as a value of its own
+            env.turns = [*turns[:number], wrong]
+            found = untold(env)
+            assert found is not None, (turn.call, guess)
+            caught += 1
+    assert caught > 10
+
+
+# -- where two episodes part -------------------------------------------------------------------------------------------
+
+
+def test_two_episodes_differ_first_where_a_call_or_a_reply_does() -> None:
+    one, other = looked_up("E-1"), looked_up("E-2")
+    same, told = _turn(one, Reply(True, "ok", 1)), _turn(one, Reply(True, "ok", 2))
+    assert first_difference([same, same], [same, same]) == 2
+    assert first_difference([same, same], [same, told]) == 1
+    assert first_difference([same, _turn(other, Reply(True, "ok", 1))], [same, same]) == 1
+    assert first_difference([same], [same, same]) == 1
+    assert first_difference([], [same]) == 0
+
+
+def test_closing_the_ticket_and_asking_for_a_signature_cannot_be_taken_back() -> None:
+    env = staged()
+    step(env, "ticketdesk.get_ticket", ticket_id=ticket(env).id)
+    assert first_irreversible(env.turns, ticket(env).id) == 1
+    step(env, "approvalflow.submit_approval", approval_type=FAMILY, approver=role(env, "head"), data=form(env))
+    step(env, "ticketdesk.wait", hours=1)
+    assert first_irreversible(env.turns, ticket(env).id) == 1
+    assert first_irreversible(env.turns, "T-1") == 3

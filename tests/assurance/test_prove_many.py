@@ -1,0 +1,62 @@
+"""Proofs: many tasks and their twins, and how many steps the experts take."""
+
+import pytest
+
+from companyos.assurance import prove as proof
+from companyos.assurance import prove_many as proofs
+from companyos.assurance.prove import first_irreversible, solve
+from companyos.assurance.prove_many import Checked, Spread, check, spread
+from companyos.assurance.twins import same_ending, siblings
+from companyos.core.errors import Unsolvable
+from companyos.env import CompanyEnv, make
+from companyos.families import Taste
+from tests.helpers import staged, step, task_id, ticket
+
+
+def test_a_checked_task_has_its_par_its_ending_and_its_twins_with_another_ending() -> None:
+    env = staged()
+    expected = sum(not same_ending(env, make(other)) for _, _, other in siblings(env.task_id))
+    assert 0 < expected < len(siblings(env.task_id))
+    par = solve(staged()).step_count
+    assert check(env.task_id, with_twins=True) == Checked(env.task_id, par, env.setting.ending.name, expected)
+    assert check(env.task_id, with_twins=False) == Checked(env.task_id, par, env.setting.ending.name, 0)
+
+
+@pytest.mark.parametrize(("later", "in_time"), [(-1, True), (0, False), (1, False)])
+def test_twins_must_differ_before_the_expert_commits_itself(
+    monkeypatch: pytest.MonkeyPatch, later: int, in_time: bool
+) -> None:
+    env = solve(staged())
+    committed = first_irreversible(env.turns, ticket(env).id)
+    monkeypatch.setattr(proofs, "first_difference", lambda ours, theirs: committed + later)
+    fault = check(env.task_id, with_twins=True).fault
+    assert (fault == "") == in_time
+    assert in_time or "comes before anything differs from" in fault
+
+
+def test_an_expert_that_closes_wrongly_or_gives_up_has_proved_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(env: CompanyEnv, taste: Taste | None = None) -> None:
+        closing = {"resolution": "declined", "reason": "no_budget", "evidence": []}
+        step(env, "ticketdesk.resolve_ticket", ticket_id=ticket(env).id, **closing)
+
+    def idle(env: CompanyEnv, taste: Taste | None = None) -> None:
+        return None
+
+    for expert, said in ((wrong, "Verdict"), (idle, "gave up")):
+        monkeypatch.setattr(proof, "work", expert)
+        with pytest.raises(Unsolvable, match=said):
+            solve(make(task_id()))
+        assert said in check(task_id(), with_twins=False).fault
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ([5], Spread(1, 5, 5, 5, 5, 5.0)),
+        ([3, 1, 2], Spread(3, 2, 3, 3, 3, 2.0)),
+        (list(range(1, 101)), Spread(100, 50, 90, 99, 100, 50.5)),
+        (list(range(1, 12)), Spread(11, 6, 10, 11, 11, 6.0)),
+    ],
+)
+def test_percentiles_are_numbers_that_occur_by_nearest_rank(numbers: list[int], expected: Spread) -> None:
+    assert spread(numbers) == expected

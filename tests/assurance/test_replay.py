@@ -1,0 +1,168 @@
+"""Replay: re-execute a transcript and check that every line follows from its task id and calls."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from companyos.assurance.replay import replay
+from companyos.core.episode import Transcript
+from companyos.core.errors import BadTask, ReplayDiffers
+from companyos.core.task import BENCHMARK_VERSION
+from companyos.env import CompanyEnv, make
+from tests.core.test_calls import NO_CALLS
+from tests.helpers import FAMILY, played, staged, step, task_id, ticket
+
+
+@pytest.mark.parametrize("agent", ["expert", "random", "jittered", "null"])
+@pytest.mark.parametrize("reward", ["seed", "score", "sparse"])
+def test_every_episode_replays_to_the_same_end(agent: str, reward: str) -> None:
+    for seed in range(3):
+        env = played(agent, seed, chaos=0.75, reward=reward)
+        again = replay(env.transcript().to_jsonl())
+        assert again.digest() == env.digest()
+        assert again.turns == env.turns
+        assert again.verdict == env.verdict
+
+
+def test_an_unfinished_episode_replays_to_where_it_stands() -> None:
+    env = make(FAMILY, seed=1)
+    step(env, "ticketdesk.wait", hours=5)
+    again = replay(env.transcript())
+    assert not again.done
+    assert again.digest() == env.digest()
+
+
+@pytest.mark.parametrize("version", [BENCHMARK_VERSION - 1, BENCHMARK_VERSION + 1])
+def test_a_transcript_of_another_version_does_not_replay(version: int) -> None:
+    text = played("expert", 7).transcript().to_jsonl()
+    with pytest.raises(ReplayDiffers, match=f"line 1: version was recorded as {version}"):
+        replay(text.replace(f'"version":{BENCHMARK_VERSION}', f'"version":{version}', 1))
+    with pytest.raises(BadTask, match=f"is of benchmark version {version}; this is version {BENCHMARK_VERSION}"):
+        replay(text.replace(f"-v{BENCHMARK_VERSION}-", f"-v{version}-", 1))
+
+
+def test_a_transcript_with_fields_of_a_newer_version_is_refused_by_its_line() -> None:
+    lines = played("expert", 7).transcript().to_jsonl().splitlines()
+    for number in (1, 2, len(lines)):
+        newer = lines.copy()
+        newer[number - 1] = '{"mood":"good",' + newer[number - 1][1:]
+        with pytest.raises(ValueError, match=f"not a transcript: line {number}: .*mood"):
+            replay("\n".join(newer))
+
+
+@pytest.mark.parametrize("number", range(len(NO_CALLS)))
+def test_an_episode_with_what_is_no_call_replays_too(number: int) -> None:
+    env = make(FAMILY, seed=1)
+    env.step(NO_CALLS[number])
+    step(env, "datahub.list_metrics")
+    assert replay(env.transcript().to_jsonl()).digest() == env.digest()
+
+
+def episode(text: str = "Hello.") -> CompanyEnv:
+    """Two reads, a write, a request, a wait, something that is no call, and the end."""
+    env = staged()
+    step(env, "ticketdesk.get_ticket", ticket_id=ticket(env).id)
+    step(env, "ticketdesk.comment", ticket_id=ticket(env).id, text=text)
+    step(env, "ticketdesk.wait", hours=3)
+    env.step(["no call"])
+    closing: dict[str, Any] = {"resolution": "declined", "reason": "no_budget", "evidence": []}
+    step(env, "ticketdesk.resolve_ticket", ticket_id=ticket(env).id, **closing)
+    return env
+
+
+def tampered(number: int, change: Callable[[dict[str, Any]], object], text: str = "Hello.") -> str:
+    """The transcript with one line changed."""
+    lines = episode(text).transcript().to_jsonl().split("\n")
+    line = json.loads(lines[number - 1])
+    change(line)
+    lines[number - 1] = json.dumps(line, ensure_ascii=False)
+    return "\n".join(lines)
+
+
+TAMPERING: list[tuple[str, int, Callable[[dict[str, Any]], object]]] = [
+    ("brief", 1, lambda line: line.update(brief="Do something else.")),
+    ("version", 1, lambda line: line.update(version=0)),
+    ("canary", 1, lambda line: line.update(canary="")),
+    ("now", 2, lambda line: line.update(now="Mon 2026-01-05 00:00")),
+    ("reward", 2, lambda line: line.update(reward=1.0)),
+    ("parts", 2, lambda line: line["parts"].update(bonus=1.0)),
+    ("digest", 2, lambda line: line.update(digest="0" * 32)),
+    ("reply", 2, lambda line: line["reply"].update(ok=False)),
+    ("reply", 2, lambda line: line["reply"].update(code="fine")),
+    ("reply", 2, lambda line: line["reply"].update(message="!")),
+    ("reply", 2, lambda line: line["reply"]["data"].update(amount=1)),
+    ("reply", 2, lambda line: line["reply"]["data"].update(amount=float(line["reply"]["data"]["amount"]))),
+    ("reply", 2, lambda line: line["reply"].update(data=dict(reversed(line["reply"]["data"].items())))),
+    ("reply", 2, lambda line: line["call"].update(params={"ticket_id": "T-1"})),
+    ("reply", 2, lambda line: line["call"].update(method="get_history")),
+    ("reply", 3, lambda line: line["call"]["params"].update(text="Something else.")),
+    ("now", 4, lambda line: line["call"]["params"].update(hours=4)),
+    ("reply", 5, lambda line: line.update(action=["something else"])),
+    ("done", 7, lambda line: line.update(done=False)),
+    ("success", 7, lambda line: line.update(success=True)),
+    ("total", 7, lambda line: line.update(total=100.0)),
+    ("verdict", 7, lambda line: line["verdict"].update(success=True)),
+    ("verdict", 7, lambda line: line["verdict"].update(damage=[{"record": "x"}])),
+]
+
+
+@pytest.mark.parametrize("number", range(len(TAMPERING)))
+def test_tampering_is_found_out_at_the_first_line_that_differs(number: int) -> None:
+    field, line, change = TAMPERING[number]
+    with pytest.raises(ReplayDiffers, match=rf"^line {line}: {field} was recorded as "):
+        replay(tampered(line, change))
+
+
+def test_what_is_tampered_with_is_otherwise_in_order() -> None:
+    assert replay(tampered(2, lambda line: None)).done
+
+
+@pytest.mark.parametrize("text", ["sep\u2028arated", "nel\x85", "two\nlines"])
+def test_no_text_in_a_call_hides_the_line_that_differs(text: str) -> None:
+    with pytest.raises(ReplayDiffers, match=r"^line 4: now was recorded as "):
+        replay(tampered(4, lambda line: line.update(now="?"), text))
+
+
+def test_another_profile_in_the_header_shows_in_the_first_reward() -> None:
+    with pytest.raises(ReplayDiffers, match=r"^line 2: reward was recorded as "):
+        replay(tampered(1, lambda line: line.update(reward="sparse")))
+
+
+def test_another_task_in_the_header_shows_there() -> None:
+    with pytest.raises(ReplayDiffers, match=r"^line 1: brief was recorded as "):
+        replay(tampered(1, lambda line: line.update(task_id=task_id(999))))
+
+
+def test_a_line_left_out_shows_where_it_is_missing() -> None:
+    lines = episode().transcript().to_jsonl().split("\n")
+    del lines[2]
+    with pytest.raises(ReplayDiffers, match=r"^line 3: "):
+        replay("\n".join(lines))
+
+
+def test_a_turn_after_the_end_is_found_out() -> None:
+    lines = episode().transcript().to_jsonl().split("\n")
+    lines.insert(6, lines[1])
+    with pytest.raises(ReplayDiffers, match=r"^line 7: a turn after the episode was over"):
+        replay("\n".join(lines))
+
+
+@pytest.mark.parametrize("header", [{"task_id": "nonsense-7"}, {"reward": "generous"}])
+def test_a_header_that_names_nothing_we_have_is_a_value_error(header: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"no task id|valid: seed, score, sparse"):
+        replay(tampered(1, lambda line: line.update(header)))
+
+
+def test_a_replay_of_text_that_is_no_transcript_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="not a transcript"):
+        replay("nothing of the kind")
+
+
+def test_a_replay_may_take_the_transcript_itself() -> None:
+    transcript = episode().transcript()
+    again = Transcript.from_jsonl(transcript.to_jsonl())
+    assert replay(again).transcript() == transcript
+    assert msgspec.to_builtins(replay(transcript).transcript()) == msgspec.to_builtins(transcript)

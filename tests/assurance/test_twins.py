@@ -1,0 +1,134 @@
+"""Twins: one task beside the tasks that differ from it in one cause."""
+
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from companyos.assurance.twins import differences, do, opposites, relevance, same_ending, siblings, twins, weathers
+from companyos.company import Entry, Ticket
+from companyos.core.errors import BadTask
+from companyos.core.task import TaskId
+from companyos.env import CompanyEnv, make, work
+from companyos.families import FAMILIES, ROUND, family
+from companyos.families.kit.case import Fact, Trouble
+from companyos.families.kit.family import write_value
+from tests.helpers import role, staged, task_id, ticket
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_cause_set_to_the_value_that_it_has_anyway_is_the_same_task(name: str) -> None:
+    env = make(name, seed=3, chaos=0.5)
+    for cause in family(name).specs():
+        assert do(env.task_id, **{cause.name: getattr(env.setting.causes, cause.name)}) == env.task_id
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_siblings_are_every_other_value_of_every_cause_once(name: str) -> None:
+    env = make(name, seed=3, chaos=0.5)
+    found = [(cause.name, value) for cause, value, _ in siblings(env.task_id)]
+    natural = {cause.name: write_value(getattr(env.setting.causes, cause.name)) for cause in family(name).specs()}
+    assert len(found) == len(set(found))
+    assert {cause for cause, _ in found} == set(natural)
+    assert all(natural[cause] != value for cause, value in found)
+    assert env.task_id not in [other for _, _, other in siblings(env.task_id)]
+    facts, troubles = (len(siblings(env.task_id, mark)) for mark in (Fact, Trouble))
+    assert facts + troubles == len(found)
+    assert min(facts, troubles) > 0
+
+
+@pytest.mark.parametrize("name", ROUND)
+def test_opposites_differ_in_a_fact_and_in_their_ending(name: str) -> None:
+    env = make(name, seed=3, chaos=0.5)
+    facts = {cause.name for cause in family(name).specs() if isinstance(cause.mark, Fact)}
+    assert opposites(env.task_id)
+    for cause, other in opposites(env.task_id):
+        assert cause in facts
+        assert not same_ending(env, make(other))
+
+
+def test_overrides_add_up_and_the_last_one_of_a_cause_counts() -> None:
+    once = do(task_id(), conflict=True, insurance="expired")
+    assert dict(TaskId.parse(once).do).keys() == {"conflict", "insurance"}
+    assert do(do(task_id(), conflict=True), insurance="expired") == once
+    assert do(do(task_id(), insurance="expired"), conflict=True) == once
+    back = {name: getattr(make(task_id()).setting.causes, name) for name in ("conflict", "insurance")}
+    assert do(once, **back) == task_id()
+
+
+def test_too_many_overrides_are_refused_in_one_line() -> None:
+    task = task_id(123_456)
+    causes = make(task).setting.causes
+    other = {cause.name: next(v for v in cause.alternatives if v != getattr(causes, cause.name)) for cause in _specs()}
+    with pytest.raises(BadTask, match="is longer than 120 characters; override fewer causes"):
+        do(task, **other)
+
+
+def _specs() -> Any:
+    return family("vendor_onboarding").specs()
+
+
+def test_two_endings_are_the_same_in_name_and_decider() -> None:
+    def ended(name: str, decider: str) -> Any:
+        return SimpleNamespace(setting=SimpleNamespace(ending=SimpleNamespace(name=name, decider=decider)))
+
+    assert same_ending(ended("a", "x"), ended("a", "x"))
+    assert not same_ending(ended("a", "x"), ended("a", "y"))
+    assert not same_ending(ended("a", "x"), ended("b", "x"))
+
+
+@pytest.mark.parametrize(
+    ("there", "back", "expected"), [(True, True, "none"), (True, False, "way"), (False, True, "way"), (False, False, "way")]
+)
+def test_a_twin_changes_nothing_only_where_either_ones_calls_win_the_other(
+    monkeypatch: pytest.MonkeyPatch, there: bool, back: bool, expected: str
+) -> None:
+    ours = staged(reward="sparse")
+    work(ours)
+    other = do(ours.task_id, score_stale=True)
+    assert same_ending(ours, make(other))
+
+    def carries_over(source: CompanyEnv, target: CompanyEnv) -> bool:
+        return there if source is ours else back
+
+    monkeypatch.setattr(
+        import_module("companyos.assurance.twins"), "_carries_over", carries_over
+    )  # the name is a function's, too
+    assert relevance(ours, other) == expected
+
+
+def test_the_calls_of_one_task_carry_over_to_a_task_that_differs_in_nothing_they_touch() -> None:
+    found = {(twin.cause, twin.value): twin.relevance for twin in twins(staged().task_id)}
+    assert found["conflict", "1"] == "ending"
+    assert set(found.values()) == {"ending", "way", "none"}
+
+
+def test_weathers_are_counted_on_from_the_tasks_own() -> None:
+    first = weathers(task_id(chaos="50"), 4)
+    assert first == [task_id(chaos="50"), *(f"{task_id(chaos='50')}-w{number}" for number in (1, 2, 3))]
+    assert weathers(first[2], 3) == [f"{task_id(chaos='50')}-w{number}" for number in (2, 3, 4)]
+    assert weathers(first[0], 1) == [first[0]]
+
+
+def test_worlds_differ_in_records_fields_and_clock_whichever_side_has_them() -> None:
+    env = staged()
+    one, other = env.world, env.world.fork()
+    assert differences(one, other) == set()
+    other.put(replace(ticket(env), waiting_on="@a.b"))
+    entry = one.get(Entry, role(env, "entry"))
+    other.put(replace(entry, details=entry.details | {"brand_new": "1"}))
+    other.put(replace(entry, id="E-90001"))
+    expected = {("Ticket", ticket(env).id, "waiting_on"), ("Entry", entry.id, "brand_new")}
+    for left, right in ((one, other), (other, one)):
+        found = differences(left, right)
+        assert expected <= found
+        assert {key for _, key, _ in found - expected} == {"E-90001"}
+    assert one.get(Ticket, ticket(env).id).waiting_on is None
+    later = one.fork()
+    later.advance(1)
+    assert differences(one, later) == {("World", "", "clock, agenda or counters")}
+    counted = one.fork()
+    counted.count_up("anything")
+    assert differences(one, counted) == {("World", "", "clock, agenda or counters")}

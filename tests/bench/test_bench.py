@@ -1,0 +1,73 @@
+"""The benchmark runs and reports everything. How fast things are is never a test: machines differ."""
+
+import json
+import math
+import sys
+
+import pytest
+
+from companyos.bench import speed as bench
+from companyos.bench.speed import Row
+
+STEPS = ["step, both", "step, expert", "step, random", "step, both, first play", "step and its text, both"]
+
+
+def test_a_tiny_run_reports_every_row_with_finite_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    bench.main(rounds=1, episodes=2)
+    *table, line = capsys.readouterr().out.splitlines()
+    report = json.loads(line)
+    rows = report["rows"]
+    assert [row["what"] for row in rows] == [
+        *STEPS,
+        "step, Taxi",
+        *STEPS,
+        "reset, new seed",
+        "reset, known task",
+        "fork in mid-episode",
+        "import",
+        "large imports with it",
+        "memory of an episode",
+        "memory of a fork",
+    ]
+    assert all(math.isfinite(row[key]) and row[key] >= 0 for row in rows for key in ("value", "low", "high"))
+    assert all(row["low"] <= row["value"] <= row["high"] for row in rows)
+    assert all(row["value"] > 0 for row in rows if row["unit"] in ("× Taxi", "/s"))
+    assert all(any(row["what"] in shown for shown in table) for row in rows)
+
+
+def test_importing_the_package_brings_nothing_large_along() -> None:
+    [_, unwanted] = bench._imports(rounds=1)
+    assert unwanted.value == 0
+
+
+def test_without_gymnasium_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    with pytest.raises(ValueError, match=r'pip install "companyos\[bench\]"') as caught:
+        bench.main(rounds=1, episodes=1)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("rounds", "episodes"), [(0, 1), (1, 0)])
+def test_nothing_is_measured_in_no_rounds(rounds: int, episodes: int) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        bench.measure(rounds, episodes)
+
+
+@pytest.mark.parametrize(
+    ("value", "more_is_better", "verdict"),
+    [
+        (0.5, False, "goal"),
+        (1.5, False, "ok"),
+        (2.5, False, "missed"),
+        (2.5, True, "goal"),
+        (1.5, True, "ok"),
+        (0.5, True, "missed"),
+    ],
+)
+def test_a_verdict_says_which_mark_was_reached(value: float, more_is_better: bool, verdict: str) -> None:
+    floor, goal = (1.0, 2.0) if more_is_better else (2.0, 1.0)
+    assert Row("speed", "", value, value, value, floor, goal, more_is_better).verdict == verdict
+
+
+def test_what_is_only_told_gets_no_verdict() -> None:
+    assert Row("speed", "", 1.0, 1.0, 1.0).verdict == ""

@@ -1,0 +1,170 @@
+"""The race with other people's environments: who takes part, what is told of whom. Speeds are no test: machines differ."""
+
+import json
+import math
+import sys
+from typing import Any
+
+import pytest
+
+from companyos.bench import speed as bench
+from companyos.bench.peers import KNOWN, Missing, Peer, load, ours, race
+from companyos.bench.peers.games import CartPole, Taxi
+from companyos.bench.peers.ours import Ours, OursWithText
+from companyos.bench.peers.race import Spread
+from companyos.cli.main import main
+from tests.peers.law import keeps_the_law
+
+
+class Counting(Peer):
+    """A peer that only counts, and has fixed tasks."""
+
+    name = "Counting"
+    module = "pytest"
+    includes = "one more"
+    text = True
+    scripts = ((1, 1, 1), (2, 2))
+
+    def open(self) -> list[int]:
+        return [0]
+
+    def begin(self, env: list[int], number: int) -> list[int]:
+        env[:] = [number]
+        return env
+
+    def stepper(self, env: list[int]) -> Any:
+        def step(by: int) -> int:
+            env[0] += by
+            return env[0]
+
+        return step
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few episodes of each, where it is not they that matter."""
+    monkeypatch.setattr(ours, "EPISODES", 2)
+    monkeypatch.setattr(race, "LIVE", 1)
+
+
+@pytest.mark.parametrize("kind", [Ours, OursWithText])
+def test_ours_keeps_the_law_and_its_episodes_end(kind: type[Ours]) -> None:
+    side = kind()
+    keeps_the_law(side, lambda reply: reply if side.text else reply.text)
+    for number, script in enumerate(side.scripts):
+        env = side.begin(None, number)
+        assert all(not env.step(call).done for call in script[:-1])
+        assert env.step(script[-1]).done
+
+
+def test_ours_plays_every_family_by_the_expert_and_at_random() -> None:
+    side = Ours()
+    played = [side.begin(None, number) for number in range(len(side.scripts))]
+    for env, script in zip(played, side.scripts, strict=True):
+        for call in script:
+            env.step(call)
+    families = {env.task_id.split("-")[0] for env in played}
+    assert families == {env.task_id.split("-")[0] for env in played if env.success}
+    assert families == {env.task_id.split("-")[0] for env in played if not env.success}
+
+
+@pytest.mark.parametrize("kind", [Taxi, CartPole])
+def test_a_game_keeps_the_law_and_its_episodes_end(kind: type[Taxi | CartPole]) -> None:
+    game = kind()
+    keeps_the_law(game, repr)
+    for number, script in enumerate(game.scripts):
+        ends = [reply[2] or reply[3] for reply in map(game.stepper(game.begin(game.open(), number)), script)]
+        assert ends == [False] * (len(script) - 1) + [True]
+
+
+@pytest.mark.usefixtures("few")
+def test_a_race_tells_everything_of_everybody() -> None:
+    found = race.race([Ours(), OursWithText(), Counting(), CartPole()], rounds=1, seconds=0.0)
+    sides = ["CompanyOS", "Counting", "Gymnasium CartPole"]
+    told = {what: [finding.side for finding in found if finding.what == what] for what in {f.what for f in found}}
+    assert told == {
+        "step": ["CompanyOS", "CompanyOS as text", "Counting", "Gymnasium CartPole"],
+        "reset, known task": sides,
+        "reset, new seed": ["CompanyOS", "Gymnasium CartPole"],  # to count has no seeds
+        "fork in mid-episode": sides,
+        "memory, live episode": sides,
+    }
+    assert [finding.side for finding in found if finding.ours_is is None] == ["CompanyOS", "CompanyOS as text"] + [
+        "CompanyOS"
+    ] * 4
+    numbers = [number for f in found for spread in (f.value, f.ours_is) if spread for number in _numbers(spread)]
+    assert all(math.isfinite(number) and number > 0 for number in numbers)
+    assert all(low <= value <= high for value, low, high in (_numbers(f.value) for f in found))
+
+
+@pytest.mark.usefixtures("few")
+def test_ratios_are_taken_within_a_round_and_text_is_held_against_text() -> None:
+    plain, text, words, moves = Ours(), OursWithText(), Counting(), CartPole()
+    took = {plain: [1.0, 2.0, 4.0], text: [2.0, 4.0, 8.0], words: [8.0, 8.0, 8.0], moves: [1.0, 1.0, 1.0]}
+    assert race._times_ours(words, took[words], took) == Spread(2.0, 1.0, 4.0)
+    assert race._times_ours(moves, took[moves], took) == Spread(0.5, 0.25, 1.0)
+    del took[text]  # where text makes no difference
+    assert race._times_ours(words, took[words], took) == Spread(4.0, 2.0, 8.0)
+    assert race._times_ours(plain, took[plain], took) is None
+
+
+def test_sides_take_turns_and_the_first_round_is_not_counted() -> None:
+    first, second, order = Counting(), Counting(), []
+
+    def prepare(side: Peer) -> race.Timed:
+        def timed(seconds: float) -> float:
+            order.append(side)
+            return float(len(order))
+
+        return timed
+
+    assert race._in_turns([first, second], prepare, rounds=2, seconds=0.0) == {first: [3.0, 6.0], second: [4.0, 5.0]}
+    assert order == [second, first, first, second, second, first]
+
+
+@pytest.mark.parametrize("file", KNOWN)
+def test_a_peer_that_is_missing_is_one_line_with_what_would_bring_it(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _nobody_is_here(monkeypatch)
+    with pytest.raises(Missing, match=rf"^{KNOWN[file]}: .*; pip install {KNOWN[file]}$"):
+        load(file)
+
+
+@pytest.mark.usefixtures("few")
+def test_the_command_races_whoever_is_here_and_says_who_is_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _nobody_is_here(monkeypatch)
+    monkeypatch.setattr(race.main, "__defaults__", (7, 0.0))
+    assert main(["bench", "--peers", "--rounds", "1"]) == 0
+    *lines, line = capsys.readouterr().out.splitlines()
+    report = json.loads(line)
+    assert {finding["side"] for finding in report["found"]} == {"CompanyOS", "CompanyOS as text"}
+    assert len(report["skipped"]) == len(KNOWN)
+    shown = " ".join(" ".join(lines).split())  # a terminal breaks long lines
+    assert all(skipped in shown for skipped in report["skipped"])
+    assert "fork in mid-episode" in shown
+
+
+def test_the_table_picks_units() -> None:
+    assert race.shown(Spread(2.5e-6, 1e-6, 3e-6), "s") == "2.5 µs (1–3)"
+    assert race.shown(Spread(0.25, 0.2, 0.3), "s") == "250 ms (200–300)"
+    assert race.shown(Spread(1.5, 1.5, 1.5), "s") == "1.5 s"
+    assert race.shown(Spread(144.0, 144.0, 144.0), "kB") == "144 kB"
+    assert race.shown(Spread(2500.0, 2500.0, 2500.0), "kB") == "2.5 MB"
+    assert race.shown(Spread(0.7, 0.6, 0.8)) == "0.7 (0.6–0.8)"
+
+
+@pytest.mark.usefixtures("few")
+def test_what_is_raced_is_what_the_benchmark_plays() -> None:
+    assert Ours().begin(None, 5).task_id == bench.episode(5).task_id
+
+
+def _nobody_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("gymnasium", "textworld", "tau2", "loguru", "openenv"):
+        monkeypatch.setitem(sys.modules, module, None)
+    for file in KNOWN:
+        monkeypatch.delitem(sys.modules, f"companyos.bench.peers.{file}", raising=False)
+
+
+def _numbers(spread: Spread) -> tuple[float, float, float]:
+    return spread.value, spread.low, spread.high

@@ -1,0 +1,126 @@
+"""Told: which ids and values the agent was told, by type, and when."""
+
+import re
+
+import pytest
+
+from companyos.company import KINDS, Approval, ApprovalType, Entry, Message, Metric, Mind, Person, Policy, Source, Ticket
+from companyos.core.calls import Reply
+from companyos.env import make
+from companyos.env.knowledge import Told
+from tests.helpers import played, role, say, staged, task_id, ticket
+
+
+def heard(message: str = "", data: object = None) -> Told:
+    told = Told("")
+    told.hear(Reply(True, "ok", data, message))
+    return told
+
+
+def test_a_brief_tells_its_ticket_and_nothing_else_with_an_id() -> None:
+    for seed in range(20):
+        env = make(task_id(seed))
+        told = Told(env.reset().task)
+        assert list(told.known(Ticket)) == [ticket(env).id]
+        assert set(told.ids) == {Ticket}
+
+
+def test_ids_in_prose_are_known_by_their_kind() -> None:
+    told = heard("T-10 waits for A-7, said @dana.reyes: see P-12, E-99 and compliance_score.acme_ltd (M-3).")
+    assert list(told.known(Ticket)) == ["T-10"]
+    assert list(told.known(Approval)) == ["A-7"]
+    assert list(told.known(Person)) == ["@dana.reyes"]
+    assert list(told.known(Policy)) == ["P-12"]
+    assert list(told.known(Entry)) == ["E-99"]
+    assert list(told.known(Metric)) == ["compliance_score.acme_ltd"]
+    assert list(told.known(Message)) == ["M-3"]
+
+
+@pytest.mark.parametrize("text", ["XT-10", "T-10x", "IT-10", "T-10-2", "T10", "t-10", "@Dana.Reyes"])
+def test_what_only_looks_like_an_id_is_none(text: str) -> None:
+    assert not heard(text).ids
+
+
+def test_ids_are_kept_in_the_order_told_and_once_each() -> None:
+    told = heard("T-3 T-1 T-2 T-1 T-3")
+    assert list(told.known(Ticket)) == ["T-3", "T-1", "T-2"]
+
+
+def test_a_shown_record_tells_facts_field_by_field_and_the_last_word_counts() -> None:
+    told = heard(data={"rows": [{"id": "T-1", "amount": 5, "priority": None}]})
+    assert told.facts["T-1", "amount"] == 5
+    assert told.facts["T-1", "priority"] is None
+    told.hear(Reply(True, "ok", {"id": "T-1", "amount": 6}))
+    assert told.facts["T-1", "amount"] == 6
+
+
+def test_values_are_known_however_deep_they_stand() -> None:
+    told = heard(data={"a": [{"b": {"c": "deep"}}, 7], "d": None})
+    assert {"deep", "7", "a", "b", "c", "d"} <= set(told.values)
+
+
+def test_words_are_known_that_nothing_but_punctuation_separates() -> None:
+    assert {"colour", "red", "blue", "5", "7"} <= set(heard("colour:red,blue;5 (7)").values)
+
+
+def test_words_of_a_text_are_known_without_their_punctuation() -> None:
+    assert {"Signed", "certificate", "IC-123"} <= set(heard("Signed. (field certificate), IC-123!").values)
+
+
+@pytest.mark.parametrize("original_hears", [True, False])
+def test_what_one_side_of_a_fork_hears_the_other_does_not_know(original_hears: bool) -> None:
+    told = heard("T-1", {"id": "T-1", "amount": 5})
+    fork = told.fork()
+    one, other = (told, fork) if original_hears else (fork, told)
+    one.hear(Reply(True, "ok", {"id": "form", "required": ["what"], "optional": ["why"], "amount": 6}, "T-2 costs 7"))
+    assert {"T-2", "7", "form"}.isdisjoint({*other.values, *other.known(Ticket), *other.forms, *other.attachments})
+    assert ("form", "amount") not in other.facts
+    assert {"T-1", "T-2"} <= set(one.known(Ticket))
+
+
+def test_forms_are_known_from_their_list() -> None:
+    env = staged()
+    told = Told("")
+    told.hear(say(env, "approvalflow.list_approval_types"))
+    assert set(told.known(ApprovalType)) == {kind.id for kind in env.world.all(ApprovalType)}
+
+
+def test_a_record_of_one_kind_is_not_taken_for_another() -> None:
+    env = staged()
+    told = Told("")
+    for tool, params in (
+        ("ticketdesk.list_tickets", {}),
+        ("ticketdesk.get_ticket", {"ticket_id": ticket(env).id}),
+        ("datahub.list_metrics", {}),
+        ("datahub.query_metric", {"metric_name": role(env, "score")}),
+        ("datahub.describe_metric", {"metric_name": role(env, "score")}),
+        ("datahub.get_person", {"person_id": role(env, "cfo")}),
+        ("datahub.get_entry", {"entry_id": role(env, "entry")}),
+        ("datahub.search_policies", {}),
+        ("datahub.read_policy", {"policy_id": role(env, "policy")}),
+        ("approvalflow.list_approval_types", {}),
+        ("ticketdesk.read_inbox", {}),
+    ):
+        told.hear(say(env, tool, actor=None, **params))
+    for kind, ids in told.ids.items():
+        assert all(env.world.peek(kind, found) is not None for found in ids), kind
+
+
+def test_nothing_hidden_is_ever_told() -> None:
+    for agent in ("expert", "random"):
+        env = played(agent, 5, chaos=1.0)
+        told = Told(env.setting.case.brief)
+        for turn in env.turns:
+            told.hear(turn.reply)
+        assert not list(told.known(Mind))
+        assert not list(told.known(Source))
+
+
+def test_every_id_of_every_company_is_of_its_kind_and_of_no_other() -> None:
+    named = [kind for kind in KINDS if kind.pattern]
+    for seed in range(30):
+        world = make(task_id(seed, "100")).world
+        for kind in named:
+            for record in world.all(kind):
+                matched = [other for other in named if re.fullmatch(other.pattern, record.id)]
+                assert matched == [kind], record.id
