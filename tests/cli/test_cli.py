@@ -14,6 +14,7 @@ from companyos.assurance.prove import Proof
 from companyos.bench import speed as bench
 from companyos.chaos import DIALS
 from companyos.cli import main as cli
+from companyos.cli import options
 from companyos.core.errors import Unsolvable
 from companyos.core.task import BENCHMARK_VERSION, TaskId
 from companyos.data import demos
@@ -84,7 +85,7 @@ def test_a_bug_of_ours_crashes(monkeypatch: pytest.MonkeyPatch, bug: Exception) 
     def broken(*_: object) -> TaskId:
         raise bug
 
-    monkeypatch.setattr(cli, "task_named", broken)
+    monkeypatch.setattr(options, "task_named", broken)
     with pytest.raises(type(bug)):
         run("tasks")
 

@@ -280,7 +280,7 @@ def test_eval_asks_a_model_and_says_what_it_cost(tmp_path: Path, monkeypatch: py
     assert first == f"{MODEL} on few: 4 episodes, 4 of them a success (100.0%)"
     turns = len(server.requests) - 1
     cost = f"{turns * 120 / 1e6:.4f}"
-    assert second == f"{100 * turns:,} tokens read, {10 * turns:,} written, cost {cost}; 0 requests came to nothing"
+    assert second == f"{100 * turns:,} tokens read, {10 * turns:,} written, cost {cost}; 0 requests failed"
     assert {headers["authorization"] for headers in server.headers} == {"Bearer open-sesame"}
     written = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
     assert b"open-sesame" not in written
@@ -322,18 +322,18 @@ def test_a_context_in_which_nothing_can_be_said_is_refused(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (f"--agent {MODEL}", "takes --base-url"),
+        (f"--agent {MODEL}", "needs --base-url"),
         (
             "--agent expert --base-url http://127.0.0.1:1/v1",
-            "expert is no language model behind an endpoint: --base-url is for",
+            "expert is not a language model behind an endpoint: --base-url is for",
         ),
         ("--agent expert --concurrency 4", "--concurrency is for openai:MODEL"),
         (f"--agent {MODEL} --base-url 127.0.0.1:1", "unknown base URL '127.0.0.1:1'; valid: http://HOST:PORT/v1"),
         (f"--agent {MODEL} --base-url http://127.0.0.1:1/v1 --api-key-env NO_SUCH_KEY", "unknown variable 'NO_SUCH_KEY'"),
-        (f"--agent {MODEL} --base-url http://127.0.0.1:1/v1 --price 3", "'3' is no price; one looks like 0.15,0.60"),
+        (f"--agent {MODEL} --base-url http://127.0.0.1:1/v1 --price 3", "'3' is not a price; write 0.15,0.60"),
         (f"--agent {MODEL} --base-url http://127.0.0.1:1/v1 --price -1,2", "argument --price"),
         (f"--agent {MODEL} --base-url http://127.0.0.1:1/v1 --temperature warm", "argument --temperature"),
-        (f"--agent {MODEL} --base-url http://127.0.0.1:1/v1 --context 0", "no number from 1 up"),
+        (f"--agent {MODEL} --base-url http://127.0.0.1:1/v1 --context 0", "not a number from 1 up"),
         ("--agent openai: --base-url http://127.0.0.1:1/v1", "unknown agent 'openai:'; valid: "),
     ],
 )

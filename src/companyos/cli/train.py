@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from companyos.cli.options import Argument, count, option
+from companyos.cli.options import Commands, count, option
 from companyos.cli.train_arguments import (
     CHECK_OPTIONS,
     LIMIT_OPTION,
@@ -212,7 +212,7 @@ def _curve(over: Callable[[], float]) -> Iterator[Callable[[dict[str, Any]], Non
         yield show
 
 
-COMMANDS: dict[Callable[[Namespace], int], tuple[Argument, ...]] = {
+COMMANDS: Commands = {
     _sft: (
         *MODEL_OPTIONS,
         LIMIT_OPTION,

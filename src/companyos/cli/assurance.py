@@ -1,0 +1,118 @@
+"""Commands that check the benchmark: prove, twins, floor, replay and regrade."""
+
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+
+from companyos.assurance.prove_many import check_all
+from companyos.assurance.replay import replay
+from companyos.assurance.twins import twins
+from companyos.cli.options import (
+    DOSES,
+    FAMILIES,
+    SPLIT,
+    TASK,
+    WORKERS,
+    Commands,
+    count,
+    dose_list,
+    family_names,
+    option,
+    read_transcript,
+    seed_range,
+    task_ids,
+)
+from companyos.core.errors import BadChoice, BadDose, BadTask, Misuse, ReplayDiffers
+from companyos.env import make
+
+
+def _prove(args: Namespace) -> int:
+    """Prove that every task can be solved with what the agent is told, and that twins can be told apart in time."""
+    from companyos.cli.terminal import screen, show_proofs, with_bar
+
+    tasks, began = list(task_ids(args)), time.monotonic()
+    # All doses of a seed go to one process, because they share the staged company.
+    proofs = check_all(tasks, args.workers, not args.no_twins, together=len(args.chaos))
+    checked = list(with_bar(proofs, len(tasks), "proving"))
+    show_proofs(checked, not args.no_twins, screen())
+    minutes, seconds = divmod(round(time.monotonic() - began), 60)
+    print(f"{minutes} min {seconds} s on {args.workers} process{'es' * (args.workers > 1)}", file=sys.stderr)
+    return 1 if any(one.fault for one in checked) else 0
+
+
+def _twins(args: Namespace) -> int:
+    """List the tasks that differ from this one in a single cause, and what that changes."""
+    from companyos.cli.terminal import screen, twin_table
+
+    screen().print(twin_table(twins(make(args.task).task_id)))
+    return 0
+
+
+def _floor(args: Namespace) -> int:
+    """Measure how far cheap strategies get, and write the result as a page."""
+    from companyos.assurance.floor import jobs, measure, report
+    from companyos.cli.terminal import with_bar
+
+    names = family_names(args)
+    tallies = list(with_bar(measure(names, args.episodes, args.workers), len(jobs(names, args.episodes)), "playing"))
+    page = report(tallies, names, args.episodes)
+    try:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(page)
+    except OSError as error:
+        raise Misuse(f"cannot write {args.out}: {error.strerror}") from None
+    print(f"{page}\nWritten to {args.out}.")
+    return 0
+
+
+def _replay(args: Namespace) -> int:
+    """Replay transcripts and check that every line follows from the task id and the calls."""
+    code = 0
+    for path in args.files:
+        try:
+            env = replay(read_transcript(path))
+        except ReplayDiffers as difference:
+            print(f"{path}: differs, {difference}")
+            code = max(code, 1)
+        except (Misuse, BadTask, BadDose, BadChoice) as mistake:
+            print(f"companyos: {mistake}", file=sys.stderr)
+            code = 2
+        else:
+            ended = {None: "unfinished", True: "success", False: "failure"}[env.success]
+            print(f"{path}: as recorded, {env.step_count} steps, {ended}, {env.task_id}")
+    return code
+
+
+def _regrade(args: Namespace) -> int:
+    """Judge all transcripts (*.jsonl) under a folder again, and show which verdicts changed."""
+    from companyos.assurance.regrade import CHANGED, OTHER_WORLD, regrade_all
+    from companyos.cli.terminal import screen, show_regraded, with_bar
+
+    paths = sorted(args.folder.rglob("*.jsonl"))
+    if not paths:
+        raise Misuse(f"{args.folder}: {'no *.jsonl in it' if args.folder.is_dir() else 'no such folder'}")
+    files = list(with_bar(regrade_all(paths), len(paths), "judging"))
+    show_regraded(files, screen())
+    return 1 if any(file.outcome in (CHANGED, OTHER_WORLD) for file in files) else 0
+
+
+COMMANDS: Commands = {
+    _prove: (
+        FAMILIES,
+        option("--seeds", type=seed_range, default=range(100), metavar="A:B", help="from A up to, not including, B"),
+        option("--chaos", type=dose_list, default=[0.0, 0.25, 0.5, 0.75, 1.0], metavar="X,Y", help=DOSES),
+        SPLIT,
+        WORKERS,
+        option("--no-twins", action="store_true", help="do not check twins"),
+    ),
+    _twins: (TASK,),
+    _floor: (
+        FAMILIES,
+        option("--episodes", type=count, default=500, help="episodes for each policy and family"),
+        WORKERS,
+        option("--out", type=Path, default=Path("docs/floor.md"), metavar="FILE"),
+    ),
+    _replay: (option("files", nargs="+", type=Path, metavar="FILE"),),
+    _regrade: (option("folder", type=Path, metavar="DIR"),),
+}

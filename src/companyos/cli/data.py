@@ -1,0 +1,74 @@
+"""Commands that write data: demonstrations and lists of task ids."""
+
+from argparse import ArgumentTypeError, Namespace
+from pathlib import Path
+
+import msgspec
+
+from companyos.cli.options import (
+    DOSES,
+    FAMILIES,
+    SPLIT,
+    Commands,
+    count,
+    dose_list,
+    family_names,
+    option,
+    output,
+    seed_range,
+    task_ids,
+)
+from companyos.data import demos
+from companyos.env.rewards import PROFILES
+
+
+def _demos(args: Namespace) -> int:
+    """Write episodes as a dataset, one per line: solved, solved after a mistake was corrected, and failed."""
+    from companyos.cli.terminal import with_bar
+
+    made = demos.episodes(
+        args.n, family_names(args), args.chaos, args.split, args.mix, args.seed, args.reward, args.held_out
+    )
+    row = demos.FORMATS[args.format]
+    with output(args.out) as file:
+        # On a terminal, the rows themselves show progress.
+        for demo in made if file.isatty() else with_bar(made, args.n, "working"):
+            file.write(msgspec.json.encode(row(demo)).decode() + "\n")
+    return 0
+
+
+def _tasks(args: Namespace) -> int:
+    """List task ids, one per line."""
+    for task_id in task_ids(args):
+        print(task_id)
+    return 0
+
+
+def _mix(text: str) -> dict[str, float]:
+    shares = [part.partition("=") for part in text.split(",")]
+    try:
+        return {kind: float(share) for kind, _, share in shares}
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a mix; write expert=6,recovered=3,failed=1") from None
+
+
+COMMANDS: Commands = {
+    _demos: (
+        option("--n", type=count, default=100, help="number of episodes"),
+        option("--format", default="jsonl", choices=list(demos.FORMATS), help="transcripts, or messages and tools"),
+        FAMILIES,
+        option("--chaos", type=dose_list, default=[0.5], metavar="X,Y", help=DOSES),
+        SPLIT,
+        option("--held-out", action="store_true", help="confirm that a split other than train is intended"),
+        option("--mix", type=_mix, default=demos.MIX, metavar="KIND=N,KIND=N", help=f"shares of {', '.join(demos.KINDS)}"),
+        option("--seed", type=int, default=0, help="random seed; another seed gives other episodes"),
+        option("--reward", default="seed", choices=list(PROFILES), help="the reward profile"),
+        option("--out", type=Path, metavar="FILE", help="where to write them (default: stdout)"),
+    ),
+    _tasks: (
+        FAMILIES,
+        option("--seeds", type=seed_range, default=range(10), metavar="A:B"),
+        option("--chaos", type=dose_list, default=[0.0], metavar="X,Y", help=DOSES),
+        SPLIT,
+    ),
+}

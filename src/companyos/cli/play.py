@@ -1,0 +1,110 @@
+"""Commands about single episodes: play one, watch an agent play one, and a short demonstration."""
+
+import shutil
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from companyos.agents import AGENTS
+from companyos.assurance.replay import replay
+from companyos.cli.options import EPISODE, Commands, option, read_transcript
+from companyos.core.errors import Misuse, ReplayDiffers
+from companyos.env import CompanyEnv, make, task_named
+
+NEXT = """
+What to try next:
+  {companyos} play {task}
+      work the task yourself
+  {companyos} watch {task} --agent jittered
+      watch the expert with other habits
+  {companyos} twins {task}
+      list the same task with one fact changed
+  {companyos} prove --seeds 0:20
+      prove that every task can be solved
+  {companyos} bench
+      measure how fast the environment runs here"""
+
+
+def _play(args: Namespace) -> int:
+    """Work a task yourself. You see what an agent sees. Tab completes."""
+    from companyos.cli.game import Game
+    from companyos.cli.terminal import screen
+
+    env = _episode(args)
+    if args.save is not None and args.save.exists():
+        env = _resumed(env, args)
+    game = Game(env, screen(), args.save)
+    try:
+        game.keep()  # a file that cannot be written is reported before any work is done
+    except OSError as error:
+        raise Misuse(f"cannot write {args.save}: {error.strerror}") from None
+    game.play()
+    return 0
+
+
+def _episode(args: Namespace) -> CompanyEnv:
+    given = {name: value for name in ("seed", "chaos", "split") if (value := getattr(args, name)) is not None}
+    if "-" in args.task and given:
+        raise Misuse(f"a task id already has its {' and '.join(given)}; with --{next(iter(given))}, give a family")
+    return make(args.task, reward=args.reward or "seed", **given)
+
+
+def _resumed(env: CompanyEnv, args: Namespace) -> CompanyEnv:
+    """Return the unfinished episode of the file in `--save`."""
+    saved = read_transcript(args.save)
+    if saved.header.task_id != env.task_id:
+        raise Misuse(f"{args.save} holds another task, {saved.header.task_id}; save to another file")
+    if saved.footer.done:
+        raise Misuse(f"{args.save} holds a finished episode; save to another file")
+    if args.reward not in (None, saved.header.reward):
+        raise Misuse(f"{args.save} was started with --reward {saved.header.reward}; use the same one")
+    try:
+        env = replay(saved)
+    except ReplayDiffers as difference:
+        raise Misuse(f"{args.save} cannot be resumed: {difference}") from None
+    print(f"Resumed from {args.save} after step {env.step_count}.")
+    return env
+
+
+def _watch(args: Namespace) -> int:
+    """Watch an agent work a task."""
+    from companyos.cli.terminal import screen, watch
+
+    if not 0 <= args.delay <= 60:
+        raise Misuse(f"--delay takes 0 to 60 seconds; got {args.delay}")
+    env = _episode(args)
+    watch(env, args.agent, args.agent_seed, screen(), args.delay)
+    if args.save is not None:
+        args.save.write_text(env.transcript().to_jsonl())
+    return 0
+
+
+def _demo(args: Namespace) -> int:
+    """Watch a random agent and the expert work the same task, and see what to try next."""
+    from companyos.cli.terminal import screen, watch
+
+    console = screen()
+    task = task_named("vendor_onboarding", 34, 0.5)
+    delay = 0.15 if console.is_terminal else 0.0
+    watch(CompanyEnv(task), "random", 11, console, delay / 3, replies=False)
+    print()
+    watch(CompanyEnv(task), "expert", 0, console, delay)
+    command = "companyos" if shutil.which("companyos") else sys.argv[0]
+    print(NEXT.format(task=task, companyos=command))
+    return 0
+
+
+COMMANDS: Commands = {
+    _play: (
+        *EPISODE,
+        option("--save", type=Path, metavar="FILE", help="keep the transcript here; an unfinished one is resumed"),
+    ),
+    _watch: (
+        *EPISODE,
+        option("--agent", default="expert", help=f"one of {', '.join(AGENTS)}"),
+        option("--agent-seed", type=int, default=0, help="the agent's own random seed"),
+        option("--delay", type=float, default=0.0, help="seconds between steps"),
+        option("--save", type=Path, metavar="FILE", help="keep the transcript here"),
+    ),
+    _demo: (),
+}

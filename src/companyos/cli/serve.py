@@ -1,0 +1,80 @@
+"""Commands that start servers: HTTP and MCP."""
+
+from argparse import Namespace
+from typing import Any
+
+from companyos.cli.options import EPISODE, Commands, option
+from companyos.core.errors import Misuse
+
+
+def _serve(args: Namespace) -> int:
+    """Serve episodes over HTTP. COMPANYOS_* variables set what has no flag here, and always the tokens."""
+    try:
+        from companyos.serve.run import serve
+    except ModuleNotFoundError as missing:
+        raise Misuse(f'serving needs {missing.name}: pip install "companyos[serve]"') from None
+    from companyos.serve.ops.settings import BadSetting
+
+    flags = ("host", "port", "ledger", "fsync", "workers", "log_format", "results", "exam")
+    try:
+        serve(_given(args, flags), "companyos.web.app:create")
+    except BadSetting as mistake:
+        raise Misuse(str(mistake)) from None
+    return 0
+
+
+def _mcp(args: Namespace) -> int:
+    """Serve the company's tools to one MCP host, over stdin and stdout."""
+    try:
+        from companyos.serve.mcp.stdio import serve
+    except ModuleNotFoundError as missing:
+        raise Misuse(f'MCP needs {missing.name}: pip install "companyos[serve]"') from None
+    from companyos.serve.ops.settings import BadSetting
+
+    try:
+        chosen = {name: getattr(args, name) for name in ("task", "seed", "chaos", "split", "reward")}
+        serve(args.session, _given(args, ("ledger", "mcp_episodes")), chosen)
+    except BadSetting as mistake:
+        raise Misuse(str(mistake)) from None
+    return 0
+
+
+def _given(args: Namespace, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the options that the user gave."""
+    return {name: value for name in names if (value := getattr(args, name)) is not None}
+
+
+COMMANDS: Commands = {
+    _serve: (
+        option("--host", help="address to listen on (default: 127.0.0.1, this machine only)"),
+        option("--port", help="(default: 8000)"),
+        option(
+            "--ledger",
+            metavar="PLACE",
+            help="where sessions are stored: a file (default: companyos.ledger), postgresql://... or none (memory only)",
+        ),
+        option("--fsync", action="store_const", const="true", help="survive a power cut, too"),
+        option("--workers", metavar="N", help="processes that share the ledger (default: 1)"),
+        option("--log-format", choices=("text", "json")),
+        option("--results", metavar="DIR", help="a folder of runs that the gallery shows: evaluations and training logs"),
+        option(
+            "--exam",
+            action="store_const",
+            const="true",
+            help="serve agents only: no task ids, rewards or verdicts, and one attempt per task and token",
+        ),
+    ),
+    _mcp: (
+        option("task", metavar="TASK", nargs="?", help="a task id, or a family (default: vendor_onboarding)"),
+        *EPISODE[1:],
+        option(
+            "--episodes",
+            dest="mcp_episodes",
+            action="store_const",
+            const="true",
+            help="let the model start episodes itself, with the tool episode_begin",
+        ),
+        option("--ledger", metavar="FILE", help="where episodes are stored (default: none, in memory only)"),
+        option("--session", metavar="NAME", help="with a ledger: continue the episode of this name"),
+    ),
+}
