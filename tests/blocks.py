@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-_TOP = ("README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "ERRATA", "space/README")
+_TOP = (
+    "README",
+    "ARCHITECTURE",
+    "CONTRIBUTING",
+    "CHANGELOG",
+    "ERRATA",
+    "SECURITY",
+    "CODE_OF_CONDUCT",
+    "AGENTS",
+    "space/README",
+)
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / f"{name}.md" for name in _TOP)])
 NEEDS = (
     "needs a GPU",

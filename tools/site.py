@@ -12,7 +12,15 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-FROM_THE_TOP = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "ERRATA.md")
+FROM_THE_TOP = (
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "ERRATA.md",
+    "SECURITY.md",
+    "CODE_OF_CONDUCT.md",
+    "AGENTS.md",
+)
 DOCS = "docs"
 _LINK = re.compile(r"(?<=\]\()(?P<path>[^)#:\s]+)(?=[)#])")
 
