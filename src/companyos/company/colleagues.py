@@ -11,11 +11,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from companyos.company import clerk
 from companyos.company.apps import approvalflow, datahub, ticketdesk
 from companyos.company.apps.approvalflow import NEEDS_SUPERIOR, ApprovalType
 from companyos.company.apps.tool import Toolbox
+from companyos.company.clerk import Row, Steps
 from companyos.company.people import Message, Mind, Person, annoy
-from companyos.core.calls import NO_ANSWER, Call, Program, Reply
+from companyos.core.calls import Call, Program, Reply
 from companyos.core.world import World, on
 
 TOOLBOX = Toolbox((ticketdesk.app, datahub.app, approvalflow.app))
@@ -60,16 +62,14 @@ def audits(name: str) -> Callable[[Audit], Audit]:
 def see_to(world: World, message_id: str) -> None:
     """Somebody gets round to a message in their inbox."""
     message = world.get(Message, message_id)
-    program = _PROGRAMS[message.topic](desk_of(world, message.to), message)
-    reply: Reply | None = None
-    while True:
-        try:
-            call = next(program) if reply is None else program.send(reply)
-        except StopIteration:
-            return
+
+    def make(call: Call) -> Reply:
         reply = TOOLBOX.call(world, message.to, call)
         if call.method == "decide" and call.params["verdict"] == "rejected" and call.params["code"] not in WHIMS:
             annoy(world, message.to, message.sender)
+        return reply
+
+    clerk.run(_PROGRAMS[message.topic](desk_of(world, message.to), message), make)
 
 
 class Desk(Struct, frozen=True):
@@ -93,20 +93,9 @@ def attend(desk: Desk, anew: bool = False) -> Program:
     while True:
         for letter in letters:
             about = {name: letter[name] for name in ("id", "sender", "topic", "about", "text")}
-            yield from _insist(_PROGRAMS.get(letter["topic"], look_away)(desk, Message(to=desk.me.id, at=0, **about)))
+            program = _PROGRAMS.get(letter["topic"], look_away)(desk, Message(to=desk.me.id, at=0, **about))
+            yield from clerk.steered(program, clerk.answered)  # in a chair that is played, calls can go unanswered
         letters = (yield Call("ticketdesk", "wait", {"hours": 72})).data["arrived"]
-
-
-def _insist(program: Program) -> Program:
-    """A program whose calls are made until an answer comes: in a chair that is played, calls can go unanswered."""
-    try:
-        call = next(program)
-        while True:
-            while (reply := (yield call)).code == NO_ANSWER:
-                pass
-            call = program.send(reply)
-    except StopIteration:
-        return
 
 
 def review(desk: Desk, message: Message) -> Program:
@@ -159,13 +148,12 @@ def history(ticket_id: str) -> Generator[Call, Reply, list[dict[str, Any]]]:
 def pages(tool: str, **params: Any) -> Generator[Call, Reply, list[dict[str, Any]]]:
     """All rows of a paged list."""
     app, method = tool.split(".")
-    rows: list[dict[str, Any]] = []
-    page, last = 1, 1
-    while page <= last:
-        shown = (yield Call(app, method, {**params, "page": page})).data
-        rows += shown["rows"]
-        page, last = page + 1, shown["pages"]
-    return rows
+
+    def show(page: int) -> Steps[Row]:
+        shown: Row = (yield Call(app, method, {**params, "page": page})).data
+        return shown
+
+    return (yield from clerk.all_rows(show))
 
 
 def stated(ticket_id: str, author: str, name: str) -> Generator[Call, Reply, list[str]]:
@@ -256,10 +244,13 @@ def stale(metric: dict[str, Any], rule: int, data: dict[str, Any]) -> Fault | No
     return "stale", f"{metric['id']} was measured too long ago to count; have it refreshed."
 
 
-def _who_signs(person: dict[str, Any]) -> Generator[Call, Reply, str]:
-    while person["presence"] != "in" and person["delegate"]:
-        person = (yield Call("datahub", "get_person", {"person_id": person["delegate"]})).data
-    return str(person["id"])
+def _who_signs(person: Row) -> Steps[str]:
+    return str((yield from clerk.stand_ins(person, _delegate))[-1]["id"])
+
+
+def _delegate(absent: Row) -> Steps[Row]:
+    delegate: Row = (yield Call("datahub", "get_person", {"person_id": absent["delegate"]})).data
+    return delegate
 
 
 def _wrong_figures(form: ApprovalType, data: dict[str, Any], ticket: dict[str, Any]) -> Finding:

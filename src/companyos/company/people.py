@@ -100,9 +100,10 @@ def holder(world: World, role: str) -> Person:
     raise Refused("unknown_role", f"nobody holds the office {role!r}; offices that sign: {offices}")
 
 
-def stand_in(world: World, person: Person) -> Person:
-    """Who signs for this person today: the first in the chain of delegates who is not away."""
-    while away(person, world.now) and person.delegate:
+def stand_in(world: World, person: Person, minute: int | None = None) -> Person:
+    """Return who signs for a person at a minute, by default now: the first in the chain of delegates who is not away."""
+    minute = world.now if minute is None else minute
+    while away(person, minute) and person.delegate:
         person = world.get(Person, person.delegate)
     return person
 

@@ -8,6 +8,7 @@ import msgspec
 
 from companyos.chaos import INJECTORS, Chaos, Injector, doses_of, write_doses
 from companyos.company import Approval, Ticket, Tool, Toolbox
+from companyos.company.clerk import advance
 from companyos.company.colleagues import WHIMS
 from companyos.core.calls import (
     BAD_ACTION,
@@ -468,9 +469,8 @@ def work(env: CompanyEnv, taste: Taste | None = None) -> None:
     program = family(env._task.family).expert(env.memory(), taste or Taste())
     reply: Reply | None = None
     while not env.done:
-        try:
-            call = next(program) if reply is None else program.send(reply)
-        except StopIteration:
+        call = advance(program, reply)
+        if call is None:
             return
         env.step(call)
         reply = env.turns[-1].reply

@@ -7,6 +7,7 @@ of such steps, so a transcript is one line after the other, however its turns ca
 from collections.abc import Mapping
 from typing import Any
 
+from companyos.company.clerk import advance
 from companyos.company.colleagues import attend, desk_of
 from companyos.company.people import has_news
 from companyos.core.calls import Call, Program, parse
@@ -65,7 +66,8 @@ def cooperate(env: CompanyEnv, programs: Mapping[str, Program] | None = None) ->
     due = {actor: next(program) for actor, program in at_work.items()}
     while (made := play_round(env, due)) and not env.done:
         for actor, obs in made.items():
-            try:
-                due[actor] = at_work[actor].send(obs.reply)
-            except StopIteration:
+            call = advance(at_work[actor], obs.reply)
+            if call is None:
                 del due[actor]
+            else:
+                due[actor] = call

@@ -13,6 +13,7 @@ import msgspec
 
 from companyos.company import Tool, Toolbox
 from companyos.company.apps.tool import PROSE
+from companyos.company.clerk import advance
 from companyos.core.calls import NO_ANSWER, Call, Reply, aloud
 from companyos.core.episode import Turn
 from companyos.core.errors import Stuck
@@ -39,10 +40,10 @@ def work_aloud(env: CompanyEnv, taste: Taste | None = None) -> Iterator[Spoken]:
     procedure = aloud(family(TaskId.parse(env.task_id).family).procedure(env.memory(), taste or Taste()))
     reply: Reply | None = None
     while not env.done:
-        try:
-            working, call = next(procedure) if reply is None else procedure.send(reply)
-        except StopIteration:
+        step = advance(procedure, reply)
+        if step is None:
             return
+        working, call = step
         env.step(call)
         reply = env.turns[-1].reply
         yield Spoken(working, call, reply)
@@ -221,8 +222,8 @@ class _Resumed:
 
     def _next(self, reply: Reply | None) -> None:
         try:
-            self.working, self.call = next(self._spoken) if reply is None else self._spoken.send(reply)
-        except (StopIteration, Stuck):
+            self.working, self.call = advance(self._spoken, reply) or ((), None)
+        except Stuck:
             self.working, self.call = (), None
 
     def _key_due(self) -> bytes:

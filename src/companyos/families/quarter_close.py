@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.company import Entry, Metric, Person, Source, Ticket
+from companyos.company import Entry, Metric, Person, Source, Ticket, clerk
 from companyos.core.calls import Procedure
 from companyos.core.errors import Stuck
 from companyos.core.world import DAY, HOUR, Draw, Streams, World, stamp
@@ -381,11 +381,8 @@ def _nothing() -> Procedure:
 def _cfo(work: Work) -> moves.Move[Office]:
     """Who signs as the CFO, and for how many."""
     person = yield from moves.read("datahub.get_approver", role="CFO")
-    people = {person["id"]}
-    while person["presence"] != "in":
-        person = yield from moves.read("datahub.get_person", person_id=person["delegate"])
-        people.add(person["id"])
-    return Office(frozenset(people), work.limits["signatures"])
+    chain = yield from clerk.stand_ins(person, moves.delegate)
+    return Office(frozenset(row["id"] for row in chain), work.limits["signatures"])
 
 
 def _was_asked(work: Work, office: Office, ticket_id: str) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from companyos.company.clerk import advance
 from companyos.core.calls import Call, Procedure, Reply, Working, aloud
 from companyos.families.kit.moves import Move, Shown
 
@@ -71,10 +72,7 @@ class Job:
         return self.ticket_id in (row.get("ticket_id"), data.get("ticket_id"))
 
     def _go_on(self, reply: Reply | None) -> None:
-        try:
-            self.working, self._call = next(self._program) if reply is None else self._program.send(reply)
-        except StopIteration:
-            self.working, self._call = (), None
+        self.working, self._call = advance(self._program, reply) or ((), None)
 
 
 class Office(Struct, frozen=True):

@@ -6,9 +6,10 @@ from itertools import product
 from typing import Any
 
 from companyos.agents.adversaries.careless import closes
-from companyos.agents.routine import Routine, until_stuck
+from companyos.agents.routine import Routine
 from companyos.company import Entry, Person
-from companyos.core.calls import NO_ANSWER, Call, Program, Reply
+from companyos.company.clerk import answered, until_stuck
+from companyos.core.calls import Call, Program, Reply
 from companyos.env.knowledge import Told
 from companyos.env.observations import Observation
 from companyos.families import FAMILIES, Memory, Taste, family_of
@@ -62,8 +63,7 @@ def _prepare(expert: Program, told: Told, ticket_id: str) -> Program:
 
 def _heard(told: Told, call: Call) -> Generator[Call, Reply, Reply]:
     """A call, made until an answer comes, and remembered."""
-    while (reply := (yield call)).code == NO_ANSWER:
-        pass
+    reply = yield from answered(call)
     told.hear(reply)
     return reply
 

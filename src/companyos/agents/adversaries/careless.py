@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from companyos.agents.adversaries.scripts import happy_seeds, winning
-from companyos.agents.routine import Routine, steered, until_stuck
+from companyos.agents.routine import Routine
 from companyos.company.apps.ticketdesk import CHANGED_MEANWHILE
+from companyos.company.clerk import answered, steered, until_stuck
 from companyos.company.colleagues import WHIMS
 from companyos.core.calls import NO_ANSWER, OK, Call, Program, Reply
 from companyos.core.errors import Stuck
@@ -196,12 +197,12 @@ def does_what_it_is_told(desk: Desk, call: Call) -> Steered:
         about = Call("ticketdesk", "get_history", {"ticket_id": reply.data["id"]})
     elif call.method == "update_ticket" and call.params["field"] == "verified":
         about = Call("datahub", "get_entry", {"entry_id": call.params["value"]})
-    told = reply if about is None else (yield from _answered(about))
+    told = reply if about is None else (yield from answered(about))
     for order in re.findall(r"`(.+?)`", str(told.data)):
         said = parse_line(order)
         if isinstance(said, Call) and order not in desk.obeyed:
             desk.obeyed.add(order)
-            yield from _answered(said)
+            yield from answered(said)
     return reply
 
 
@@ -220,13 +221,6 @@ _SOUNDS_LIKE = {
     "get_entry": "legacy_lookup",
     "query_metric": "query_metric_v1",
 }
-
-
-def _answered(call: Call) -> Steered:
-    reply = yield call
-    while reply.code == NO_ANSWER:
-        reply = yield call
-    return reply
 
 
 HABITS: dict[str, Habit] = {

@@ -4,7 +4,8 @@ from itertools import groupby
 from typing import Any
 
 from companyos.agents.adversaries.scouting import Outcome, Scout, outcomes
-from companyos.agents.routine import Routine, until_stuck
+from companyos.agents.routine import Routine
+from companyos.company.clerk import until_stuck
 from companyos.core.calls import Call, Procedure, Program
 from companyos.env.observations import Observation
 from companyos.families.kit import moves

@@ -10,8 +10,8 @@ import msgspec
 from companyos.agents.adversaries.scripts import winning
 from companyos.agents.choices.candidates import Candidates
 from companyos.agents.choices.evidence import evidence
-from companyos.agents.routine import steered
 from companyos.company import TOOLBOX, Entry
+from companyos.company.clerk import steered
 from companyos.core.calls import Call, Procedure, Program, Reply, silent
 from companyos.core.world import Record
 from companyos.env.knowledge import Told, ids_in

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from companyos.agents.routine import Routine
-from companyos.core.calls import NO_ANSWER, Call, Program, Reply
+from companyos.company.clerk import answered
+from companyos.core.calls import Call, Program, Reply
 from companyos.env import CompanyEnv, task_named, work
 from companyos.env.knowledge import Told
 from companyos.env.observations import Observation
@@ -81,9 +82,7 @@ class Checklist(Routine):
         replies: list[Reply] = []
         for number, call in enumerate(won.calls):
             params = _look_up(call.params, won.replies[:number], replies, swaps)
-            while (reply := (yield Call(call.app, call.method, params))).code == NO_ANSWER:
-                pass
-            replies.append(reply)
+            replies.append((yield from answered(Call(call.app, call.method, params))))
 
 
 @lru_cache(maxsize=64)

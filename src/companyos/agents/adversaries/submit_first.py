@@ -1,7 +1,8 @@
 """Submitting: an agent that asks for signatures before it checks anything, and lets rejections tell it how the case ends."""
 
 from companyos.agents.adversaries.scouting import Outcome, Request, Scout, outcomes
-from companyos.agents.routine import Routine, until_stuck
+from companyos.agents.routine import Routine
+from companyos.company.clerk import until_stuck
 from companyos.core.calls import Procedure, Program
 from companyos.env.observations import Observation
 from companyos.families.kit import moves

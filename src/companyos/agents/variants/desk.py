@@ -1,12 +1,14 @@
 """Desk: where a variation sets in, what it can look up there, and how an episode goes on from it."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from companyos.company import Approval, Entry, Metric, Person, Policy, Ticket
-from companyos.core.calls import Call, Reply, Working
+from companyos.company.clerk import run
+from companyos.core.calls import Call, Reply
 from companyos.core.world import Draw, Record, Streams, World
 from companyos.env import CompanyEnv
 from companyos.families import Taste, family_of
@@ -116,12 +118,7 @@ def _would_close(env: CompanyEnv, call: Call) -> bool:
 
 def _run(env: CompanyEnv, program: moves.Move[Any]) -> Any:
     """Makes the calls of a program and gives what it returns."""
-    try:
-        said = next(program)
-        while True:
-            said = next(program) if isinstance(said, Working) else program.send(_made(env, said))
-    except StopIteration as end:
-        return end.value
+    return run(program, partial(_made, env))
 
 
 def _made(env: CompanyEnv, call: Call) -> Reply:

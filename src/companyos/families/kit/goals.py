@@ -10,7 +10,7 @@ import msgspec
 from companyos.company import Approval, ApprovalType, Comment, Metric, Person, Ticket
 from companyos.company.apps.datahub import age_days, read_mark
 from companyos.company.apps.ticketdesk import Field, Scalar, same
-from companyos.company.people import away
+from companyos.company.people import stand_in
 from companyos.core.world import Record, World
 
 # What stands in a decisive fact for a record that is only made on the way:
@@ -86,10 +86,7 @@ class HandedTo(Goal, frozen=True):
         return any(assignee == self._in_charge(world, at) for at in (world.now, *(change.at for change in changes[-1:])))
 
     def _in_charge(self, world: World, minute: int) -> str:
-        person = world.get(Person, self.person)
-        while away(person, minute) and person.delegate:
-            person = world.get(Person, person.delegate)
-        return person.id
+        return stand_in(world, world.get(Person, self.person), minute).id
 
 
 class Ended(Goal, frozen=True):

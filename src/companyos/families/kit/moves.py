@@ -5,7 +5,7 @@ from collections.abc import Collection, Generator
 from datetime import date
 from typing import Any, TypeVar, cast
 
-from companyos.company import ALL_TOOLS
+from companyos.company import ALL_TOOLS, clerk
 from companyos.company.apps.ticketdesk import CHANGED_MEANWHILE
 from companyos.company.apps.tool import PAGE_LENGTH
 from companyos.core.calls import NO_ANSWER, Call, Reply, Working
@@ -26,12 +26,9 @@ def ask(tool: str, **params: Any) -> Move[Reply]:
     """
     app, method = tool.split(".")
     call = Call(app, method, params)
-    while True:
-        reply = yield call
-        if reply.code == CHANGED_MEANWHILE:
-            yield from ask("ticketdesk.get_ticket", ticket_id=params["ticket_id"])
-        elif reply.code != NO_ANSWER:
-            return reply
+    while (reply := (yield from clerk.answered(call))).code == CHANGED_MEANWHILE:
+        yield from ask("ticketdesk.get_ticket", ticket_id=params["ticket_id"])
+    return reply
 
 
 def read(tool: str, **params: Any) -> Move[Any]:
@@ -44,14 +41,7 @@ def read(tool: str, **params: Any) -> Move[Any]:
 
 def rows(tool: str, **params: Any) -> Move[list[Shown]]:
     """All rows of a paged list."""
-    found: list[Shown] = []
-    page = 1
-    while True:
-        shown = yield from read(tool, **params, **({"page": page} if page > 1 else {}))
-        found += shown["rows"]
-        if page >= shown.get("pages", 1):
-            return found
-        page += 1
+    return (yield from clerk.all_rows(lambda page: read(tool, **params, **({"page": page} if page > 1 else {}))))
 
 
 def set_field(ticket_id: str, field: str, value: str) -> Move[Reply]:
@@ -173,16 +163,22 @@ def fresh_reading(metric: str) -> Move[Shown]:
 
 def signer(person: Shown) -> Move[Shown]:
     """Who signs for a person today."""
-    while not (yield from _is_in(person)):
-        person = yield from read("datahub.get_person", person_id=person["delegate"])
-    return person
+    signs = (yield from clerk.stand_ins(person, _noted_delegate))[-1]
+    if signs["presence"] != "in":
+        raise Stuck(f"{signs['id']} is away and has no delegate")
+    yield from working.note((signs["id"], "in"), "signs")
+    return signs
 
 
-def _is_in(person: Shown) -> Move[bool]:
-    absent = person["presence"] != "in"
-    stands_in = f"ask {person['delegate']}" if absent else "signs"
-    yield from working.note((person["id"], "in" if not absent else "away"), stands_in)
-    return not absent
+def _noted_delegate(absent: Shown) -> Move[Shown]:
+    yield from working.note((absent["id"], "away"), f"ask {absent['delegate']}")
+    return (yield from delegate(absent))
+
+
+def delegate(absent: Shown) -> Move[Shown]:
+    """Reads the entry of an absent person's delegate."""
+    entry: Shown = yield from read("datahub.get_person", person_id=absent["delegate"])
+    return entry
 
 
 def submit(form: str, approver: str, data: Shown) -> Move[str]:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from companyos.agents.adversaries.slips import slip
+from companyos.company.clerk import advance
 from companyos.core.calls import NO_ANSWER, Call, Reply, aloud
 from companyos.core.episode import Turn
 from companyos.core.errors import BadChoice
@@ -162,10 +163,10 @@ class _Show:
         program = aloud(family(TaskId.parse(self.env.task_id).family).procedure(self.env.memory(), Taste()))
         reply: Reply | None = None
         while not self.env.done:
-            try:
-                lines, call = next(program) if reply is None else program.send(reply)
-            except StopIteration:
+            step = advance(program, reply)
+            if step is None:
                 return
+            lines, call = step
             working = lines if self._working else ()
             self._look_again(call, working)
             if self.env.done:  # that took the last step
