@@ -17,7 +17,7 @@ def distribution(folder: Path, module: str, entry: str) -> Path:
     info = folder / "my_company-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-company\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[companyos.core.plugins]\nany = {entry}\n")
+    (info / "entry_points.txt").write_text(f"[companyos.plugins]\nany = {entry}\n")
     return folder
 
 

@@ -2,13 +2,13 @@
 
 A distribution names it in its metadata, and is found as soon as it is installed:
 
-    [project.entry-points."companyos.core.plugins"]
+    [project.entry-points."companyos.plugins"]
     pool_car = "my_company.pool_car:FAMILY"
 """
 
 from functools import cache
 
-GROUP = "companyos.core.plugins"
+GROUP = "companyos.plugins"
 
 
 @cache
