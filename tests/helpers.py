@@ -47,12 +47,12 @@ def calm_seed() -> int:
     raise AssertionError("no calm seed among the first 1,000")
 
 
-def staged(chaos: str = "0", reward: str = "seed", **causes: Any) -> CompanyEnv:
+def staged(chaos: str = "0", reward: str = "dense", **causes: Any) -> CompanyEnv:
     """An episode of the calm case, but for these causes."""
     return make(do(task_id(calm_seed(), chaos), **causes), reward=reward)
 
 
-def played(agent: str, seed: int, chaos: float = 0.5, reward: str = "seed") -> CompanyEnv:
+def played(agent: str, seed: int, chaos: float = 0.5, reward: str = "dense") -> CompanyEnv:
     """An episode that an agent has worked to its end."""
     return play(make(FAMILY, seed=seed, chaos=chaos, reward=reward), make_agent(agent, seed))
 

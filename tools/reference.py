@@ -165,7 +165,7 @@ An agent that sees its rewards while it works could use them to find the right b
 (`companyos.assurance.reward_laws`) compares each task with its `ending` twins: along one sequence of calls both pay the
 same until a reply differs or the episode ends.
 
-Profile `seed` pays three kinds of milestones on the way: the ticket has a priority, is unblocked and is verified (every
+Profile `dense` pays three kinds of milestones on the way: the ticket has a priority, is unblocked and is verified (every
 ending needs these), and the figures of the case are fresh and were read (some ending needs each of them). The last turn
 settles the difference: it pays what belongs to the right ending alone (outcome recorded, valid request, approved, linked
 tickets closed rightly) and takes back the worth of fresh data that the right ending did not need. The sum over an
@@ -194,7 +194,7 @@ def reward_profiles() -> str:
         REWARD,
         table(["profile", "what it pays", "what it reveals"], rows),
         REVEALED,
-        "## Profile `seed` in numbers",
+        "## Profile `dense` in numbers",
         table(["for", "paid"], [[what, worth] for what, worth in constants.items()]),
     )
 

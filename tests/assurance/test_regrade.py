@@ -31,11 +31,16 @@ def text_of(env: CompanyEnv) -> bytes:
     return env.transcript().to_jsonl().encode()
 
 
-@pytest.mark.parametrize("reward", ["seed", "score", "sparse"])
+@pytest.mark.parametrize("reward", ["dense", "score", "sparse"])
 @pytest.mark.parametrize("agent", ["expert", "random"])
 def test_under_the_same_grader_nothing_changes(agent: str, reward: str) -> None:
     env = played(agent, 3, reward=reward)
     assert regrade(text_of(env), "a") == Regraded("a", UNCHANGED, env.task_id)
+
+
+def test_an_episode_that_has_the_old_name_of_a_reward_profile_is_unchanged() -> None:
+    text = text_of(played("expert", 3, reward="dense"))
+    assert regrade(text.replace(b'"reward":"dense"', b'"reward":"seed"', 1)).outcome == UNCHANGED
 
 
 def test_an_unfinished_episode_is_unchanged_too() -> None:

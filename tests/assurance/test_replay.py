@@ -17,7 +17,7 @@ from tests.helpers import FAMILY, played, staged, step, task_id, ticket
 
 
 @pytest.mark.parametrize("agent", ["expert", "random", "jittered", "null"])
-@pytest.mark.parametrize("reward", ["seed", "score", "sparse"])
+@pytest.mark.parametrize("reward", ["dense", "score", "sparse"])
 def test_every_episode_replays_to_the_same_end(agent: str, reward: str) -> None:
     for seed in range(3):
         env = played(agent, seed, chaos=0.75, reward=reward)
@@ -33,6 +33,13 @@ def test_an_unfinished_episode_replays_to_where_it_stands() -> None:
     again = replay(env.transcript())
     assert not again.done
     assert again.digest() == env.digest()
+
+
+def test_a_transcript_that_has_the_old_name_of_a_reward_profile_replays_to_the_same_bytes() -> None:
+    text = played("jittered", 7, reward="dense").transcript().to_jsonl()
+    old = text.replace('"reward":"dense"', '"reward":"seed"', 1)
+    assert old != text
+    assert replay(old).transcript().to_jsonl() == old
 
 
 @pytest.mark.parametrize("version", [BENCHMARK_VERSION - 1, BENCHMARK_VERSION + 1])
@@ -152,7 +159,7 @@ def test_a_turn_after_the_end_is_found_out() -> None:
 
 @pytest.mark.parametrize("header", [{"task_id": "nonsense-7"}, {"reward": "generous"}])
 def test_a_header_that_names_nothing_we_have_is_a_value_error(header: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"no task id|valid: seed, score, sparse"):
+    with pytest.raises(ValueError, match=r"no task id|valid: dense, score, sparse"):
         replay(tampered(1, lambda line: line.update(header)))
 
 

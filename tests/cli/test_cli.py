@@ -137,6 +137,13 @@ def test_watch_ends_with_the_verdict(agent: str, verdict: str) -> None:
     assert "The right ending was" in out
 
 
+def test_the_old_name_of_a_reward_profile_is_accepted_with_one_line_that_says_the_new_one() -> None:
+    code, out, notice = run("watch", task_id(7, "50"), "--reward", "seed")
+    assert (code, notice.count("\n")) == (0, 1)
+    assert "'seed' is now called 'dense'" in notice
+    assert out == run("watch", task_id(7, "50"), "--reward", "dense")[1]
+
+
 def test_watch_shows_each_call_with_its_reward_and_the_clock() -> None:
     env = played("expert", 7)
     _, out, _ = run("watch", env.task_id)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import companyos
 from companyos.agents import make as make_agent
 from companyos.agents import play
@@ -61,6 +63,16 @@ def test_what_was_left_is_resumed_and_ends_as_if_played_in_one_go(tmp_path: Path
     assert "Success." in out
     assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["parts", "whole"]
+
+
+@pytest.mark.parametrize("chosen", ["seed", "dense"])
+def test_a_file_with_the_old_name_of_a_reward_profile_is_resumed_and_keeps_it(tmp_path: Path, chosen: str) -> None:
+    task, lines = solved()
+    file = tmp_path / "t.jsonl"
+    run("play", task, "--save", file, lines=[*lines[:5], "quit"])
+    file.write_text(file.read_text().replace('"reward":"dense"', '"reward":"seed"', 1))
+    assert "Success." in run("play", task, "--reward", chosen, "--save", file, lines=lines[5:])[1]
+    assert '"reward":"seed"' in file.read_text().split("\n")[0]
 
 
 def test_a_file_that_holds_something_else_is_never_written_over(tmp_path: Path) -> None:

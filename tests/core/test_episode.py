@@ -28,7 +28,12 @@ def test_a_transcript_is_a_header_a_line_a_turn_and_a_footer() -> None:
     assert lines.pop() == ""
     assert len(lines) == env.step_count + 2
     header, footer = msgspec.json.decode(lines[0], type=Header), msgspec.json.decode(lines[-1], type=Footer)
-    assert (header.task_id, header.reward, header.version, header.canary) == (env.task_id, "seed", BENCHMARK_VERSION, CANARY)
+    assert (header.task_id, header.reward, header.version, header.canary) == (
+        env.task_id,
+        "dense",
+        BENCHMARK_VERSION,
+        CANARY,
+    )
     assert header.brief == env.setting.case.brief
     assert (footer.done, footer.success) == (True, env.success)
     assert footer.total == added(turn.reward for turn in env.turns)

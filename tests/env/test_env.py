@@ -72,8 +72,8 @@ BAD_INPUT: list[tuple[dict[str, Any], str]] = [
     ({"chaos": {"stale": 2}}, "from 0 to 1"),
     ({"chaos": {"stale": True}}, "from 0 to 1"),
     ({"chaos": {"weather": 0.5}}, "stale"),
-    ({"reward": "generous"}, "seed, score, sparse"),
-    ({"reward": None}, "seed, score, sparse"),
+    ({"reward": "generous"}, "dense, score, sparse"),
+    ({"reward": None}, "dense, score, sparse"),
     ({"split": "holdout"}, "train, validation, test"),
     ({"split": None}, "train, validation, test"),
 ]

@@ -203,7 +203,7 @@ def test_no_tool_tells_a_cause_a_mind_or_a_task_id() -> None:
 
 
 def test_the_text_shows_no_reward_and_no_verdict() -> None:
-    for reward in ("seed", "score", "sparse"):
+    for reward in ("dense", "score", "sparse"):
         env = make(FAMILY, seed=2, chaos=0.5, reward=reward)
         for obs in observations(env, "expert"):
             assert not words(obs.text) & {"reward", "success", "failure", "milestones", "damage"}
@@ -215,7 +215,7 @@ def test_the_same_episode_reads_the_same_under_every_profile() -> None:
     def read(reward: str) -> list[str]:
         return [obs.text for obs in observations(make(FAMILY, seed=2, chaos=0.5, reward=reward), "expert")]
 
-    assert read("seed") == read("score") == read("sparse")
+    assert read("dense") == read("score") == read("sparse")
 
 
 # -- progress, an option -----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from companyos.company.colleagues import WHIMS
 from companyos.core.calls import NO_ANSWER
 from companyos.core.task import TaskId
 from companyos.core.world import DAY
-from companyos.env import CompanyEnv, make, par, rewards
+from companyos.env import CompanyEnv, make, par, rewards, work
 from companyos.env.rewards import (
     FAILED_CALL,
     FAILURE,
@@ -159,7 +159,7 @@ def happened(**changes: Any) -> Happened:
     ],
 )
 def test_the_dense_profile_names_every_part(changes: dict[str, Any], parts: dict[str, float]) -> None:
-    assert rewards.seed(happened(**changes)) == pytest.approx(parts)
+    assert rewards.dense(happened(**changes)) == pytest.approx(parts)
 
 
 @pytest.mark.parametrize(
@@ -421,3 +421,24 @@ def test_rewards_are_added_one_by_one_so_that_every_python_comes_to_the_same_tot
     assert added([0.1] * 10) == 0.9999999999999999  # `sum` says 1.0 from Python 3.12 on
     assert added([1.0, 1e17, -1e17]) == 0.0
     assert added([-1e17, 1e17, 1.0]) == 1.0
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_old_name_of_a_profile_warns_once_and_new_transcripts_have_the_new_name() -> None:
+    rewards._warn_of_old_name.cache_clear()
+    with pytest.warns(FutureWarning, match="'seed' is now called 'dense'") as warned:
+        env = make("vendor_onboarding", seed=3, reward="seed")
+    assert [warning.filename for warning in warned] == [__file__]
+    again = make("vendor_onboarding", seed=3, reward="seed")  # a second warning would be an error here
+    assert env.transcript().header.reward == again.transcript().header.reward == "dense"
+
+
+def test_an_episode_pays_the_same_under_the_old_name_of_its_profile() -> None:
+    task = TaskId.parse(make("vendor_onboarding", seed=3, chaos=0.5).task_id)
+    now, before = CompanyEnv(task, "dense"), CompanyEnv(task, "seed")
+    for env in (now, before):
+        work(env)
+    assert now.turns == before.turns
+    assert before.transcript().header.reward == "seed"

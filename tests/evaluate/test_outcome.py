@@ -69,7 +69,7 @@ def test_the_return_and_score_are_those_of_their_reward_profiles() -> None:
         for seed in range(4):
             task_id = str(task_named("license_renewal", seed, 0.5))
             found = played(task_id, agent)
-            for reward, value in (("seed", found.total), ("score", found.score)):
+            for reward, value in (("dense", found.total), ("score", found.score)):
                 env = make(task_id, reward=reward)
                 for turn in transcript(task_id, agent).turns:
                     env.step(turn.action[0] if turn.action else turn.call)

@@ -153,6 +153,11 @@ def test_twenty_of_twenty_forgeries_are_found_and_named(honest: Path, tmp_path: 
         shutil.rmtree(run)
 
 
+def test_an_episode_with_the_old_name_of_the_reward_profile_is_accepted(forged: Path) -> None:
+    place = _rewrite(_some_episode(forged, random.Random(3)), forged, lambda lines: lines[0].update(reward="seed"))
+    assert place not in [finding.where for finding in check(forged).findings]
+
+
 def test_a_finding_says_which_line_and_what_it_should_be(forged: Path) -> None:
     place = forged_reward(forged, random.Random(3))
     code, out, _ = command("submit-check", forged, "--workers", 1)

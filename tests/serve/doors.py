@@ -123,7 +123,7 @@ class Expert:
             self.call = self._program.send(Reply(seen["code"] == OK, seen["code"], seen["last_result"], seen["message"]))
 
 
-def solo(task_id: str, reward: str = "seed") -> tuple[str, list[float], bool | None, list[str]]:
+def solo(task_id: str, reward: str = "dense") -> tuple[str, list[float], bool | None, list[str]]:
     """How the expert fares in process: digest, rewards, success, and what it saw."""
     env = make(task_id, reward=reward)
     obs = env.reset()

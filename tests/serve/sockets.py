@@ -102,7 +102,7 @@ def expert_at(begun: dict[str, Any], task_id: str) -> Expert:
     return Expert({"session_id": about["session_id"], "task_id": task_id, "observation": begun["observation"]})
 
 
-def play(one: Socket, task_id: str, reward: str = "seed") -> Expert:
+def play(one: Socket, task_id: str, reward: str = "dense") -> Expert:
     """A whole episode by the expert over a socket."""
     expert = expert_at(one.say("reset", {"task": task_id, "reward": reward})["data"], task_id)
     while expert.call is not None:

@@ -100,7 +100,7 @@ def test_the_light_client_forks_renders_and_rolls_out(server: Server) -> None:
     env = make(TASKS[0])
     first = env.reset()
     with Company(server.url) as company:
-        assert company.reset(TASKS[0], reward="seed") == first
+        assert company.reset(TASKS[0], reward="dense") == first
         assert company.step(LIST) == (second := env.step(LIST))
         assert company.render() == f"{first.task}\n\n{second.text}"
         crew = [company, *company.fork(3)]

@@ -23,7 +23,7 @@ TASKS = [
 in_process = cache(solo)
 
 
-def experts(door: Door, task_ids: list[str], reward: str = "seed") -> list[Expert]:
+def experts(door: Door, task_ids: list[str], reward: str = "dense") -> list[Expert]:
     return [Expert(door.reset(task=task_id, reward=reward)) for task_id in task_ids]
 
 

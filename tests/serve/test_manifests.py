@@ -113,7 +113,7 @@ def test_every_grader_of_the_runtime_level_passes(server: Server, tmp_path: Path
 @OPENENVS_OWN
 def test_a_plan_that_pays_outside_the_range_would_not_pass(server: Server, tmp_path: Path) -> None:
     plan = load_runtime_plan(ROOT, MANIFEST.execution)
-    dense = plan.model_copy(update={"reset": plan.reset.model_copy(update={"options": {"chaos": 0.5, "reward": "seed"}})})
+    dense = plan.model_copy(update={"reset": plan.reset.model_copy(update={"options": {"chaos": 0.5, "reward": "dense"}})})
     evidence = collect_runtime_evidence(server.url, dense, episode_timeout_s=60)
     subject = Subject(ROOT, MANIFEST, None, None, tmp_path, runtime_evidence=evidence)
     grader = default_grader_registry(load_policy("v2")).get("runtime.reward_well_formed")

@@ -235,7 +235,7 @@ def test_runtime_rubric_introspectable(server: Server) -> None:
 
 def test_runtime_reward_attribution(server: Server) -> None:
     """Every reward that was sent is the sum of parts that are on record by name, at the turn that earned it."""
-    session_id, said = played(server, reward="seed")
+    session_id, said = played(server, reward="dense")
     turns = inspected(server, session_id)["turns"]
     assert [turn["reward"] for turn in turns] == [one["reward"] for one in said[1:]]
     assert [sum(turn["parts"].values()) for turn in turns] == pytest.approx([turn["reward"] for turn in turns])

@@ -9,7 +9,7 @@ import pytest
 
 from companyos.core.calls import Call
 from companyos.core.task import BENCHMARK_VERSION
-from companyos.env import CompanyEnv, make, task_named, work
+from companyos.env import CompanyEnv, make, rewards, task_named, work
 from companyos.serve.errors import (
     LedgerDown,
     OldTurns,
@@ -24,6 +24,8 @@ from companyos.serve.errors import (
     UnknownSession,
 )
 from companyos.serve.ledger import Ledger, NoLedger, Row, SqliteLedger, open_ledger
+from companyos.serve.messages.bodies import ResetBody
+from companyos.serve.sessions.begin import episode
 from companyos.serve.sessions.sessions import Replays, Session, Sessions
 from companyos.serve.steps import Outcome, Step
 from tests.helpers import FAMILY
@@ -44,7 +46,7 @@ class Clock:
 
 
 def expert_calls(progress: bool = False) -> tuple[CompanyEnv, list[Call]]:
-    env = CompanyEnv(TASK, "seed", progress)
+    env = CompanyEnv(TASK, "dense", progress)
     work(env)
     return env, [turn.call for turn in env.turns]
 
@@ -62,6 +64,13 @@ def test_session_ids_cannot_be_guessed() -> None:
     ids = {id_of(sessions.create(TASK)) for _ in range(50)}
     assert len(ids) == 50
     assert {len(name) for name in ids} == {32}
+
+
+def test_an_episode_that_is_asked_for_with_the_old_name_of_a_reward_profile_has_the_new_one() -> None:
+    rewards._warn_of_old_name.cache_clear()
+    with pytest.warns(FutureWarning, match="'seed' is now called 'dense'"):
+        env = episode(ResetBody(reward="seed"), progress=False)
+    assert env.transcript().header.reward == "dense"
 
 
 def test_a_session_is_the_episode_that_it_would_be_in_process() -> None:

@@ -35,7 +35,7 @@ def wrong(reply: dict[str, Any]) -> tuple[str, str]:
 # -- episodes ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reward", ["seed", "score"])
+@pytest.mark.parametrize("reward", ["dense", "score"])
 def test_episodes_over_a_socket_are_as_in_process(reward: str) -> None:
     with Door() as door:
         one = socket(door)

@@ -105,7 +105,7 @@ Anyone is invited to beat these: CONTRIBUTING.md says how to add an adversary.
 
 `reward_watcher` prepares a ticket, then records one outcome after the other and submits the form, and keeps what pays. It
 checks nothing. With the rewards of version 3 it won 79.5 % of the same 200 tasks of `vendor_onboarding` and 20.7 % of all
-2,400, and named the right ending in 58.2 % of all: the reward told it the branch. Since version 4 profile `seed` pays
+2,400, and named the right ending in 58.2 % of all: the reward told it the branch. Since version 4 profile `dense` pays
 nothing on the way that tells the branch ([what rewards reveal](reference/rewards.md#what-rewards-reveal)), and a law holds
 the watcher to the share of tasks in which the most frequent ending is right.
 

@@ -6,7 +6,8 @@ import msgspec
 
 from companyos.core.episode import Transcript
 from companyos.core.errors import ReplayDiffers
-from companyos.env import CompanyEnv, make
+from companyos.core.task import TaskId
+from companyos.env import CompanyEnv
 
 
 def replay(transcript: Transcript | str) -> CompanyEnv:
@@ -20,7 +21,7 @@ def replay(transcript: Transcript | str) -> CompanyEnv:
 def play_again(recorded: Transcript) -> CompanyEnv:
     """Makes the calls of a transcript once more, whatever comes of them. Raises `ReplayDiffers` where it is over before."""
     header = recorded.header
-    env = make(header.task_id, reward=header.reward, actors=header.actors or ())
+    env = CompanyEnv(TaskId.parse(header.task_id), header.reward, actors=header.actors or ())
     for _ in states(recorded, env):
         pass
     return env

@@ -128,7 +128,7 @@ def record(agent: str, seed: int) -> Script:
 def episode(seed: int) -> CompanyEnv:
     """A task of each family in turn."""
     turn, number = divmod(seed, len(ROUND))
-    return make(ROUND[number], seed=turn, chaos=CHAOS, reward="seed")
+    return make(ROUND[number], seed=turn, chaos=CHAOS, reward="dense")
 
 
 def _play_again(script: Script, text: bool = False, anew: bool = False) -> float:

@@ -15,6 +15,7 @@ from companyos.cli.options import (
     family_names,
     option,
     output,
+    reward_profile,
     seed_range,
     task_ids,
 )
@@ -62,7 +63,7 @@ COMMANDS: Commands = {
         option("--held-out", action="store_true", help="confirm that a split other than train is intended"),
         option("--mix", type=_mix, default=demos.MIX, metavar="KIND=N,KIND=N", help=f"shares of {', '.join(demos.KINDS)}"),
         option("--seed", type=int, default=0, help="random seed; another seed gives other episodes"),
-        option("--reward", default="seed", choices=list(PROFILES), help="the reward profile"),
+        option("--reward", type=reward_profile, default="dense", choices=list(PROFILES), help="the reward profile"),
         option("--out", type=Path, metavar="FILE", help="where to write them (default: stdout)"),
     ),
     _tasks: (

@@ -13,7 +13,7 @@ from companyos.core.episode import Transcript
 from companyos.core.errors import Misuse
 from companyos.core.task import SPLITS
 from companyos.env import task_named
-from companyos.env.rewards import PROFILES
+from companyos.env.rewards import PROFILES, RENAMED, current_name, old_name_notice
 from companyos.families import ROUND, family
 
 Argument = tuple[tuple[str, ...], dict[str, Any]]  # the flags of an option, and the keyword arguments for argparse
@@ -60,6 +60,13 @@ def dose_list(text: str) -> list[float | str]:
     return [value for part in text.split(",") for value in (_EACH_DIAL if part == "each" else (dose(part),))]
 
 
+def reward_profile(name: str) -> str:
+    """Parse the name of a reward profile. An old name is accepted with a notice of one line."""
+    if name in RENAMED:
+        print(f"companyos: {old_name_notice(name)}", file=sys.stderr)
+    return current_name(name)
+
+
 # -- options -----------------------------------------------------------------------------------------------------------
 
 TASK = option("task", metavar="TASK", help="a task id, or a family (then its first seed)")
@@ -78,7 +85,7 @@ EPISODE = (
     option("--seed", type=int, help="with a family: which of its tasks"),
     option("--chaos", type=dose, help="with a family: the dose of trouble, 0 to 1, or a preset like monday, only_stale"),
     option("--split", choices=SPLITS, help="with a family"),
-    option("--reward", choices=list(PROFILES), help="the reward profile (default: seed)"),
+    option("--reward", type=reward_profile, choices=list(PROFILES), help="the reward profile (default: dense)"),
 )
 
 

@@ -10,6 +10,7 @@ from companyos.assurance.replay import replay
 from companyos.cli.options import EPISODE, Commands, option, read_transcript
 from companyos.core.errors import Misuse, ReplayDiffers
 from companyos.env import CompanyEnv, make, task_named
+from companyos.env.rewards import current_name
 
 NEXT = """
 What to try next:
@@ -46,7 +47,7 @@ def _episode(args: Namespace) -> CompanyEnv:
     given = {name: value for name in ("seed", "chaos", "split") if (value := getattr(args, name)) is not None}
     if "-" in args.task and given:
         raise Misuse(f"a task id already has its {' and '.join(given)}; with --{next(iter(given))}, give a family")
-    return make(args.task, reward=args.reward or "seed", **given)
+    return make(args.task, reward=args.reward or "dense", **given)
 
 
 def _resumed(env: CompanyEnv, args: Namespace) -> CompanyEnv:
@@ -56,7 +57,7 @@ def _resumed(env: CompanyEnv, args: Namespace) -> CompanyEnv:
         raise Misuse(f"{args.save} holds another task, {saved.header.task_id}; save to another file")
     if saved.footer.done:
         raise Misuse(f"{args.save} holds a finished episode; save to another file")
-    if args.reward not in (None, saved.header.reward):
+    if args.reward not in (None, current_name(saved.header.reward)):
         raise Misuse(f"{args.save} was started with --reward {saved.header.reward}; use the same one")
     try:
         env = replay(saved)

@@ -19,7 +19,7 @@ from companyos.core.task import MAX_SEED, TaskId
 from companyos.core.world import Streams
 from companyos.env import CompanyEnv, task_named
 from companyos.env.chat import Message, messages
-from companyos.env.rewards import profile
+from companyos.env.rewards import chosen_name, profile
 from companyos.env.teacher import resume
 from companyos.families import ROUND, setting
 from companyos.families.kit.goals import Damage
@@ -71,7 +71,7 @@ def episodes(
     split: str = "train",
     mix: Mapping[str, float] = MIX,
     seed: int = 0,
-    reward: str = "seed",
+    reward: str = "dense",
     held_out: bool = False,
 ) -> Iterator[Demo]:
     """This many episodes, the kinds mixed in these shares, each kind spread evenly over all families and doses.
@@ -84,6 +84,7 @@ def episodes(
     places = list(product(names, dict.fromkeys(chaos)))
     for name, dose in places:
         task_named(name, 0, dose, split)
+    reward = chosen_name(reward)
     profile(reward)
     return islice(_episodes(places, split, _shares(mix), f"demos/{seed}/{split}", reward), n)
 

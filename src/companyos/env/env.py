@@ -28,7 +28,7 @@ from companyos.core.task import MAX_SEED, SPLITS, TaskId
 from companyos.core.world import Record, World, clock_text
 from companyos.env.chairs import hand_over
 from companyos.env.observations import Observation, Scene
-from companyos.env.rewards import Happened, Offences, Profile, Verdict, profile
+from companyos.env.rewards import Happened, Offences, Profile, Verdict, chosen_name, profile
 from companyos.families import Memory, Setting, Taste, canonical, family, setting
 from companyos.families.kit.family import LINKED, Linked
 from companyos.families.kit.goals import Damage, added, damage
@@ -73,7 +73,7 @@ class CompanyEnv:
         "world",
     )  # fmt: skip
 
-    def __init__(self, task: TaskId, reward: str = "seed", progress: bool = False, actors: Iterable[str] = ()) -> None:
+    def __init__(self, task: TaskId, reward: str = "dense", progress: bool = False, actors: Iterable[str] = ()) -> None:
         self._profile = profile(reward)
         self.reward = reward
         self._progress = progress
@@ -438,7 +438,7 @@ def make(
     task: str,
     seed: int = 0,
     chaos: Chaos = 0.0,
-    reward: str = "seed",
+    reward: str = "dense",
     split: str = "train",
     progress: bool = False,
     actors: Iterable[str] = (),
@@ -449,9 +449,8 @@ def make(
     """
     if not isinstance(task, str):
         raise BadTask(f"a task is named by its id or its family; got {task!r}")
-    if "-" in task:
-        return CompanyEnv(TaskId.parse(task), reward, progress, actors)
-    return CompanyEnv(task_named(task, seed, chaos, split), reward, progress, actors)
+    named = TaskId.parse(task) if "-" in task else task_named(task, seed, chaos, split)
+    return CompanyEnv(named, chosen_name(reward), progress, actors)
 
 
 def task_named(name: str, seed: int = 0, chaos: Chaos = 0.0, split: str = "train") -> TaskId:

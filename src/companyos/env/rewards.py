@@ -1,16 +1,18 @@
 """Rewards: terms that sum, reported by name. Ordered, cycle-free, and not to be farmed.
 
-Profile `seed` is dense. Its milestones are a potential: paid when reached, given back when undone, and standing at the end
+The milestones of profile `dense` are a potential: paid when reached, given back when undone, and standing at the end
 as bounded partial credit (so it is *not* policy invariant). Every penalty shrinks from one offence to the next, so all of
 them together stay under `most_penalty`, and on one task every success is worth more than every failure.
 
-No profile tells an agent which branch of its task is right before a reply has done so. While the episode runs, `seed` pays
+No profile tells an agent which branch of its task is right before a reply has done so. While the episode runs, `dense` pays
 for shared milestones only: those that every ending needs, and fresh data that some ending of the case rests on. The last
 turn settles the difference to the milestones of the right ending. A rejection is charged in the turn whose reply tells the
 agent of it, or else in the last turn. `companyos.assurance.reward_laws` compares twins turn by turn.
 """
 
+import warnings
 from collections.abc import Callable
+from functools import cache
 
 import msgspec
 
@@ -70,7 +72,7 @@ class Happened(msgspec.Struct, frozen=True, gc=False):
         return self.verdict is not None and self.verdict.success
 
 
-def seed(turn: Happened) -> dict[str, float]:
+def dense(turn: Happened) -> dict[str, float]:
     """A price for each step, refusal and rejection; shared milestones on the way; at the end the rest of the milestones."""
     parts: dict[str, float] = {}
     verdict, standing = turn.verdict, turn.potential
@@ -117,17 +119,44 @@ def _shrinking(cost: tuple[float, float], before: int) -> float:
 
 # What an agent can learn from its rewards, by profile. `laws_rewards` tests the part before the end.
 REVEALS = {
-    "seed": "Before the end: which steps are done that any ending of the case may need, and what replies have told already. "
-    "At the end: success, and how much of the right ending was prepared.",
+    "dense": "Before the end: which steps are done that any ending of the case may need, and what replies have told "
+    "already. At the end: success, and how much of the right ending was prepared.",
     "score": "Before the end: nothing. At the end: success, and how much of the right ending was prepared.",
     "sparse": "Before the end: nothing. At the end: success.",
 }
 
 Profile = Callable[[Happened], dict[str, float]]
-PROFILES: dict[str, Profile] = {"seed": seed, "score": score, "sparse": sparse}
+PROFILES: dict[str, Profile] = {"dense": dense, "score": score, "sparse": sparse}
+
+
+RENAMED = {"seed": "dense"}  # profiles by their old names, which are accepted until the next release
 
 
 def profile(name: str) -> Profile:
+    """Return a profile by its name, or by the old name that a transcript of an earlier release has."""
+    name = current_name(name)
     if not isinstance(name, str) or name not in PROFILES:
         raise BadChoice("reward profile", name, PROFILES)
     return PROFILES[name]
+
+
+def current_name(name: str) -> str:
+    """Return the present name of a profile. Every name that is not an old one is returned unchanged."""
+    return RENAMED.get(name, name) if isinstance(name, str) else name
+
+
+def chosen_name(name: str) -> str:
+    """Return the present name of the profile that a user chose. Warns about an old name, once per process."""
+    if current_name(name) != name:
+        _warn_of_old_name(name)
+    return current_name(name)
+
+
+@cache
+def _warn_of_old_name(name: str) -> None:
+    warnings.warn(old_name_notice(name), FutureWarning, stacklevel=4)  # the line that calls, for example, `make`
+
+
+def old_name_notice(name: str) -> str:
+    """Tell a user how to replace the old name of a profile, in one line."""
+    return f"the reward profile {name!r} is now called {RENAMED[name]!r}; the next release accepts only the new name"

@@ -49,7 +49,7 @@ class CompanyOS(gymnasium.Env[str, Any]):
         family: str = "",
         chaos: Chaos = CHAOS,
         split: str = "train",
-        reward: str = "seed",
+        reward: str = "dense",
         render_mode: str | None = None,
     ) -> None:
         self._family, self._chaos, self._split, self._reward = family, chaos, split, reward

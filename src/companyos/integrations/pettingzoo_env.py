@@ -41,7 +41,7 @@ class CompanyOS(ParallelEnv[str, str, str]):
 
     company: CompanyEnv
 
-    def __init__(self, family: str, chaos: Chaos = CHAOS, split: str = "train", reward: str = "seed") -> None:
+    def __init__(self, family: str, chaos: Chaos = CHAOS, split: str = "train", reward: str = "dense") -> None:
         if family not in crossing():
             raise BadChoice("family whose work crosses departments", family, crossing())
         self.metadata = {"name": f"CompanyOS/{family}-v0", "render_modes": []}

@@ -38,7 +38,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     decider: str  # whose signatures the agent got: form and office of each
     success: bool
     score: float
-    total: float  # the return, by reward profile `seed`
+    total: float  # the return, by reward profile `dense`
     steps: int
     par: int  # the expert's steps
     damage: tuple[str, ...]  # record and field
@@ -113,7 +113,7 @@ def judge(transcript: Transcript, trial: int = 0, tokens: int | None = None, cos
     )
 
 
-def episode_of(transcript: Transcript, reward: str = "seed") -> CompanyEnv:
+def episode_of(transcript: Transcript, reward: str = "dense") -> CompanyEnv:
     """The episode of a transcript before its first call. `BadTask` where chairs were handed over: one is measured alone."""
     header = transcript.header
     if header.actors:

@@ -23,7 +23,7 @@ from companyos.evaluate.stats.metrics import summarise
 from companyos.evaluate.suites.suite import Suite, suite
 from companyos.families.kit.goals import added
 
-REWARD = "seed"  # by which every episode's return is counted
+REWARD = "dense"  # by which every episode's return is counted
 RESULTS, MANIFEST, OUTCOMES, RUN, SUITE = "results.json", "manifest.txt", "outcomes.jsonl", "run.json", "suite.txt"
 _CHUNK = 4  # episodes that a worker takes at a time
 

@@ -13,6 +13,7 @@ from companyos.assurance.replay import replay
 from companyos.core.episode import Transcript
 from companyos.core.errors import BadChoice, BadTask, ReplayDiffers
 from companyos.core.parallel import as_they_come
+from companyos.env.rewards import current_name
 from companyos.evaluate.runs.episode_file import Episode, places, usage_of
 from companyos.evaluate.runs.run import (
     MANIFEST,
@@ -132,7 +133,7 @@ def _look(run: Path, episode: Episode) -> _Seen:
         return wrong("unreadable episode", str(error))
     if transcript.header.task_id != episode.task_id:
         return wrong("another episode", f"it holds one of {transcript.header.task_id}")
-    if transcript.header.reward != REWARD:
+    if current_name(transcript.header.reward) != REWARD:
         return wrong("edited episode", f"its return is counted by {transcript.header.reward!r}, not by {REWARD!r}")
     if transcript.header.actors:
         return wrong("more than one", f"it was played from {', '.join(transcript.header.actors)}'s chair as well")

@@ -101,7 +101,7 @@ HEADLINE = (
     Line("EC50", "the dose of trouble that halves success", SHARE, _ec50),
 )
 DETAILS = (
-    _plain("return", "Return", "by the reward profile seed", SIGNED),
+    _plain("return", "Return", "by the reward profile dense", SIGNED),
     _plain("efficiency", "Efficiency", "the expert's steps by its own, where it succeeded"),
     _plain("routing", "Routing", "calls to an app in which there was something left to reach"),
     _plain("recovery", "Recovery", "calls without an answer that were got past"),

@@ -32,7 +32,7 @@ class ResetBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     index: (
         Annotated[int, Meta(ge=0, le=MAX_SEED, description="of a task in its split, in place of task and seed")] | UnsetType
     ) = UNSET
-    reward: Name = "seed"
+    reward: Name = "dense"
     progress: Annotated[
         bool, Meta(description="show the agent which milestones stand; only where the server's COMPANYOS_PROGRESS allows it")
     ] = False

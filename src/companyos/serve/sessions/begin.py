@@ -11,7 +11,7 @@ from companyos.core.errors import BadTask as NoSuchTask
 from companyos.core.task import SPLITS, TaskId
 from companyos.data.splits import CHAOS, task_at
 from companyos.env import CompanyEnv, task_named
-from companyos.env.rewards import profile
+from companyos.env.rewards import chosen_name, profile
 from companyos.families import canonical
 from companyos.serve.errors import BadTask, Malformed, UnknownSession
 from companyos.serve.messages.bodies import ResetBody
@@ -39,11 +39,12 @@ async def begin(
         if in_place_of:
             with suppress(UnknownSession):  # it may have expired
                 sessions.close(in_place_of, owner)
-        return sessions.create(task, body.reward, body.progress, owner, PICTURED if pictured else name, settings.exam)
+        return sessions.create(task, reward, body.progress, owner, PICTURED if pictured else name, settings.exam)
 
     with _named(body):
         task = _task(body)
-        profile(body.reward)  # found out before anything is forgotten
+        reward = chosen_name(body.reward)
+        profile(reward)  # found out before anything is forgotten
         return await lane.run(change)
 
 
@@ -73,7 +74,7 @@ def episode(body: ResetBody, progress: bool) -> CompanyEnv:
     if body.observation == "screenshot":
         raise Malformed("pictures need the pages of `companyos serve` - at `$.observation`")
     with _named(body):
-        return CompanyEnv(_task(body), body.reward, body.progress)
+        return CompanyEnv(_task(body), chosen_name(body.reward), body.progress)
 
 
 def read_reset(given: Mapping[str, Any]) -> ResetBody:

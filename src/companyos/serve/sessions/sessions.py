@@ -89,7 +89,7 @@ class Sessions:
     def create(
         self,
         task: TaskId,
-        reward: str = "seed",
+        reward: str = "dense",
         progress: bool = False,
         owner: str = "",
         name: str = "",

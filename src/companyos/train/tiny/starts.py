@@ -18,7 +18,7 @@ from companyos.core.world import Streams
 from companyos.env import CompanyEnv
 from companyos.families import family
 
-REWARD = "seed"  # whose milestones are paid on the way
+REWARD = "dense"  # whose milestones are paid on the way
 _SCALE = 0.1
 _FAILURE = 5.0  # what the profile takes for an end without success: here that is worth nothing, as going on for ever is
 _SPARE_STEPS = 10

@@ -14,7 +14,7 @@ from companyos.company.colleagues import WHIMS
 from companyos.core.calls import NO_ANSWER, OK, Call
 from companyos.core.task import TaskId
 from companyos.core.world import Change
-from companyos.env import CompanyEnv, make
+from companyos.env import CompanyEnv
 from companyos.env.observations import compact
 from companyos.evaluate.judge.playback import Moment, moment
 from companyos.families import family
@@ -69,8 +69,8 @@ class Cause(msgspec.Struct, frozen=True):
 class Telling:
     """Tells an episode, call by call."""
 
-    def __init__(self, task_id: str, reward: str = "seed", actors: Sequence[str] = ()) -> None:
-        self.env: CompanyEnv = make(task_id, reward=reward, actors=actors)
+    def __init__(self, task_id: str, reward: str = "dense", actors: Sequence[str] = ()) -> None:
+        self.env = CompanyEnv(TaskId.parse(task_id), reward, actors=actors)
         self.begins = self.env.reset().now
         self.chapters: list[Chapter] = []
         self._milestones = self.env.setting.ending.milestones
