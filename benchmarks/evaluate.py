@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from companyos.data.splits import task_at
 from companyos.evaluate.runs.run import evaluate, on_processes
-from companyos.families import ROUND
+from companyos.families import SHORT_FAMILIES
 
 WORKERS = (1, 2)
 
@@ -33,7 +33,7 @@ def main() -> None:
             flush=True,
         )
     ratio = statistics.median(two / one for one, two in zip(*speeds.values(), strict=True))
-    print(f"{args.episodes} episodes of {len(ROUND)} families by {args.agent}: {ratio:.2f} times (median)")
+    print(f"{args.episodes} episodes of {len(SHORT_FAMILIES)} families by {args.agent}: {ratio:.2f} times (median)")
 
 
 def speed(agent: str, first: int, size: int, workers: int) -> float:

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from benchmarks.serve import server
 from companyos.env import make, work
 from companyos.env.line_syntax import write_line
-from companyos.families import ROUND
+from companyos.families import SHORT_FAMILIES
 
 PEOPLE = 64
 READING = 2.0  # seconds, on average
@@ -58,7 +58,7 @@ class Person:
         """One task after another, each up to its verdict."""
         seed = self._number
         while True:
-            family = ROUND[seed % len(ROUND)]
+            family = SHORT_FAMILIES[seed % len(SHORT_FAMILIES)]
             env = make(family, seed=seed, chaos=0.5)
             work(env)
             chosen = {"family": family, "seed": str(seed), "chaos": "0.5"}

@@ -18,7 +18,7 @@ import msgspec
 from benchmarks.office import say
 from benchmarks.serve import server
 from companyos.env import make, work
-from companyos.families import ROUND
+from companyos.families import SHORT_FAMILIES
 
 SESSIONS = 8
 PRESSES = (("key", {"key": "j"}), ("scroll", {"dy": 200}), ("key", {"key": "?"}), ("key", {"key": "Escape"}))
@@ -37,7 +37,7 @@ class Agent:
         """One task after another, by tool calls."""
         seed = self._number
         while True:
-            family = ROUND[seed % len(ROUND)]
+            family = SHORT_FAMILIES[seed % len(SHORT_FAMILIES)]
             env = make(family, seed=seed, chaos=0.5)
             work(env)
             self.begin(family, seed)

@@ -9,7 +9,7 @@ to end its lines would ramble, and the less it says, the larger our share.
 import argparse
 
 from companyos.env import task_named
-from companyos.families import ROUND
+from companyos.families import STARTER_FAMILIES
 from companyos.train.data.script import RESERVE
 from companyos.train.decoding.rollout import Played, Spent, Tongue, rollout
 from companyos.train.decoding.speakers import speaker_of
@@ -20,7 +20,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--families", default=",".join(ROUND[:5]), help="names with commas between")
+    parser.add_argument("--families", default=",".join(STARTER_FAMILIES), help="names with commas between")
     parser.add_argument("--dose", type=float, default=0.25)
     parser.add_argument("--episodes", type=int, default=16)
     parser.add_argument("--rows", type=int, default=16, help="episodes at work at once")

@@ -9,8 +9,8 @@ of families that nobody is trained on (`held_out`). The first seeds of the forme
 
 from pathlib import Path
 
-from companyos.cli.train import SEED_FAMILIES
 from companyos.evaluate.suites.suite import Suite, suite_of
+from companyos.families import STARTER_FAMILIES
 from companyos.train.runs.checkup import Checkup, checkup_of
 
 FOLDER = Path(__file__).parents[1] / "results"
@@ -23,7 +23,7 @@ BEGINNINGS = {"twenty_four": 24, "base": 128}  # for a processor, and for the un
 
 def seen() -> Checkup:
     """Of the families that are trained on."""
-    return checkup_of(SEED_FAMILIES, CHAOS, TASKS, PAIRS, SPLIT)
+    return checkup_of(STARTER_FAMILIES, CHAOS, TASKS, PAIRS, SPLIT)
 
 
 def unseen() -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def held_out() -> Suite:
 
 def at_other_doses() -> Suite:
     """The first seeds of every family that is trained on. At dose 0.5 they are held out anyway."""
-    alone = [checkup_of(SEED_FAMILIES, dose, OF_A_DOSE, 0, SPLIT).tasks for dose in OTHER_DOSES]
+    alone = [checkup_of(STARTER_FAMILIES, dose, OF_A_DOSE, 0, SPLIT).tasks for dose in OTHER_DOSES]
     return suite_of("doses", [task_id for tasks in alone for task_id in tasks])
 
 

@@ -16,7 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from companyos.agents import make as make_agent
 from companyos.env import make
 from companyos.env.line_syntax import write_line
-from companyos.families import ROUND
+from companyos.families import STARTER_FAMILIES
 from companyos.train.data.script import heard, opening, spoken
 
 VOCABULARY = 2048
@@ -58,7 +58,7 @@ def _tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
 
 
 def _texts() -> Iterator[str]:
-    for name in ROUND[:5]:
+    for name in STARTER_FAMILIES:
         for seed in range(_EPISODES):
             env, agent = make(name, seed=seed, chaos=0.5), make_agent("expert")
             obs = env.reset()

@@ -45,9 +45,9 @@ The same with `--no-curriculum`, where every episode begins at the beginning. Me
 {together}"""
 
 TOGETHER = """
-## The five families of the seed, {minutes:g} minutes
+## The five starter families, {minutes:g} minutes
 
-`companyos train tiny --families seed --minutes {minutes:g}`: {steps:,} steps.
+`companyos train tiny --families starter --minutes {minutes:g}`: {steps:,} steps.
 
 {table}
 """
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     of_one = ("--family", FAMILY, "--minutes", f"{args.minutes:g}")
     curriculum = {seed: exam(args.runs, *of_one, "--seed", str(seed)) for seed in args.seeds}
     plain = {seed: exam(args.runs, *of_one, "--seed", str(seed), "--no-curriculum") for seed in args.plain}
-    together = exam(args.runs, "--families", "seed", "--minutes", f"{args.together:g}") if args.together else None
+    together = exam(args.runs, "--families", "starter", "--minutes", f"{args.together:g}") if args.together else None
     text = page(args.minutes, curriculum, plain, together)
     if args.out == "-":
         print(text, end="")

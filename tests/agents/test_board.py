@@ -13,7 +13,7 @@ from companyos.agents.tiny import pick
 from companyos.assurance.twins import opposites
 from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make, work
-from companyos.families import ROUND
+from companyos.families import SHORT_FAMILIES
 from tests.helpers import FAMILY, STEADY
 
 
@@ -43,7 +43,7 @@ def wander(env: CompanyEnv, seed: int, steps: int) -> list[Call]:
 
 
 @STEADY
-@given(st.sampled_from(ROUND), st.integers(0, 500))
+@given(st.sampled_from(SHORT_FAMILIES), st.integers(0, 500))
 def test_a_board_that_is_looked_at_after_every_call_shows_what_one_shows_that_is_looked_at_once(
     name: str, seed: int
 ) -> None:
@@ -87,7 +87,7 @@ def test_a_fork_goes_its_own_way() -> None:
 
 
 def test_nothing_is_called_by_its_id() -> None:
-    for name in ROUND:
+    for name in SHORT_FAMILIES:
         wander(make(name, seed=1, chaos=0.5), 1, 40)
     said = {word for _, words, _ in SORTS.known() for word in words}
     assert "case.requester" in said

@@ -21,7 +21,7 @@ from companyos.data import demos
 from companyos.env import CompanyEnv, make, task_named
 from companyos.env.line_syntax import write_line
 from companyos.env.teacher import work_aloud
-from companyos.families import ROUND
+from companyos.families import SHORT_FAMILIES
 from tests.helpers import FAMILY, played, task_id
 from tests.shell import run
 
@@ -179,7 +179,7 @@ def test_every_command_that_the_demo_suggests_can_be_given() -> None:
 def test_every_task_is_proved_and_its_twins_are_told_apart() -> None:
     code, out, _ = run("prove", "--seeds", "0:3", "--chaos", "0.5", "--workers", 1)
     assert code == 0
-    count = 3 * len(ROUND)
+    count = 3 * len(SHORT_FAMILIES)
     assert f"{count} of {count} proved" in out
     assert "twins with another ending told apart in time" in out
     assert "Par by dose" in out

@@ -41,9 +41,9 @@ def test_it_is_listed_and_played_but_no_part_of_the_benchmark(tmp_path: Path) ->
 import companyos
 from companyos import agents
 from companyos.data import splits
-from companyos.families import FAMILIES, ROUND
+from companyos.families import FAMILIES, SHORT_FAMILIES
 assert companyos.families() == [*FAMILIES, "pool_car"]
-assert {splits.task_at("train", index).family for index in range(100)} == set(ROUND)
+assert {splits.task_at("train", index).family for index in range(100)} == set(SHORT_FAMILIES)
 env = agents.play(companyos.make("pool_car", seed=3, chaos=0.5), agents.make("expert", 0))
 assert env.success
 """
@@ -61,10 +61,10 @@ def test_nothing_is_loaded_before_it_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "complaint"),
     [
-        ("FAMILY = 7", "plug-in my_company:FAMILY is no Family, but 7"),
+        ("FAMILY = 7", "plug-in my_company:FAMILY must name a Family, not 7"),
         (
             "from companyos.families.vendor_onboarding import FAMILY",
-            "plug-in my_company:FAMILY brings a family vendor_onboarding, and there is one of that name",
+            "plug-in my_company:FAMILY has a family named vendor_onboarding, but this name is already taken",
         ),
     ],
 )

@@ -15,7 +15,7 @@ from companyos.core.errors import Unsolvable
 from companyos.core.task import BENCHMARK_VERSION, TaskId
 from companyos.data import demos
 from companyos.data.demos import KINDS, MIX, Demo, episodes
-from companyos.families import ROUND
+from companyos.families import SHORT_FAMILIES
 from companyos.families.kit.goals import added
 
 DOSES = (0.0, 0.5)
@@ -107,7 +107,7 @@ def test_each_kind_is_spread_evenly_over_families_and_doses() -> None:
     for kind in KINDS:
         tasks = [TaskId.parse(demo.task_id) for demo in of_kind(kind)]
         places = Counter((task.family, task.doses) for task in tasks)
-        assert len(places) == min(len(tasks), len(ROUND) * len(DOSES))
+        assert len(places) == min(len(tasks), len(SHORT_FAMILIES) * len(DOSES))
         assert max(places.values()) - min(places.values()) <= 1
 
 

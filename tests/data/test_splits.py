@@ -6,7 +6,7 @@ from companyos.core.errors import BadTask
 from companyos.core.task import SPLITS
 from companyos.data.splits import SIZES, size_of, task_at
 from companyos.env import make
-from companyos.families import ROUND
+from companyos.families import SHORT_FAMILIES
 
 
 def test_no_task_is_in_two_splits_or_twice_in_one() -> None:
@@ -20,12 +20,12 @@ def test_the_same_seed_is_another_morning_in_another_split() -> None:
 
 
 def test_any_stretch_holds_all_families_alike() -> None:
-    stretch = [task_at("test", index).family for index in range(15, 15 + 2 * len(ROUND))]
-    assert {stretch.count(name) for name in ROUND} == {2}
+    stretch = [task_at("test", index).family for index in range(15, 15 + 2 * len(SHORT_FAMILIES))]
+    assert {stretch.count(name) for name in SHORT_FAMILIES} == {2}
 
 
 def test_the_dose_can_be_chosen() -> None:
-    second = len(ROUND) + 1  # a round of all families, then one more
+    second = len(SHORT_FAMILIES) + 1  # a round of all families, then one more
     assert str(task_at("validation", second)).endswith("-validation-1-50")
     assert str(task_at("validation", second, 1.0)).endswith("-validation-1-100")
 

@@ -16,7 +16,7 @@ from companyos.core.world import HOUR
 from companyos.env import CompanyEnv, make, work
 from companyos.env.chat import messages
 from companyos.env.multi_actor import chairs, cooperate, expert, play_round
-from companyos.families import FAMILIES, ROUND
+from companyos.families import FAMILIES, SHORT_FAMILIES
 from tests.helpers import me, ticket
 
 # Those in which somebody comes after others.
@@ -58,7 +58,7 @@ def needed(env: CompanyEnv) -> set[str]:
 
 def test_the_families_that_cross_departments_are_those_with_somebody_who_comes_after_others() -> None:
     found = []
-    for name in ROUND:
+    for name in SHORT_FAMILIES:
         world = make(name, seed=1).world
         if any(mind.after for mind in world.all(Mind)):
             found.append(name)

@@ -17,12 +17,12 @@ from companyos.env import make as make_env
 from companyos.env import par, task_named, work
 from companyos.evaluate.suites import selection
 from companyos.evaluate.suites.suite import Pair, Suite, beacon_name, frozen_names, read_suite, suite, suite_of
-from companyos.families import FAMILIES, ROUND, setting
+from companyos.families import FAMILIES, SHORT_FAMILIES, setting
 from tests.helpers import FAMILY, STEADY
 from tests.laws import FULL
 
 WRITE = "run `python -m tools.suites`"
-FEW = [ROUND[0], *selection.LONG] if not FULL else list(FAMILIES)  # all of them take minutes
+FEW = [SHORT_FAMILIES[0], *selection.LONG] if not FULL else list(FAMILIES)  # all of them take minutes
 
 
 def families_of(tasks: tuple[str, ...]) -> Counter[str]:
@@ -47,7 +47,7 @@ def test_the_frozen_suites_are_all_that_can_be_made_with_the_families_there_are(
     ("name", "each"), [("smoke", 2), ("core", 20), ("twins", 80), ("chaos", 50), ("impossible", 20), ("attack", 20)]
 )
 def test_every_family_has_its_share(name: str, each: int) -> None:
-    assert families_of(suite(name).tasks) == dict.fromkeys(ROUND, each)
+    assert families_of(suite(name).tasks) == dict.fromkeys(SHORT_FAMILIES, each)
 
 
 def test_long_is_48_tasks_of_the_long_family() -> None:
@@ -65,7 +65,7 @@ def test_no_seed_stands_in_two_suites() -> None:
 
 
 def test_core_holds_every_ending_of_a_family_about_equally_often() -> None:
-    for name in ROUND:
+    for name in SHORT_FAMILIES:
         endings = Counter(setting(TaskId.parse(t)).ending.name for t in suite("core").tasks if t.startswith(f"{name}-"))
         assert len(endings) >= 5, name
         assert max(endings.values()) <= 6, (name, endings)

@@ -3,10 +3,10 @@
 import pytest
 
 from companyos import agents, make
-from companyos.families import ROUND
+from companyos.families import SHORT_FAMILIES
 
 
-@pytest.mark.parametrize("family", ROUND)
+@pytest.mark.parametrize("family", SHORT_FAMILIES)
 def test_a_record_keeps_its_date(family: str) -> None:
     played = [
         agents.play(make(family, seed=seed, chaos=1.0), agents.make(agent, seed))

@@ -10,11 +10,11 @@ from companyos.assurance.twins import opposites
 from companyos.core.task import TaskId
 from companyos.env import CompanyEnv, make, task_named
 from companyos.env.teacher import Spoken, work_aloud
-from companyos.families import ROUND
+from companyos.families import STARTER_FAMILIES
 from companyos.families.kit.working import LONGEST
 from tests.laws import DOSES, NAMES, seeds
 
-FIRST_FIVE = ROUND[:5]  # whose experts say every comparison that decides an ending
+SPOKEN = STARTER_FAMILIES  # the families whose experts say every comparison that decides an ending
 
 
 def worked(name: str) -> Iterator[tuple[CompanyEnv, list[Spoken]]]:
@@ -73,7 +73,7 @@ def partings(name: str, dose: float, seeds: range) -> Iterator[tuple[str, str, b
             yield task_id, other, said, heard
 
 
-@pytest.mark.parametrize("name", FIRST_FIVE)
+@pytest.mark.parametrize("name", SPOKEN)
 def test_where_ending_twins_part_their_working_lines_differ_or_the_last_reply_does(name: str) -> None:
     pairs = [*partings(name, 0.0, range(30)), *partings(name, 0.5, range(15))]
     said = sum(said for _, _, said, _ in pairs)

@@ -19,7 +19,7 @@ from companyos.company import TOOLBOX
 from companyos.core.calls import Call
 from companyos.data.splits import SIZES
 from companyos.env import make, task_named, work
-from companyos.families import ROUND
+from companyos.families import SHORT_FAMILIES
 from companyos.integrations.openenv.environment import CompanyEnvironment, CompanyTools
 from companyos.integrations.openenv.models import CompanyAction, CompanyObservation, CompanyState
 from companyos.integrations.openenv.schemas import schemas
@@ -195,9 +195,9 @@ def test_tasks_are_found_by_number_on_a_fresh_environment_and_over_http() -> Non
     env = CompanyEnvironment()
     assert env.list_splits() == ["train", "validation", "test"]
     assert [env.num_tasks(split) for split in env.list_splits()] == list(SIZES.values())
-    round_of_all = 2 * len(ROUND)
-    some = env.get_task_range("test", round_of_all, round_of_all + len(ROUND))
-    assert [task["family"] for task in some] == list(ROUND)
+    round_of_all = 2 * len(SHORT_FAMILIES)
+    some = env.get_task_range("test", round_of_all, round_of_all + len(SHORT_FAMILIES))
+    assert [task["family"] for task in some] == list(SHORT_FAMILIES)
     assert some[2] == env.get_task("test", round_of_all + 2) == env.list_tasks("test")[round_of_all + 2]
     assert env.get_task_range("validation", -1) == [env.get_task("validation", 499)]
     with pytest.raises(IndexError):
@@ -207,7 +207,7 @@ def test_tasks_are_found_by_number_on_a_fresh_environment_and_over_http() -> Non
         assert [split["name"] for split in door.get("/companyos/splits").json()] == list(SIZES)
         assert good(door.post("/companyos/num_tasks", {"split": "test"})) == {"num_tasks": 1000}
         assert good(door.post("/companyos/task", {"split": "test", "index": round_of_all + 2})) == {"task": some[2]}
-        some_of = {"split": "test", "start": round_of_all, "stop": round_of_all + len(ROUND)}
+        some_of = {"split": "test", "start": round_of_all, "stop": round_of_all + len(SHORT_FAMILIES)}
         assert good(door.post("/companyos/task_range", some_of)) == {"tasks": some}
         assert len(good(door.post("/companyos/tasks", {"split": "validation"}))["tasks"]) == 500
         for place, body in (("num_tasks", {"split": "dev"}), ("tasks", {}), ("task", {"split": "test", "index": 1000})):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from companyos.env import make, task_named, work
-from companyos.families import FAMILIES, ROUND
+from companyos.families import FAMILIES, SHORT_FAMILIES
 from companyos.serve.openenv.protocol import Code
 from companyos.serve.sessions.sessions import Sessions
 from tests.serve.doors import AS_ADMIN, Door, code_of, good, result_of, solo
@@ -18,7 +18,7 @@ from tests.serve.sockets import Socket, action, as_rest, expert_at, play, play_b
 
 TASKS = [str(task_named(name, seed, chaos)) for name in FAMILIES for seed, chaos in ((1, 0.0), (2, 0.5))]
 LIST = {"app": "ticketdesk", "method": "list_tickets"}
-SECOND = len(ROUND) + 1  # of a split, the index of a task with the second seed
+SECOND = len(SHORT_FAMILIES) + 1  # of a split, the index of a task with the second seed
 
 
 def begun(one: Socket, **given: Any) -> str:

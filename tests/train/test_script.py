@@ -9,7 +9,7 @@ from companyos.core.calls import Call, Reply
 from companyos.env import make
 from companyos.env.line_syntax import write_line
 from companyos.env.observations import Observation
-from companyos.families import ROUND
+from companyos.families import SHORT_FAMILIES
 from companyos.train.data.demonstrations import stands_in, values_of
 from companyos.train.data.script import Script, heard, opening, spoken
 from tests.helpers import STEADY, staged
@@ -44,7 +44,7 @@ def observed(reply: Reply) -> Observation:
 # -- what is said ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ROUND)
+@pytest.mark.parametrize("name", SHORT_FAMILIES)
 @pytest.mark.parametrize("chaos", [0.0, 0.5])
 def test_whatever_an_expert_was_told_and_uses_stands_in_the_text(name: str, chaos: float) -> None:
     for seed in range(3):

@@ -26,7 +26,7 @@ from rich.table import Table
 from companyos import agents
 from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make
-from companyos.families import ROUND, setting
+from companyos.families import SHORT_FAMILIES, setting
 
 CHAOS = 0.5
 LIVE_STEPS = 15  # how far an episode has come whose memory is counted
@@ -127,8 +127,8 @@ def record(agent: str, seed: int) -> Script:
 
 def episode(seed: int) -> CompanyEnv:
     """A task of each family in turn."""
-    turn, number = divmod(seed, len(ROUND))
-    return make(ROUND[number], seed=turn, chaos=CHAOS, reward="dense")
+    turn, number = divmod(seed, len(SHORT_FAMILIES))
+    return make(SHORT_FAMILIES[number], seed=turn, chaos=CHAOS, reward="dense")
 
 
 def _play_again(script: Script, text: bool = False, anew: bool = False) -> float:

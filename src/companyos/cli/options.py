@@ -14,7 +14,7 @@ from companyos.core.errors import Misuse
 from companyos.core.task import SPLITS
 from companyos.env import task_named
 from companyos.env.rewards import PROFILES, RENAMED, current_name, old_name_notice
-from companyos.families import ROUND, family
+from companyos.families import SHORT_FAMILIES, family
 
 Argument = tuple[tuple[str, ...], dict[str, Any]]  # the flags of an option, and the keyword arguments for argparse
 Commands = dict[Callable[[Namespace], int], tuple[Argument, ...]]  # each command function with its options
@@ -94,7 +94,7 @@ EPISODE = (
 
 def family_names(args: Namespace) -> list[str]:
     """Return the families that `--families` names; an unknown one is an error."""
-    names = list(ROUND) if args.families == "all" else args.families.split(",")
+    names = list(SHORT_FAMILIES) if args.families == "all" else args.families.split(",")
     for name in names:
         family(name)
     return names

@@ -12,11 +12,12 @@ import msgspec
 from companyos.cli.options import Commands, count, option
 from companyos.cli.train_arguments import (
     CHECK_OPTIONS,
+    FAMILIES_HELP,
     LIMIT_OPTION,
     MODEL_OPTIONS,
     OUT,
     RUN_OPTIONS,
-    SEED_FAMILIES,
+    STARTER,
     TRL_OPTIONS,
     amount,
     checked,
@@ -35,7 +36,7 @@ from companyos.core.errors import Misuse
 from companyos.train.loops.trl_plan import carry_out, plan_of
 from companyos.train.runs.journal import Journal, check_run
 
-__all__ = ["COMMANDS", "SEED_FAMILIES"]
+__all__ = ["COMMANDS"]
 
 
 def _sft(args: Namespace) -> int:
@@ -282,7 +283,7 @@ COMMANDS: Commands = {
         OUT,
     ),
     _tiny: (
-        option("--families", "--family", default="seed", help="names with commas between; seed: the five of the seed; all"),
+        option("--families", "--family", default=STARTER, help=FAMILIES_HELP),
         option("--chaos", type=share, default=0.25, metavar="X", help="the dose of trouble"),
         option("--minutes", type=positive, default=5.0, metavar="N", help="of learning, over all sittings"),
         option("--updates", type=amount, default=0, metavar="N", help="at most; then the same seed learns the same"),

@@ -1,6 +1,7 @@
 """Arguments: what the commands of training take alike, and what they do alike with it."""
 
 import math
+import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from companyos.cli.options import count, option
 from companyos.core.errors import Misuse
-from companyos.families import ROUND, family
+from companyos.families import SHORT_FAMILIES, STARTER_FAMILIES, family
 from companyos.train.data.script import LIMIT, RESERVE
 from companyos.train.data.turns import ROOM
 from companyos.train.model.models import LORA_RANK, MOST_RANK, check_model, device_named
@@ -17,7 +18,9 @@ from companyos.train.runs.journal import MODEL, check_tracker
 if TYPE_CHECKING:
     from companyos.train.runs.checkup import Checkup
 
-SEED_FAMILIES = ROUND[:5]
+STARTER = "starter"  # the value of `--families` that means the starter families
+_OLD_STARTER = "seed"  # its old name, accepted with a warning for one release
+FAMILIES_HELP = f"names with commas between; {STARTER}: the five starter families; all: every family but the long ones"
 _LEAST_LIMIT = 512
 _LEAST_WITH_WORKING = 2048
 
@@ -41,7 +44,11 @@ def what_is_trained(args: Namespace) -> dict[str, Any]:
 
 
 def families_of(args: Namespace) -> tuple[str, ...]:
-    names = {"seed": SEED_FAMILIES, "all": ROUND}.get(args.families) or tuple(dict.fromkeys(args.families.split(",")))
+    """Return the names of the families that `--families` selects. Raises `BadTask` for a family that does not exist."""
+    if args.families == _OLD_STARTER:
+        print(f"companyos: --families {_OLD_STARTER} is now called --families {STARTER}", file=sys.stderr)
+    groups = {STARTER: STARTER_FAMILIES, _OLD_STARTER: STARTER_FAMILIES, "all": SHORT_FAMILIES}
+    names = groups.get(args.families) or tuple(dict.fromkeys(args.families.split(",")))
     for name in names:
         family(name)
     return names
@@ -137,8 +144,8 @@ LIMIT_OPTION = option(
 RUN_OPTIONS = (
     option(
         "--families",
-        default="seed",
-        help="names with commas between; seed: the five of the seed; all: those that take turns",
+        default=STARTER,
+        help=FAMILIES_HELP,
     ),
     option("--seed", type=int, default=0, help="of what is drawn"),
     option("--minutes", type=positive, default=math.inf, metavar="N", help="of this sitting, at most"),

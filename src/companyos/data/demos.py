@@ -21,7 +21,7 @@ from companyos.env import CompanyEnv, task_named
 from companyos.env.chat import Message, messages
 from companyos.env.rewards import chosen_name, profile
 from companyos.env.teacher import resume
-from companyos.families import ROUND, setting
+from companyos.families import SHORT_FAMILIES, setting
 from companyos.families.kit.goals import Damage
 
 MIX: Mapping[str, float] = {"expert": 60, "recovered": 25, "failed": 15}
@@ -80,7 +80,7 @@ def episodes(
     """
     if split != "train" and not held_out:
         raise BadTask(f"{split} is held out, and who learns from it cannot be tested on it; ask with held_out (--held-out)")
-    names = dict.fromkeys(ROUND if families is None else families)
+    names = dict.fromkeys(SHORT_FAMILIES if families is None else families)
     places = list(product(names, dict.fromkeys(chaos)))
     for name, dose in places:
         task_named(name, 0, dose, split)

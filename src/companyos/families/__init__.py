@@ -1,4 +1,7 @@
-"""Families: what there is to do. One file each; a new one is a file and a line here."""
+"""The registry of families. A family is a kind of work, such as vendor onboarding; each is declared in one module.
+
+To add a family, write its module and add one line to `FAMILIES`, or install it as a plug-in.
+"""
 
 from functools import cache, lru_cache
 
@@ -23,7 +26,7 @@ from companyos.families import (
 from companyos.families.kit.case import Case
 from companyos.families.kit.family import Ending, Family, Memory, Setting, Taste
 
-# Those of the benchmark: splits, the floor and `all` mean these, whatever else is installed.
+# The families of the benchmark, without those that plug-ins add.
 FAMILIES: dict[str, Family] = {
     module.FAMILY.name: module.FAMILY
     for module in (
@@ -42,54 +45,55 @@ FAMILIES: dict[str, Family] = {
         quarter_close,
     )
 }
-
-
-# Those that take turns wherever tasks are counted off; a long one is asked for by name.
-ROUND = tuple(name for name, family in FAMILIES.items() if not family.long)
+# The families whose tasks have the usual length. Splits, suites and demos go through these in turn, task by task, and
+# `--families all` means these. A long family has to be selected by name.
+SHORT_FAMILIES = tuple(name for name, family in FAMILIES.items() if not family.long)
+# The first five families of the benchmark. Training commands use them by default.
+STARTER_FAMILIES = SHORT_FAMILIES[:5]
 
 
 def family(name: str) -> Family:
-    """A family by name; `BadTask` lists those there are."""
+    """Return a family by its name. Raises `BadTask`, with the valid names, if there is no such family."""
     if not isinstance(name, str) or (name not in FAMILIES and name not in installed()):
         raise BadTask(f"unknown family {name!r}; valid: {', '.join(installed())}")
     return FAMILIES.get(name) or installed()[name]
 
 
 def installed() -> dict[str, Family]:
-    """All there are: the benchmark's, and those that plug-ins bring."""
-    return FAMILIES | _plugged_in()
+    """Return all families by name: those of the benchmark and those of installed plug-ins."""
+    return FAMILIES | _plugin_families()
 
 
 @cache
-def _plugged_in() -> dict[str, Family]:
-    brought: dict[str, Family] = {}
-    for source, one in plugged_in():
-        if not isinstance(one, Family):
-            raise BadPlugin(f"plug-in {source} is no Family, but {one!r}")
-        if one.name in FAMILIES | brought:
-            raise BadPlugin(f"plug-in {source} brings a family {one.name}, and there is one of that name")
-        brought[one.name] = one
-    return brought
+def _plugin_families() -> dict[str, Family]:
+    found: dict[str, Family] = {}
+    for source, plugin in plugged_in():
+        if not isinstance(plugin, Family):
+            raise BadPlugin(f"plug-in {source} must name a Family, not {plugin!r}")
+        if plugin.name in FAMILIES | found:
+            raise BadPlugin(f"plug-in {source} has a family named {plugin.name}, but this name is already taken")
+        found[plugin.name] = plugin
+    return found
 
 
 def family_of(brief: str) -> Family:
-    """The family that a brief belongs to, by the phrase that stands in all of its briefs."""
-    of_benchmark = (family for family in FAMILIES.values() if family.phrase in brief)
-    return next(of_benchmark, None) or next(family for family in installed().values() if family.phrase in brief)
+    """Return the family that a brief belongs to. Every brief of a family contains the family's `phrase`."""
+    benchmark = (candidate for candidate in FAMILIES.values() if candidate.phrase in brief)
+    return next(benchmark, None) or next(plugin for plugin in _plugin_families().values() if plugin.phrase in brief)
 
 
 def canonical(task: TaskId) -> TaskId:
-    """The task under its one id; see `Family.canonical`."""
+    """Return the task with its shortest id: without overrides of causes that change nothing. See `Family.canonical`."""
     return family(task.family).canonical(task) if task.do else task
 
 
 @lru_cache(maxsize=128)
 def setting(task: TaskId) -> Setting:
-    """A task's first morning, furnished once; episodes start from forks of it."""
+    """Return the start state of a task, cached. Episodes fork it."""
     return family(task.family).set_up(task)
 
 
 __all__ = [
-    "FAMILIES", "ROUND", "Case", "Ending", "Family", "Memory", "Setting", "Taste", "canonical", "family", "family_of",
-    "installed", "setting",
+    "FAMILIES", "SHORT_FAMILIES", "STARTER_FAMILIES", "Case", "Ending", "Family", "Memory", "Setting", "Taste",
+    "canonical", "family", "family_of", "installed", "setting",
 ]  # fmt: skip

@@ -20,7 +20,7 @@ from companyos.core.task import TaskId
 from companyos.data.splits import CHAOS, size_of, task_at
 from companyos.env import CompanyEnv, make, task_named
 from companyos.env.observations import Observation
-from companyos.families import FAMILIES, ROUND
+from companyos.families import FAMILIES, SHORT_FAMILIES
 
 LONGEST = 16_384  # characters of an observation; those of the company have a tenth of it
 LONGEST_ACTION = 4_096
@@ -77,7 +77,7 @@ class CompanyOS(gymnasium.Env[str, Any]):
 
     def _task(self, number: int) -> TaskId:
         if self._family:
-            return task_named(self._family, number // len(ROUND), self._chaos, self._split)
+            return task_named(self._family, number // len(SHORT_FAMILIES), self._chaos, self._split)
         return task_at(self._split, number, self._chaos)
 
     def _act(self, action: Any) -> Observation:

@@ -23,7 +23,7 @@ from companyos.data.splits import CHAOS, size_of
 from companyos.env import CompanyEnv, make, task_named
 from companyos.env.multi_actor import chairs, play_round
 from companyos.env.observations import Observation
-from companyos.families import FAMILIES, ROUND
+from companyos.families import FAMILIES, SHORT_FAMILIES
 from companyos.families.kit.goals import added
 from companyos.integrations.gymnasium_env import LONGEST_ACTION, in_space, text_space
 
@@ -46,7 +46,7 @@ class CompanyOS(ParallelEnv[str, str, str]):
             raise BadChoice("family whose work crosses departments", family, crossing())
         self.metadata = {"name": f"CompanyOS/{family}-v0", "render_modes": []}
         self._family, self._chaos, self._split, self._reward = family, chaos, split, reward
-        self._size = size_of(split) // len(ROUND)
+        self._size = size_of(split) // len(SHORT_FAMILIES)
         self._draws = np.random.default_rng()
         self._open(str(task_named(family, 0, chaos, split)))
         self.possible_agents = list(self._handles)

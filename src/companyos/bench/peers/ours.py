@@ -7,9 +7,9 @@ from companyos import __version__
 from companyos.bench import speed as bench
 from companyos.bench.peers.peer import Peer
 from companyos.env import CompanyEnv
-from companyos.families import ROUND
+from companyos.families import SHORT_FAMILIES
 
-EPISODES = 4 * len(ROUND)  # the expert's and the random agent's in turn, over all families
+EPISODES = 4 * len(SHORT_FAMILIES)  # the expert's and the random agent's in turn, over all families
 
 
 class Ours(Peer):
@@ -19,7 +19,9 @@ class Ours(Peer):
     seeded = True
 
     def __init__(self) -> None:
-        played = [bench.record(("expert", "random")[number // len(ROUND) % 2], number) for number in range(EPISODES)]
+        played = [
+            bench.record(("expert", "random")[number // len(SHORT_FAMILIES) % 2], number) for number in range(EPISODES)
+        ]
         self.scripts = [calls for _, calls in played]
 
     @property

@@ -14,12 +14,12 @@ from companyos.core.world import Streams
 from companyos.data.splits import CHAOS
 from companyos.env import CompanyEnv, task_named, work
 from companyos.evaluate.suites.suite import Pair, Suite, beacon_name, suite_of
-from companyos.families import FAMILIES, ROUND, family, setting
+from companyos.families import FAMILIES, SHORT_FAMILIES, family, setting
 from companyos.families.kit.case import Fact, Trouble
 from companyos.families.kit.family import write_value
 
 T = TypeVar("T")
-LONG = tuple(name for name in FAMILIES if name not in ROUND)
+LONG = tuple(name for name in FAMILIES if name not in SHORT_FAMILIES)
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)
 QUOTAS = {"ending": 20, "way": 10, "none": 10}  # pairs of a family, by what the cause changes
 _MOST = 2000  # seeds looked at in vain before something must be wrong with the family
@@ -62,7 +62,7 @@ def long(families: Sequence[str]) -> Suite:
     return suite_of("long", (t for name in families for t in _by_ending(_tasks(name, _LONG), 48)))
 
 
-def beacon_suite(commit: str, beacon: str, families: Sequence[str] = ROUND) -> Suite:
+def beacon_suite(commit: str, beacon: str, families: Sequence[str] = SHORT_FAMILIES) -> Suite:
     """Pairs that nobody could know before both strings were public: the hash of what is measured, then the random one."""
     title = beacon_name(commit, beacon)
     quotas = {kind: quota // 2 for kind, quota in QUOTAS.items()}
@@ -75,12 +75,12 @@ Maker = Callable[[Sequence[str]], Suite]
 FROZEN: dict[str, tuple[Maker, Sequence[str]]] = {
     maker.__name__: (maker, families)
     for maker, families in (
-        (smoke, ROUND),
-        (core, ROUND),
-        (twins, ROUND),
-        (chaos, ROUND),
-        (impossible, ROUND),
-        (attack, ROUND),
+        (smoke, SHORT_FAMILIES),
+        (core, SHORT_FAMILIES),
+        (twins, SHORT_FAMILIES),
+        (chaos, SHORT_FAMILIES),
+        (impossible, SHORT_FAMILIES),
+        (attack, SHORT_FAMILIES),
         (long, LONG),
     )
 }

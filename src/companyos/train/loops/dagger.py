@@ -20,7 +20,7 @@ import torch
 from companyos.core.task import MAX_SEED, TaskId
 from companyos.core.world import Streams
 from companyos.env import task_named
-from companyos.families import ROUND
+from companyos.families import STARTER_FAMILIES
 from companyos.train.data.demonstrations import Demonstration, Plan, by_share, stream
 from companyos.train.data.labels import DIFFERS, OTHER_WORDS, SAME, Labelled, Labellers, Rules, Story
 from companyos.train.decoding.attempts import Attempt
@@ -42,7 +42,7 @@ LOOPED = 10  # an episode with as many equal calls that had equal replies is a l
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """How to learn."""
 
-    families: tuple[str, ...] = ROUND[:5]
+    families: tuple[str, ...] = STARTER_FAMILIES
     seed: int = 0
     rounds: int = 10
     episodes: int = 512  # of a round

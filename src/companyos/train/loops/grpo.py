@@ -19,7 +19,7 @@ import torch
 from companyos.core.calls import BAD_ACTION, BAD_ARGUMENTS, UNKNOWN_TOOL
 from companyos.core.task import TaskId
 from companyos.evaluate.judge.outcome import judge
-from companyos.families import ROUND
+from companyos.families import STARTER_FAMILIES
 from companyos.train.data.script import RESERVE
 from companyos.train.data.tasks import Lesson, lessons
 from companyos.train.data.turns import LINES, ROOM
@@ -39,7 +39,7 @@ _LEAST_WEIGHT = 0.05  # of a family in which all goes well
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """How to learn."""
 
-    families: tuple[str, ...] = ROUND[:5]
+    families: tuple[str, ...] = STARTER_FAMILIES
     seed: int = 0
     tasks: int = 64  # of an update
     group: int = 16  # attempts at each

@@ -14,7 +14,7 @@ import msgspec
 
 from companyos.chaos import DIALS, doses_of
 from companyos.core.errors import BadChoice, Misuse
-from companyos.families import ROUND, family
+from companyos.families import SHORT_FAMILIES, family
 from companyos.integrations.client import Company, ServerError
 from companyos.train.model.models import SMOLLM2, check_model
 from companyos.train.runs.journal import Journal
@@ -34,7 +34,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int = 8  # of an update
     group: int = 16  # rollouts of each
     at_once: int = 8  # rollouts that are learnt from at a time
-    families: tuple[str, ...] = ROUND
+    families: tuple[str, ...] = SHORT_FAMILIES
     dose: float = 0.25
     seed: int = 0
     rate: float = 1e-4
