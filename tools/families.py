@@ -109,7 +109,7 @@ _PARTICULAR = "Particular about reasoning here: "  # so every family's file goes
 
 def _doc(family: Family) -> list[str]:
     """The question that a family's file begins with, and what is particular about it."""
-    heading, _, about = family.words.partition("\n\n")
+    heading, _, about = family.description.partition("\n\n")
     return [sentence(heading.split(": ", 1)[1]), sentence(" ".join(about.split()).removeprefix(_PARTICULAR))]
 
 

@@ -52,7 +52,7 @@ class Whim(Taste):
     def order(self, name: str, steps: list[Any]) -> list[Any]:
         return self._streams.at("order", name).shuffled(steps)
 
-    def fancies(self, name: str) -> bool:
+    def varies(self, name: str) -> bool:
         return self._streams.at("fancy", name).chance(0.5)
 
 

@@ -31,7 +31,7 @@ from companyos.env.observations import Observation, Scene
 from companyos.env.rewards import Happened, Offences, Profile, Verdict, chosen_name, profile
 from companyos.families import Memory, Setting, Taste, canonical, family, setting
 from companyos.families.kit.family import LINKED, Linked
-from companyos.families.kit.goals import Damage, added, damage
+from companyos.families.kit.goals import Damage, add_up, damage
 
 _HELLO = Reply(True, OK)
 _NO_CALL = Call("", "", {})  # stands in a turn whose action was none
@@ -145,7 +145,7 @@ class CompanyEnv:
         charged = self._charge(reply, actor) if self._untold else 0
         if over or charged or self._early != self._paid:
             parts = self._profile(self._happened(reply, charged))
-            reward = added(parts.values())
+            reward = add_up(parts.values())
         else:
             known, reward = self._quiet.get(reply.code) or self._fine(reply)
             parts = known.copy()
@@ -240,7 +240,7 @@ class CompanyEnv:
     @property
     def total(self) -> float:
         """The return: all that was paid so far."""
-        return added(turn.reward for turn in self.turns)
+        return add_up(turn.reward for turn in self.turns)
 
     @property
     def potential(self) -> float:
@@ -379,7 +379,7 @@ class CompanyEnv:
         before = self._offences
         if reply.code in (UNKNOWN_TOOL, BAD_ACTION):
             parts = self._profile(self._happened(reply))
-            return parts, added(parts.values())
+            return parts, add_up(parts.values())
         self._offences = Offences(before.failed + 1, before.unknown, before.rejected)
         return _usual_pay(self._profile, self.scene.max_steps, REFUSED, before.failed)
 
@@ -431,7 +431,7 @@ def _usual_pay(of: Profile, max_steps: int, code: str, refused_before: int = 0) 
     failed = code not in (OK, NO_ANSWER)
     before = Offences(failed=refused_before)
     parts = of(Happened(code == NO_ANSWER, failed, False, 0, before, 0.0, 0.0, 1.0, max_steps, 1, None, lambda: max_steps))
-    return parts, added(parts.values())
+    return parts, add_up(parts.values())
 
 
 def make(

@@ -258,7 +258,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.fancies("take it up first"):
+    if taste.varies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
     policies = yield from moves.policies_about("access", ticket["opened"])
     listed = yield from moves.register(ticket["reference"])
@@ -269,10 +269,10 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     yield from file.rule("evidence")
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, application["id"])]):
         yield from step
-    if taste.fancies("ask before it is needed"):
+    if taste.varies("ask before it is needed"):
         yield from file.need()
     resolution, reason, evidence = yield from _decide(file)
-    if taste.fancies("cite more"):
+    if taste.varies("cite more"):
         evidence += moves.cite((ticket, "reference"), (account, "person"))
     yield from moves.close(ticket_id, resolution, reason, evidence)
 
@@ -288,7 +288,7 @@ def _decide(file: File) -> moves.Move[Outcome]:
     if account["engaged_until"] < ticket["opened"][:10]:
         yield from file.send_back()
         return "declined", "too_late", moves.cite((account, "engaged_until"))
-    if file.taste.fancies("refresh in any case"):
+    if file.taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=account["idle_metric"])
     idle = yield from moves.fresh_reading(account["idle_metric"])
     if idle["value"] > rule["most_idle"]:

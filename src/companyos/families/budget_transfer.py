@@ -223,7 +223,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.fancies("take it up first"):
+    if taste.varies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
     policies = yield from moves.policies_about("transfer", ticket["opened"])
     listed = yield from moves.register(ticket["reference"])
@@ -233,7 +233,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, transfer["id"])]):
         yield from step
     resolution, reason, evidence = yield from _decide(file)
-    if taste.fancies("cite more"):
+    if taste.varies("cite more"):
         evidence += moves.cite((ticket, "reference"), (transfer, "quarter"))
     yield from moves.close(ticket_id, resolution, reason, evidence)
 
@@ -299,7 +299,7 @@ def _figures(file: File, giver: moves.Shown) -> moves.Move[dict[str, moves.Shown
     yield from file.rule("what is available")
     figures = {}
     for figure in file.taste.order("figures", ["spent", "committed"]):
-        if file.taste.fancies("refresh in any case"):
+        if file.taste.varies("refresh in any case"):
             yield from moves.ask("datahub.refresh_data", metric_name=giver[f"{figure}_metric"])
         figures[figure] = yield from moves.fresh_reading(giver[f"{figure}_metric"])
     return figures

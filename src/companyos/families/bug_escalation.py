@@ -286,13 +286,13 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     if moves.wrote(memory) and "assignee" in (yield from moves.began_empty(ticket_id)):
         ticket = {**ticket, "assignee": None}  # an assignee whom an earlier hand has put there does not count
-    if taste.fancies("take it up first"):
+    if taste.varies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
     policies = yield from moves.policies_about("bug", ticket["opened"])
     for topic in taste.order("read up", ["culprit", "order of checks", "verification and assignee"]):
         yield from moves.read("datahub.read_policy", policy_id=policies[f"Bug escalation: {topic}"])
     limits = yield from moves.read("datahub.read_policy", policy_id=policies[LIMITS])
-    query = ticket["subject"].split()[0] if taste.fancies("search by name") else ticket["reference"]
+    query = ticket["subject"].split()[0] if taste.varies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
     entry_id = yield from moves.entry_of(ticket, listed)
     reported = yield from moves.read("datahub.get_entry", entry_id=entry_id)
@@ -300,7 +300,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
         yield from step
     work = Work(ticket, policies, limits, approved, taste)
     resolution, reason, evidence = yield from _decide(work, (yield from _walk(work, reported)))
-    if taste.fancies("cite more"):
+    if taste.varies("cite more"):
         evidence += moves.cite((ticket, "reference"), (reported, "reference"))
     yield from moves.close(ticket_id, resolution, reason, evidence)
 
@@ -309,7 +309,7 @@ def _walk(work: Work, entry: moves.Shown) -> moves.Move[list[Step]]:
     """The services that one has to look at, the reported one first; only the last may be within its limit."""
     way: list[Step] = []
     while True:
-        if work.taste.fancies(f"refresh in any case: step {len(way)}"):
+        if work.taste.varies(f"refresh in any case: step {len(way)}"):
             yield from moves.ask("datahub.refresh_data", metric_name=entry["error_rate_metric"])
         rate = yield from moves.fresh_reading(entry["error_rate_metric"])
         limit = f"limit_tier_{entry['tier']}"
@@ -351,7 +351,7 @@ def _decide(work: Work, way: list[Step]) -> moves.Move[Outcome]:
 def _see_to(work: Work, reported: Step, culprit: Step) -> moves.Move[Outcome]:
     """Hands the ticket to whom it belongs, with a signature where the bug is severe."""
     ticket, rate = work.ticket, culprit.rate
-    if work.taste.fancies("hand over first"):
+    if work.taste.varies("hand over first"):
         yield from _hand_over(ticket, culprit.entry)
     yield from moves.read("datahub.read_policy", policy_id=work.policies["Bug escalation: severity"])
     ground = (reported.rate, "value")

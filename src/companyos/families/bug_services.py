@@ -9,33 +9,17 @@ from msgspec.structs import replace
 from companyos.company import Entry, Person
 from companyos.core.world import Draw
 from companyos.families.kit.backdrop import Backdrop, add_metric, add_person
-from companyos.families.kit.names import pool
+from companyos.families.kit.names import pool, words
 
 CHAIN = ("front", "middle", "deep")  # each depends on the next
 LIVE, MAINTENANCE = "live", "maintenance"  # a service's status in the register
 IN_HOUSE = "in house"  # who operates it, unless it is a firm
 
 # What services are called; train and held-out splits use different halves.
-NAMES = [
-    "Basket",
-    "Billing",
-    "Catalogue",
-    "Delivery",
-    "Geocoder",
-    "Identity",
-    "Invoice",
-    "Ledger",
-    "Mailer",
-    "Account",
-    "Discount",
-    "Payment",
-    "Pricing",
-    "Ratings",
-    "Shipment",
-    "Stock",
-    "Translation",
-    "Voucher",
-]
+NAMES = words("""
+    Basket Billing Catalogue Delivery Geocoder Identity Invoice Ledger Mailer Account Discount Payment Pricing
+    Ratings Shipment Stock Translation Voucher
+""")
 PARTS = ("API", "Gateway", "Queue", "Store", "Worker")
 
 

@@ -265,10 +265,10 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.fancies("take it up first"):
+    if taste.varies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
     policies = yield from moves.policies_about("contract", ticket["opened"])
-    query = ticket["subject"] if taste.fancies("search by name") else ticket["reference"]
+    query = ticket["subject"] if taste.varies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
     contract_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     contract = yield from moves.read("datahub.get_entry", entry_id=contract_id)
@@ -278,11 +278,11 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     yield from file.rule("order of checks")
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, contract["id"])]):
         yield from step
-    if taste.fancies("ask Legal before it is needed"):
+    if taste.varies("ask Legal before it is needed"):
         yield from file.rule("departments")
         yield from file.statement(LAWYER)
     resolution, reason, evidence = yield from _decide(file)
-    if taste.fancies("cite more"):
+    if taste.varies("cite more"):
         evidence += moves.cite((ticket, "reference"), (contract, "party"))
     yield from moves.close(ticket_id, resolution, reason, evidence)
 
@@ -300,7 +300,7 @@ def _decide(file: File) -> moves.Move[Outcome]:
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "cannot_be_done", "not_covered", moves.cite((framework, "ends"), (contract, "renews_on"))
     rule = yield from moves.read("datahub.read_policy", policy_id=file.policies[USAGE])
-    if file.taste.fancies("refresh in any case"):
+    if file.taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=contract["usage_metric"])
     usage = yield from moves.fresh_reading(contract["usage_metric"])
     used = usage["value"] >= rule["minimum_usage"]

@@ -263,10 +263,10 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.fancies("take it up first"):
+    if taste.varies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
     policies = yield from moves.policies_about("deletion", ticket["opened"])
-    query = ticket["subject"].split()[0] if taste.fancies("search by name") else ticket["reference"]
+    query = ticket["subject"].split()[0] if taste.varies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
     ours = [row for row in listed if row["reference"].split("/")[0] == ticket["reference"]]
     customer_id = next(row["id"] for row in ours if row["kind"] == "customer")
@@ -276,11 +276,11 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     yield from file.rule("order of checks")
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, customer["id"])]):
         yield from step
-    if taste.fancies("ask before it is needed"):
+    if taste.varies("ask before it is needed"):
         yield from file.rule("hand-overs")
         yield from file.legal()
     resolution, reason, evidence = yield from _decide(file)
-    if taste.fancies("cite more"):
+    if taste.varies("cite more"):
         evidence += moves.cite((ticket, "reference"), (customer, "reference"))
     yield from moves.close(ticket_id, resolution, reason, evidence)
 
@@ -301,7 +301,7 @@ def _decide(file: File) -> moves.Move[Outcome]:
     if agreement["controller"] != OURSELVES:
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "cannot_be_done", "not_covered", moves.cite((customer, "agreement"), (agreement, "controller"))
-    if file.taste.fancies("refresh in any case"):
+    if file.taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=customer["identity_metric"])
     identity = yield from moves.fresh_reading(customer["identity_metric"])
     if identity["value"] < proof["doubt_from"]:

@@ -239,10 +239,10 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.fancies("take it up first"):
+    if taste.varies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
     policies = yield from moves.policies_about("offboarding", ticket["opened"])
-    query = ticket["subject"] if taste.fancies("search by name") else ticket["reference"]
+    query = ticket["subject"] if taste.varies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
     papers = [row for row in listed if row["reference"].split("/")[0] == ticket["reference"]]
     entry_id = next(row["id"] for row in papers if row["kind"] == "employee")
@@ -252,7 +252,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, leaver["id"])]):
         yield from step
     resolution, reason, evidence = yield from _decide(desk)
-    if taste.fancies("cite more"):
+    if taste.varies("cite more"):
         evidence += moves.cite((ticket, "reference"), (leaver, "reference"))
     yield from moves.close(ticket_id, resolution, reason, evidence)
 
@@ -279,7 +279,7 @@ def _decide(desk: Desk) -> moves.Move[Outcome]:
         return (yield from _suspend(desk, held, grounds))
     owed = yield from desk.statement("owed")
     money = yield from desk.rule("money owed")
-    if desk.taste.fancies("refresh in any case"):
+    if desk.taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=desk.leaver["final_pay_metric"])
     pay = yield from moves.fresh_reading(desk.leaver["final_pay_metric"])
     if 100 * int(owed["owed"]) > money["withhold_percent"] * pay["value"]:

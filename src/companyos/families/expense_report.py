@@ -204,9 +204,9 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.fancies("take it up first"):
+    if taste.varies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
-    if taste.fancies("ask at once"):
+    if taste.varies("ask at once"):
         yield from _how_many_came(ticket)
     policies = yield from moves.policies_about("expense", ticket["opened"])
     for title in taste.order("rules", ["Expense report: order of checks", "Expense report: outcomes"]):
@@ -217,7 +217,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, report_id)]):
         yield from step
     resolution, reason, evidence = yield from _decide(ticket, report_id, receipts, policies, approved, taste)
-    if taste.fancies("cite more"):
+    if taste.varies("cite more"):
         evidence += moves.cite((ticket, "reference"), (ticket, "amount"))
     yield from moves.close(ticket_id, resolution, reason, evidence)
 
@@ -255,7 +255,7 @@ def _decide(
         return (yield from _give_back(ticket, "declined", "above_limit", grounds))
     report = yield from moves.read("datahub.get_entry", entry_id=report_id)
     metric = report["budget_left_metric"]
-    if taste.fancies("refresh in any case"):
+    if taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=metric)
     budget = yield from moves.fresh_reading(metric)
     if (yield from compare(("budget", budget["value"]), "<", ("amount", ticket["amount"]), "too little", "enough")):

@@ -283,10 +283,10 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.fancies("take it up first"):
+    if taste.varies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
     policies = yield from moves.policies_about("handbook", ticket["opened"])
-    query = " ".join(ticket["subject"].split()[:2]) if taste.fancies("search by name") else ticket["reference"]
+    query = " ".join(ticket["subject"].split()[:2]) if taste.varies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
     filed = {(row["reference"].split("/")[0], row["kind"], row["status"]): row["id"] for row in listed}
     section_id = filed[ticket["reference"], "section", "published"]
@@ -297,10 +297,10 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     yield from file.rule("order of checks")
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, section["id"])]):
         yield from step
-    if taste.fancies("ask before it is needed"):
+    if taste.varies("ask before it is needed"):
         yield from file.answer()
     resolution, reason, evidence = yield from _decide(file)
-    if taste.fancies("cite more"):
+    if taste.varies("cite more"):
         evidence += moves.cite((ticket, "reference"), (section, "reference"))
     yield from moves.close(ticket_id, resolution, reason, evidence)
 
@@ -336,7 +336,7 @@ def _decide(file: File) -> moves.Move[Outcome]:
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "declined", "contradicts_policy", moves.cite((proposal, "proposed"), (document, limit))
     consultation = yield from file.rule("consultation")
-    if file.taste.fancies("refresh in any case"):
+    if file.taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=section["readers_metric"])
     readers = yield from moves.fresh_reading(section["readers_metric"])
     minimum = ("minimum", consultation["minimum"])

@@ -57,10 +57,10 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.fancies("take it up first"):
+    if taste.varies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
     policies = yield from moves.policies_about("incident", ticket["opened"])
-    query = ticket["subject"] if taste.fancies("search by name") else ticket["reference"]
+    query = ticket["subject"] if taste.varies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
     alarm_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     alarm = yield from moves.read("datahub.get_entry", entry_id=alarm_id)
@@ -71,7 +71,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, alarm["id"])]):
         yield from step
     resolution, reason, evidence = yield from _decide(file)
-    if taste.fancies("cite more"):
+    if taste.varies("cite more"):
         evidence += moves.cite((ticket, "reference"), (alarm, "reference"))
     yield from moves.close(ticket_id, resolution, reason, evidence)
 
@@ -85,7 +85,7 @@ def _decide(file: File) -> moves.Move[Outcome]:
         return "cannot_be_done", "not_covered", moves.cite((service, "custody"))
     probe = yield from moves.read("datahub.get_entry", entry_id=alarm["probe"])
     probes = yield from file.rule("alarms and probes")
-    if file.taste.fancies("refresh in any case"):
+    if file.taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=probe["self_check_metric"])
     self_check = yield from moves.fresh_reading(probe["self_check_metric"])
     if self_check["value"] < probes["self_check"]:

@@ -13,33 +13,15 @@ from companyos.company import Entry, Metric
 from companyos.core.world import DAY, Draw, stamp
 from companyos.families.incident_rules import ENGINEERS, FIGURES, SEVERITIES, Terms
 from companyos.families.kit.backdrop import Backdrop, add_metric
-from companyos.families.kit.names import pool
+from companyos.families.kit.names import pool, words
 
 IN_HOUSE = "in house"  # the custody of a service that we run
 
 # What services are called; train and held-out splits use different halves.
-NAMES = [
-    "Archive",
-    "Booking",
-    "Calendar",
-    "Consent",
-    "Courier",
-    "Feed",
-    "Forecast",
-    "Inventory",
-    "Loyalty",
-    "Notification",
-    "Parcel",
-    "Profile",
-    "Quote",
-    "Receipt",
-    "Returns",
-    "Roaming",
-    "Session",
-    "Survey",
-    "Tariff",
-    "Wallet",
-]
+NAMES = words("""
+    Archive Booking Calendar Consent Courier Feed Forecast Inventory Loyalty Notification Parcel Profile Quote
+    Receipt Returns Roaming Session Survey Tariff Wallet
+""")
 PARTS = ("Backend", "Frontend", "Portal", "Relay", "Server")
 
 

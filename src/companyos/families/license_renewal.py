@@ -263,18 +263,18 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.fancies("take it up first"):
+    if taste.varies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
     policies = yield from moves.policies_about("licence", ticket["opened"])
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: order of checks"])
-    query = ticket["subject"] if taste.fancies("search by name") else ticket["reference"]
+    query = ticket["subject"] if taste.varies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
     entry_id = yield from moves.entry_of(ticket, listed)
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, entry["id"])]):
         yield from step
     resolution, reason, evidence = yield from _decide(ticket, entry, policies, approved, taste)
-    if taste.fancies("cite more"):
+    if taste.varies("cite more"):
         evidence += moves.cite((ticket, "reference"), (entry, "reference"))
     yield from moves.close(ticket_id, resolution, reason, evidence)
 
@@ -291,7 +291,7 @@ def _decide(
         yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
         return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
     limits = yield from moves.read("datahub.read_policy", policy_id=policies[LIMITS])
-    if taste.fancies("refresh in any case"):
+    if taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=entry["used_metric"])
     days = yield from moves.fresh_reading(entry["days_metric"])
     if (yield from compare(("days", days["value"]), ">", ("window", limits["window_days"]), "not due", "due")):

@@ -304,14 +304,14 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     finished = (yield from _put_right(work)) if moves.wrote(memory) else set()
     ended = yield from _work_off(work, finished)
     resolution, reason, evidence = yield from _decide(work, ended)
-    if taste.fancies("cite more"):
+    if taste.varies("cite more"):
         evidence += moves.cite((work.ticket, "reference"), (work.entry, "reference"))
     yield from moves.close(ticket_id, resolution, reason, evidence)
 
 
 def _look_around(ticket_id: str, signed: dict[str, dict[str, str]], memory: Memory, taste: Taste) -> moves.Move[Work]:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.fancies("take it up first"):
+    if taste.varies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
     policies = yield from moves.policies_about("quarter", ticket["opened"])
     for title in taste.order("rules", ["Quarter close: queue", "Quarter close: order of checks"]):
@@ -422,7 +422,7 @@ def _decide(work: Work, ended: dict[str, moves.Shown]) -> moves.Move[Outcome]:
         if f"{closed['resolution']}/{closed['reason']}" == BEYOND_LIMIT:
             grounds = moves.cite(({**closed, "id": ticket_id}, "reason"), (limits, "signatures"))
             return "cannot_be_done", "above_limit", grounds
-    if work.taste.fancies("refresh in any case"):
+    if work.taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=work.entry["unreconciled_metric"])
     figure = yield from moves.fresh_reading(work.entry["unreconciled_metric"])
     if figure["value"] > limits["tolerance"]:

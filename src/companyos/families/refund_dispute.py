@@ -265,7 +265,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.fancies("take it up first"):
+    if taste.varies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
     policies = yield from moves.policies_about("refund", ticket["opened"])
     listed = yield from moves.register(ticket["reference"])
@@ -278,7 +278,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, order["id"])]):
         yield from step
     resolution, reason, evidence = yield from _decide(desk)
-    if taste.fancies("cite more"):
+    if taste.varies("cite more"):
         evidence += moves.cite((ticket, "reference"), (order, "reference"))
     yield from moves.close(ticket_id, resolution, reason, evidence)
 
@@ -297,7 +297,7 @@ def _decide(desk: Desk) -> moves.Move[Outcome]:
         yield from desk.write("waiting_on", ticket["requester"])
         return "declined", "already_done", moves.cite((desk.filed["Refund"], "status"))
     misuse = yield from desk.rule("misuse")
-    if desk.taste.fancies("refresh in any case"):
+    if desk.taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=order["refund_rate_metric"])
     rate = yield from moves.fresh_reading(order["refund_rate_metric"])
     if rate["value"] > misuse["limit"]:

@@ -245,18 +245,18 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.fancies("take it up first"):
+    if taste.varies("take it up first"):
         yield from moves.set_field(ticket_id, "status", "in_progress")
     policies = yield from moves.policies_about("vendor", ticket["opened"])
     yield from moves.read("datahub.read_policy", policy_id=policies["Vendor onboarding: order of checks"])
-    query = " ".join(ticket["subject"].split()[:2]) if taste.fancies("search by name") else ticket["reference"]
+    query = " ".join(ticket["subject"].split()[:2]) if taste.varies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
     entry_id = yield from moves.entry_of(ticket, listed)
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, entry["id"])]):
         yield from step
     resolution, reason, evidence = yield from _decide(ticket, entry, policies, approved, memory.now, taste)
-    if taste.fancies("cite more"):
+    if taste.varies("cite more"):
         evidence += moves.cite((ticket, "reference"), (entry, "reference"))
     yield from moves.close(ticket_id, resolution, reason, evidence)
 
@@ -279,7 +279,7 @@ def _decide(
     if (yield from compare(("insurance", entry["insurance_until"]), "<", ("today", now.split()[1]), "expired", "runs")):
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "on_hold", "document_expired", moves.cite((entry, "insurance_until"))
-    if taste.fancies("refresh in any case"):
+    if taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=entry["score_metric"])
     score = yield from moves.fresh_reading(entry["score_metric"])
     rule = yield from moves.read("datahub.read_policy", policy_id=policies["Vendor onboarding: minimum score"])

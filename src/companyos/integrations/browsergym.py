@@ -13,7 +13,7 @@ from companyos.chaos import Chaos
 from companyos.core.task import MAX_SEED
 from companyos.env import CompanyEnv, task_named
 from companyos.families import FAMILIES, Taste, family
-from companyos.families.kit.goals import added
+from companyos.families.kit.goals import add_up
 from companyos.serve.errors import UnknownSession
 from companyos.serve.ops.settings import NO_LEDGER, Settings
 from companyos.serve.sessions.sessions import Session
@@ -63,7 +63,7 @@ class CompanyTask(AbstractBrowserTask):
         env = self.session.env
         paid, self._paid = env.turns[self._paid :], env.step_count
         about = {"step": env.step_count, "max_steps": env.max_steps, "success": env.success}
-        return added(turn.reward for turn in paid), env.done, "", about
+        return add_up(turn.reward for turn in paid), env.done, "", about
 
     def cheat(self, page: Any, chat_messages: list[Any]) -> None:
         """The expert, by clicking and filling in. It hears what the same calls reply in a company of its own."""

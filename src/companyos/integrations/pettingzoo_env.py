@@ -24,7 +24,7 @@ from companyos.env import CompanyEnv, make, task_named
 from companyos.env.multi_actor import chairs, play_round
 from companyos.env.observations import Observation
 from companyos.families import FAMILIES, SHORT_FAMILIES
-from companyos.families.kit.goals import added
+from companyos.families.kit.goals import add_up
 from companyos.integrations.gymnasium_env import LONGEST_ACTION, in_space, text_space
 
 Infos = dict[str, dict[str, Any]]
@@ -75,7 +75,7 @@ class CompanyOS(ParallelEnv[str, str, str]):
         company, agents = self.company, self.agents
         asked = {self._handles[agent]: self._asked(actions[agent]) for agent in agents if agent in actions}
         made = play_round(company, {handle: one.action for handle, one in asked.items()})
-        earned = added(obs.reward for obs in made.values())
+        earned = add_up(obs.reward for obs in made.values())
         seen, infos = {}, {}
         for agent in agents:
             handle = self._handles[agent]

@@ -28,7 +28,7 @@ _SHOWS = re.compile(r"^(list|get|read)_")
 
 def asked(family: Family) -> tuple[str, str]:
     """A kind of work by its name, and the question that it asks."""
-    name, _, question = family.words.partition("\n")[0].partition(": ")
+    name, _, question = family.description.partition("\n")[0].partition(": ")
     return name, sentence(question)
 
 

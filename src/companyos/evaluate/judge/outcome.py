@@ -16,7 +16,7 @@ from companyos.env import CompanyEnv, par
 from companyos.env.rewards import parts_of_score
 from companyos.families import Setting, family
 from companyos.families.kit.case import Trouble
-from companyos.families.kit.goals import Goal, added
+from companyos.families.kit.goals import Goal, add_up
 
 DESK = "desk"  # who decides where nobody else has signed
 IMPOSSIBLE = "cannot_be_done"
@@ -97,7 +97,7 @@ def judge(transcript: Transcript, trial: int = 0, tokens: int | None = None, cos
         said=f"{ticket.resolution}/{ticket.reason}" if ticket.resolution else "",
         decider=_decider(world, ticket, env.setting.case.actor),
         success=bool(env.success),
-        score=added(score.values()),
+        score=add_up(score.values()),
         total=env.total,
         steps=env.step_count,
         par=shortest,

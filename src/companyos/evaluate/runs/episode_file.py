@@ -9,7 +9,7 @@ import msgspec
 from companyos.agents.agent import Usage
 from companyos.core.episode import Transcript
 from companyos.core.task import TaskId
-from companyos.families.kit.goals import added
+from companyos.families.kit.goals import add_up
 
 FOLDER = "episodes"
 _ENDING = ".jsonl"
@@ -79,7 +79,7 @@ def spent_on(run: Path) -> Usage:
     return Usage(
         sum(turn.tokens_in for turn in turns),
         sum(turn.tokens_out for turn in turns),
-        added(turn.cost for turn in turns),
+        add_up(turn.cost for turn in turns),
         sum(turn.failures for turn in turns),
     )
 

@@ -21,7 +21,7 @@ from companyos.evaluate.runs.episode_file import Episode, keep, kept, sweep, usa
 from companyos.evaluate.runs.roster import Ensemble, Options, contestant, usage_by
 from companyos.evaluate.stats.metrics import summarise
 from companyos.evaluate.suites.suite import Suite, suite
-from companyos.families.kit.goals import added
+from companyos.families.kit.goals import add_up
 
 REWARD = "dense"  # by which every episode's return is counted
 RESULTS, MANIFEST, OUTCOMES, RUN, SUITE = "results.json", "manifest.txt", "outcomes.jsonl", "run.json", "suite.txt"
@@ -79,7 +79,7 @@ def unrewarded(obs: Observation) -> Observation:
 
 
 def judged(episode: Episode, text: str, usage: tuple[Usage, ...]) -> Work:
-    tokens, cost = (sum(u.tokens for u in usage), added(u.cost for u in usage)) if usage else (None, None)
+    tokens, cost = (sum(u.tokens for u in usage), add_up(u.cost for u in usage)) if usage else (None, None)
     return Work(episode, text, usage, judge(Transcript.from_jsonl(text), episode.trial, tokens, cost))
 
 

@@ -1,1 +1,1 @@
-"""What all families share: cases, goals, endings, the staged company and the expert's building blocks."""
+"""Code that all families share: cases, goals, endings, the staged company and the building blocks of experts."""

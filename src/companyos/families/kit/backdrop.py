@@ -1,4 +1,4 @@
-"""Backdrop: the company on an ordinary morning, before any case is staged onto it."""
+"""The backdrop: a company with people, tickets, metrics, policies and forms, to which a family adds its case."""
 
 from collections.abc import Callable
 from functools import cache
@@ -12,12 +12,12 @@ from companyos.core.world import DAY, Draw, Streams, World, stamp
 from companyos.families.kit.names import FIRM, FIRST, FORM, LAST, TRADE, pool
 
 DEPARTMENTS = ("Marketing", "Operations", "Research")
-_PEOPLE = 24  # those of every company; families bring their own specialists
+_PEOPLE = 24  # people in every company; families add their own specialists
 _TICKETS = 40
 
 
 class Firm(msgspec.Struct, frozen=True):
-    """A business partner: a name, its namesake in another legal form, and the numbers that tell them apart."""
+    """A firm, and its namesake: another firm of the same name with another legal form and another reference."""
 
     name: str
     namesake: str
@@ -30,23 +30,23 @@ class Firm(msgspec.Struct, frozen=True):
 
 
 class Backdrop(msgspec.Struct, frozen=True):
-    """What a family needs to know of the company to stage a case in it."""
+    """A company under construction, as a family's `stage` function gets it."""
 
     world: World
     draw: Draw
     split: str
-    offices: dict[str, str]  # role -> person
-    firms: list[Firm]  # those at the end are not yet on any ticket
-    ticket_ids: list[str]  # not yet used
+    offices: dict[str, str]  # job title -> the person's id
+    firms: list[Firm]  # not yet used, as are the ids below: take them with `pop(0)`
+    ticket_ids: list[str]
     entry_ids: list[str]
     policy_ids: list[str]
 
 
 def furnish(streams: Streams, split: str, actor: str, hire: Callable[[Backdrop], None] | None = None) -> Backdrop:
-    """People, tickets, metrics, policies, register and forms of one company, drawn from its seed.
+    """Build a company from its random streams: people, tickets, metrics, policies, the register and forms.
 
-    `actor` is the role that is played from outside; everybody else is a colleague. `hire` brings in a family's own
-    specialists, of whom the actor may be one.
+    `actor` is the job of the person whom the agent plays; everybody else is simulated. `hire` adds the specialists of a
+    family, who may include the actor.
     """
     draw = streams.at("company")
     start = draw.between(8, 300)
@@ -78,7 +78,7 @@ def furnish(streams: Streams, split: str, actor: str, hire: Callable[[Backdrop],
 
 
 def _numbers(draw: Draw) -> list[int]:
-    """Distinct numbers in no telling order."""
+    """Return distinct numbers in random order, so that an id tells nothing about its record."""
     return draw.sample(range(1100, 9900, 11), _TICKETS)
 
 
@@ -141,7 +141,7 @@ def add_person(
     limit: int | None = None,
     delegate: str | None = None,
 ) -> Person:
-    """Somebody more who works here, known by their role, as `manager` and `delegate` are; who is there already stays."""
+    """Add a person, unless the job exists already, and return them. `manager` and `delegate` are jobs, too."""
     world, draw = company.world, company.world.streams.at("person", role)
     if role in company.offices:
         return world.get(Person, company.offices[role])
@@ -172,7 +172,10 @@ def add_person(
 
 
 def tell(world: World, person_id: str, ticket_id: str, knows: dict[str, str], after: dict[str, str] | None = None) -> None:
-    """Somebody alone can say this of a ticket, and says it once those of `after` have stated theirs there."""
+    """Let a person know facts about a ticket that are in no record. The person states them there when asked.
+
+    `after` maps other people to names of facts: the person answers only after those people have stated these facts there.
+    """
     mind = world.get(Mind, person_id)
     waits = mind.after | {ticket_id: after} if after else mind.after
     world.furnish(msgspec.structs.replace(mind, knows=mind.knows | {ticket_id: knows}, after=waits))
@@ -183,9 +186,9 @@ def _firms(draw: Draw, split: str) -> list[Firm]:
 
 
 def add_firms(company: Backdrop) -> None:
-    """The firms that one case can do without, for where there are more."""
+    """Add the remaining firms of the name list, for tasks that consist of several cases."""
     streams, names = company.world.streams, pool(FIRM, company.split)
-    known = streams.at("firms").sample(names, 16)  # drawn by path, so these are the ones that the backdrop has
+    known = streams.at("firms").sample(names, 16)  # the same stream as in `furnish`, so the same firms
     company.firms.extend(_named_firms(streams.at("more firms"), [name for name in names if name not in known]))
 
 
@@ -201,7 +204,7 @@ def _named_firms(draw: Draw, names: list[str]) -> list[Firm]:
 
 
 _WORK = (
-    # kind, desk, assignee's role, what it is about
+    # kind, desk, assignee's job, subjects
     (
         "expense_report",
         "finance",
@@ -236,7 +239,7 @@ _WORK = (
 
 
 def _other_desks(company: Backdrop) -> None:
-    """Tickets of other desks, five of each kind, and six more on the vendor desk."""
+    """Add tickets of other desks, five of each kind, and six of the vendor desk."""
     world, draw = company.world, company.draw
     for kind, desk, role, topics in _WORK:
         for topic in topics:
@@ -262,7 +265,7 @@ def _other_desks(company: Backdrop) -> None:
 
 
 def _ticket(company: Backdrop, title: str, kind: str, desk: str, assignee: str, subject: str, reference: str) -> Ticket:
-    """A ticket as any desk has them."""
+    """Add a ticket that has nothing to do with the case."""
     draw = company.draw
     department = draw.pick(DEPARTMENTS)
     return add_ticket(
@@ -296,7 +299,7 @@ def add_ticket(
     amount: int | None,
     opened: int,
 ) -> Ticket:
-    """A ticket that nobody has worked on yet."""
+    """Add a ticket that nobody has worked on yet."""
     return company.world.furnish(
         Ticket(
             id=company.ticket_ids.pop(0),
@@ -323,7 +326,7 @@ def add_ticket(
 
 
 def vendor_entry(company: Backdrop, name: str, reference: str) -> Entry:
-    """A vendor in the register, in good order, with its compliance score measured yesterday or today."""
+    """Add a vendor to the register, without any defect and with a compliance score that was measured within a day."""
     world, draw = company.world, company.draw
     slug = name.lower().replace(" ", "_")
     score = draw.between(40, 98)
@@ -356,7 +359,7 @@ _OUTSIDERS = [
 
 
 def add_metric(company: Backdrop, name: str, title: str, unit: str, value: int, moves: tuple[int, int] = (0, 100)) -> Metric:
-    """A metric in good order: measured lately, and as its source has it. `moves`: between what it may have lain before."""
+    """Add a metric that was measured recently and agrees with its source. `moves` is the range of its outdated values."""
     world, draw = company.world, company.draw
     world.furnish(Source(name, value, least=moves[0], most=moves[1]))
     return world.furnish(
@@ -402,7 +405,7 @@ _OTHER_POLICIES = {
 }
 
 
-# What every desk asks of whoever works on it: a policy of each family's own, in the same words.
+# Every family has a policy "desk rules" with this text.
 DESK_RULES = """
     Work only on the ticket you were given; neither change nor comment on others. Ask for a signature only when the outcome
     needs one; withdraw what is pending and not needed. Set only what a policy names for the outcome; escalated_to and
@@ -418,7 +421,7 @@ def _other_policies(company: Backdrop) -> None:
 def add_policy(
     company: Backdrop, title: str, text: str, terms: dict[str, int] | None = None, superseded: bool = False
 ) -> Policy:
-    """A policy of at most 80 words; the numbers that it sets are its terms."""
+    """Add a policy. Its text has at most 80 words; its `terms` are the numbers that the text sets."""
     world = company.world
     age = company.draw.between(20, 300) + (400 if superseded else 0)
     since = (world.now // DAY - age) * DAY
@@ -428,7 +431,7 @@ def add_policy(
 
 @cache
 def one_line(text: str) -> str:
-    """A text that was written over several lines of source."""
+    """Return a text that is written on several lines of source as one line."""
     return " ".join(text.split())
 
 
@@ -452,7 +455,7 @@ _BULLETINS = (
 
 
 def _bulletins(company: Backdrop) -> None:
-    """Old news in the inbox of whoever is played from outside, already seen."""
+    """Put old news into the inbox of the person whom the agent plays, marked as seen."""
     world = company.world
     for me in world.seats:
         for age, text in zip((2800, 300), company.draw.sample(_BULLETINS, 2), strict=True):

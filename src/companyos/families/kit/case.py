@@ -1,4 +1,4 @@
-"""Cases: one piece of work in a world, and the hidden truths that it can rest on."""
+"""Cases, that is, single pieces of work in a world, and the declarations of the hidden causes behind them."""
 
 import msgspec
 
@@ -6,32 +6,32 @@ Value = bool | str
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """Marks a cause that decides the right ending: how likely each alternative is, and which fields show it."""
+    """Marks a cause that decides which ending is right."""
 
-    odds: tuple[float, ...]
-    footprint: tuple[tuple[str, str, str], ...]  # kind of record, role in the case, field
+    odds: tuple[float, ...]  # the probability of each alternative
+    footprint: tuple[tuple[str, str, str], ...]  # the fields that show it: kind of record, role in the case, field
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """Marks a cause that decides the way: on which dial it is, and which roles of the case it strikes."""
+    """Marks a cause that makes the work harder but never changes the right ending."""
 
-    dial: str
-    target: tuple[str, ...]  # roles; `=text` stands for the text itself
+    dial: str  # the chaos dial that sets its probability
+    target: tuple[str, ...]  # what it affects: roles of the case; `=text` is the literal text, not a role
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """A hidden truth of a family, as its `Causes` declares it."""
+    """One hidden cause of a family, as its `Causes` class declares it."""
 
     name: str
     alternatives: tuple[Value, ...]
     mark: Fact | Trouble
-    meaning: str = ""  # of a fact; what a trouble means, its dial says
+    meaning: str = ""  # in words, for facts; the dial of a trouble has a description of its own
 
 
 class Case(msgspec.Struct, frozen=True):
-    """One piece of work in a world: who works on which ticket, what they were told, and which record plays which role."""
+    """One piece of work in a world."""
 
     ticket_id: str
-    actor: str
+    actor: str  # the person who works on the ticket, played by the agent
     brief: str
-    roles: dict[str, str]
+    roles: dict[str, str]  # names for the records and people of the case, such as `entry` or `requester`, and their ids

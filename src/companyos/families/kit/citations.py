@@ -1,4 +1,4 @@
-"""Citations: what the evidence of a closed ticket must say and what it must not say.
+"""Goals about the evidence of a closed ticket: which facts it must cite and which it must not cite.
 
 The evidence must cite every decisive fact of the ending. It may cite up to four facts more if they are true and unrelated.
 It must not cite a rival. A citation that is not decisive itself is a **rival** of a decisive fact in any of these cases:
@@ -22,8 +22,8 @@ from companyos.families.kit.goals import ANSWER, SIGNED_REQUEST, Goal
 Facts = tuple[tuple[str, str], ...]  # record and field of what is cited
 
 
-def meant(world: World, ticket_id: str, named: str) -> list[str]:
-    """The ids of the records that a decisive fact names: those that a placeholder stands for, or the record itself."""
+def records_named(world: World, ticket_id: str, named: str) -> list[str]:
+    """Return the ids of the records that a decisive fact names: those behind a placeholder, or the record itself."""
     if named.startswith(SIGNED_REQUEST):
         form = named[len(SIGNED_REQUEST) + 1 :]
         of_ticket = [a for a in world.all(Approval) if a.status == "approved" and a.ticket_id == ticket_id]
@@ -42,9 +42,9 @@ class Cites(Goal, frozen=True):
     facts: Facts
 
     def holds(self, world: World) -> bool:
-        said = {(citation.record, citation.field) for citation in world.get(Ticket, self.ticket_id).evidence}
+        cited = {(citation.record, citation.field) for citation in world.get(Ticket, self.ticket_id).evidence}
         for named, field in self.facts:
-            if not any((record, field) in said for record in meant(world, self.ticket_id, named)):
+            if not any((record, field) in cited for record in records_named(world, self.ticket_id, named)):
                 return False
         return True
 
@@ -60,26 +60,26 @@ class CitesNothingFalse(Goal, frozen=True):
         ticket = world.get(Ticket, self.ticket_id)
         if len(ticket.evidence) > self.most:
             return False
-        return all(true_now(world, said) or self._was_so(world, ticket, said) for said in ticket.evidence)
+        return all(true_now(world, cited) or self._was_true(world, ticket, cited) for cited in ticket.evidence)
 
-    def _was_so(self, world: World, ticket: Ticket, said: Citation) -> bool:
-        """Of the ticket itself the evidence may speak as it was before the closing."""
-        if said.record != ticket.id:
+    def _was_true(self, world: World, ticket: Ticket, cited: Citation) -> bool:
+        """Return whether a fact about the ticket itself was true before it was closed."""
+        if cited.record != ticket.id:
             return False
         before = next((c.before for c in reversed(world.journal) if c.after is ticket), None)
-        return before is not None and true_of(world, before, said)
+        return before is not None and true_of(world, before, cited)
 
 
 class CitesNoOther(Goal, frozen=True):
-    """Nothing is cited that did not apply: no rival of a decisive fact."""  # the module's docstring defines rivals
+    """No rival of a decisive fact is cited."""  # the module's docstring defines rivals
 
     tables = (Ticket, Approval)
     ticket_id: str
     facts: Facts  # the decisive ones
-    rivals: Facts = ()  # those that the family names itself
+    rivals: Facts = ()  # those that the family names
 
     def holds(self, world: World) -> bool:
-        decisive = [(record, field) for named, field in self.facts for record in meant(world, self.ticket_id, named)]
+        decisive = [(record, field) for named, field in self.facts for record in records_named(world, self.ticket_id, named)]
         for citation in world.get(Ticket, self.ticket_id).evidence:
             cited = (citation.record, citation.field)
             if cited in self.rivals or (cited not in decisive and self._is_rival(world, cited, decisive)):
@@ -106,7 +106,7 @@ class CitesNoOther(Goal, frozen=True):
 
 
 def same_kind(one: Record, other: Record) -> bool:
-    """Whether two records are of a kind between which one has to choose."""
+    """Return whether two records are of the same kind, so that the agent had to choose between them."""
     if isinstance(one, Entry) and isinstance(other, Entry):
         return one.kind == other.kind
     if isinstance(one, Metric) and isinstance(other, Metric):
@@ -115,7 +115,7 @@ def same_kind(one: Record, other: Record) -> bool:
 
 
 def _same_policy(one: Record, field: str, other: Record, term: str) -> bool:
-    """Whether these are two terms of one policy, in one version or in two."""
+    """Return whether these are two terms of one policy, in the same version or in two versions."""
     if not isinstance(one, Policy) or not isinstance(other, Policy):
         return False
     return one.title == other.title and field in one.terms and term in other.terms

@@ -1,4 +1,4 @@
-"""Endings: what is asked of a case however it ends, put together in one place for all families."""
+"""Builds the `Ending` of a case, that is, the goals and milestones that a right solution reaches, for all families."""
 
 import msgspec
 
@@ -24,7 +24,7 @@ from companyos.families.kit.goals import (
 
 
 class Worth(msgspec.Struct, frozen=True):
-    """What the milestones of an ending pay: the same wherever a case is all there is to do."""
+    """The rewards of the milestones of an ending. All families use the defaults, except those with several cases a task."""
 
     priority: float = 1.0
     unblocked: float = 1.0
@@ -50,11 +50,15 @@ def ending(
     cost_center: bool = False,
     worth: Worth = Worth(),  # noqa: B008 - it is frozen
 ) -> Ending:
-    """How a case ends when all is done right.
+    """Return the right ending of a case.
 
-    `sets` is the field that records the outcome, and its value; `measured` are the metrics that must be fresh, the most
-    telling first; `rivals` are those that do not follow from `facts` (see `citations`); `signed` is to be signed, in this
-    order, and the last is linked; `cost_center` says whether the ticket's may be put right.
+    `decider` is the office that decides, whoever holds it today.
+    `facts` are the decisive facts: the evidence must cite all of them.
+    `sets` is the ticket's field that records the outcome, and its value.
+    `measured` are the metrics that must be fresh at the end, the most important one first.
+    `rivals` are facts that must not be cited and that `citations` cannot derive from `facts`.
+    `signed` are the requests that must be approved, in this order; the ticket must link to the last one.
+    `cost_center` allows the agent to correct the ticket's cost centre.
     """
     ticket_id = case.ticket_id
     common = shared(world, case, worth)
@@ -72,11 +76,11 @@ def ending(
         goals.append(outcome)
         milestones.append(Milestone("outcome recorded", worth.outcome, outcome))
     if measured:
-        metric, *beside = measured  # the first is worth all: the sum of an ending is bounded
+        metric, *beside = measured  # only the first one pays, because the milestones of an ending have a maximum sum
         goals.append(Fresh(metric, tuple(beside)))
         milestones += _fresh_data(world, case, metric, worth.refreshed, worth.read)
     if signed:
-        # No signature without the one before it: whoever signs asks for that, so only the last needs a goal of its own.
+        # Each signer checks that the request before it was approved, so only the last request needs a goal.
         first, last = signed[0], signed[-1]
         goals.append(SignedFor(ticket_id, last.form, last.says))
         milestones.append(Milestone("valid request", worth.requested, Requested(ticket_id, first.form, says=first.says)))
@@ -91,14 +95,14 @@ def ending(
     return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signed, shared=common)
 
 
-PREPARATIONS = 3  # milestones that every ending has: priority set, unblocked, verified
+PREPARATIONS = 3  # number of milestones that every ending has: priority set, unblocked, verified
 
 
 def shared(world: World, case: Case, worth: Worth) -> tuple[Milestone, ...]:
-    """The milestones that may pay while the episode runs, computed from the case and never from its right ending.
+    """Return the milestones that may pay while the episode runs. They depend on the case, never on its right ending.
 
-    These are the preparations that every ending needs, and fresh data of every figure that some ending of this case
-    rests on. The figures share the worth of one figure. The divisor is a power of two, so that the sums stay exact.
+    These are the preparations that every ending needs, and fresh data of every metric that some ending of this case
+    depends on. The metrics share the reward of one metric. The divisor is a power of two, so that the sums stay exact.
     """
     ticket_id = case.ticket_id
     prepared = (
@@ -113,7 +117,7 @@ def shared(world: World, case: Case, worth: Worth) -> tuple[Milestone, ...]:
 
 
 def _figures(world: World, case: Case) -> list[str]:
-    """The metrics that play a role in a case. A dot in a role's name marks the case of a linked ticket."""
+    """Return the metrics among the roles of a case. A role with a dot in its name belongs to the case of a linked ticket."""
     return [name for role, name in case.roles.items() if "." not in role and world.peek(Metric, name) is not None]
 
 

@@ -1,6 +1,6 @@
-"""Everyday: what any piece of work can meet with, whatever its kind.
+"""Troubles that are the same in every family, and the records that they affect.
 
-A family whose causes are based on these has all of it: the records are staged for every case alike.
+The `Causes` class of a family inherits them from `Everyday`.
 """
 
 from typing import Annotated, Literal
@@ -16,7 +16,7 @@ from companyos.families.kit.case import Case, Trouble
 
 
 class Everyday(Struct, frozen=True):
-    """Troubles of the days and of the company, not of the case."""
+    """Causes that every family has: troubles of the company that are not specific to a case."""
 
     chatter: Annotated[Literal["quiet", "some", "much"], Trouble("noise", ("season",))]
     queues: Annotated[Literal["no", "busy", "swamped"], Trouble("overload", ("season",))]
@@ -27,7 +27,7 @@ class Everyday(Struct, frozen=True):
     drift: Annotated[bool, Trouble("policy_drift", ("policy",))]
 
 
-_NEWS_ITEMS = 4  # at most, in an episode
+_NEWS_ITEMS = 4  # the maximum in an episode
 
 VERSIONS = """
     A ticket goes by the version of a policy in force when the ticket was opened, unless a policy names another day; later
@@ -38,11 +38,11 @@ CHANGELOG = "Last year vendor forms called the field supplier now vendor; its co
 
 
 def stage(world: World, case: Case) -> Case:
-    """Furnishes what everyday trouble strikes, harmless as yet; gives the case with the roles of it."""
+    """Add the records that everyday troubles can affect, still harmless. Return the case with their roles."""
     draw = world.streams.at("everyday")
     me, ticket, policy_id = world.get(Person, case.actor), world.get(Ticket, case.ticket_id), case.roles["policy"]
     neighbour = next(person.id for person in world.all(Person) if person.desk == me.desk and person.id != me.id)
-    numbers = draw.sample(range(1105, 9900, 11), 2)  # none of the backdrop's
+    numbers = draw.sample(range(1105, 9900, 11), 2)  # a range of numbers that the backdrop does not use
     bystander = replace(
         ticket,
         id=f"T-{numbers[0]}",
@@ -76,6 +76,6 @@ def stage(world: World, case: Case) -> Case:
 
 
 def _stranger(world: World, case: Case) -> str:
-    """An entry of the same kind as the case's that has no part in it, so that no fact of the case is in it."""
+    """Return an entry of the same kind as the case's own entry, but without a role in the case."""
     kind = world.get(Entry, case.roles["entry"]).kind
     return next(entry.id for entry in world.all(Entry) if entry.kind == kind and entry.id not in case.roles.values())

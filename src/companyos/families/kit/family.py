@@ -1,4 +1,4 @@
-"""Families: a kind of work, with its hidden causes, its staging, what is right in it, and an expert who can do it."""
+"""The `Family` class: a kind of work with its hidden causes, the staging of its cases, a judge and an expert."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -16,11 +16,11 @@ from companyos.core.world import Record, Streams, World
 from companyos.families.kit import everyday
 from companyos.families.kit.backdrop import Backdrop, furnish
 from companyos.families.kit.case import Case, Cause, Fact, Trouble, Value
-from companyos.families.kit.goals import CalledFor, Goal, Milestone, Signature, added
+from companyos.families.kit.goals import CalledFor, Goal, Milestone, Signature, add_up
 
 
 class Ending(msgspec.Struct, frozen=True, dict=True):
-    """How a case ends when all is done right. `decider` is the office that decides, whoever sits in it today."""
+    """The right ending of a case. `decider` is the office that decides, whoever holds it today."""
 
     name: str
     resolution: str
@@ -28,50 +28,50 @@ class Ending(msgspec.Struct, frozen=True, dict=True):
     decider: str
     goals: tuple[Goal, ...]
     milestones: tuple[Milestone, ...]
-    allowed: tuple[tuple[str, str | None], ...] = ()  # changes of its ticket that it calls for: field, value
+    allowed: tuple[tuple[str, str | None], ...] = ()  # changes of its ticket that are not damage: field, value
     signatures: tuple[Signature, ...] = ()
-    linked: tuple["Linked", ...] = ()  # tickets that have to be closed before it, each rightly
-    shared: tuple[Milestone, ...] = ()  # milestones that are the same whatever the right ending: these may pay on the way
+    linked: tuple["Linked", ...] = ()  # other tickets that have to be closed correctly before this one
+    shared: tuple[Milestone, ...] = ()  # milestones that do not depend on the right ending: these may pay early
 
     @cached_property
     def named_goals(self) -> dict[str, Goal]:
-        """The goals by the names that verdicts give them: `Ended`, `TicketIs:verified`."""
+        """The goals by their names in verdicts, such as `Ended` or `TicketIs:verified`."""
         named = {goal.name: goal for goal in self.goals}
         if len(named) < len(self.goals):
-            raise RuntimeError(f"two goals of {self.name} have one name")
+            raise RuntimeError(f"two goals of {self.name} have the same name")
         return named
 
     def asks(self, goal: str) -> str:
-        """What a goal that a verdict names asks for, in words."""
-        linked = {f"{LINKED}{one.name}": one for one in self.linked}
+        """Return what a goal asks for, in words. `goal` is its name in a verdict."""
+        linked = {f"{LINKED}{ticket.name}": ticket for ticket in self.linked}
         return linked[goal].asks if goal in linked else self.named_goals[goal].asks
 
 
-LINKED = "Linked:"  # before the name of a linked ticket: the goal that it is closed rightly
+LINKED = "Linked:"  # prefix of the goal that a linked ticket is closed correctly
 
 
 class Linked(msgspec.Struct, frozen=True):
-    """A ticket that belongs to another's work. It is judged when it is closed, as if the episode ended there."""
+    """A ticket that is part of the work on another ticket. It is judged at the moment when it is closed."""
 
     name: str
     ticket_id: str
     ending: Ending
-    worth: float  # of closing it rightly, as a milestone on the way
+    worth: float  # the reward for closing it correctly
 
     @property
     def asks(self) -> str:
-        return f"{self.ticket_id} was closed rightly, as {self.ending.resolution}, {self.ending.reason}."
+        return f"{self.ticket_id} was closed correctly, as {self.ending.resolution}, {self.ending.reason}."
 
     def closed_rightly(self, world: World) -> bool:
         return all(goal.holds(world) for goal in self.ending.goals)
 
 
-# A milestone that does not hold on the first morning: its place, its worth at the end, what it pays on the way, its goal.
+# A milestone that is not reached in the start state: its index, its worth at the end, what it pays earlier, its goal.
 Watched = tuple[int, float, float, Goal]
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A task on its first morning: never stepped itself, only forked."""
+    """The start state of a task. Episodes fork it and never change it."""
 
     world: World
     case: Case
@@ -80,119 +80,131 @@ class Setting(msgspec.Struct, frozen=True):
     max_steps: int
     doses: Doses
     goals: dict[str, Goal]  # of the ending, by name
-    watched: dict[type[Record] | None, tuple[Watched, ...]]  # by the table whose changes they hang on; None: on reading
+    watched: dict[type[Record] | None, tuple[Watched, ...]]  # by the table that can change them; None: by a read
     linked: dict[str, Linked]  # by ticket
-    given: dict[str, CalledFor]  # what is called for on each ticket that is the actor's to work on
-    potential: float  # what the milestones are worth together, closing the linked tickets rightly among them
+    given: dict[str, CalledFor]  # by ticket that the actor may work on: the changes that its ending needs
+    potential: float  # the sum of all milestones, including the linked tickets
     toolbox: Toolbox
-    places: int  # how many milestones there are, of the ending and shared ones
+    places: int  # the number of milestones, shared ones included
 
 
 class Taste:
-    """How an expert likes to work where several ways are right. The plain one takes the first; jitter takes any."""
+    """The choices of an expert where several ways of working are right. This class always makes the default choice.
+
+    A subclass (`agents.baselines`) chooses at random, so that the laws can check that every such way wins.
+    """
 
     def order(self, name: str, steps: list[Any]) -> list[Any]:
+        """Return the steps in the order in which the expert takes them. `name` names the choice."""
         return steps
 
-    def fancies(self, name: str) -> bool:
+    def varies(self, name: str) -> bool:
+        """Return whether the expert departs from its default in the way that `name` names."""
         return False
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """What an expert knows when it sits down: the brief, and the calls and replies so far."""
+    """What an expert knows when it begins or takes over an episode: the brief, and the calls and replies so far."""
 
     brief: str
-    now: str  # the clock on the wall, `Tue 2026-03-10 09:30`
+    now: str  # the simulated time, such as `Tue 2026-03-10 09:30`
     turns: tuple[tuple[Call, Reply], ...] = ()
-    signed: dict[str, str] | None = None  # where somebody has cleared the desk before: what they found signed, by form
+    # The requests already approved for the ticket, by form, if a caller has already cleaned up after earlier turns.
+    signed: dict[str, str] | None = None
 
 
 class Family(msgspec.Struct, frozen=True, eq=False):
-    """A kind of work, all its parts named. `max_steps` is frozen by dose: 1.75 times the 99th percentile of par there."""
+    """A kind of work.
+
+    `max_steps` is the step budget by dose (the strength of chaos, in percent). Its numbers are fixed: 1.75 times the 99th
+    percentile of par, which is the number of steps that the expert takes.
+    """
 
     name: str
-    phrase: str  # stands in every brief of this family and of no other
-    causes: type[msgspec.Struct]
-    actor: str  # the role that is played from outside
-    stage: Callable[[Backdrop, Streams, Any], Case]
-    judge: Callable[[World, Case, Any], Ending]
-    procedure: Callable[[Memory, Taste], Procedure]  # how its expert works; yields working lines beside the calls
+    phrase: str  # occurs in every brief of this family and in no other family's
+    causes: type[msgspec.Struct]  # the hidden causes: one field each, annotated with `Fact` or `Trouble`
+    actor: str  # the job of the person whom the agent plays
+    stage: Callable[[Backdrop, Streams, Any], Case]  # adds a case to a company
+    judge: Callable[[World, Case, Any], Ending]  # returns the right ending of a case
+    procedure: Callable[[Memory, Taste], Procedure]  # the expert: yields calls, and its reasoning as working lines
     max_steps: Mapping[int, int]
-    long: bool = False  # its tasks are many times as long as others': laws take smaller samples, rounds leave it out
-    hire: Callable[[Backdrop], None] | None = None  # brings in its own specialists, of whom the actor may be one
+    long: bool = False  # the tasks are several times longer than usual: see `SHORT_FAMILIES`
+    hire: Callable[[Backdrop], None] | None = None  # adds the people whom only this family needs
 
     @property
-    def words(self) -> str:
-        """What its file says of itself: its name and what its work asks, in one line; then more."""
+    def description(self) -> str:
+        """The docstring of the family's module: a line `name: question`, then a paragraph."""
         return sys.modules[self.stage.__module__].__doc__ or ""
 
     def expert(self, memory: Memory, taste: Taste) -> Program:
-        """The expert as a program of calls. `aloud(family.procedure(memory, taste))` gives its working lines, too."""
+        """Return the expert as a program of calls, without its working lines."""
         return silent(self.procedure(memory, taste))
 
     def budget(self, doses: Doses) -> int:
-        """The budget at the next tabled dose above the highest dial."""
+        """Return the step budget: that of the lowest dose in `max_steps` that is not below the highest dial."""
         highest = max(doses.values())
         return next(steps for dose, steps in sorted(self.max_steps.items()) if dose >= highest)
 
     def draw_causes(self, facts: Streams, weather: Streams, doses: Doses) -> Any:
-        """The hidden truths of one task as its seed and its weather have them, each by a draw of its own."""
+        """Draw the causes of a task, each from a stream of its own. `weather` is the source of randomness for troubles."""
         streams = {Fact: facts, Trouble: weather}
         return self.causes(**{cause.name: _drawn(cause, streams[type(cause.mark)], doses) for cause in self.specs()})
 
     def read_causes(self, do: Mapping[str, str]) -> dict[str, Level]:
-        """Causes by name that a task id overrides; `BadTask` lists the values that one can have."""
+        """Return the values of causes that a task id overrides. Raises `BadTask`, with the valid values, for any other."""
         return {cause.name: _read_value(cause, do[cause.name]) for cause in self.specs(do) if cause.name in do}
 
     def specs(self, do: Mapping[str, str] | None = None) -> tuple[Cause, ...]:
-        found = cause_specs(self.causes)
-        unknown = sorted(set(do or ()) - {cause.name for cause in found})
+        """Return the declared causes. Raises `BadTask` if `do` names another one."""
+        specs = cause_specs(self.causes)
+        unknown = sorted(set(do or ()) - {cause.name for cause in specs})
         if unknown:
-            raise BadTask(f"{self.name} has no cause {unknown[0]!r}; valid: {', '.join(c.name for c in found)}")
-        return found
+            raise BadTask(f"{self.name} has no cause {unknown[0]!r}; valid: {', '.join(cause.name for cause in specs)}")
+        return specs
 
     def canonical(self, task: TaskId) -> TaskId:
-        """Return the task under its one id: without the overrides whose value the seed has drawn anyway.
+        """Return the task without the overrides that set a cause to the value that the seed draws anyway.
 
-        Nothing tells the caller which ones those were. A refusal would say what the seed's own value is.
+        The caller is not told which ones those were, because that would reveal the hidden value.
         """
-        natural = _natural(self, task.key, task.weather_key, task.doses)
+        natural = _causes_of_seed(self, task.key, task.weather_key, task.doses)
         fixed = self.read_causes(dict(task.do))
         kept = tuple((name, text) for name, text in task.do if fixed[name] != getattr(natural, name))
         return msgspec.structs.replace(task, do=kept)
 
     def set_up(self, task: TaskId) -> Setting:
-        """The first morning of a task: furnished, staged, disturbed, and what is right in it."""
-        doses, natural = read_doses(task.doses), _natural(self, task.key, task.weather_key, task.doses)
+        """Build the start state of a task: the company, the case in it, the troubles, and the right ending."""
+        doses, natural = read_doses(task.doses), _causes_of_seed(self, task.key, task.weather_key, task.doses)
         causes = msgspec.structs.replace(natural, **self.read_causes(dict(task.do)))
         calm, case = _staged(self, task.key, task.split, self.without_troubles(causes))
         world, weather = calm.fork(), Streams(task.weather_key)
         self.disturb(world, case, causes, weather)
         world.settle()
         ending = self.judge(world, case, causes)
-        budget, toolbox = self.budget(doses), offered(world.streams, doses)  # seen at once: the same in every weather
-        world.streams = weather  # what is drawn from here on is trouble
+        # The agent sees the offered tools in its first observation, so they must not depend on the weather.
+        budget, toolbox = self.budget(doses), offered(world.streams, doses)
+        world.streams = weather  # everything drawn during the episode is trouble
         milestones = _milestones(ending)
-        unmet = [one for one in milestones if not one[3].holds(world)]
+        unmet = [milestone for milestone in milestones if not milestone[3].holds(world)]
         watched: dict[type[Record] | None, tuple[Watched, ...]] = {
-            kind: tuple(one for one in unmet if kind in one[3].tables or (one[3].reads and kind is None))
+            kind: tuple(m for m in unmet if kind in m[3].tables or (m[3].reads and kind is None))
             for kind in (*world.kinds(), None)
         }
-        potential = added(one[1] for one in unmet) + added(one.worth for one in ending.linked)
-        linked = {one.ticket_id: one for one in ending.linked}
-        endings = {case.ticket_id: ending} | {ticket: one.ending for ticket, one in linked.items()}
-        given = {ticket: CalledFor(one.allowed, one.signatures) for ticket, one in endings.items()}
+        potential = add_up(worth for _, worth, _, _ in unmet) + add_up(ticket.worth for ticket in ending.linked)
+        linked = {ticket.ticket_id: ticket for ticket in ending.linked}
+        endings = {case.ticket_id: ending} | {ticket_id: ticket.ending for ticket_id, ticket in linked.items()}
+        given = {ticket_id: CalledFor(right.allowed, right.signatures) for ticket_id, right in endings.items()}
         return Setting(
             world, case, causes, ending, budget, doses, ending.named_goals, watched, linked, given, potential, toolbox,
             len(milestones),
         )  # fmt: skip
 
     def without_troubles(self, causes: Any) -> Any:
-        """The same truths of the case on a day on which nothing goes wrong."""
+        """Return the same causes with every trouble switched off."""
         return msgspec.structs.replace(causes, **{name: DIALS[t.dial].levels[0] for name, t in _troubles(self.causes)})
 
     def disturb(self, world: World, case: Case, causes: Any, weather: Streams) -> None:
-        """Lets every trouble strike where the family says, in the injectors' own order."""
+        """Apply the troubles to the world, in the order of the dials."""
         for name, trouble in _troubles(self.causes):
             injector, level = DIALS[trouble.dial], getattr(causes, name)
             if level != injector.levels[0]:
@@ -200,21 +212,21 @@ class Family(msgspec.Struct, frozen=True, eq=False):
 
 
 def _milestones(ending: Ending) -> list[Watched]:
-    """The milestones of an ending in their order, then the shared ones that it does not need itself."""
+    """Return the milestones of an ending in their order, then the shared ones that this ending does not need."""
     early = {milestone.goal: milestone.worth for milestone in ending.shared}
     own = [(i, m.worth, early.pop(m.goal, 0.0), m.goal) for i, m in enumerate(ending.milestones)]
     return own + [(i, 0.0, worth, goal) for i, (goal, worth) in enumerate(early.items(), len(own))]
 
 
 @lru_cache(maxsize=64)
-def _natural(family: Family, key: str, weather_key: str, doses: str) -> Any:
-    """What seed, weather and doses make true before anything is overridden: all twins of a task begin from it."""
+def _causes_of_seed(family: Family, key: str, weather_key: str, doses: str) -> Any:
+    """Return the causes that are drawn for a task before overrides. A task and its twins share this result."""
     return family.draw_causes(Streams(key), Streams(weather_key), read_doses(doses))
 
 
 @lru_cache(maxsize=64)
 def _staged(family: Family, key: str, split: str, facts: Any) -> tuple[World, Case]:
-    """A case as its facts have it, before any trouble: one for all doses, weathers and twins that differ in trouble."""
+    """Stage a case from its facts, without troubles. The result serves all doses, and all twins that differ in troubles."""
     streams = Streams(key)
     company = furnish(streams, split, family.actor, family.hire)
     world = company.world
@@ -224,11 +236,12 @@ def _staged(family: Family, key: str, split: str, facts: Any) -> tuple[World, Ca
 
 
 def target_of(trouble: Trouble, case: Case) -> str:
+    """Return the target of a trouble with the ids of the case's records in place of the roles."""
     return "/".join(part[1:] if part.startswith("=") else case.roles[part] for part in trouble.target)
 
 
 def footprint_of(cause: Cause, case: Case) -> set[tuple[str, str, str]]:
-    """Kind, id and field of all that this cause may change in the start state."""
+    """Return the kind, id and field of everything that this cause may change in the start state."""
     mark = cause.mark
     if isinstance(mark, Fact):
         return {(kind, case.roles[role], field) for kind, role, field in mark.footprint}
@@ -238,7 +251,7 @@ def footprint_of(cause: Cause, case: Case) -> set[tuple[str, str, str]]:
 
 @cache
 def cause_specs(causes: type[msgspec.Struct]) -> tuple[Cause, ...]:
-    """The causes that a `Causes` class declares, from its hints alone."""
+    """Return the causes that a `Causes` class declares in its type hints."""
     specs = []
     for name, hint in get_type_hints(causes, include_extras=True).items():
         plain, (mark, *meaning) = hint.__origin__, hint.__metadata__
@@ -253,7 +266,7 @@ def cause_specs(causes: type[msgspec.Struct]) -> tuple[Cause, ...]:
 
 @cache
 def _troubles(causes: type[msgspec.Struct]) -> tuple[tuple[str, Trouble], ...]:
-    """The troubles by name, in the order in which the injectors disturb."""
+    """Return the troubles and their names in the order of the dials."""
     marks = [(cause.name, cause.mark) for cause in cause_specs(causes) if isinstance(cause.mark, Trouble)]
     order = list(DIALS)
     return tuple(sorted(marks, key=lambda named: order.index(named[1].dial)))
@@ -279,5 +292,5 @@ def _read_value(cause: Cause, text: str) -> Level:
 
 
 def write_value(value: Value | Level) -> str:
-    """A cause's value as task ids write it."""
+    """Return a cause's value as it is written in task ids."""
     return str(int(value)) if isinstance(value, bool) else str(value)

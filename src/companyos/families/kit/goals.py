@@ -1,4 +1,4 @@
-"""Goals: what must be true of the company at the end, as named, frozen values."""
+"""Goals, that is, conditions on the company that an ending asks for; milestones; and the check for damage."""
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
@@ -13,16 +13,16 @@ from companyos.company.apps.ticketdesk import Field, Scalar, same
 from companyos.company.people import stand_in
 from companyos.core.world import Record, World
 
-# What stands in a decisive fact for a record that is only made on the way:
-SIGNED_REQUEST = "$signed"  # whichever request for the ticket was approved; `$signed:form` of this form
-ANSWER = "$answer:"  # with a person's handle: whichever comment of theirs on the ticket
+# Placeholders in decisive facts for records that do not exist at the start. `citations` finds the records they stand for.
+SIGNED_REQUEST = "$signed"  # an approved request for the ticket; `$signed:form` for one of this form
+ANSWER = "$answer:"  # followed by a person's handle: a comment of that person on the ticket
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """Something that holds of a world or not. It names the tables it reads and is looked at again when one changed."""
+    """A condition on a world. The first line of a subclass's docstring explains it to users (`asks`)."""
 
-    tables: ClassVar[tuple[type[Record], ...]] = (Ticket,)
-    reads: ClassVar[bool] = False  # whether it looks at what somebody has read, too
+    tables: ClassVar[tuple[type[Record], ...]] = (Ticket,)  # it is checked again when a record in one of these changes
+    reads: ClassVar[bool] = False  # whether it also depends on what the agent has read
 
     @property
     def name(self) -> str:
@@ -30,23 +30,23 @@ class Goal(msgspec.Struct, frozen=True):
 
     @property
     def asks(self) -> str:
-        """What it asks for, in words, with the values that it asks for here."""
+        """What the goal asks for, in words: the first line of its docstring, and its values."""
         first_line = (type(self).__doc__ or "").partition("\n")[0]
-        fields = ((name, _said(getattr(self, name))) for name in self.__struct_fields__ if name not in _KNOWN)
-        values = [f"{name} {said}" for name, said in fields if said]
+        fields = ((name, _as_text(getattr(self, name))) for name in self.__struct_fields__ if name not in _NOT_SHOWN)
+        values = [f"{name} {text}" for name, text in fields if text]
         return f"{first_line} ({', '.join(values)})" if values else first_line
 
     def holds(self, world: World) -> bool:
         raise NotImplementedError
 
 
-def _said(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(" ".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value)
     return str(value)
 
 
-_KNOWN = ("ticket_id", "actor", "since")  # fields of goals that say nothing to who worked on the case
+_NOT_SHOWN = ("ticket_id", "actor", "since")  # fields that tell nothing new to a person who worked on the case
 
 
 class TicketIs(Goal, frozen=True):
@@ -75,7 +75,7 @@ class TicketHas(Goal, frozen=True):
 
 
 class HandedTo(Goal, frozen=True):
-    """The ticket is assigned to this person, or to who stands in for them: now, or when it was assigned."""
+    """The ticket is assigned to this person or to their delegate, as of now or of the time of the assignment."""
 
     ticket_id: str
     person: str
@@ -90,7 +90,7 @@ class HandedTo(Goal, frozen=True):
 
 
 class Ended(Goal, frozen=True):
-    """The ticket was resolved this way, on this ground."""
+    """The ticket was closed with this resolution and this reason."""
 
     ticket_id: str
     resolution: str
@@ -102,7 +102,7 @@ class Ended(Goal, frozen=True):
 
 
 class Fresh(Goal, frozen=True):
-    """A metric is young enough to count, and so are those beside it on which the ending hangs as well."""
+    """A metric that the ending depends on is not older than allowed, and neither are those listed as beside."""
 
     tables = (Metric,)
     metric: str
@@ -114,7 +114,7 @@ class Fresh(Goal, frozen=True):
 
 
 class MeasuredSince(Goal, frozen=True):
-    """A metric was measured after this minute."""
+    """A metric was measured at this minute or later."""
 
     tables = (Metric,)
     metric: str
@@ -125,7 +125,7 @@ class MeasuredSince(Goal, frozen=True):
 
 
 class ReadFresh(Goal, frozen=True):
-    """The actor has read the measurement that is on file, and it is fresh."""
+    """The actor has read the current measurement of a metric, and it is fresh."""
 
     tables = (Metric,)
     reads = True
@@ -139,13 +139,13 @@ class ReadFresh(Goal, frozen=True):
 
 
 class Requested(Goal, frozen=True):
-    """A request for this ticket, right in every value, is pending or approved; `signed`: is approved."""
+    """A request for this ticket with the right values is pending or approved; if `signed`, it is approved."""
 
     tables = (Approval, Ticket)
     ticket_id: str
     form: str
     signed: bool = False
-    says: tuple[tuple[str, Scalar], ...] = ()  # fields and values that must stand in it
+    says: tuple[tuple[str, Scalar], ...] = ()  # fields that the request must contain, and their values
 
     @property
     def name(self) -> str:
@@ -160,7 +160,7 @@ class Requested(Goal, frozen=True):
 
 
 class SignedFor(Goal, frozen=True):
-    """The ticket links to an approved request that is right in every value."""
+    """The ticket links to an approved request with the right values."""
 
     tables = (Approval, Ticket)
     ticket_id: str
@@ -178,42 +178,42 @@ class SignedFor(Goal, frozen=True):
 def right_request(
     world: World, request: Approval, ticket_id: str, form_id: str, says: tuple[tuple[str, Scalar], ...]
 ) -> bool:
-    """Whether a request says of the ticket what the ticket says, and what it must say beside that."""
+    """Return whether a request for this ticket and of this form agrees with the ticket and contains the values of `says`."""
     if request.ticket_id != ticket_id or request.type != form_id:
         return False
     ticket, data = world.get(Ticket, ticket_id), request.data
     pairs = world.get(ApprovalType, form_id).same_as_ticket.items()
     if not all(same(getattr(ticket, there), data.get(here)) for here, there in pairs):
         return False
-    return says_so(request, says)
+    return _contains(request, says)
 
 
-def says_so(request: Approval, says: tuple[tuple[str, Scalar], ...]) -> bool:
+def _contains(request: Approval, says: tuple[tuple[str, Scalar], ...]) -> bool:
     return all(same(value, request.data.get(field)) for field, value in says)
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """A form of which one approved request is called for, and what must stand in it."""
+    """An approved request that an ending needs: its form, and the fields that it must contain."""
 
     form: str
     says: tuple[tuple[str, Scalar], ...] = ()
 
 
 class Milestone(msgspec.Struct, frozen=True):
-    """A goal on the way, and what it is worth in the seed's numbers."""
+    """A goal that pays a partial reward when it is reached, and its reward."""
 
     name: str
     worth: float
     goal: Goal
 
 
-def added(worths: Iterable[float]) -> float:
-    """Their sum, one after the other: from Python 3.12 on `sum` rounds otherwise, and transcripts are to be the same."""
+def add_up(worths: Iterable[float]) -> float:
+    """Return the sum, added from left to right. The builtin `sum` rounds differently since Python 3.12."""
     return reduce(add, worths, 0.0)
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """A write of the actor's that stands, though neither always allowed nor called for."""
+    """A change by the actor that still exists and that was neither allowed in general nor needed for the ending."""
 
     record: str
     field: str
@@ -221,22 +221,22 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 class CalledFor(msgspec.Struct, frozen=True):
-    """What an ending calls for on a ticket: changes of its fields to these values, and one approved request of each form."""
+    """The changes that an ending needs on a ticket."""
 
-    allowed: tuple[tuple[str, str | None], ...]
-    signatures: tuple[Signature, ...]
+    allowed: tuple[tuple[str, str | None], ...]  # fields of the ticket, and the values that they may be set to
+    signatures: tuple[Signature, ...]  # one approved request for each
 
 
 def damage(world: World, actor: str, given: Mapping[str, CalledFor]) -> list[Damage]:
-    """What the actor did to the company that the ending did not call for and that stands.
+    """Return the changes by the actor that still exist and that the ending did not need.
 
-    `given` has what is called for on each ticket that is the actor's to work on. Always allowed are: refreshing a metric; on
-    these tickets commenting, verifying and filling an empty field that records no outcome; withdrawing one's own request.
-    An outcome that the ending does not call for is damage, and clearing the field puts it back. A rejected request changed
-    nothing and does not count; neither does a write that somebody else has written over.
+    `given` has, for each ticket that the actor may work on, the changes that its ending needs. These are always allowed:
+    refreshing a metric; on these tickets commenting, verifying, and filling an empty field that does not record an outcome;
+    withdrawing one's own request. An outcome that the ending does not need is damage until its field is cleared. A rejected
+    request is no damage, and neither is a change that somebody else has overwritten.
     """
     found: list[Damage] = []
-    standing: dict[tuple[str, str], Any] = {}  # the fields of tickets that the actor wrote last, and what was there before
+    standing: dict[tuple[str, str], Any] = {}  # fields of tickets that the actor wrote last, and their values before
     for change in world.journal:
         after, own = change.after, change.actor == actor
         if type(after) is Ticket:
@@ -265,11 +265,11 @@ def damage(world: World, actor: str, given: Mapping[str, CalledFor]) -> list[Dam
 
 
 def _is_allowed(world: World, ticket: Ticket, field: str, was: str | None, called_for: CalledFor) -> bool:
-    """Whether a field of a ticket that is the actor's to work on may say what it says, given what it said before."""
+    """Return whether a field of one of the actor's tickets may have its present value, given its value before."""
     value = getattr(ticket, field)
     if (field, value) in called_for.allowed:
         return True
-    if field == "approval":  # which request is linked, `SignedFor` asks
+    if field == "approval":  # the goal `SignedFor` checks which request is linked
         return was is None and bool(called_for.signatures)
     if field == "cost_center":
         return was is None and value == world.get(Person, ticket.requester).cost_center
@@ -277,13 +277,13 @@ def _is_allowed(world: World, ticket: Ticket, field: str, was: str | None, calle
 
 
 def _wanted(standing: list[Approval], ticket: Ticket, signature: Signature) -> Approval | None:
-    """The request that a ticket's ending called for: the one that is linked or else signed, if there are several."""
+    """Return the request that a ticket's ending needs. If there are several, prefer the linked one, then an approved one."""
     of_form = [request for request in standing if request.ticket_id == ticket.id and request.type == signature.form]
-    wanted = [request for request in of_form if says_so(request, signature.says)]
+    wanted = [request for request in of_form if _contains(request, signature.says)]
     return min(wanted, key=lambda request: (request.id != ticket.approval, request.status != "approved"), default=None)
 
 
-# What may not be overwritten on the brief's own ticket. Its status, evidence and note are written by closing it anyway.
+# The fields of the agent's own ticket that it must not overwrite. Closing the ticket sets the other ones.
 GUARDED = tuple(field for field in get_args(Field) if field != "status")
-# The fields in which a ticket records an outcome. An ending calls for at most one of the first three.
+# The fields in which a ticket records an outcome. An ending sets at most one of the first three.
 OUTCOMES = ("duplicate_of", "escalated_to", "waiting_on", "approval")

@@ -1,181 +1,34 @@
-"""Names: pools of people and firms. Train and held-out splits draw from different halves."""
+"""Names of people and firms. The train split draws from the first half of each list, held-out splits from the second."""
 
-FIRST = [
-    "Ada",
-    "Bela",
-    "Carla",
-    "Dana",
-    "Emil",
-    "Farid",
-    "Gita",
-    "Hugo",
-    "Ines",
-    "Jonas",
-    "Kira",
-    "Luca",
-    "Mara",
-    "Nils",
-    "Olga",
-    "Pavel",
-    "Quinn",
-    "Rosa",
-    "Samir",
-    "Tara",
-    "Uwe",
-    "Vera",
-    "Wanda",
-    "Xenia",
-    "Yusuf",
-    "Zoe",
-    "Amir",
-    "Birte",
-    "Cleo",
-    "Dario",
-    "Elif",
-    "Finn",
-    "Greta",
-    "Hana",
-    "Ivo",
-    "Jana",
-    "Kofi",
-    "Lena",
-    "Milo",
-    "Nadia",
-    "Oscar",
-    "Petra",
-    "Rafi",
-    "Selma",
-    "Timo",
-    "Ulla",
-    "Viktor",
-    "Wendy",
-    "Yara",
-    "Zeno",
-]
-LAST = [
-    "Abara",
-    "Brandt",
-    "Castro",
-    "Demir",
-    "Ekman",
-    "Farkas",
-    "Grieco",
-    "Haddad",
-    "Ibarra",
-    "Jensen",
-    "Kovac",
-    "Lindt",
-    "Moreau",
-    "Novak",
-    "Okafor",
-    "Petrov",
-    "Quist",
-    "Reyes",
-    "Santos",
-    "Tanaka",
-    "Ueda",
-    "Vargas",
-    "Weiss",
-    "Xavier",
-    "Yilmaz",
-    "Zeller",
-    "Amsel",
-    "Bauer",
-    "Conti",
-    "Duarte",
-    "Engel",
-    "Fischer",
-    "Gupta",
-    "Horvat",
-    "Iqbal",
-    "Jansen",
-    "Keller",
-    "Larsen",
-    "Meyer",
-    "Nowak",
-    "Ortega",
-    "Park",
-    "Rossi",
-    "Schmid",
-    "Torres",
-    "Unger",
-    "Vogel",
-    "Walsh",
-    "Young",
-    "Zimmer",
-]
-FIRM = [
-    "Alder",
-    "Basalt",
-    "Cobalt",
-    "Delta",
-    "Ember",
-    "Fathom",
-    "Granite",
-    "Harbor",
-    "Indigo",
-    "Juniper",
-    "Kestrel",
-    "Lantern",
-    "Meridian",
-    "Nimbus",
-    "Orchard",
-    "Pillar",
-    "Quarry",
-    "Ridge",
-    "Summit",
-    "Timber",
-    "Umber",
-    "Vertex",
-    "Willow",
-    "Yarrow",
-    "Zephyr",
-    "Anchor",
-    "Beacon",
-    "Cinder",
-    "Drift",
-    "Estuary",
-    "Falcon",
-    "Glacier",
-    "Heather",
-    "Iris",
-    "Jasper",
-    "Krill",
-    "Lumen",
-    "Marble",
-    "Nectar",
-    "Opal",
-    "Prairie",
-    "Quill",
-    "River",
-    "Sable",
-    "Thistle",
-    "Upland",
-    "Vista",
-    "Wharf",
-    "Yonder",
-    "Zinc",
-]
-TRADE = [
-    "Analytics",
-    "Catering",
-    "Cloud",
-    "Couriers",
-    "Design",
-    "Facilities",
-    "Labs",
-    "Logistics",
-    "Media",
-    "Print",
-    "Security",
-    "Staffing",
-    "Systems",
-    "Travel",
-]
+
+def words(text: str) -> list[str]:
+    """Return the words of a text as a list. It keeps long lists of names short."""
+    return text.split()
+
+
+FIRST = words("""
+    Ada Bela Carla Dana Emil Farid Gita Hugo Ines Jonas Kira Luca Mara Nils Olga Pavel Quinn Rosa Samir Tara Uwe
+    Vera Wanda Xenia Yusuf Zoe Amir Birte Cleo Dario Elif Finn Greta Hana Ivo Jana Kofi Lena Milo Nadia Oscar Petra
+    Rafi Selma Timo Ulla Viktor Wendy Yara Zeno
+""")
+LAST = words("""
+    Abara Brandt Castro Demir Ekman Farkas Grieco Haddad Ibarra Jensen Kovac Lindt Moreau Novak Okafor Petrov Quist
+    Reyes Santos Tanaka Ueda Vargas Weiss Xavier Yilmaz Zeller Amsel Bauer Conti Duarte Engel Fischer Gupta Horvat
+    Iqbal Jansen Keller Larsen Meyer Nowak Ortega Park Rossi Schmid Torres Unger Vogel Walsh Young Zimmer
+""")
+FIRM = words("""
+    Alder Basalt Cobalt Delta Ember Fathom Granite Harbor Indigo Juniper Kestrel Lantern Meridian Nimbus Orchard
+    Pillar Quarry Ridge Summit Timber Umber Vertex Willow Yarrow Zephyr Anchor Beacon Cinder Drift Estuary Falcon
+    Glacier Heather Iris Jasper Krill Lumen Marble Nectar Opal Prairie Quill River Sable Thistle Upland Vista Wharf
+    Yonder Zinc
+""")
+TRADE = words("""
+    Analytics Catering Cloud Couriers Design Facilities Labs Logistics Media Print Security Staffing Systems Travel
+""")
 FORM = ("Ltd", "GmbH", "Inc", "SA")
 
 
-def pool(words: list[str], split: str) -> list[str]:
-    """The half of a pool that a split may use."""
-    half = len(words) // 2
-    return words[:half] if split == "train" else words[half:]
+def pool(names: list[str], split: str) -> list[str]:
+    """Return the half of a list that a split may use."""
+    half = len(names) // 2
+    return names[:half] if split == "train" else names[half:]

@@ -1,8 +1,10 @@
-"""Working: comparisons that an expert makes aloud. Each is written once: it decides, and its line is made of its values.
+"""Comparisons and sums that an expert makes and writes down as working lines, that is, lines of reasoning between calls.
+
+A function here both computes a result and yields the line that shows it:
 
     if (yield from compare(("score", 61), "<", ("minimum", 65), "too low", "enough")):  # score 61 < minimum 65: too low
 
-A line is ASCII, at most 60 characters, and holds no number or id that was not told or computed in a line before.
+A line is ASCII and has at most 60 characters. Every number and id in it comes from a reply or from an earlier line.
 """
 
 from calendar import monthrange
@@ -14,18 +16,18 @@ from typing import Any, TypeVar
 from companyos.core.calls import Reply, Working
 
 T = TypeVar("T")
-Said = Generator[Working, Reply, T]
+Worked = Generator[Working, Reply, T]  # yields working lines and returns a result
 
-LONGEST = 60  # characters of a line
-PERCENT = 100  # the only number in working lines that nobody has to tell
+LONGEST = 60  # maximum length of a line
+PERCENT = 100  # the only number that working lines may use without a source
 _COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
 _COMPUTE = {"+": add, "*": mul}
 
 
-def compare(left: Any, operator: str, right: Any, yes: str, no: str) -> Said[bool]:
-    """Compare two values and say so. An operand is a value, or a pair of its name and its value.
+def compare(left: Any, operator: str, right: Any, yes: str, no: str) -> Worked[bool]:
+    """Compare two values and write it down. An operand is a value, or a pair of its name and its value.
 
-    The line shows how the values are related, whatever the operator asks: `5675 < 6695: enough`.
+    The line shows the relation that holds, not the operator: `5675 < 6695: enough` although the operator was `>`.
     """
     holds = bool(_COMPARE[operator](_value(left), _value(right)))
     relation = _relation(_value(left), _value(right), ordered=operator not in ("==", "!="))
@@ -33,30 +35,30 @@ def compare(left: Any, operator: str, right: Any, yes: str, no: str) -> Said[boo
     return holds
 
 
-def weigh(left: Any, right: Any, verdict: str) -> Said[None]:
-    """Say how two values are related, and the verdict that another function has reached on them."""
+def weigh(left: Any, right: Any, verdict: str) -> Worked[None]:
+    """Write down how two values are related, and a verdict on them that the caller has reached."""
     yield Working(f"{_text(left)} {_relation(_value(left), _value(right))} {_text(right)}: {verdict}")
 
 
-def check(what: Any, holds: bool, yes: str, no: str) -> Said[bool]:
-    """Say which of two verdicts holds of one value, or of a pair of its name and its value: `T-9 cancelled: not live`."""
+def check(what: Any, holds: bool, yes: str, no: str) -> Worked[bool]:
+    """Write down a value, or a pair of its name and value, and which of two verdicts holds: `T-9 cancelled: not live`."""
     yield Working(f"{_text(what)}: {yes if holds else no}")
     return holds
 
 
-def note(what: Any, follows: str) -> Said[None]:
-    """Say what follows from a value."""
+def note(what: Any, follows: str) -> Worked[None]:
+    """Write down a value and what follows from it."""
     yield Working(f"{_text(what)}: {follows}")
 
 
-def compute(left: int, operator: str, right: int) -> Said[int]:
-    """Add or multiply two numbers and say so: `130 * 12 = 1560`."""
+def compute(left: int, operator: str, right: int) -> Worked[int]:
+    """Add or multiply two numbers and write it down: `130 * 12 = 1560`."""
     result: int = _COMPUTE[operator](left, right)
     yield Working(f"{left} {operator} {right} = {result}")
     return result
 
 
-def total(numbers: Iterable[int]) -> Said[int]:
+def total(numbers: Iterable[int]) -> Worked[int]:
     """Add numbers up, one line for each addition."""
     first, *others = numbers
     for number in others:
@@ -64,7 +66,7 @@ def total(numbers: Iterable[int]) -> Said[int]:
     return first
 
 
-def days(earlier: str, later: str) -> Said[int]:
+def days(earlier: str, later: str) -> Worked[int]:
     """Count the days from one date or stamp to another, month by month: `2026-01-15 to 2026-03-10 = 16 + 28 + 10 = 54`."""
     begin, end = date.fromisoformat(earlier[:10]), date.fromisoformat(later[:10])
     between = (end - begin).days
@@ -76,7 +78,7 @@ def days(earlier: str, later: str) -> Said[int]:
 
 
 def _by_month(begin: date, end: date) -> list[int]:
-    """The days from one date to a later one in each month that they touch; one number where it is the same month."""
+    """Return the number of days between two dates, split by calendar month."""
     parts = []
     year, month, day = begin.year, begin.month, begin.day
     while (year, month) < (end.year, end.month):

@@ -19,7 +19,7 @@ from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp
 
-from companyos.families.kit.goals import added
+from companyos.families.kit.goals import add_up
 from companyos.serve.errors import Malformed, NoScreens, OverCapacity, ScreenLost, SessionOver
 from companyos.serve.ops import programs
 from companyos.serve.ops.metrics import Metrics
@@ -100,7 +100,7 @@ class Screens:
             made = session.env.turns[before:]
             screen.turn = session.env.step_count
             shot = await screen.picture(OBSERVED)
-        seen = msgspec.structs.replace(session.last, reward=added(turn.reward for turn in made))
+        seen = msgspec.structs.replace(session.last, reward=add_up(turn.reward for turn in made))
         return Outcome(step.session_id, seen, session.env.success, shot)
 
     async def _session(self, session_id: str, owner: str | None) -> Session:
