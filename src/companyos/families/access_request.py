@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.company import Entry, Metric, Mind, Person, Source, Ticket
+from companyos.company import Entry, Mind, Person, Ticket
 from companyos.core.calls import Procedure
 from companyos.core.world import DAY, Draw, Streams, World
 from companyos.families.access_roles import (
@@ -35,9 +35,10 @@ from companyos.families.access_rules import (
     owner_form,
     review_form,
 )
-from companyos.families.kit import endings, moves
-from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tell
+from companyos.families.kit import casework, endings, moves
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set_metric, tell
 from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -51,7 +52,7 @@ from companyos.families.kit.goals import (
 
 
 class Causes(Everyday, frozen=True):
-    """What is true of this application and this morning, and cannot be seen from the brief."""
+    """The hidden causes of a case: facts about this application, and troubles."""
 
     duplicate: Annotated[
         bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
@@ -100,7 +101,7 @@ class Causes(Everyday, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Puts the case on the access desk, as the facts have it and before any trouble."""
+    """Add the case to the company, on the access desk, from its facts and without troubles."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department, elsewhere = draw.sample(DEPARTMENTS, 2)
     owner, other_owner = draw.sample(OWNERS, 2)
@@ -132,8 +133,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     roles |= add_tickets(company, draw, (name, namesake.entry.name), requester, stranger, causes.duplicate)
     roles |= _filed(company, draw, system, namesake, stranger, roles, causes)
     idle = streams.at("idle", str(causes.idle)).between(*((most_idle + 1, 240) if causes.idle else (0, most_idle)))
-    world.furnish(replace(world.get(Source, roles["idle"]), value=idle))
-    world.furnish(replace(world.get(Metric, roles["idle"]), value=idle))
+    set_metric(world, roles["idle"], idle)
     need = need_of(streams.at("need", causes.need), system, causes.need)
     tell(world, requester.id, roles["ticket"], {"need": need})
     manager = world.get(Person, offices["Access Manager"])
@@ -170,11 +170,11 @@ def _runs_until(world: World, ticket: Ticket, what: str, runs: bool) -> int:
     return ticket.opened + (draw.between(0, 5) if draw.chance(0.5) else draw.between(30, 700)) * DAY
 
 
-# -- what is right -----------------------------------------------------------------------------------------------------
+# -- judge -------------------------------------------------------------------------------------------------------------
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """The right ending, from the causes alone, in the order that the policy gives."""
+    """Return the right ending. The checks on the causes have the order that the policy sets."""
     roles = case.roles
     ending = partial(endings.ending, world, case)
     account, back, need = roles["account"], ("waiting_on", roles["requester"]), (ANSWER + roles["requester"], "need")
@@ -250,40 +250,28 @@ class File(NamedTuple):
         yield from moves.set_field(self.ticket["id"], "waiting_on", self.ticket["requester"])
 
 
-Outcome = tuple[str, str, list[moves.Shown]]
-
-
 def expert(memory: Memory, taste: Taste) -> Procedure:
-    """Works the ticket as the policies say, from any state."""
-    ticket_id = moves.ticket_in(memory)
-    approved = yield from moves.clear_desk(ticket_id, memory)
-    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.varies("take it up first"):
-        yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("access", ticket["opened"])
+    """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
+    ticket, policies, approved = yield from casework.begin(memory, taste, "access")
     listed = yield from moves.register(ticket["reference"])
     application = yield from moves.read("datahub.get_entry", entry_id=listed[0]["id"])
     account = yield from moves.read("datahub.get_entry", entry_id=application["account"])
     file = File(ticket, application, account, policies, approved, taste)
     yield from file.rule("order of checks")
     yield from file.rule("evidence")
-    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, application["id"])]):
-        yield from step
+    yield from casework.prepare(ticket, application["id"], taste)
     if taste.varies("ask before it is needed"):
         yield from file.need()
-    resolution, reason, evidence = yield from _decide(file)
-    if taste.varies("cite more"):
-        evidence += moves.cite((ticket, "reference"), (account, "person"))
-    yield from moves.close(ticket_id, resolution, reason, evidence)
+    decision = yield from _decide(file)
+    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (account, "person"))
 
 
-def _decide(file: File) -> moves.Move[Outcome]:
+def _decide(file: File) -> moves.Move[Decision]:
     """The checks on the person in their order, then those on roles; the first that applies decides."""
     ticket, account = file.ticket, file.account
-    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
-        if other["id"] != ticket["id"] and other["status"] != "cancelled":
-            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
-            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    duplicate = yield from casework.mark_duplicate(ticket)
+    if duplicate is not None:
+        return duplicate
     rule = yield from moves.read("datahub.read_policy", policy_id=file.policies[ACCOUNTS])
     if account["engaged_until"] < ticket["opened"][:10]:
         yield from file.send_back()
@@ -299,7 +287,7 @@ def _decide(file: File) -> moves.Move[Outcome]:
     return outcome
 
 
-def _weigh(file: File) -> moves.Move[Outcome]:
+def _weigh(file: File) -> moves.Move[Decision]:
     """What is needed against what there is, and against what is held."""
     ticket, account = file.ticket, file.account
     system = yield from moves.read("datahub.get_entry", entry_id=file.application["system"])

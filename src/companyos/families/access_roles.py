@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from companyos.company import Entry, Person, Ticket
+from companyos.company import Entry, Person
 from companyos.core.world import DAY, Draw, stamp
-from companyos.families.kit.backdrop import Backdrop, add_metric, add_ticket
+from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, add_ticket
+from companyos.families.kit.tickets import copy_ticket, surround
 
 # -- what roles there are ----------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ def add_application(company: Backdrop, draw: Draw, system: System, account: Entr
         "case_no": f"CN-{draw.between(10_000, 99_999)}",
     }
     name = f"Application for {system.entry.name}"
-    return company.world.furnish(Entry(company.entry_ids.pop(0), "application", name, reference, "submitted", details))
+    return add_entry(company, "application", name, reference, "submitted", details)
 
 
 def need_of(draw: Draw, system: System, smallest: str) -> str:
@@ -159,7 +159,7 @@ def need_of(draw: Draw, system: System, smallest: str) -> str:
 def add_tickets(
     company: Backdrop, draw: Draw, systems: tuple[str, str], requester: Person, stranger: Person, duplicate: bool
 ) -> dict[str, str]:
-    """The ticket, an earlier one that may be about the same application, a decoy to be, and one that can block."""
+    """Add the ticket, an earlier one that may be about the same application, a decoy and a blocker. Return ids by role."""
     world = company.world
     reference, another, third = (f"AR-{number}" for number in draw.sample(range(10_000, 99_999), 3))
     ticket = add_ticket(
@@ -176,30 +176,24 @@ def add_tickets(
         amount=None,
         opened=world.now - draw.between(6, 20) * DAY - draw.between(0, 400),
     )
-    earlier = world.furnish(
-        replace(
-            ticket,
-            id=company.ticket_ids.pop(0),
-            title=f"Access to {systems[1]}",
-            subject=systems[1],
-            reference=reference if duplicate else another,
-            requester=stranger.id,
-            status=draw.pick(("open", "in_progress")),
-            assignee=company.offices["Access Manager"],
-            opened=ticket.opened - draw.between(3, 30) * DAY,
-        )
+    earlier = copy_ticket(
+        company,
+        ticket,
+        title=f"Access to {systems[1]}",
+        subject=systems[1],
+        reference=reference if duplicate else another,
+        requester=stranger.id,
+        status=draw.pick(("open", "in_progress")),
+        assignee=company.offices["Access Manager"],
+        opened=ticket.opened - draw.between(3, 30) * DAY,
     )
     other = f"{company.firms.pop(0).name.split()[0]} {draw.pick(tuple(PERMISSIONS))}"
-    decoy = world.furnish(
-        replace(
-            earlier,
-            id=company.ticket_ids.pop(0),
-            title=f"Access to {other}",
-            subject=other,
-            reference=third,
-            opened=earlier.opened - 40 * DAY,
-        )
-    )
-    blocker = next(t for t in world.all(Ticket) if t.kind == "bug_escalation")
-    world.furnish(replace(blocker, status="in_progress"))
-    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id, "another": another}
+    return surround(
+        company,
+        ticket,
+        earlier,
+        "bug_escalation",
+        title=f"Access to {other}",
+        subject=other,
+        reference=third,
+    ) | {"another": another}

@@ -17,11 +17,11 @@ OWNER_FORM = "access_request"
 REVIEW_FORM = "access_review"
 OWNERS = ("CTO", "HR Lead", "Procurement Lead")  # offices that can own a system
 
-# -- how the work is done ----------------------------------------------------------------------------------------------
+# -- policies ----------------------------------------------------------------------------------------------------------
 
 
 def add_access_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
-    """Puts the rules of this work in force, beside an older version of one; gives the one on accounts."""
+    """Add the policies of this family, and an outdated version of one of them. Return the one on accounts."""
     older = {name: value + 30 for name, value in terms.items()}
     add_policy(company, ACCOUNTS, ACCOUNTS_TEXT.format(**older), older, superseded=True)
     accounts = add_policy(company, ACCOUNTS, ACCOUNTS_TEXT.format(**terms), terms)
@@ -84,7 +84,7 @@ BRIEFS = (
     the ticket what it rests on. Best, {manager}""",
 )
 
-# -- who signs, and on what --------------------------------------------------------------------------------------------
+# -- people and forms --------------------------------------------------------------------------------------------------
 
 
 def hire(company: Backdrop) -> None:

@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.company import Entry, Metric, Person, Source, Ticket
+from companyos.company import Entry, Metric, Person
 from companyos.core.world import DAY, Draw, stamp
 from companyos.families.budget_rules import KIND
-from companyos.families.kit.backdrop import Backdrop, add_metric, add_ticket
+from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, add_ticket, set_metric
+from companyos.families.kit.tickets import copy_ticket, surround
 
 PAST = ("past_one", "past_two", "past_back")  # earlier transfers of the quarter between the two lines; the last went back
 NOISE = ("past_old", "past_withdrawn")  # between the same lines, but they do not count
@@ -78,7 +79,7 @@ def _add_line(
         "spent_metric": f"spent.{slug}",
         "committed_metric": f"committed.{slug}",
     }
-    return company.world.furnish(Entry(company.entry_ids.pop(0), "budget_line", name, number, "active", details))
+    return add_entry(company, "budget_line", name, number, "active", details)
 
 
 def raise_figure(company: Backdrop, metric: str, figure: str, level: str, amount: int) -> None:
@@ -87,8 +88,7 @@ def raise_figure(company: Backdrop, metric: str, figure: str, level: str, amount
     low, high = {"low": (0, 2), "high": (55, 95)}[level]
     more = world.streams.at("figure", figure, level).between(amount * low // 100, amount * high // 100)
     value = world.get(Metric, metric).value + more
-    world.furnish(replace(world.get(Source, metric), value=value))
-    world.furnish(replace(world.get(Metric, metric), value=value))
+    set_metric(world, metric, value)
 
 
 # -- transfers ---------------------------------------------------------------------------------------------------------
@@ -193,8 +193,8 @@ def add_tickets(
     opened: int,
     duplicate: bool,
 ) -> dict[str, str]:
-    """The ticket, an earlier one that may be about the same transfer, a decoy to be, and one that can block."""
-    world, ours, other = company.world, transfers["entry"], transfers["past_other"]
+    """Add the ticket, an earlier one that may be about the same transfer, a decoy and a blocker. Return ids by role."""
+    ours, other = transfers["entry"], transfers["past_other"]
     ticket = add_ticket(
         company,
         requester,
@@ -209,28 +209,22 @@ def add_tickets(
         amount=int(ours.details["amount"]),
         opened=opened,
     )
-    earlier = world.furnish(
-        replace(
-            ticket,
-            id=company.ticket_ids.pop(0),
-            title=f"Reserve for {lines.receiver.name}",
-            reference=(ours if duplicate else other).reference,
-            status=draw.pick(("open", "in_progress")),
-            assignee=company.offices["Budget Manager"],
-            opened=opened - draw.between(3, 30) * DAY,
-        )
+    earlier = copy_ticket(
+        company,
+        ticket,
+        title=f"Reserve for {lines.receiver.name}",
+        reference=(ours if duplicate else other).reference,
+        status=draw.pick(("open", "in_progress")),
+        assignee=company.offices["Budget Manager"],
+        opened=opened - draw.between(3, 30) * DAY,
     )
-    decoy = world.furnish(
-        replace(
-            earlier,
-            id=company.ticket_ids.pop(0),
-            title="Move what is left of last year",
-            subject="What is left of last year",
-            reference=f"BT-{draw.between(1000, 9999)}",
-            amount=draw.between(8, 60) * 250,
-            opened=earlier.opened - 40 * DAY,
-        )
+    return surround(
+        company,
+        ticket,
+        earlier,
+        "bug_escalation",
+        title="Move what is left of last year",
+        subject="What is left of last year",
+        reference=f"BT-{draw.between(1000, 9999)}",
+        amount=draw.between(8, 60) * 250,
     )
-    blocker = next(t for t in world.all(Ticket) if t.kind == "bug_escalation")
-    world.furnish(replace(blocker, status="in_progress"))
-    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}

@@ -17,11 +17,11 @@ GIVING, TAKING = "budget_giving", "budget_taking"  # what the owners of the two 
 OWNERS = "owners"
 CLEARANCES = {"Finance Controller": "budget_clearance", "CFO": "budget_exception"}
 
-# -- how the work is done ----------------------------------------------------------------------------------------------
+# -- policies ----------------------------------------------------------------------------------------------------------
 
 
 def add_budget_policies(company: Backdrop, limits: dict[str, int]) -> Policy:
-    """Puts the rules of this work in force, beside an older version of one; gives the one that sets the limits."""
+    """Add the policies of this family, and an outdated version of one of them. Return the one that sets the limits."""
     title, text = LIMITS
     older = {name: limit * 7 // 5 for name, limit in limits.items()}
     add_policy(company, title, one_line(text).format(**older), older, superseded=True)
@@ -91,7 +91,7 @@ BRIEFS = (
     decide, and I would like to see in the ticket what it rests on. Best, {manager}""",
 )
 
-# -- who signs, and on what ---------------------------------------------------------------------------------------------
+# -- people and forms --------------------------------------------------------------------------------------------------
 
 
 def hire(company: Backdrop) -> None:
@@ -151,7 +151,7 @@ def transfer_forms(giving: str) -> tuple[ApprovalType, ...]:
     )
 
 
-# -- what those who sign look into, beside what every form has ---------------------------------------------------------
+# -- audits: what approvers check besides the form ---------------------------------------------------------------------
 
 Data = dict[str, Any]
 

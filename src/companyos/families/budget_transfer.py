@@ -33,9 +33,10 @@ from companyos.families.budget_rules import (
     hire,
     transfer_forms,
 )
-from companyos.families.kit import endings, moves
+from companyos.families.kit import casework, endings, moves
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line
 from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -51,7 +52,7 @@ Level = Literal["low", "high"]
 
 
 class Causes(Everyday, frozen=True):
-    """What is true of these lines and this morning, and cannot be seen from the brief."""
+    """The hidden causes of a case: facts about these lines, and troubles."""
 
     duplicate: Annotated[
         bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
@@ -110,7 +111,7 @@ class Causes(Everyday, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Puts the case on the finance desk, as the facts have it and before any trouble."""
+    """Add the case to the company, on the finance desk, from its facts and without troubles."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     receiving, giving = draw.sample(DEPARTMENTS, 2)
     requester = world.get(Person, offices[f"{receiving} Associate"])
@@ -151,7 +152,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     return Case(roles["ticket"], offices["Budget Analyst"], brief, roles)
 
 
-# -- what is right -----------------------------------------------------------------------------------------------------
+# -- judge -------------------------------------------------------------------------------------------------------------
 
 _FIGURES = ("spent", "committed")
 _BOOKS = ("books", "books_before", "their_books", "their_books_before")
@@ -159,7 +160,7 @@ _CLEARED_BY = {"little": OWNERS, "some": "Finance Controller", "much": "CFO"}
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """The right ending, from the causes alone, in the order that the policy gives."""
+    """Return the right ending. The checks on the causes have the order that the policy sets."""
     roles = case.roles
     ending = partial(endings.ending, world, case, cost_center=True)
     giver, receiver, earlier, books = roles["giver"], roles["receiver"], roles["earlier"], roles["books"]
@@ -219,35 +220,23 @@ class File(NamedTuple):
 
 
 def expert(memory: Memory, taste: Taste) -> Procedure:
-    """Works the ticket as the policies say, from any state."""
-    ticket_id = moves.ticket_in(memory)
-    approved = yield from moves.clear_desk(ticket_id, memory)
-    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.varies("take it up first"):
-        yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("transfer", ticket["opened"])
+    """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
+    ticket, policies, approved = yield from casework.begin(memory, taste, "transfer")
     listed = yield from moves.register(ticket["reference"])
     transfer = yield from moves.read("datahub.get_entry", entry_id=listed[0]["id"])
     file = File(ticket, transfer, policies, approved, taste)
     yield from file.rule("order of checks")
-    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, transfer["id"])]):
-        yield from step
-    resolution, reason, evidence = yield from _decide(file)
-    if taste.varies("cite more"):
-        evidence += moves.cite((ticket, "reference"), (transfer, "quarter"))
-    yield from moves.close(ticket_id, resolution, reason, evidence)
+    yield from casework.prepare(ticket, transfer["id"], taste)
+    decision = yield from _decide(file)
+    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (transfer, "quarter"))
 
 
-Outcome = tuple[str, str, list[moves.Shown]]
-
-
-def _decide(file: File) -> moves.Move[Outcome]:
-    """The checks in their order; the first that applies decides."""
+def _decide(file: File) -> moves.Move[Decision]:
+    """Make the checks in the order that the policy sets. The first one that applies decides."""
     ticket, transfer = file.ticket, file.transfer
-    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
-        if other["id"] != ticket["id"] and other["status"] != "cancelled":
-            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
-            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    duplicate = yield from casework.mark_duplicate(ticket)
+    if duplicate is not None:
+        return duplicate
     yield from file.rule("lines and books")
     listed = yield from moves.register(transfer["giver"])
     giver = yield from _line(listed, transfer["giver"])
@@ -319,7 +308,7 @@ def _others_of_the_quarter(file: File, listed: list[moves.Shown]) -> moves.Move[
 
 def _get_signed(
     file: File, giver: moves.Shown, receiver: moves.Shown, figures: dict[str, moves.Shown], cleared_by: str
-) -> moves.Move[Outcome]:
+) -> moves.Move[Decision]:
     """The chain of signatures: Finance's where the sum asks for it, then the giver's, then the receiver's."""
     ticket, transfer = file.ticket, file.transfer
     for title in file.taste.order("read up", ["signing", "signers"]):

@@ -12,14 +12,15 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.company import Entry, Person, Source, Ticket
+from companyos.company import Entry, Person, Source
 from companyos.core.calls import Procedure
 from companyos.core.world import DAY, Draw, Streams, World
 from companyos.families.bug_rules import BRIEFS, FORM, LIMITS, add_bug_policies, escalation_form
 from companyos.families.bug_services import CHAIN, IN_HOUSE, MAINTENANCE, Condition, add_services
-from companyos.families.kit import endings, moves, working
+from companyos.families.kit import casework, endings, moves, working
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -31,6 +32,7 @@ from companyos.families.kit.goals import (
     Signature,
     TicketIs,
 )
+from companyos.families.kit.tickets import copy_ticket, surround
 from companyos.families.kit.working import compare
 
 Place = Literal["none", "front", "middle", "deep"]
@@ -40,7 +42,7 @@ Refresh = Literal["quick", "slow", "fails", "fails_twice"]
 
 
 class Causes(Everyday, frozen=True):
-    """What is true of these services and this morning, and cannot be seen from the brief."""
+    """The hidden causes of a case: facts about these services, and troubles."""
 
     front: Annotated[
         Literal["low", "high", "double"],
@@ -108,7 +110,7 @@ def _culprit(causes: Causes) -> str | None:
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Puts the case on the engineering desk, as the facts have it and before any trouble."""
+    """Add the case to the company, on the engineering desk, from its facts and without troubles."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     requester = world.get(Person, offices[f"{draw.pick(DEPARTMENTS)} Associate"])
     lowest = draw.pick((15, 18, 21))
@@ -167,39 +169,33 @@ def _tickets(company: Backdrop, draw: Draw, services: dict[str, Entry], requeste
     )
     about = services["stranger" if causes.known == "none" else causes.known]
     symptom, old_symptom = draw.sample(("Pages time out", "Orders hang", "Data arrives late", "Totals are off"), 2)
-    earlier = world.furnish(
-        replace(
-            ticket,
-            id=company.ticket_ids.pop(0),
-            title=symptom,
-            subject=symptom,
-            reference=about.reference,
-            requester=company.offices[f"{draw.pick(DEPARTMENTS)} Manager"],
-            status=draw.pick(("open", "in_progress")),
-            opened=ticket.opened - draw.between(1, 9) * DAY,
-        )
+    earlier = copy_ticket(
+        company,
+        ticket,
+        title=symptom,
+        subject=symptom,
+        reference=about.reference,
+        requester=company.offices[f"{draw.pick(DEPARTMENTS)} Manager"],
+        status=draw.pick(("open", "in_progress")),
+        opened=ticket.opened - draw.between(1, 9) * DAY,
     )
-    decoy = world.furnish(
-        replace(
-            earlier,
-            id=company.ticket_ids.pop(0),
-            title=old_symptom,
-            subject=old_symptom,
-            reference=services["neighbour"].reference,
-            status="cancelled",
-            opened=earlier.opened - 40 * DAY,
-        )
+    return surround(
+        company,
+        ticket,
+        earlier,
+        "license_renewal",
+        title=old_symptom,
+        subject=old_symptom,
+        reference=services["neighbour"].reference,
+        status="cancelled",
     )
-    blocker = next(t for t in world.all(Ticket) if t.kind == "license_renewal")
-    world.furnish(replace(blocker, status="in_progress"))
-    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}
 
 
-# -- what is right -----------------------------------------------------------------------------------------------------
+# -- judge -------------------------------------------------------------------------------------------------------------
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """The right ending, from the causes alone, in the order that the policy gives."""
+    """Return the right ending. The checks on the causes have the order that the policy sets."""
     roles = case.roles
     place = _culprit(causes)
     if place is None:
@@ -276,18 +272,12 @@ class Step(Struct, frozen=True):
     above: bool
 
 
-Outcome = tuple[str, str, list[moves.Shown]]
-
-
 def expert(memory: Memory, taste: Taste) -> Procedure:
-    """Works the ticket as the policies say, from any state."""
-    ticket_id = moves.ticket_in(memory)
-    approved = yield from moves.clear_desk(ticket_id, memory)
-    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if moves.wrote(memory) and "assignee" in (yield from moves.began_empty(ticket_id)):
-        ticket = {**ticket, "assignee": None}  # an assignee whom an earlier hand has put there does not count
-    if taste.varies("take it up first"):
-        yield from moves.set_field(ticket_id, "status", "in_progress")
+    """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
+    ticket, approved = yield from casework.open_ticket(memory)
+    if moves.wrote(memory) and "assignee" in (yield from moves.began_empty(ticket["id"])):
+        ticket = {**ticket, "assignee": None}  # ignore an assignee who was set by earlier turns
+    yield from casework.take_up(ticket, taste)
     policies = yield from moves.policies_about("bug", ticket["opened"])
     for topic in taste.order("read up", ["culprit", "order of checks", "verification and assignee"]):
         yield from moves.read("datahub.read_policy", policy_id=policies[f"Bug escalation: {topic}"])
@@ -296,13 +286,10 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     listed = yield from moves.register(query)
     entry_id = yield from moves.entry_of(ticket, listed)
     reported = yield from moves.read("datahub.get_entry", entry_id=entry_id)
-    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, reported["id"])]):
-        yield from step
+    yield from casework.prepare(ticket, reported["id"], taste)
     work = Work(ticket, policies, limits, approved, taste)
-    resolution, reason, evidence = yield from _decide(work, (yield from _walk(work, reported)))
-    if taste.varies("cite more"):
-        evidence += moves.cite((ticket, "reference"), (reported, "reference"))
-    yield from moves.close(ticket_id, resolution, reason, evidence)
+    decision = yield from _decide(work, (yield from _walk(work, reported)))
+    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (reported, "reference"))
 
 
 def _walk(work: Work, entry: moves.Shown) -> moves.Move[list[Step]]:
@@ -326,8 +313,8 @@ def _goes_on(entry: moves.Shown) -> moves.Move[bool]:
     return (yield from working.check(depends_on, bool(entry["depends_on"]), "look there", "the last"))
 
 
-def _decide(work: Work, way: list[Step]) -> moves.Move[Outcome]:
-    """The checks in their order; the first that applies decides."""
+def _decide(work: Work, way: list[Step]) -> moves.Move[Decision]:
+    """Make the checks in the order that the policy sets. The first one that applies decides."""
     above = [step for step in way if step.above]
     if not above:
         yield from _keep_assigned(work.ticket)
@@ -348,7 +335,7 @@ def _decide(work: Work, way: list[Step]) -> moves.Move[Outcome]:
     return (yield from _see_to(work, way[0], above[-1]))
 
 
-def _see_to(work: Work, reported: Step, culprit: Step) -> moves.Move[Outcome]:
+def _see_to(work: Work, reported: Step, culprit: Step) -> moves.Move[Decision]:
     """Hands the ticket to whom it belongs, with a signature where the bug is severe."""
     ticket, rate = work.ticket, culprit.rate
     if work.taste.varies("hand over first"):

@@ -15,7 +15,7 @@ FORM = "bug_escalation"
 
 
 def add_bug_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
-    """Puts the rules of this work in force, beside an older version of one; gives the one that sets the limits."""
+    """Add the policies of this family, and an outdated version of one of them. Return the one that sets the limits."""
     older = {name: value * 2 // 3 if name.startswith("limit") else value for name, value in terms.items()}
     add_policy(company, LIMITS, LIMITS_TEXT.format(**older), older, superseded=True)
     limits = add_policy(company, LIMITS, LIMITS_TEXT.format(**terms), terms)

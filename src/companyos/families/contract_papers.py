@@ -4,11 +4,11 @@ from datetime import date
 from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from companyos.company import Entry, Person, Ticket
+from companyos.company import Entry, Person
 from companyos.core.world import DAY, Draw, Streams, stamp
 from companyos.families.kit.backdrop import Backdrop, add_metric, add_ticket
+from companyos.families.kit.tickets import copy_ticket, surround
 
 SERVICES = ("Archive", "Catering", "Cleaning", "Courier", "Fleet", "Security", "Translation")
 
@@ -64,7 +64,7 @@ def draw_deal(company: Backdrop, draw: Draw) -> Deal:
 
 
 def add_tickets(company: Backdrop, draw: Draw, deal: Deal, requester: Person, duplicate: bool) -> dict[str, str]:
-    """The ticket, an earlier one that may be about the same contract, a decoy to be, and one that can block."""
+    """Add the ticket, an earlier one that may be about the same contract, a decoy and a blocker. Return ids by role."""
     world = company.world
     ticket = add_ticket(
         company,
@@ -80,33 +80,27 @@ def add_tickets(company: Backdrop, draw: Draw, deal: Deal, requester: Person, du
         amount=draw.between(40, 600) * 100,
         opened=world.now - draw.between(8, 20) * DAY - draw.between(0, 400),
     )
-    earlier = world.furnish(
-        replace(
-            ticket,
-            id=company.ticket_ids.pop(0),
-            title=f"Renewal of {deal.namesake}",
-            subject=deal.namesake,
-            reference=deal.reference if duplicate else deal.namesake_reference,
-            status=draw.pick(("open", "in_progress")),
-            assignee=company.offices["Contracts Manager"],
-            amount=draw.between(40, 600) * 100,
-            opened=ticket.opened - draw.between(3, 30) * DAY,
-        )
+    earlier = copy_ticket(
+        company,
+        ticket,
+        title=f"Renewal of {deal.namesake}",
+        subject=deal.namesake,
+        reference=deal.reference if duplicate else deal.namesake_reference,
+        status=draw.pick(("open", "in_progress")),
+        assignee=company.offices["Contracts Manager"],
+        amount=draw.between(40, 600) * 100,
+        opened=ticket.opened - draw.between(3, 30) * DAY,
     )
     other = f"{company.firms.pop(0).name.split()[0]} {draw.pick(SERVICES)}"
-    decoy = world.furnish(
-        replace(
-            earlier,
-            id=company.ticket_ids.pop(0),
-            title=f"Renewal of {other}",
-            subject=other,
-            reference=f"CTR-{draw.between(1000, 9999)}",
-            opened=earlier.opened - 40 * DAY,
-        )
+    return surround(
+        company,
+        ticket,
+        earlier,
+        "vendor_check",
+        title=f"Renewal of {other}",
+        subject=other,
+        reference=f"CTR-{draw.between(1000, 9999)}",
     )
-    blocker = next(t for t in world.all(Ticket) if t.kind == "vendor_check")
-    world.furnish(replace(blocker, status="in_progress"))
-    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}
 
 
 def draw_dates(streams: Streams, deal: Deal, gap: str, frame: str, annex: str) -> Dates:

@@ -10,9 +10,7 @@ from datetime import date
 from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
-from msgspec.structs import replace
-
-from companyos.company import Entry, Metric, Mind, Person, Source, Ticket
+from companyos.company import Entry, Mind, Person, Ticket
 from companyos.core.calls import Procedure
 from companyos.core.world import Draw, Streams, World, stamp
 from companyos.families.contract_papers import Deal, add_papers, add_tickets, countersigned, draw_dates, draw_deal
@@ -29,9 +27,10 @@ from companyos.families.contract_rules import (
     notice_form,
     renewal_form,
 )
-from companyos.families.kit import endings, moves
-from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tell
+from companyos.families.kit import casework, endings, moves
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set_metric, tell
 from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -45,7 +44,7 @@ from companyos.families.kit.goals import (
 
 
 class Causes(Everyday, frozen=True):
-    """What is true of this contract and this morning, and cannot be seen from the brief."""
+    """The hidden causes of a case: facts about this contract, and troubles."""
 
     duplicate: Annotated[
         bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
@@ -119,7 +118,7 @@ class Causes(Everyday, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Puts the case on the contracts desk, as the facts have it and before any trouble."""
+    """Add the case to the company, on the contracts desk, from its facts and without troubles."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department = draw.pick(DEPARTMENTS)
     requester = world.get(Person, offices[f"{department} Associate"])
@@ -151,8 +150,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     roles |= _papers(company, draw, deal, roles, causes)
     band = (minimum, 98) if causes.used else (5, minimum - 1)
     usage = streams.at("usage", str(causes.used)).between(*band)
-    world.furnish(replace(world.get(Source, roles["usage"]), value=usage))
-    world.furnish(replace(world.get(Metric, roles["usage"]), value=usage))
+    set_metric(world, roles["usage"], usage)
     manager = world.get(Person, roles["lead_third"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], contract=deal.name, manager=manager.name)
     return Case(roles["ticket"], offices["Contracts Analyst"], brief, roles)
@@ -181,7 +179,7 @@ def _papers(company: Backdrop, draw: Draw, deal: Deal, roles: dict[str, str], ca
     }
 
 
-# -- what is right -----------------------------------------------------------------------------------------------------
+# -- judge -------------------------------------------------------------------------------------------------------------
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
@@ -257,17 +255,9 @@ class File(NamedTuple):
         return (yield from moves.ask_person(self.ticket["id"], person["id"], name, f"Could you state {name}, please?"))
 
 
-Outcome = tuple[str, str, list[moves.Shown]]
-
-
 def expert(memory: Memory, taste: Taste) -> Procedure:
-    """Works the ticket as the policies say, from any state."""
-    ticket_id = moves.ticket_in(memory)
-    approved = yield from moves.clear_desk(ticket_id, memory)
-    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.varies("take it up first"):
-        yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("contract", ticket["opened"])
+    """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
+    ticket, policies, approved = yield from casework.begin(memory, taste, "contract")
     query = ticket["subject"] if taste.varies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
     contract_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
@@ -276,24 +266,20 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     signed = next(row["id"] for row in amendments if row["status"] == "signed")
     file = File(ticket, contract, signed, policies, approved, taste)
     yield from file.rule("order of checks")
-    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, contract["id"])]):
-        yield from step
+    yield from casework.prepare(ticket, contract["id"], taste)
     if taste.varies("ask Legal before it is needed"):
         yield from file.rule("departments")
         yield from file.statement(LAWYER)
-    resolution, reason, evidence = yield from _decide(file)
-    if taste.varies("cite more"):
-        evidence += moves.cite((ticket, "reference"), (contract, "party"))
-    yield from moves.close(ticket_id, resolution, reason, evidence)
+    decision = yield from _decide(file)
+    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (contract, "party"))
 
 
-def _decide(file: File) -> moves.Move[Outcome]:
-    """The checks in their order; the first that applies decides."""
+def _decide(file: File) -> moves.Move[Decision]:
+    """Make the checks in the order that the policy sets. The first one that applies decides."""
     ticket, contract = file.ticket, file.contract
-    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
-        if other["id"] != ticket["id"] and other["status"] != "cancelled":
-            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
-            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    duplicate = yield from casework.mark_duplicate(ticket)
+    if duplicate is not None:
+        return duplicate
     yield from file.rule("departments")
     framework = yield from moves.read("datahub.get_entry", entry_id=contract["framework"])
     if framework["ends"] < contract["renews_on"]:
@@ -324,7 +310,7 @@ def _decide(file: File) -> moves.Move[Outcome]:
     return outcome
 
 
-def _stay_bound(file: File, terms: moves.Shown, legal: moves.Shown) -> moves.Move[Outcome]:
+def _stay_bound(file: File, terms: moves.Shown, legal: moves.Shown) -> moves.Move[Decision]:
     requester = yield from moves.read("datahub.get_person", person_id=file.ticket["requester"])
     head = yield from moves.read("datahub.get_approver", role=f"Head of {requester['department']}")
     yield from moves.set_field(file.ticket["id"], "escalated_to", head["id"])
@@ -332,7 +318,7 @@ def _stay_bound(file: File, terms: moves.Shown, legal: moves.Shown) -> moves.Mov
     return "escalated", "too_late", facts
 
 
-def _renew(file: File, terms: moves.Shown, usage: moves.Shown, finance: moves.Shown) -> moves.Move[Outcome]:
+def _renew(file: File, terms: moves.Shown, usage: moves.Shown, finance: moves.Shown) -> moves.Move[Decision]:
     """What stands against a renewal that is wanted, and else its signature."""
     ticket, contract = file.ticket, file.contract
     if contract["data_annex_ends"] < contract["renews_on"]:

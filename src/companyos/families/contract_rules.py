@@ -17,11 +17,11 @@ from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, ad
 RENEWAL_FORM = "contract_renewal"
 NOTICE_FORM = "contract_notice"
 
-# -- how the work is done ----------------------------------------------------------------------------------------------
+# -- policies ----------------------------------------------------------------------------------------------------------
 
 
 def add_contract_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
-    """Puts the rules of this work in force, beside an older version of one; gives the one on usage."""
+    """Add the policies of this family, and an outdated version of one of them. Return the one on usage."""
     older = {name: value - 15 for name, value in terms.items()}
     add_policy(company, USAGE, USAGE_TEXT.format(**older), older, superseded=True)
     usage = add_policy(company, USAGE, USAGE_TEXT.format(**terms), terms)
@@ -86,7 +86,7 @@ BRIEFS = (
     would like to see in the ticket what it rests on. Best, {manager}""",
 )
 
-# -- who speaks and who signs ------------------------------------------------------------------------------------------
+# -- people and forms --------------------------------------------------------------------------------------------------
 
 LAWYER, OFFICER = "Contracts Lawyer", "Budget Officer"
 STATEMENTS = {LAWYER: "countersigned", OFFICER: "committed"}  # what each of them states
@@ -144,7 +144,7 @@ def notice_form() -> ApprovalType:
     )
 
 
-# -- what those who sign look into, beside what every form has ---------------------------------------------------------
+# -- audits: what approvers check besides the form ---------------------------------------------------------------------
 
 Data = dict[str, Any]
 

@@ -9,9 +9,7 @@ signed for is gone for good, so a holding too many is as wrong as one too few.
 from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
-from msgspec.structs import replace
-
-from companyos.company import Entry, Metric, Mind, Person, Source, Ticket
+from companyos.company import Entry, Mind, Person, Ticket
 from companyos.core.calls import Procedure
 from companyos.core.world import Draw, Streams, World
 from companyos.families.deletion_holdings import (
@@ -35,9 +33,10 @@ from companyos.families.deletion_rules import (
     deletion_form,
     hire,
 )
-from companyos.families.kit import endings, moves
-from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tell
+from companyos.families.kit import casework, endings, moves
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set_metric, tell
 from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -54,7 +53,7 @@ _FIRST, _SECOND, _THIRD = (tuple(("Entry", place, field) for field in _DECISIVE)
 
 
 class Causes(Everyday, frozen=True):
-    """What is true of this person's data and this morning, and cannot be seen from the brief."""
+    """The hidden causes of a case: facts about this person's data, and troubles."""
 
     duplicate: Annotated[
         bool, Fact((0.9, 0.1), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
@@ -99,7 +98,7 @@ class Causes(Everyday, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Puts the case on the privacy desk, as the facts have it and before any trouble."""
+    """Add the case to the company, on the privacy desk, from its facts and without troubles."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     requester = world.get(Person, offices[f"{draw.pick(DEPARTMENTS)} Associate"])
     proven = draw.pick((80, 85, 90))
@@ -135,8 +134,7 @@ def _measure_identity(world: World, name: str, terms: dict[str, int], causes: Ca
     proven, doubt = terms["proven_from"], terms["doubt_from"]
     band = {"proven": (proven, 99), "doubt": (doubt, proven - 1), "refuted": (10, doubt - 1)}[causes.identity]
     value = world.streams.at("identity", causes.identity).between(*band)
-    world.furnish(replace(world.get(Source, name), value=value))
-    world.furnish(replace(world.get(Metric, name), value=value, max_age_days=terms["max_age_days"]))
+    set_metric(world, name, value, terms["max_age_days"])
 
 
 def _holdings(
@@ -171,11 +169,11 @@ def _category(world: World, holding_id: str) -> str:
     return world.get(Entry, holding_id).details["category"]
 
 
-# -- what is right -----------------------------------------------------------------------------------------------------
+# -- judge -------------------------------------------------------------------------------------------------------------
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """The right ending, from the causes alone, in the order that the policy gives."""
+    """Return the right ending. The checks on the causes have the order that the policy sets."""
     roles = case.roles
     ending = partial(endings.ending, world, case)
     identity, proof, earlier, agreement = roles["identity"], roles["policy"], roles["earlier"], roles["agreement"]
@@ -259,13 +257,8 @@ class File(NamedTuple):
 
 
 def expert(memory: Memory, taste: Taste) -> Procedure:
-    """Works the ticket as the policies say, from any state."""
-    ticket_id = moves.ticket_in(memory)
-    approved = yield from moves.clear_desk(ticket_id, memory)
-    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.varies("take it up first"):
-        yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("deletion", ticket["opened"])
+    """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
+    ticket, policies, approved = yield from casework.begin(memory, taste, "deletion")
     query = ticket["subject"].split()[0] if taste.varies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
     ours = [row for row in listed if row["reference"].split("/")[0] == ticket["reference"]]
@@ -274,27 +267,20 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     holdings = [row["id"] for row in ours if row["kind"] == "holding"]
     file = File(ticket, customer, holdings, policies, approved, taste)
     yield from file.rule("order of checks")
-    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, customer["id"])]):
-        yield from step
+    yield from casework.prepare(ticket, customer["id"], taste)
     if taste.varies("ask before it is needed"):
         yield from file.rule("hand-overs")
         yield from file.legal()
-    resolution, reason, evidence = yield from _decide(file)
-    if taste.varies("cite more"):
-        evidence += moves.cite((ticket, "reference"), (customer, "reference"))
-    yield from moves.close(ticket_id, resolution, reason, evidence)
+    decision = yield from _decide(file)
+    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (customer, "reference"))
 
 
-Outcome = tuple[str, str, list[moves.Shown]]
-
-
-def _decide(file: File) -> moves.Move[Outcome]:
-    """The checks in their order; the first that applies decides."""
+def _decide(file: File) -> moves.Move[Decision]:
+    """Make the checks in the order that the policy sets. The first one that applies decides."""
     ticket, customer = file.ticket, file.customer
-    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
-        if other["id"] != ticket["id"] and other["status"] != "cancelled":
-            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
-            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    duplicate = yield from casework.mark_duplicate(ticket)
+    if duplicate is not None:
+        return duplicate
     proof = yield from file.rule("whose data, whose identity")
     agreement_id = (yield from moves.register(customer["agreement"]))[0]["id"]
     agreement = yield from moves.read("datahub.get_entry", entry_id=agreement_id)

@@ -2,12 +2,11 @@
 
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
-from companyos.company import Entry, Person, Ticket
+from companyos.company import Entry, Person
 from companyos.core.world import DAY, Draw, stamp
 from companyos.families.kit.backdrop import Backdrop, add_metric, add_ticket
 from companyos.families.kit.names import FIRST, LAST, pool
+from companyos.families.kit.tickets import copy_ticket, surround
 
 # What there is to hold on a person, and how many days the law has it kept: the least and the most that a policy may say.
 CATEGORIES = {
@@ -125,7 +124,7 @@ def add_holdings(
 def add_tickets(
     company: Backdrop, draw: Draw, customer: Entry, namesake: Entry, requester: Person, duplicate: bool
 ) -> dict[str, str]:
-    """The ticket, an earlier one that may be the same person's, one that can be a decoy, and one that can block."""
+    """Add the ticket, an earlier one that may be the same person's, a decoy and a blocker. Return ids by role."""
     world = company.world
     ticket = add_ticket(
         company,
@@ -141,28 +140,22 @@ def add_tickets(
         amount=None,
         opened=world.now - draw.between(60, 900),
     )
-    earlier = world.furnish(
-        replace(
-            ticket,
-            id=company.ticket_ids.pop(0),
-            title=f"Erase {namesake.name}",
-            subject=namesake.name,
-            reference=customer.reference if duplicate else namesake.reference,
-            status=draw.pick(("open", "in_progress")),
-            assignee=company.offices["Privacy Manager"],
-            opened=ticket.opened - draw.between(3, 30) * DAY,
-        )
+    earlier = copy_ticket(
+        company,
+        ticket,
+        title=f"Erase {namesake.name}",
+        subject=namesake.name,
+        reference=customer.reference if duplicate else namesake.reference,
+        status=draw.pick(("open", "in_progress")),
+        assignee=company.offices["Privacy Manager"],
+        opened=ticket.opened - draw.between(3, 30) * DAY,
     )
-    decoy = world.furnish(
-        replace(
-            earlier,
-            id=company.ticket_ids.pop(0),
-            title="Erase a former applicant",
-            subject="A former applicant",
-            reference=f"CU-{draw.between(1000, 9999)}",
-            opened=earlier.opened - 40 * DAY,
-        )
+    return surround(
+        company,
+        ticket,
+        earlier,
+        "vendor_check",
+        title="Erase a former applicant",
+        subject="A former applicant",
+        reference=f"CU-{draw.between(1000, 9999)}",
     )
-    blocker = next(t for t in world.all(Ticket) if t.kind == "vendor_check")
-    world.furnish(replace(blocker, status="in_progress"))
-    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}

@@ -18,11 +18,11 @@ from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, ad
 FORM = KIND  # the one form of this work
 LEGAL, STEWARD, OFFICER = "Legal Counsel", "Data Steward", "Data Protection Officer"
 
-# -- how the work is done ----------------------------------------------------------------------------------------------
+# -- policies ----------------------------------------------------------------------------------------------------------
 
 
 def add_deletion_policies(company: Backdrop, identity: dict[str, int], keep: dict[str, int]) -> Policy:
-    """Puts the rules of this work in force, beside an older version of one; gives the one on identity."""
+    """Add the policies of this family, and an outdated version of one of them. Return the one on identity."""
     title, text = RETENTION
     older = {name: days * 2 // 3 for name, days in keep.items()}
     add_policy(company, title, text, older, superseded=True)
@@ -98,7 +98,7 @@ BRIEFS = (
     policies decide, and I would like to see in the ticket what it rests on. Best, {manager}""",
 )
 
-# -- who speaks and who signs --------------------------------------------------------------------------------------------
+# -- people and forms --------------------------------------------------------------------------------------------------
 
 
 def hire(company: Backdrop) -> None:
@@ -133,7 +133,7 @@ def deletion_form() -> ApprovalType:
     )
 
 
-# -- what the officer looks into, beside what every form has ------------------------------------------------------------
+# -- audits: what approvers check besides the form ---------------------------------------------------------------------
 
 Data = dict[str, Any]
 

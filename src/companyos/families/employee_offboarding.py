@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from companyos.company import Metric, Person, Source
 from companyos.core.calls import Procedure
 from companyos.core.world import DAY, Streams, World, stamp
-from companyos.families.kit import endings, moves
+from companyos.families.kit import casework, endings, moves
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -43,7 +44,7 @@ from companyos.families.offboarding_rules import (
 
 
 class Causes(Everyday, frozen=True):
-    """What is true of this person and this morning, and cannot be seen from the brief."""
+    """The hidden causes of a case: facts about this person, and troubles."""
 
     duplicate: Annotated[
         bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
@@ -90,7 +91,7 @@ class Causes(Everyday, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Puts the case on the people desk, as the facts have it and before any trouble."""
+    """Add the case to the company, on the people desk, from its facts and without troubles."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department, *elsewhere = draw.shuffled(DEPARTMENTS)
     leaver, successor, gone = (world.get(Person, offices[f"{name} Associate"]) for name in (department, *elsewhere))
@@ -162,11 +163,11 @@ def _money(world: World, roles: dict[str, str], terms: dict[str, int], causes: C
     tell(world, roles["accountant"], roles["ticket"], {"owed": str(owed)}, {roles["counsel"]: "held"})
 
 
-# -- what is right -----------------------------------------------------------------------------------------------------
+# -- judge -------------------------------------------------------------------------------------------------------------
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """The right ending, from the causes alone, in the order that the policy gives."""
+    """Return the right ending. The checks on the causes have the order that the policy sets."""
     roles = case.roles
     ending = partial(endings.ending, world, case, cost_center=True)
     if causes.duplicate:
@@ -235,13 +236,8 @@ class Desk(NamedTuple):
 
 
 def expert(memory: Memory, taste: Taste) -> Procedure:
-    """Works the ticket as the policies say, from any state."""
-    ticket_id = moves.ticket_in(memory)
-    approved = yield from moves.clear_desk(ticket_id, memory)
-    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.varies("take it up first"):
-        yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("offboarding", ticket["opened"])
+    """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
+    ticket, policies, approved = yield from casework.begin(memory, taste, "offboarding")
     query = ticket["subject"] if taste.varies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
     papers = [row for row in listed if row["reference"].split("/")[0] == ticket["reference"]]
@@ -249,24 +245,17 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     leaver = yield from moves.read("datahub.get_entry", entry_id=entry_id)
     desk = Desk(ticket, leaver, papers, policies, approved, taste)
     yield from desk.rule("order of checks")
-    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, leaver["id"])]):
-        yield from step
-    resolution, reason, evidence = yield from _decide(desk)
-    if taste.varies("cite more"):
-        evidence += moves.cite((ticket, "reference"), (leaver, "reference"))
-    yield from moves.close(ticket_id, resolution, reason, evidence)
+    yield from casework.prepare(ticket, leaver["id"], taste)
+    decision = yield from _decide(desk)
+    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (leaver, "reference"))
 
 
-Outcome = tuple[str, str, list[moves.Shown]]
-
-
-def _decide(desk: Desk) -> moves.Move[Outcome]:
-    """The checks in their order; the first that applies decides."""
+def _decide(desk: Desk) -> moves.Move[Decision]:
+    """Make the checks in the order that the policy sets. The first one that applies decides."""
     ticket = desk.ticket
-    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
-        if other["id"] != ticket["id"] and other["status"] != "cancelled":
-            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
-            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    duplicate = yield from casework.mark_duplicate(ticket)
+    if duplicate is not None:
+        return duplicate
     yield from desk.rule("notices")
     last = max((yield from desk.filed("notice")), key=lambda notice: str(notice["given"]))
     if last["status"] == "withdrawn":
@@ -311,7 +300,7 @@ def _grounds_of_hold(desk: Desk, held: moves.Shown) -> moves.Move[list[moves.Sho
     return []
 
 
-def _suspend(desk: Desk, held: moves.Shown, grounds: list[moves.Shown]) -> moves.Move[Outcome]:
+def _suspend(desk: Desk, held: moves.Shown, grounds: list[moves.Shown]) -> moves.Move[Decision]:
     """Keeps everything, with a signature that can be taken for no closure."""
     wait = moves.set_field(desk.ticket["id"], "waiting_on", held["author"])
     sign = _signed(desk, SUSPENSION, {"held": held["held"]})
@@ -320,7 +309,7 @@ def _suspend(desk: Desk, held: moves.Shown, grounds: list[moves.Shown]) -> moves
     return "on_hold", "contradicts_policy", grounds
 
 
-def _pass_on(desk: Desk, shared: moves.Shown) -> moves.Move[Outcome]:
+def _pass_on(desk: Desk, shared: moves.Shown) -> moves.Move[Decision]:
     """Finds out who inherits a shared account, if anybody does."""
     yield from desk.rule("shared accounts")
     account = yield from moves.read("datahub.get_entry", entry_id=shared["shared"])

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 from companyos.company import Entry, Person, Ticket
 from companyos.core.world import DAY, Draw, Streams, stamp
 from companyos.families.expense_rules import FORM
-from companyos.families.kit.backdrop import Backdrop, add_ticket
+from companyos.families.kit.backdrop import Backdrop, add_entry, add_ticket
+from companyos.families.kit.tickets import copy_ticket, surround
 
 WIDEST_GAP = 300  # between a total and its parts, where they do not fit
 
@@ -55,32 +56,26 @@ def add_tickets(company: Backdrop, draw: Draw, roles: dict[str, str], amount: in
         opened=world.now - draw.between(60, 900),
     )
     colleague = world.get(Person, roles["colleague"])
-    earlier = world.furnish(
-        replace(
-            ticket,
-            id=company.ticket_ids.pop(0),
-            status=draw.pick(("open", "in_progress")),
-            requester=colleague.id,
-            assignee=roles["controller"],
-            reference=f"EXP-{numbers[1]}",
-            amount=draw.between(20, 90) * 50,
-            cost_center=colleague.cost_center,
-            opened=ticket.opened - draw.between(1, 10) * DAY,
-        )
+    earlier = copy_ticket(
+        company,
+        ticket,
+        status=draw.pick(("open", "in_progress")),
+        requester=colleague.id,
+        assignee=roles["controller"],
+        reference=f"EXP-{numbers[1]}",
+        amount=draw.between(20, 90) * 50,
+        cost_center=colleague.cost_center,
+        opened=ticket.opened - draw.between(1, 10) * DAY,
     )
-    decoy = world.furnish(
-        replace(
-            earlier,
-            id=company.ticket_ids.pop(0),
-            title=f"Expenses: {subjects[1]}",
-            subject=subjects[1],
-            reference=f"EXP-{numbers[2]}",
-            opened=earlier.opened - 40 * DAY,
-        )
+    return surround(
+        company,
+        ticket,
+        earlier,
+        "handbook_update",
+        title=f"Expenses: {subjects[1]}",
+        subject=subjects[1],
+        reference=f"EXP-{numbers[2]}",
     )
-    blocker = next(t for t in world.all(Ticket) if t.kind == "handbook_update")
-    world.furnish(replace(blocker, status="in_progress"))
-    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}
 
 
 def add_reports(
@@ -135,7 +130,7 @@ def _report(company: Backdrop, draw: Draw, ticket: Ticket) -> Entry:
 
 def _receipt(company: Backdrop, number: str, details: dict[str, str]) -> Entry:
     name = f"{details['category'].capitalize()} receipt of {details['report']}"
-    return company.world.furnish(Entry(company.entry_ids.pop(0), "receipt", name, number, "filed", details))
+    return add_entry(company, "receipt", name, number, "filed", details)
 
 
 def days_before(ticket: Ticket, days: int) -> str:

@@ -15,9 +15,10 @@ from companyos.core.calls import Procedure
 from companyos.core.world import Streams, World
 from companyos.families.expense_filing import WIDEST_GAP, Bill, add_reports, add_tickets, days_before, draw_bill
 from companyos.families.expense_rules import APPROVAL_TYPE, BRIEFS, FORM, add_expense_policies
-from companyos.families.kit import endings, moves, working
+from companyos.families.kit import casework, endings, moves, working
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -32,7 +33,7 @@ from companyos.families.kit.working import compare
 
 
 class Causes(Everyday, frozen=True):
-    """What is true of this report and this morning, and cannot be seen from the brief."""
+    """The hidden causes of a case: facts about this report, and troubles."""
 
     repeated: Annotated[
         bool,
@@ -86,7 +87,7 @@ class Causes(Everyday, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Puts the case on the finance desk, as the facts have it and before any trouble."""
+    """Add the case to the company, on the finance desk, from its facts and without troubles."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department, elsewhere = draw.sample(DEPARTMENTS, 2)
     terms = {
@@ -158,11 +159,11 @@ def _change(world: World, entry_id: str, **details: str) -> None:
     world.furnish(replace(entry, details=entry.details | details))
 
 
-# -- what is right -----------------------------------------------------------------------------------------------------
+# -- judge -------------------------------------------------------------------------------------------------------------
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """The right ending, from the causes alone, in the order that the policy gives."""
+    """Return the right ending. The checks on the causes have the order that the policy sets."""
     roles = case.roles
     ending = partial(endings.ending, world, case, cost_center=True)
     ticket, policy, budget, answer = roles["ticket"], roles["policy"], roles["budget"], ANSWER + roles["requester"]
@@ -200,12 +201,9 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 
 
 def expert(memory: Memory, taste: Taste) -> Procedure:
-    """Works the ticket as the policies say, from any state."""
-    ticket_id = moves.ticket_in(memory)
-    approved = yield from moves.clear_desk(ticket_id, memory)
-    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.varies("take it up first"):
-        yield from moves.set_field(ticket_id, "status", "in_progress")
+    """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
+    ticket, approved = yield from casework.open_ticket(memory)
+    yield from casework.take_up(ticket, taste)
     if taste.varies("ask at once"):
         yield from _how_many_came(ticket)
     policies = yield from moves.policies_about("expense", ticket["opened"])
@@ -214,15 +212,9 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     listed = yield from moves.register(ticket["reference"])
     report_id = yield from moves.entry_of(ticket, listed)
     receipts = taste.order("receipts", [row for row in listed if row["kind"] == "receipt"])
-    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, report_id)]):
-        yield from step
-    resolution, reason, evidence = yield from _decide(ticket, report_id, receipts, policies, approved, taste)
-    if taste.varies("cite more"):
-        evidence += moves.cite((ticket, "reference"), (ticket, "amount"))
-    yield from moves.close(ticket_id, resolution, reason, evidence)
-
-
-Outcome = tuple[str, str, list[moves.Shown]]
+    yield from casework.prepare(ticket, report_id, taste)
+    decision = yield from _decide(ticket, report_id, receipts, policies, approved, taste)
+    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (ticket, "amount"))
 
 
 def _decide(
@@ -232,8 +224,8 @@ def _decide(
     policies: dict[str, str],
     approved: dict[str, str],
     taste: Taste,
-) -> moves.Move[Outcome]:
-    """The checks in their order; the first that applies decides."""
+) -> moves.Move[Decision]:
+    """Make the checks in the order that the policy sets. The first one that applies decides."""
     for row in listed:
         claim = yield from _other_claim(row)
         if claim is not None:
@@ -284,7 +276,7 @@ def _other_claim(receipt: moves.Shown) -> moves.Move[tuple[moves.Shown, moves.Sh
     return None
 
 
-def _fault_to_be_read(ticket: moves.Shown, receipts: list[moves.Shown], limits: moves.Shown) -> moves.Move[Outcome | None]:
+def _fault_to_be_read(ticket: moves.Shown, receipts: list[moves.Shown], limits: moves.Shown) -> moves.Move[Decision | None]:
     """What is wrong with a receipt, or with all of them together, as far as the records tell."""
     give_back = partial(_give_back, ticket)
     ours = yield from _first(receipts, "payee", lambda payee: payee.startswith("@"), "ours")
@@ -334,7 +326,7 @@ def _how_many_came(ticket: moves.Shown) -> moves.Move[moves.Shown]:
     return moves.ask_person(ticket["id"], ticket["requester"], "guests", "How many guests came to the meal, please?")
 
 
-def _give_back(ticket: moves.Shown, resolution: str, reason: str, grounds: list[moves.Shown]) -> moves.Move[Outcome]:
+def _give_back(ticket: moves.Shown, resolution: str, reason: str, grounds: list[moves.Shown]) -> moves.Move[Decision]:
     yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
     return resolution, reason, grounds
 

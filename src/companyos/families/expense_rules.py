@@ -14,7 +14,7 @@ _LAXER = {"meal_rate": 10, "hotel_rate": 25, "receipt_days": 30, "figure_days": 
 
 
 def add_expense_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
-    """Puts the rules of this work in force, beside an older version of one; gives the one that sets the limits."""
+    """Add the policies of this family, and an outdated version of one of them. Return the one that sets the limits."""
     title, text = LIMITS_POLICY
     older = {name: value + _LAXER[name] for name, value in terms.items()}
     add_policy(company, title, text.format(**older), older, superseded=True)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from companyos.company import Entry, Policy
 from companyos.core.world import DAY, Draw
-from companyos.families.kit.backdrop import Backdrop, add_metric, add_policy, one_line
+from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, add_policy, one_line
 
 # -- topics ------------------------------------------------------------------------------------------------------------
 
@@ -85,7 +85,7 @@ def add_proposal(company: Backdrop, section: Entry, number: int, status: str, va
     """What somebody proposes for a section, filed behind it."""
     details = {"proposed": str(value), "unit": section.details["unit"]}
     name, reference = f"Proposal on {section.name}", f"{section.reference}/{number}"
-    return company.world.furnish(Entry(company.entry_ids.pop(0), "proposal", name, reference, status, details))
+    return add_entry(company, "proposal", name, reference, status, details)
 
 
 class Papers(NamedTuple):

@@ -16,11 +16,11 @@ from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, ad
 UPDATE_FORM = "handbook_update"
 REVIEW_FORM = "legal_review"
 
-# -- how the work is done ----------------------------------------------------------------------------------------------
+# -- policies ----------------------------------------------------------------------------------------------------------
 
 
 def add_handbook_policies(company: Backdrop, consultation: dict[str, int], notice: dict[str, int]) -> tuple[Policy, Policy]:
-    """Puts the rules of this work in force, beside an older version of one; gives those on consultation and on notice."""
+    """Add the policies of this family, and an outdated version of one of them. Return two of them."""
     title, text = CONSULTATION
     older = {name: value - 5 for name, value in consultation.items()}
     add_policy(company, title, one_line(text).format(**older), older, superseded=True)
@@ -95,7 +95,7 @@ BRIEFS = (
     and resolve it, citing what it rests on. Best, {partner}""",
 )
 
-# -- who signs, and on what ---------------------------------------------------------------------------------------------
+# -- people and forms --------------------------------------------------------------------------------------------------
 
 
 def hire(company: Backdrop) -> None:
@@ -150,7 +150,7 @@ def review_form() -> ApprovalType:
     )
 
 
-# -- what those who sign look into, beside what every form has ---------------------------------------------------------
+# -- audits: what approvers check besides the form ---------------------------------------------------------------------
 
 Data = dict[str, Any]
 

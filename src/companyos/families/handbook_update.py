@@ -10,7 +10,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.company import Entry, Metric, Mind, Person, Policy, Source, Ticket
+from companyos.company import Entry, Mind, Person, Policy, Ticket
 from companyos.core.calls import Procedure
 from companyos.core.world import DAY, Draw, Streams, World, stamp
 from companyos.families.handbook_papers import (
@@ -31,9 +31,10 @@ from companyos.families.handbook_rules import (
     review_form,
     update_form,
 )
-from companyos.families.kit import endings, moves, working
-from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
+from companyos.families.kit import casework, endings, moves, working
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, set_metric, tell
 from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -42,6 +43,7 @@ from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
+from companyos.families.kit.tickets import copy_ticket, surround
 from companyos.families.kit.working import compare
 
 # -- causes ------------------------------------------------------------------------------------------------------------
@@ -50,7 +52,7 @@ _DOCUMENT_DATES = tuple(("Policy", name, field) for name in SPECIAL for field in
 
 
 class Causes(Everyday, frozen=True):
-    """What is true of this section and this morning, and cannot be seen from the brief."""
+    """The hidden causes of a case: facts about this section, and troubles."""
 
     duplicate: Annotated[
         bool, Fact((0.89, 0.11), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
@@ -102,7 +104,7 @@ class Causes(Everyday, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Puts the case on the people desk, as the facts have it and before any trouble."""
+    """Add the case to the company, on the people desk, from its facts and without troubles."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department, elsewhere = draw.sample(DEPARTMENTS, 2)
     requester = world.get(Person, offices[f"{department} Associate"])
@@ -146,8 +148,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
 def _readers(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
     band = (25, terms["minimum"] - 1) if causes.unread else (terms["minimum"], 97)
     value = world.streams.at("readers", str(causes.unread)).between(*band)
-    world.furnish(replace(world.get(Source, name), value=value))
-    world.furnish(replace(world.get(Metric, name), value=value, max_age_days=terms["max_age_days"]))
+    set_metric(world, name, value, terms["max_age_days"])
 
 
 def _tell_requester(world: World, roles: dict[str, str], terms: dict[str, int], causes: Causes) -> None:
@@ -160,7 +161,7 @@ def _tell_requester(world: World, roles: dict[str, str], terms: dict[str, int], 
 
 
 def _tickets(company: Backdrop, draw: Draw, papers: Papers, requester: Person, causes: Causes) -> dict[str, str]:
-    """The ticket, an earlier one that may be about the same section, one that can be a decoy, and one that can block."""
+    """Add the ticket, an earlier one that may be about the same section, a decoy and a blocker. Return ids by role."""
     world, (section, _, namesake, other) = company.world, papers
     ticket = add_ticket(
         company,
@@ -176,38 +177,32 @@ def _tickets(company: Backdrop, draw: Draw, papers: Papers, requester: Person, c
         amount=None,
         opened=world.now - draw.between(60, 900),
     )
-    earlier = world.furnish(
-        replace(
-            ticket,
-            id=company.ticket_ids.pop(0),
-            title=f"Change: {namesake.name}",
-            subject=namesake.name,
-            reference=section.reference if causes.duplicate else namesake.reference,
-            status=draw.pick(("open", "in_progress")),
-            assignee=company.offices["HR Partner"],
-            opened=ticket.opened - draw.between(3, 30) * DAY,
-        )
+    earlier = copy_ticket(
+        company,
+        ticket,
+        title=f"Change: {namesake.name}",
+        subject=namesake.name,
+        reference=section.reference if causes.duplicate else namesake.reference,
+        status=draw.pick(("open", "in_progress")),
+        assignee=company.offices["HR Partner"],
+        opened=ticket.opened - draw.between(3, 30) * DAY,
     )
-    decoy = world.furnish(
-        replace(
-            earlier,
-            id=company.ticket_ids.pop(0),
-            title=f"Change: {other.name}",
-            subject=other.name,
-            reference=other.reference,
-            opened=earlier.opened - 40 * DAY,
-        )
+    return surround(
+        company,
+        ticket,
+        earlier,
+        "bug_escalation",
+        title=f"Change: {other.name}",
+        subject=other.name,
+        reference=other.reference,
     )
-    blocker = next(t for t in world.all(Ticket) if t.kind == "bug_escalation")
-    world.furnish(replace(blocker, status="in_progress"))
-    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}
 
 
-# -- what is right -----------------------------------------------------------------------------------------------------
+# -- judge -------------------------------------------------------------------------------------------------------------
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """The right ending, from the causes alone, in the order that the policy gives."""
+    """Return the right ending. The checks on the causes have the order that the policy sets."""
     roles = case.roles
     ending = partial(endings.ending, world, case)
     section, proposal, readers = roles["entry"], roles["proposal"], roles["readers"]
@@ -279,13 +274,8 @@ class File(NamedTuple):
 
 
 def expert(memory: Memory, taste: Taste) -> Procedure:
-    """Works the ticket as the policies say, from any state."""
-    ticket_id = moves.ticket_in(memory)
-    approved = yield from moves.clear_desk(ticket_id, memory)
-    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.varies("take it up first"):
-        yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("handbook", ticket["opened"])
+    """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
+    ticket, policies, approved = yield from casework.begin(memory, taste, "handbook")
     query = " ".join(ticket["subject"].split()[:2]) if taste.varies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
     filed = {(row["reference"].split("/")[0], row["kind"], row["status"]): row["id"] for row in listed}
@@ -295,26 +285,19 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     proposal = yield from moves.read("datahub.get_entry", entry_id=submitted_id)
     file = File(ticket, section, proposal, policies, approved, taste)
     yield from file.rule("order of checks")
-    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, section["id"])]):
-        yield from step
+    yield from casework.prepare(ticket, section["id"], taste)
     if taste.varies("ask before it is needed"):
         yield from file.answer()
-    resolution, reason, evidence = yield from _decide(file)
-    if taste.varies("cite more"):
-        evidence += moves.cite((ticket, "reference"), (section, "reference"))
-    yield from moves.close(ticket_id, resolution, reason, evidence)
+    decision = yield from _decide(file)
+    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (section, "reference"))
 
 
-Outcome = tuple[str, str, list[moves.Shown]]
-
-
-def _decide(file: File) -> moves.Move[Outcome]:
-    """The checks in their order; the first that applies decides."""
+def _decide(file: File) -> moves.Move[Decision]:
+    """Make the checks in the order that the policy sets. The first one that applies decides."""
     ticket, section, proposal = file.ticket, file.section, file.proposal
-    other = yield from moves.other_live(ticket, ticket["reference"])
-    if other is not None:
-        yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
-        return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    duplicate = yield from casework.mark_duplicate(ticket, aloud=True)
+    if duplicate is not None:
+        return duplicate
     if (yield from compare(("owner", section["owner"]), "!=", "People", "not ours", "ours")):
         yield from file.rule("whose it is")
         head = yield from moves.read("datahub.get_approver", role=f"Head of {section['owner']}")
@@ -376,7 +359,7 @@ def _limits_in(document: moves.Shown) -> list[str]:
 
 def _get_signed(
     file: File, readers: moves.Shown, consultation: moves.Shown, answer: moves.Shown, evidence: list[moves.Shown]
-) -> moves.Move[Outcome]:
+) -> moves.Move[Decision]:
     """One signature, or two of which the second rests on the first."""
     ticket, section = file.ticket, file.section
     yield from file.rule("signing")

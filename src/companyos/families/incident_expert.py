@@ -7,7 +7,8 @@ from typing import NamedTuple
 from companyos.core.calls import Procedure
 from companyos.families.incident_records import IN_HOUSE
 from companyos.families.incident_rules import DECLARE, FIGURES, FIRST, FORM, ROLL_BACK, SECOND, WITHHELD
-from companyos.families.kit import moves
+from companyos.families.kit import casework, moves
+from companyos.families.kit.casework import Decision
 from companyos.families.kit.family import Memory, Taste
 
 
@@ -49,17 +50,9 @@ class Figures(NamedTuple):
         return moves.cite(*((self.readings[name], "value") for name in names))
 
 
-Outcome = tuple[str, str, list[moves.Shown]]
-
-
 def expert(memory: Memory, taste: Taste) -> Procedure:
-    """Works the ticket as the policies say, from any state."""
-    ticket_id = moves.ticket_in(memory)
-    approved = yield from moves.clear_desk(ticket_id, memory)
-    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.varies("take it up first"):
-        yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("incident", ticket["opened"])
+    """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
+    ticket, policies, approved = yield from casework.begin(memory, taste, "incident")
     query = ticket["subject"] if taste.varies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
     alarm_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
@@ -68,15 +61,12 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     file = File(ticket, alarm, service, policies, approved, taste)
     for title in taste.order("read up", ["order of checks", "whom it goes to", "verification"]):
         yield from file.rule(title)
-    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, alarm["id"])]):
-        yield from step
-    resolution, reason, evidence = yield from _decide(file)
-    if taste.varies("cite more"):
-        evidence += moves.cite((ticket, "reference"), (alarm, "reference"))
-    yield from moves.close(ticket_id, resolution, reason, evidence)
+    yield from casework.prepare(ticket, alarm["id"], taste)
+    decision = yield from _decide(file)
+    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (alarm, "reference"))
 
 
-def _decide(file: File) -> moves.Move[Outcome]:
+def _decide(file: File) -> moves.Move[Decision]:
     """The checks in their order, up to where severity begins to matter; the first that applies decides."""
     alarm, service = file.alarm, file.service
     if service["custody"] != IN_HOUSE:
@@ -160,7 +150,7 @@ def _figures(file: File, self_check: moves.Shown) -> moves.Move[Figures]:
     return Figures(readings | {"self_check": self_check}, severity, matrix["max_age_days"])
 
 
-def _weigh(file: File, figures: Figures) -> moves.Move[Outcome]:
+def _weigh(file: File, figures: Figures) -> moves.Move[Decision]:
     """The rest of the checks, for a service of ours whose own trouble it is."""
     ticket, alarm, service = file.ticket, file.alarm, file.service
     release, build = (yield from _release(file)), None

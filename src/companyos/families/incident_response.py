@@ -124,7 +124,7 @@ def _notice_due(causes: Causes) -> bool:
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Puts the case on the engineering desk, as the facts have it and before any trouble."""
+    """Add the case to the company, on the engineering desk, from its facts and without troubles."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     terms = draw_terms(draw)
     policies = add_incident_policies(company, terms)
@@ -224,11 +224,11 @@ def _tickets(
     return {role: one.id for role, one in made.items()}
 
 
-# -- what is right -----------------------------------------------------------------------------------------------------
+# -- judge -------------------------------------------------------------------------------------------------------------
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """The right ending, from the causes alone, in the order that the policy gives."""
+    """Return the right ending. The checks on the causes have the order that the policy sets."""
     roles = case.roles
     ending = partial(endings.ending, world, case)
     if causes.client:

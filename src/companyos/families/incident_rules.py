@@ -22,7 +22,7 @@ WITHHELD = "withheld"  # what Communications states where there is no wording ye
 # The figures that set the severity: the register's `…_metric` of a service, and the form's field.
 FIGURES = {"errors": "error_rate", "customers": "customers", "minutes": "minutes"}
 
-# -- how the work is done ----------------------------------------------------------------------------------------------
+# -- policies ----------------------------------------------------------------------------------------------------------
 
 Terms = dict[str, int]
 
@@ -46,7 +46,7 @@ def draw_terms(draw: Draw) -> Terms:
 
 
 def add_incident_policies(company: Backdrop, terms: Terms) -> dict[str, Policy]:
-    """Puts the rules of this work in force, beside an older version of one; gives those that set numbers, by title."""
+    """Add the policies of this family, and an outdated version of one of them. Return those that set numbers, by title."""
     older = {name: value * 3 // 2 for name, value in terms.items()}
     add_policy(company, *_with_terms("Incident response: severity", older), superseded=True)
     found = {title: add_policy(company, *_with_terms(title, terms)) for title in NUMBERS}
@@ -152,7 +152,7 @@ BRIEFS = (
     for and resolve it, citing what it rests on. Best, {lead}""",
 )
 
-# -- who takes part ----------------------------------------------------------------------------------------------------
+# -- people and forms --------------------------------------------------------------------------------------------------
 
 ENGINEERS = ("Edge Engineer", "Core Engineer", "Storage Engineer")  # on call, each for some services
 
@@ -188,7 +188,7 @@ def incident_form() -> ApprovalType:
     )
 
 
-# -- what commanders look into, beside what every form has -------------------------------------------------------------
+# -- audits: what approvers check besides the form ---------------------------------------------------------------------
 
 Data = dict[str, Any]
 

@@ -15,9 +15,10 @@ from companyos.company import Entry, Metric, Person, Source, Ticket
 from companyos.core.calls import Procedure
 from companyos.core.world import DAY, Draw, Streams, World
 from companyos.families import license_offers as offers
-from companyos.families.kit import endings, moves, working
+from companyos.families.kit import casework, endings, moves, working
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_person, add_ticket, one_line
 from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -25,6 +26,7 @@ from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
+from companyos.families.kit.tickets import copy_ticket, surround
 from companyos.families.kit.working import PERCENT, compare
 from companyos.families.license_offers import AGREED, BULK, LARGE, OFFERS, PLAIN, Deal
 from companyos.families.license_rules import BRIEFS, FORM, LIMITS, add_license_policies, renewal_form
@@ -33,7 +35,7 @@ from companyos.families.license_rules import BRIEFS, FORM, LIMITS, add_license_p
 
 
 class Causes(Everyday, frozen=True):
-    """What is true of this contract and this morning, and cannot be seen from the brief."""
+    """The hidden causes of a case: facts about this contract, and troubles."""
 
     duplicate: Annotated[
         bool, Fact((0.87, 0.13), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
@@ -98,7 +100,7 @@ class Causes(Everyday, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Puts the case on the procurement desk, as the facts have it and before any trouble."""
+    """Add the case to the company, on the procurement desk, from its facts and without troubles."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     department = draw.pick(DEPARTMENTS)
     requester = world.get(Person, offices[f"{department} Associate"])
@@ -169,7 +171,7 @@ def _measure(
 
 
 def _tickets(company: Backdrop, draw: Draw, deal: Deal, requester: Person, limit: int, causes: Causes) -> dict[str, str]:
-    """The ticket, an earlier one that may be about the same contract, a decoy to be, and one that can block."""
+    """Add the ticket, an earlier one that may be about the same contract, a decoy and a blocker. Return ids by role."""
     world = company.world
     ticket = add_ticket(
         company,
@@ -185,40 +187,34 @@ def _tickets(company: Backdrop, draw: Draw, deal: Deal, requester: Person, limit
         amount=limit * draw.between(50, 190) // 100,
         opened=world.now - draw.between(6, 20) * DAY - draw.between(0, 400),
     )
-    earlier = world.furnish(
-        replace(
-            ticket,
-            id=company.ticket_ids.pop(0),
-            title=f"Renew {deal.namesake}",
-            subject=deal.namesake,
-            reference=deal.reference if causes.duplicate else deal.namesake_reference,
-            status=draw.pick(("open", "in_progress")),
-            assignee=company.offices["Procurement Manager"],
-            amount=draw.between(8, 60) * 250,
-            opened=ticket.opened - draw.between(3, 30) * DAY,
-        )
+    earlier = copy_ticket(
+        company,
+        ticket,
+        title=f"Renew {deal.namesake}",
+        subject=deal.namesake,
+        reference=deal.reference if causes.duplicate else deal.namesake_reference,
+        status=draw.pick(("open", "in_progress")),
+        assignee=company.offices["Procurement Manager"],
+        amount=draw.between(8, 60) * 250,
+        opened=ticket.opened - draw.between(3, 30) * DAY,
     )
     other = f"{company.firms.pop(0).name.split()[0]} {draw.pick(offers.PRODUCTS)}"
-    decoy = world.furnish(
-        replace(
-            earlier,
-            id=company.ticket_ids.pop(0),
-            title=f"Renew {other}",
-            subject=other,
-            reference=f"REF-{draw.between(10_000, 99_999)}",
-            opened=earlier.opened - 40 * DAY,
-        )
+    return surround(
+        company,
+        ticket,
+        earlier,
+        "vendor_check",
+        title=f"Renew {other}",
+        subject=other,
+        reference=f"REF-{draw.between(10_000, 99_999)}",
     )
-    blocker = next(t for t in world.all(Ticket) if t.kind == "vendor_check")
-    world.furnish(replace(blocker, status="in_progress"))
-    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}
 
 
-# -- what is right -----------------------------------------------------------------------------------------------------
+# -- judge -------------------------------------------------------------------------------------------------------------
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """The right ending, from the causes alone, in the order that the policy gives."""
+    """Return the right ending. The checks on the causes have the order that the policy sets."""
     roles = case.roles
     ending = partial(endings.ending, world, case, cost_center=True)
     earlier, entry, policy, days, used = (roles[role] for role in ("earlier", "entry", "policy", "days", "used"))
@@ -259,37 +255,25 @@ def _right_offer(causes: Causes) -> str | None:
 
 
 def expert(memory: Memory, taste: Taste) -> Procedure:
-    """Works the ticket as the policies say, from any state."""
-    ticket_id = moves.ticket_in(memory)
-    approved = yield from moves.clear_desk(ticket_id, memory)
-    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.varies("take it up first"):
-        yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("licence", ticket["opened"])
+    """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
+    ticket, policies, approved = yield from casework.begin(memory, taste, "licence")
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: order of checks"])
     query = ticket["subject"] if taste.varies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
     entry_id = yield from moves.entry_of(ticket, listed)
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
-    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, entry["id"])]):
-        yield from step
-    resolution, reason, evidence = yield from _decide(ticket, entry, policies, approved, taste)
-    if taste.varies("cite more"):
-        evidence += moves.cite((ticket, "reference"), (entry, "reference"))
-    yield from moves.close(ticket_id, resolution, reason, evidence)
-
-
-Outcome = tuple[str, str, list[moves.Shown]]
+    yield from casework.prepare(ticket, entry["id"], taste)
+    decision = yield from _decide(ticket, entry, policies, approved, taste)
+    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (entry, "reference"))
 
 
 def _decide(
     ticket: moves.Shown, entry: moves.Shown, policies: dict[str, str], approved: dict[str, str], taste: Taste
-) -> moves.Move[Outcome]:
-    """The checks in their order; the first that applies decides."""
-    other = yield from moves.other_live(ticket, ticket["reference"])
-    if other is not None:
-        yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
-        return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+) -> moves.Move[Decision]:
+    """Make the checks in the order that the policy sets. The first one that applies decides."""
+    duplicate = yield from casework.mark_duplicate(ticket, aloud=True)
+    if duplicate is not None:
+        return duplicate
     limits = yield from moves.read("datahub.read_policy", policy_id=policies[LIMITS])
     if taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=entry["used_metric"])

@@ -15,7 +15,7 @@ FORM = "license_renewal"
 
 
 def add_license_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
-    """Puts the rules of this work in force, beside an older version of one; gives the one that sets the limits."""
+    """Add the policies of this family, and an outdated version of one of them. Return the one that sets the limits."""
     older = {
         "window_days": terms["window_days"] - 30,
         "minimum_share": terms["minimum_share"] - 15,
@@ -82,7 +82,7 @@ BRIEFS = (
 )
 
 
-# -- what the signer looks into ----------------------------------------------------------------------------------------
+# -- form and audit ----------------------------------------------------------------------------------------------------
 
 
 def renewal_form() -> ApprovalType:

@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.company import Entry, Person, Ticket
+from companyos.company import Entry, Person
 from companyos.core.world import DAY, Draw, stamp
-from companyos.families.kit.backdrop import Backdrop, add_metric, add_ticket
+from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, add_ticket
 from companyos.families.kit.names import pool
+from companyos.families.kit.tickets import copy_ticket, surround
 
 OPEN = "open"  # until when somebody is on a project on whom they still are
 PROJECTS = [
@@ -44,7 +45,7 @@ def add_employee(company: Backdrop, name: str, department: str, handle: str, ref
         "letter": f"LT-{draw.between(10_000, 99_999)}",
         "badge": f"BG-{draw.between(10_000, 99_999)}",
     }
-    return company.world.furnish(Entry(company.entry_ids.pop(0), "employee", name, reference, status, details))
+    return add_entry(company, "employee", name, reference, status, details)
 
 
 def add_files(company: Backdrop, draw: Draw, leaver: Person, successor: Person, gone: Person) -> Files:
@@ -77,7 +78,7 @@ def add_files(company: Backdrop, draw: Draw, leaver: Person, successor: Person, 
 
 def _project(company: Backdrop, draw: Draw, name: str, number: int) -> Entry:
     details = {"sponsor": company.offices[draw.pick(("CTO", "CFO", "Procurement Lead"))]}
-    return company.world.furnish(Entry(company.entry_ids.pop(0), "project", name, f"PRJ-{number}", "running", details))
+    return add_entry(company, "project", name, f"PRJ-{number}", "running", details)
 
 
 def _assignments(company: Backdrop, draw: Draw, leaver: Entry, projects: list[Entry]) -> tuple[Entry, Entry]:
@@ -95,7 +96,7 @@ def _assignments(company: Backdrop, draw: Draw, leaver: Entry, projects: list[En
 def _assignment(company: Backdrop, employee: Entry, project: Entry, number: int, since: str, until: str) -> Entry:
     details = {"project": project.reference, "from": since, "until": until}
     name, reference = f"{employee.name} on {project.name}", f"{employee.reference}/{number}"
-    return company.world.furnish(Entry(company.entry_ids.pop(0), "assignment", name, reference, "filed", details))
+    return add_entry(company, "assignment", name, reference, "filed", details)
 
 
 def _notices(company: Backdrop, draw: Draw, leaver: Entry) -> tuple[Entry, Entry]:
@@ -129,7 +130,7 @@ def change(company: Backdrop, entry: Entry, status: str | None = None, **details
 
 
 def add_tickets(company: Backdrop, draw: Draw, files: Files, kind: str, requester: str, duplicate: bool) -> dict[str, str]:
-    """The ticket, an earlier one that may be about the same person, a decoy to be, and one that can block."""
+    """Add the ticket, an earlier one that may be about the same person, a decoy and a blocker. Return ids by role."""
     world, leaver = company.world, files.leaver
     ticket = add_ticket(
         company,
@@ -145,26 +146,20 @@ def add_tickets(company: Backdrop, draw: Draw, files: Files, kind: str, requeste
         amount=None,
         opened=world.now - draw.between(60, 900),
     )
-    earlier = world.furnish(
-        replace(
-            ticket,
-            id=company.ticket_ids.pop(0),
-            reference=leaver.reference if duplicate else files.namesake.reference,
-            status=draw.pick(("open", "in_progress")),
-            assignee=company.offices["People Partner"],
-            opened=ticket.opened - draw.between(3, 14) * DAY,
-        )
+    earlier = copy_ticket(
+        company,
+        ticket,
+        reference=leaver.reference if duplicate else files.namesake.reference,
+        status=draw.pick(("open", "in_progress")),
+        assignee=company.offices["People Partner"],
+        opened=ticket.opened - draw.between(3, 14) * DAY,
     )
-    decoy = world.furnish(
-        replace(
-            earlier,
-            id=company.ticket_ids.pop(0),
-            title=f"Offboard {files.gone.name}",
-            subject=files.gone.name,
-            reference=files.gone.reference,
-            opened=earlier.opened - 40 * DAY,
-        )
+    return surround(
+        company,
+        ticket,
+        earlier,
+        "license_renewal",
+        title=f"Offboard {files.gone.name}",
+        subject=files.gone.name,
+        reference=files.gone.reference,
     )
-    blocker = next(t for t in world.all(Ticket) if t.kind == "license_renewal")
-    world.furnish(replace(blocker, status="in_progress"))
-    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}

@@ -20,11 +20,11 @@ SUSPENSION = "account_suspension"
 # Who states what on a ticket, in this order: whoever comes later keeps silent until those before have spoken.
 STATEMENTS = {"held": "Legal Counsel", "owed": "Payroll Accountant", "shared": "IT Administrator"}
 
-# -- how the work is done ----------------------------------------------------------------------------------------------
+# -- policies ----------------------------------------------------------------------------------------------------------
 
 
 def add_offboarding_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
-    """Puts the rules of this work in force, beside an older version of one; gives the one on money."""
+    """Add the policies of this family, and an outdated version of one of them. Return the one on money."""
     older = terms | {"withhold_percent": terms["withhold_percent"] + 20}
     add_policy(company, MONEY, MONEY_TEXT.format(**older), older, superseded=True)
     money = add_policy(company, MONEY, MONEY_TEXT.format(**terms), terms)
@@ -96,7 +96,7 @@ BRIEFS = (
     out, the policies decide, and the ticket should say what it rests on. Best, {partner}""",
 )
 
-# -- who has a say, and who signs --------------------------------------------------------------------------------------
+# -- people and forms --------------------------------------------------------------------------------------------------
 
 
 def hire(company: Backdrop) -> None:
@@ -150,7 +150,7 @@ def suspension_form() -> ApprovalType:
     )
 
 
-# -- what those who sign look into, beside what every form has ---------------------------------------------------------
+# -- audits: what approvers check besides the form ---------------------------------------------------------------------
 
 
 @audits(CLOSURE)

@@ -11,13 +11,14 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.company import Entry, Metric, Person, Source, Ticket, clerk
+from companyos.company import Entry, Person, Ticket, clerk
 from companyos.core.calls import Procedure
 from companyos.core.errors import Stuck
 from companyos.core.world import DAY, HOUR, Draw, Streams, World, stamp
-from companyos.families.kit import endings, moves
-from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_firms, add_metric, add_ticket, one_line
+from companyos.families.kit import casework, endings, moves
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_firms, add_metric, add_ticket, one_line, set_metric
 from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Linked, Memory, Taste
@@ -50,7 +51,7 @@ BEYOND_LIMIT = "on_hold/above_limit"  # how a ticket ends for which the CFO does
 
 
 class Causes(Everyday, frozen=True):
-    """What is true of this close and this morning, and cannot be seen from the brief.
+    """The hidden causes of a case: facts about this close, and troubles.
 
     What is true of the cases in its queue is drawn by their places in it, but for what is named here after one of them.
     """
@@ -194,11 +195,10 @@ def _entries(company: Backdrop, draw: Draw, ticket: Ticket, department: str) -> 
 def _measure(world: World, name: str, tolerance: int, causes: Causes) -> None:
     band = {"few": (2, tolerance), "many": (tolerance + 1, 150)}[causes.gaps]
     value = world.streams.at("gaps", causes.gaps).between(*band)
-    world.furnish(replace(world.get(Source, name), value=value))
-    world.furnish(replace(world.get(Metric, name), value=value))
+    set_metric(world, name, value)
 
 
-# -- what is right -----------------------------------------------------------------------------------------------------
+# -- judge -------------------------------------------------------------------------------------------------------------
 
 
 class Queued(Struct, frozen=True):
@@ -271,9 +271,6 @@ def _judge_queue(world: World, case: Case, causes: Causes) -> list[Queued]:
 # -- expert ------------------------------------------------------------------------------------------------------------
 
 
-Outcome = tuple[str, str, list[moves.Shown]]
-
-
 class Item(Struct, frozen=True):
     """A ticket of the queue as the register shows it."""
 
@@ -303,16 +300,13 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     work = yield from _look_around(ticket_id, signed, memory, taste)
     finished = (yield from _put_right(work)) if moves.wrote(memory) else set()
     ended = yield from _work_off(work, finished)
-    resolution, reason, evidence = yield from _decide(work, ended)
-    if taste.varies("cite more"):
-        evidence += moves.cite((work.ticket, "reference"), (work.entry, "reference"))
-    yield from moves.close(ticket_id, resolution, reason, evidence)
+    decision = yield from _decide(work, ended)
+    yield from casework.finish(work.ticket, decision, taste, (work.ticket, "reference"), (work.entry, "reference"))
 
 
 def _look_around(ticket_id: str, signed: dict[str, dict[str, str]], memory: Memory, taste: Taste) -> moves.Move[Work]:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.varies("take it up first"):
-        yield from moves.set_field(ticket_id, "status", "in_progress")
+    yield from casework.take_up(ticket, taste)
     policies = yield from moves.policies_about("quarter", ticket["opened"])
     for title in taste.order("rules", ["Quarter close: queue", "Quarter close: order of checks"]):
         yield from moves.read("datahub.read_policy", policy_id=policies[title])
@@ -406,12 +400,11 @@ def _put_off(item: Item, reason: str, *more: tuple[moves.Shown, str]) -> Procedu
 
 def _prepare(work: Work) -> Procedure:
     """What the close ticket itself needs, whatever becomes of it."""
-    for step in work.taste.order("prepare", [moves.unblock(work.ticket), moves.verify(work.ticket, work.entry["id"])]):
-        yield from step
+    yield from casework.prepare(work.ticket, work.entry["id"], work.taste)
 
 
-def _decide(work: Work, ended: dict[str, moves.Shown]) -> moves.Move[Outcome]:
-    """The checks in their order; the first that applies decides."""
+def _decide(work: Work, ended: dict[str, moves.Shown]) -> moves.Move[Decision]:
+    """Make the checks in the order that the policy sets. The first one that applies decides."""
     ticket, limits = work.ticket, work.limits
     for ticket_id, closed in ended.items():
         if closed["resolution"] == "escalated":
@@ -435,7 +428,7 @@ def _decide(work: Work, ended: dict[str, moves.Shown]) -> moves.Move[Outcome]:
     return (yield from _have_it_signed(work, figure))
 
 
-def _have_it_signed(work: Work, figure: moves.Shown) -> moves.Move[Outcome]:
+def _have_it_signed(work: Work, figure: moves.Shown) -> moves.Move[Decision]:
     ticket, entry = work.ticket, work.entry
     yield from moves.read("datahub.read_policy", policy_id=work.policies["Quarter close: verification and signing"])
     if signed := work.signed.get(ticket["id"], {}):

@@ -17,7 +17,7 @@ def hire(company: Backdrop) -> None:
 
 
 def add_close_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
-    """Puts the rules of this work in force, beside an older version of one; gives the one that sets the limits."""
+    """Add the policies of this family, and an outdated version of one of them. Return the one that sets the limits."""
     older = {name: value + 3 for name, value in terms.items()} | {"signatures": 4}  # whatever it is by now
     add_policy(company, LIMITS, _LIMITS.format(**older), older, superseded=True)
     limits = add_policy(company, LIMITS, _LIMITS.format(**terms), terms)

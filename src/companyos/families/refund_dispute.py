@@ -9,14 +9,13 @@ superseded policy may be the one that counts, and each of three versions is the 
 from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
-from msgspec.structs import replace
-
-from companyos.company import Entry, Metric, Person, Policy, Source
+from companyos.company import Entry, Person, Policy
 from companyos.core.calls import Procedure, Reply
 from companyos.core.world import DAY, Streams, World
-from companyos.families.kit import endings, moves
-from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line
+from companyos.families.kit import casework, endings, moves
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set_metric
 from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -56,7 +55,7 @@ from companyos.families.refund_rules import (
 
 
 class Causes(Everyday, frozen=True):
-    """What is true of this order and this morning, and cannot be seen from the brief."""
+    """The hidden causes of a case: facts about this order, and troubles."""
 
     duplicate: Annotated[
         bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
@@ -104,7 +103,7 @@ class Causes(Everyday, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Puts the case on the care desk, as the facts have it and before any trouble."""
+    """Add the case to the company, on the care desk, from its facts and without troubles."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     requester = offices[f"{draw.pick(DEPARTMENTS)} Associate"]
     limits = {"limit": draw.pick((30, 35, 40, 45)), "max_age_days": draw.between(7, 14)}
@@ -166,15 +165,14 @@ def _show_facts(company: Backdrop, records: Records, calendar: Calendar, steps: 
 def _rate(world: World, name: str, limits: dict[str, int], causes: Causes) -> None:
     band = {"low": (2, limits["limit"]), "high": (limits["limit"] + 1, 95)}[causes.rate]
     value = world.streams.at("rate", causes.rate).between(*band)
-    world.furnish(replace(world.get(Source, name), value=value))
-    world.furnish(replace(world.get(Metric, name), value=value, max_age_days=limits["max_age_days"]))
+    set_metric(world, name, value, limits["max_age_days"])
 
 
-# -- what is right -----------------------------------------------------------------------------------------------------
+# -- judge -------------------------------------------------------------------------------------------------------------
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """The right ending, from the causes alone, in the order that the policy gives."""
+    """Return the right ending. The checks on the causes have the order that the policy sets."""
     roles = case.roles
     ending = partial(endings.ending, world, case, cost_center=True)
     earlier, rate = roles["earlier"], roles["refund_rate"]
@@ -261,13 +259,8 @@ class Desk(NamedTuple):
 
 
 def expert(memory: Memory, taste: Taste) -> Procedure:
-    """Works the ticket as the policies say, from any state."""
-    ticket_id = moves.ticket_in(memory)
-    approved = yield from moves.clear_desk(ticket_id, memory)
-    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.varies("take it up first"):
-        yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("refund", ticket["opened"])
+    """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
+    ticket, policies, approved = yield from casework.begin(memory, taste, "refund")
     listed = yield from moves.register(ticket["reference"])
     filed = {row["name"]: row for row in listed}
     order_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
@@ -275,24 +268,17 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     desk = Desk(ticket, order, filed, policies, approved, taste)
     for title in taste.order("read up", ["order of checks", "whose word counts"]):
         yield from desk.rule(title)
-    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, order["id"])]):
-        yield from step
-    resolution, reason, evidence = yield from _decide(desk)
-    if taste.varies("cite more"):
-        evidence += moves.cite((ticket, "reference"), (order, "reference"))
-    yield from moves.close(ticket_id, resolution, reason, evidence)
+    yield from casework.prepare(ticket, order["id"], taste)
+    decision = yield from _decide(desk)
+    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (order, "reference"))
 
 
-Outcome = tuple[str, str, list[moves.Shown]]
-
-
-def _decide(desk: Desk) -> moves.Move[Outcome]:
-    """The checks in their order; the first that applies decides."""
+def _decide(desk: Desk) -> moves.Move[Decision]:
+    """Make the checks in the order that the policy sets. The first one that applies decides."""
     ticket, order = desk.ticket, desk.order
-    for other in (yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])):
-        if other["id"] != ticket["id"] and other["status"] != "cancelled":
-            yield from desk.write("duplicate_of", other["id"])
-            return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+    duplicate = yield from casework.mark_duplicate(ticket)
+    if duplicate is not None:
+        return duplicate
     if desk.filed["Refund"]["status"] == "booked":
         yield from desk.write("waiting_on", ticket["requester"])
         return "declined", "already_done", moves.cite((desk.filed["Refund"], "status"))

@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from companyos.company import Entry, Person, Policy, Ticket
+from companyos.company import Entry, Person, Policy
 from companyos.core.world import DAY, Draw, stamp
-from companyos.families.kit.backdrop import Backdrop, add_metric, add_ticket
+from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, add_ticket
 from companyos.families.kit.names import FIRST, LAST, pool
+from companyos.families.kit.tickets import copy_ticket, surround
 from companyos.families.refund_rules import KIND, add_terms_of_sale
 
 VERSIONS = ("old", "mid", "new")  # of the terms of sale
@@ -120,13 +121,13 @@ def add_records(company: Backdrop, draw: Draw, calendar: Calendar) -> Records:
 
 def _customer(company: Backdrop, draw: Draw, name: str, reference: str) -> Entry:
     details = {"goodwill": draw.pick(("used", "never used")), "flag": draw.pick(("none", "watch", "valued"))}
-    return company.world.furnish(Entry(company.entry_ids.pop(0), "customer", name, reference, "active", details))
+    return add_entry(company, "customer", name, reference, "active", details)
 
 
 def _goodwill(company: Backdrop, draw: Draw, customer: Entry, status: str) -> Entry:
     details = {"amount": str(draw.between(20, 200)), "order": f"ORD-{draw.between(10_000, 99_999)}"}
     name, reference = f"Goodwill for {customer.name}", f"{customer.reference}/G{draw.between(1, 9)}"
-    return company.world.furnish(Entry(company.entry_ids.pop(0), "ledger", name, reference, status, details))
+    return add_entry(company, "ledger", name, reference, status, details)
 
 
 def _order(company: Backdrop, draw: Draw, customer: Entry, reference: str, day: int) -> Entry:
@@ -145,7 +146,7 @@ def _order(company: Backdrop, draw: Draw, customer: Entry, reference: str, day: 
         "parcel": f"PK-{draw.between(10_000, 99_999)}",
     }
     name = f"Order of {customer.name}"
-    return company.world.furnish(Entry(company.entry_ids.pop(0), "order", name, reference, "shipped", details))
+    return add_entry(company, "order", name, reference, "shipped", details)
 
 
 def date_of(day: int) -> str:
@@ -162,7 +163,7 @@ def change(company: Backdrop, entry: Entry, status: str | None = None, **details
 
 
 def add_tickets(company: Backdrop, draw: Draw, records: Records, requester: str, duplicate: bool) -> dict[str, str]:
-    """The ticket, an earlier one that may be about the same order, a decoy to be, and one that can block."""
+    """Add the ticket, an earlier one that may be about the same order, a decoy and a blocker. Return ids by role."""
     world, order = company.world, records.order
     ticket = add_ticket(
         company,
@@ -178,28 +179,22 @@ def add_tickets(company: Backdrop, draw: Draw, records: Records, requester: str,
         amount=int(order.details["list_price"]),
         opened=world.now - draw.between(60, 900),
     )
-    earlier = world.furnish(
-        replace(
-            ticket,
-            id=company.ticket_ids.pop(0),
-            reference=order.reference if duplicate else records.other_order.reference,
-            status=draw.pick(("open", "in_progress")),
-            assignee=company.offices["Care Supervisor"],
-            amount=draw.between(90, 999),
-            opened=ticket.opened - draw.between(3, 14) * DAY,
-        )
+    earlier = copy_ticket(
+        company,
+        ticket,
+        reference=order.reference if duplicate else records.other_order.reference,
+        status=draw.pick(("open", "in_progress")),
+        assignee=company.offices["Care Supervisor"],
+        amount=draw.between(90, 999),
+        opened=ticket.opened - draw.between(3, 14) * DAY,
     )
     stranger = f"{draw.pick(pool(FIRST, company.split))} {draw.pick(pool(LAST, company.split))}"
-    decoy = world.furnish(
-        replace(
-            earlier,
-            id=company.ticket_ids.pop(0),
-            title=f"Refund for {stranger}",
-            subject=stranger,
-            reference=f"ORD-{draw.between(1000, 9999)}",  # older, so its number is shorter than ours
-            opened=earlier.opened - 40 * DAY,
-        )
+    return surround(
+        company,
+        ticket,
+        earlier,
+        "vendor_check",
+        title=f"Refund for {stranger}",
+        subject=stranger,
+        reference=f"ORD-{draw.between(1000, 9999)}",  # older, so its number is shorter than ours
     )
-    blocker = next(t for t in world.all(Ticket) if t.kind == "vendor_check")
-    world.furnish(replace(blocker, status="in_progress"))
-    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}

@@ -19,11 +19,11 @@ LIMITS = {FULL: "return_days", GOODWILL: "goodwill_days"}  # the term that says 
 OFFICES = {FULL: "Care Lead", GOODWILL: "CFO"}
 AMOUNTS = {FULL: "paid", GOODWILL: "goods"}  # where the ledger has how much
 
-# -- how the work is done ----------------------------------------------------------------------------------------------
+# -- policies ----------------------------------------------------------------------------------------------------------
 
 
 def add_refund_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
-    """Puts the rules of this work in force, beside an older version of one; gives the one on misuse."""
+    """Add the policies of this family, and an outdated version of one of them. Return the one on misuse."""
     older = terms | {"limit": terms["limit"] - 12}
     add_policy(company, MISUSE, MISUSE_TEXT.format(**older), older, superseded=True)
     misuse = add_policy(company, MISUSE, MISUSE_TEXT.format(**terms), terms)
@@ -100,7 +100,7 @@ BRIEFS = (
     out, the policies decide, and the ticket should say what it rests on. Best, {lead}""",
 )
 
-# -- who signs, and on what ---------------------------------------------------------------------------------------------
+# -- people and forms --------------------------------------------------------------------------------------------------
 
 
 def hire(company: Backdrop) -> None:

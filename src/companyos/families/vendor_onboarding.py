@@ -9,12 +9,13 @@ from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
-from companyos.company import ApprovalType, Entry, Metric, Person, Source, Ticket
+from companyos.company import ApprovalType, Entry, Person
 from companyos.core.calls import Procedure
 from companyos.core.world import DAY, Draw, Streams, World, stamp
-from companyos.families.kit import endings, moves, working
-from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, one_line, vendor_entry
+from companyos.families.kit import casework, endings, moves, working
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, one_line, set_metric, vendor_entry
 from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -22,6 +23,7 @@ from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
+from companyos.families.kit.tickets import copy_ticket, surround
 from companyos.families.kit.working import compare
 from companyos.families.vendor_rules import BRIEFS, add_vendor_policies
 
@@ -31,7 +33,7 @@ FORM = "vendor_onboarding"
 
 
 class Causes(Everyday, frozen=True):
-    """What is true of this vendor and this morning, and cannot be seen from the brief."""
+    """The hidden causes of a case: facts about this vendor, and troubles."""
 
     duplicate: Annotated[
         bool, Fact((0.86, 0.14), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
@@ -79,7 +81,7 @@ class Causes(Everyday, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Puts the case on the vendor desk, as the facts have it and before any trouble."""
+    """Add the case to the company, on the vendor desk, from its facts and without troubles."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     firm = company.firms.pop(0)
     department = draw.pick(DEPARTMENTS)
@@ -112,7 +114,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
 
 
 def _tickets(company: Backdrop, draw: Draw, firm: Firm, requester: Person, amount: int, causes: Causes) -> dict[str, str]:
-    """The ticket, an earlier one that may be about the same vendor, one that can be made a decoy, and one that can block."""
+    """Add the ticket, an earlier one that may be about the same vendor, a decoy and a blocker. Return ids by role."""
     world = company.world
     ticket = add_ticket(
         company,
@@ -128,33 +130,27 @@ def _tickets(company: Backdrop, draw: Draw, firm: Firm, requester: Person, amoun
         amount=amount,
         opened=world.now - draw.between(60, 900),
     )
-    earlier = world.furnish(
-        replace(
-            ticket,
-            id=company.ticket_ids.pop(0),
-            title=f"Onboard {firm.namesake}",
-            subject=firm.namesake,
-            reference=firm.reference if causes.duplicate else firm.namesake_reference,
-            status=draw.pick(("open", "in_progress")),
-            assignee=company.offices["Vendor Desk Lead"],
-            amount=draw.between(8, 60) * 250,
-            opened=ticket.opened - draw.between(3, 30) * DAY,
-        )
+    earlier = copy_ticket(
+        company,
+        ticket,
+        title=f"Onboard {firm.namesake}",
+        subject=firm.namesake,
+        reference=firm.reference if causes.duplicate else firm.namesake_reference,
+        status=draw.pick(("open", "in_progress")),
+        assignee=company.offices["Vendor Desk Lead"],
+        amount=draw.between(8, 60) * 250,
+        opened=ticket.opened - draw.between(3, 30) * DAY,
     )
     other = company.firms.pop(0)
-    decoy = world.furnish(
-        replace(
-            earlier,
-            id=company.ticket_ids.pop(0),
-            title=f"Onboard {other.name}",
-            subject=other.name,
-            reference=other.reference,
-            opened=earlier.opened - 40 * DAY,
-        )
+    return surround(
+        company,
+        ticket,
+        earlier,
+        "vendor_check",
+        title=f"Onboard {other.name}",
+        subject=other.name,
+        reference=other.reference,
     )
-    blocker = next(t for t in world.all(Ticket) if t.kind == "vendor_check")
-    world.furnish(replace(blocker, status="in_progress"))
-    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}
 
 
 def _entry(company: Backdrop, firm: Firm, requester: Person, causes: Causes) -> Entry:
@@ -176,8 +172,7 @@ def _score(world: World, name: str, terms: dict[str, int], causes: Causes) -> No
     low, high = terms["minimum"], terms["minimum_personal"]
     band = {"low": (38, low - 1), "middle": (low, high - 1), "high": (high, 97)}[causes.score]
     value = world.streams.at("score", causes.score).between(*band)
-    world.furnish(replace(world.get(Source, name), value=value))
-    world.furnish(replace(world.get(Metric, name), value=value, max_age_days=terms["max_age_days"]))
+    set_metric(world, name, value, terms["max_age_days"])
 
 
 def _amount(world: World, causes: Causes, head: Person, cfo: Person) -> int:
@@ -208,11 +203,11 @@ def _form(policy_id: str) -> ApprovalType:
     )
 
 
-# -- what is right -----------------------------------------------------------------------------------------------------
+# -- judge -------------------------------------------------------------------------------------------------------------
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """The right ending, from the causes alone, in the order that the policy gives."""
+    """Return the right ending. The checks on the causes have the order that the policy sets."""
     roles = case.roles
     ending = partial(endings.ending, world, case, cost_center=True)
     earlier, entry, score = roles["earlier"], roles["entry"], roles["score"]
@@ -241,37 +236,25 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 
 
 def expert(memory: Memory, taste: Taste) -> Procedure:
-    """Works the ticket as the policies say, from any state."""
-    ticket_id = moves.ticket_in(memory)
-    approved = yield from moves.clear_desk(ticket_id, memory)
-    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.varies("take it up first"):
-        yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("vendor", ticket["opened"])
+    """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
+    ticket, policies, approved = yield from casework.begin(memory, taste, "vendor")
     yield from moves.read("datahub.read_policy", policy_id=policies["Vendor onboarding: order of checks"])
     query = " ".join(ticket["subject"].split()[:2]) if taste.varies("search by name") else ticket["reference"]
     listed = yield from moves.register(query)
     entry_id = yield from moves.entry_of(ticket, listed)
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
-    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, entry["id"])]):
-        yield from step
-    resolution, reason, evidence = yield from _decide(ticket, entry, policies, approved, memory.now, taste)
-    if taste.varies("cite more"):
-        evidence += moves.cite((ticket, "reference"), (entry, "reference"))
-    yield from moves.close(ticket_id, resolution, reason, evidence)
-
-
-Outcome = tuple[str, str, list[moves.Shown]]
+    yield from casework.prepare(ticket, entry["id"], taste)
+    decision = yield from _decide(ticket, entry, policies, approved, memory.now, taste)
+    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (entry, "reference"))
 
 
 def _decide(
     ticket: moves.Shown, entry: moves.Shown, policies: dict[str, str], approved: dict[str, str], now: str, taste: Taste
-) -> moves.Move[Outcome]:
-    """The checks in their order; the first that applies decides."""
-    other = yield from moves.other_live(ticket, ticket["reference"])
-    if other is not None:
-        yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
-        return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+) -> moves.Move[Decision]:
+    """Make the checks in the order that the policy sets. The first one that applies decides."""
+    duplicate = yield from casework.mark_duplicate(ticket, aloud=True)
+    if duplicate is not None:
+        return duplicate
     if (yield from compare(("owner", entry["owner"]), "==", ticket["requester"], "conflict", "no conflict")):
         officer = yield from moves.read("datahub.get_approver", role="Compliance Officer")
         yield from moves.set_field(ticket["id"], "escalated_to", officer["id"])

@@ -8,7 +8,7 @@ from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_policy
 
 
 def add_vendor_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
-    """Puts the rules of this work in force, beside an older version of one; gives the one that sets the minimum."""
+    """Add the policies of this family, and an outdated version of one of them. Return the one that sets the minimum."""
     title, text = SCORE_POLICY
     older = {name: value - 5 for name, value in terms.items()}
     add_policy(company, title, text.format(**older), older, superseded=True)

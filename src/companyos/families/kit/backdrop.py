@@ -377,6 +377,24 @@ def add_metric(company: Backdrop, name: str, title: str, unit: str, value: int, 
     )
 
 
+def set_metric(world: World, name: str, value: int, max_age_days: int | None = None) -> None:
+    """Change the true value of a metric and its measured value. `max_age_days`: how old a measurement may be."""
+    metric = world.get(Metric, name)
+    world.furnish(msgspec.structs.replace(world.get(Source, name), value=value))
+    world.furnish(msgspec.structs.replace(metric, value=value, max_age_days=max_age_days or metric.max_age_days))
+
+
+def add_entry(company: Backdrop, kind: str, name: str, reference: str, status: str, details: dict[str, str]) -> Entry:
+    """Add an entry to the register, with the next free id."""
+    return company.world.furnish(Entry(company.entry_ids.pop(0), kind, name, reference, status, details))
+
+
+def change_entry(company: Backdrop, entry: Entry, status: str | None = None, **details: str) -> Entry:
+    """Change the status or some details of an entry."""
+    status = entry.status if status is None else status
+    return company.world.furnish(msgspec.structs.replace(entry, status=status, details=entry.details | details))
+
+
 def _other_metrics(company: Backdrop) -> None:
     draw = company.draw
     for department in DEPARTMENTS:

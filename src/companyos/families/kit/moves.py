@@ -1,4 +1,4 @@
-"""Moves: what experts do over and over. They see replies and nothing else."""
+"""Moves, that is, the steps that experts of all families repeat. A move sees only replies and never the world."""
 
 import re
 from collections.abc import Collection, Generator
@@ -16,13 +16,13 @@ from companyos.families.kit.goals import OUTCOMES
 
 T = TypeVar("T")
 Move = Generator[Call | Working, Reply, T]  # receives a reply after a call, and None after a working line
-Shown = dict[str, Any]
+Shown = dict[str, Any]  # a record as a reply shows it: its fields by name
 
 
 def ask(tool: str, **params: Any) -> Move[Reply]:
-    """Makes a call that may safely be made twice, until an answer comes.
+    """Make a call until an answer comes. Only for calls that do no harm when they are made twice.
 
-    Where somebody else has changed the ticket meanwhile, looks at it before trying again.
+    If somebody else has changed the ticket in the meantime, read it and try again.
     """
     app, method = tool.split(".")
     call = Call(app, method, params)
@@ -32,7 +32,7 @@ def ask(tool: str, **params: Any) -> Move[Reply]:
 
 
 def read(tool: str, **params: Any) -> Move[Any]:
-    """A call that must succeed, and what it showed."""
+    """Make a call that must succeed, and return the data of its reply."""
     reply = yield from ask(tool, **params)
     if not reply.ok:
         raise Stuck(f"{tool}({params}) was refused: {reply.code} {reply.message}")
@@ -40,25 +40,25 @@ def read(tool: str, **params: Any) -> Move[Any]:
 
 
 def rows(tool: str, **params: Any) -> Move[list[Shown]]:
-    """All rows of a paged list."""
+    """Return the rows of all pages of a list."""
     return (yield from clerk.all_rows(lambda page: read(tool, **params, **({"page": page} if page > 1 else {}))))
 
 
 def set_field(ticket_id: str, field: str, value: str) -> Move[Reply]:
-    """Sets a field; setting it twice does no harm."""
+    """Set a field of a ticket."""
     return (yield from ask("ticketdesk.update_ticket", ticket_id=ticket_id, field=field, value=value))
 
 
 def fill(ticket_id: str, field: str, value: str) -> Move[None]:
-    """Sets a field that was empty, unless somebody else has done so since: then theirs stands."""
+    """Set an empty field of a ticket, unless somebody else has filled it in the meantime."""
     while (yield from read("ticketdesk.get_ticket", ticket_id=ticket_id))[field] is None:
         yield Call("ticketdesk", "update_ticket", {"ticket_id": ticket_id, "field": field, "value": value})
 
 
 def policies_about(query: str, opened: str) -> Move[dict[str, str]]:
-    """The policies that a search finds and that count for a ticket opened then: ids by title.
+    """Return the policies that a search finds and that apply to a ticket opened then: ids by title.
 
-    Those were in force at that time, whatever has come after them.
+    The version that was in force when the ticket was opened applies, even if there is a newer one.
     """
     listed = yield from rows("datahub.search_policies", query=query)
     newest = {row["title"]: row["since"] for row in sorted(listed, key=_since)}
@@ -68,7 +68,7 @@ def policies_about(query: str, opened: str) -> Move[dict[str, str]]:
 
 
 def _versions(listed: list[Shown], newest: dict[str, str], at_the_time: dict[str, Shown], opened: str) -> Move[None]:
-    """Says of each policy that has several versions which one counts."""
+    """Write down, for each policy with several versions, which one applies."""
     titles = [row["title"] for row in listed]
     for title, row in at_the_time.items():
         if titles.count(title) > 1:
@@ -80,7 +80,7 @@ def _since(row: Shown) -> str:
 
 
 def register(query: str) -> Move[list[Shown]]:
-    """The rows of the register that a search finds, without the copies among those that look the same."""
+    """Return the entries of the register that a search finds, without copies of other entries."""
     listed = yield from rows("datahub.search_register", query=query)
     alike = [[row[field] for field in ("kind", "name", "reference")] for row in listed]
     originals = []
@@ -97,14 +97,14 @@ def _is_original(entry_id: str) -> Move[bool]:
 
 
 def entry_of(ticket: Shown, listed: list[Shown]) -> Move[str]:
-    """The id of the entry, of those listed, that has a ticket's reference."""
+    """Return the id of the listed entry that has the ticket's reference."""
     row = next(row for row in listed if row["reference"] == ticket["reference"])
     yield from working.compare((row["id"], row["reference"]), "==", ticket["reference"], "ours", "another")
     return str(row["id"])
 
 
 def other_live(ticket: Shown, reference: str, ended: Collection[str] = ("cancelled",)) -> Move[Shown | None]:
-    """Another ticket with this reference that has not ended in one of these ways, if there is one."""
+    """Return another ticket with this reference whose status is not in `ended`, or None."""
     for other in (yield from rows("ticketdesk.search_tickets", query=reference)):
         if other["id"] != ticket["id"]:
             seen = (other["id"], other["status"])
@@ -115,21 +115,21 @@ def other_live(ticket: Shown, reference: str, ended: Collection[str] = ("cancell
 
 
 def ticket_in(memory: Memory) -> str:
-    """The ticket that a brief is about: the first it names."""
+    """Return the id of the ticket that the brief is about: the first one that it names."""
     found = re.search(r"T-\d+", memory.brief)
     assert found, memory.brief
     return found[0]
 
 
 def ticket_acted_on(call: Call) -> str | None:
-    """The ticket that a call closes or has signed for, if it does either: what cannot be undone."""
+    """Return the ticket that a call closes or requests a signature for, which cannot be undone; None for other calls."""
     if call.method == "resolve_ticket":
         return str(call.params.get("ticket_id"))
     return str(call.params["data"]["ticket_id"]) if call.method == "submit_approval" else None
 
 
 def unblock(ticket: Shown) -> Move[None]:
-    """Clears a block, asking whoever holds what blocks it to finish first, if need be."""
+    """Remove the block of a ticket. If the blocking ticket is not finished, ask its assignee and wait."""
     if not (yield from working.check(("blocked_by", ticket["blocked_by"]), ticket["blocked_by"] is not None, "see", "free")):
         return
     blocker = yield from read("ticketdesk.get_ticket", ticket_id=ticket["blocked_by"])
@@ -147,7 +147,7 @@ FINISHED = ("done", "cancelled")
 
 
 def fresh_reading(metric: str) -> Move[Shown]:
-    """A metric's reading that is young enough to count, refreshed as often as it takes."""
+    """Return a reading of a metric that is not too old. Refresh the metric until there is one."""
     limit = (yield from read("datahub.describe_metric", metric_name=metric))["max_age_days"]
     while True:
         reading: Shown = yield from read("datahub.query_metric", metric_name=metric)
@@ -162,7 +162,7 @@ def fresh_reading(metric: str) -> Move[Shown]:
 
 
 def signer(person: Shown) -> Move[Shown]:
-    """Who signs for a person today."""
+    """Return the person who signs for a person today: that person, or the first delegate who is in."""
     signs = (yield from clerk.stand_ins(person, _noted_delegate))[-1]
     if signs["presence"] != "in":
         raise Stuck(f"{signs['id']} is away and has no delegate")
@@ -176,13 +176,13 @@ def _noted_delegate(absent: Shown) -> Move[Shown]:
 
 
 def delegate(absent: Shown) -> Move[Shown]:
-    """Reads the entry of an absent person's delegate."""
+    """Read the directory's entry of an absent person's delegate."""
     entry: Shown = yield from read("datahub.get_person", person_id=absent["delegate"])
     return entry
 
 
 def submit(form: str, approver: str, data: Shown) -> Move[str]:
-    """Puts a request, once: when no answer comes, looks whether it went through. Gives its id."""
+    """Submit a request once and return its id. If no answer comes, check whether the request exists before trying again."""
     call = Call("approvalflow", "submit_approval", {"approval_type": form, "approver": approver, "data": data})
     while True:
         reply = yield call
@@ -197,7 +197,7 @@ def submit(form: str, approver: str, data: Shown) -> Move[str]:
 
 
 def decision(approval_id: str) -> Move[Shown]:
-    """Waits until a request is decided."""
+    """Wait until a request is decided, and return it."""
     while True:
         yield from read("ticketdesk.wait", hours=24)
         request: Shown = yield from read("approvalflow.check_status", approval_id=approval_id)
@@ -206,14 +206,17 @@ def decision(approval_id: str) -> Move[Shown]:
 
 
 def put_back(own: Collection[str], finished: Collection[str] = ()) -> Move[None]:
-    """Undoes what an earlier hand changed and one's own tickets do not call for; what is finished stays as it is."""
+    """Undo the changes that earlier turns made and that the work does not need.
+
+    `own` are the tickets that the agent works on. Tickets in `finished` stay as they are.
+    """
     changes = yield from rows("ticketdesk.my_changes")
     first: dict[tuple[str, str], Any] = {}
     last: dict[tuple[str, str], Any] = {}
     for change in changes:  # newest first
         key = (change["record"], change["field"])
         last.setdefault(key, change["after"])
-        if first.get(key, change["after"]) == change["after"]:  # else somebody else wrote in between, and theirs counts
+        if first.get(key, change["after"]) == change["after"]:  # else somebody else changed it in between: keep that
             first[key] = change["before"]
     wrong = {
         (record, field): before
@@ -223,7 +226,7 @@ def put_back(own: Collection[str], finished: Collection[str] = ()) -> Move[None]
         and before != last[record, field]
         and (record not in own or _is_to_be_put_back(field, before))
     }
-    while wrong:  # a field may need another to be put back before it
+    while wrong:  # some fields can only be put back after others
         left = {}
         for (record, field), before in wrong.items():
             if not (yield from _restored(record, field, last[record, field], before or "")):
@@ -234,14 +237,14 @@ def put_back(own: Collection[str], finished: Collection[str] = ()) -> Move[None]
 
 
 def _is_to_be_put_back(field: str, before: Any) -> bool:
-    """Whether a change of one's own ticket has to go: what it wrote over, and outcomes that may turn out to be others."""
+    """Return whether a change of the agent's own ticket must be undone: overwritten values, and outcomes set too early."""
     if before is None:
         return field in (*OUTCOMES, "cost_center")
     return field not in ("blocked_by", "status")
 
 
 def _restored(ticket_id: str, field: str, written: Any, before: str) -> Move[bool]:
-    """Puts a field back if it still says what one wrote; whether it is as it should be."""
+    """Put a field back if it still has the value that was written. Return False if that was refused."""
     while (yield from read("ticketdesk.get_ticket", ticket_id=ticket_id))[field] == written:
         reply = yield Call("ticketdesk", "update_ticket", {"ticket_id": ticket_id, "field": field, "value": before})
         if not reply.ok and reply.code not in (NO_ANSWER, CHANGED_MEANWHILE):
@@ -250,17 +253,18 @@ def _restored(ticket_id: str, field: str, written: Any, before: str) -> Move[boo
 
 
 def began_empty(ticket_id: str) -> Move[set[str]]:
-    """The fields of a ticket that were empty before an earlier hand filled them."""
+    """Return the fields of a ticket that were empty before earlier turns filled them."""
     changes = yield from rows("ticketdesk.my_changes")
     first = {change["field"]: change["before"] for change in changes if change["record"] == ticket_id}  # newest first
     return {field for field, before in first.items() if before is None}
 
 
 def get_signed(form: str, office: Shown, known: Shown, metric: str = "", also: tuple[str, ...] = ()) -> Move[Shown]:
-    """An approved request, through absences, forms and objections. `known` has every field the form could ask for.
+    """Submit a request until it is approved, and return it. Handles absent approvers, changed forms and objections.
 
-    `metric` is the figure whose freshness the approver looks at, if there is one; of several the rejection names the stale.
-    `also` names fields that this case needs though the form does not require them.
+    `office` is the person who should sign. `known` has a value for every field that the form could ask for.
+    `metric` is the metric whose age the approver checks; if it is empty, the rejection names the metric.
+    `also` are fields that this case needs although the form does not require them.
     """
     forms = yield from rows("approvalflow.list_approval_types")
     fields = next([*row["required"], *also] for row in forms if row["id"] == form)
@@ -276,7 +280,7 @@ def get_signed(form: str, office: Shown, known: Shown, metric: str = "", also: t
             request = yield from decision(request_id)
         if request["code"] == "needs_evidence":
             fields += re.findall(r"\(field (\w+)\)", request["reason"])
-        elif request["code"] == "not_mine":  # somebody went away or came back in the meantime
+        elif request["code"] == "not_mine":  # the approver left or came back in the meantime
             office = yield from read("datahub.get_person", person_id=office["id"])
         elif request["code"] == "stale":
             yield from fresh_reading(metric or request["reason"].split()[0])
@@ -287,8 +291,8 @@ def get_signed(form: str, office: Shown, known: Shown, metric: str = "", also: t
 
 
 def _new_names(form: str, known: Shown) -> Move[Shown]:
-    """What is known, under the names that a form calls it by now."""
-    listed = yield from rows("datahub.search_policies", query="changelog")  # of which the tool itself tells
+    """Return the known values of fields that a form has renamed, under their new names."""
+    listed = yield from rows("datahub.search_policies", query="changelog")  # the tool's description names the changelog
     changelog = next(row for row in listed if "Changelog" in row["title"])
     text = (yield from read("datahub.read_policy", policy_id=changelog["id"]))["text"]
     return {new: known[old] for new_form, old, new in re.findall(_RENAMED, text) if new_form == form}
@@ -298,11 +302,11 @@ _RENAMED = r"(\w+) calls the field (\w+) now (\w+);"
 
 
 def ask_person(ticket_id: str, person_id: str, name: str, text: str) -> Move[Shown]:
-    """What somebody alone knows of a ticket: their comment that states it under this name, asked for if need be."""
+    """Return the comment of a person on a ticket that states a value under this name. Ask for it if there is none yet."""
     asked, known = False, 0
     while True:
         page, news = 1, 1
-        while news > 0:  # the newest come first, and what one knows need not be read again
+        while news > 0:  # the newest come first, so stop at those that were read before
             shown = yield from read("ticketdesk.get_history", ticket_id=ticket_id, **({"page": page} if page > 1 else {}))
             for event in shown["rows"]:
                 if event.get("author") == person_id and name in event:
@@ -316,7 +320,7 @@ def ask_person(ticket_id: str, person_id: str, name: str, text: str) -> Move[Sho
 
 
 def _mail_from(person_id: str) -> Move[None]:
-    """Waits until somebody has written, or for a day in which nobody has."""
+    """Wait until a message from this person arrives, or until a day passes without any message."""
     while True:
         arrived = (yield from read("ticketdesk.wait", hours=24))["arrived"]
         if not arrived or any(letter["sender"] == person_id for letter in arrived):
@@ -324,9 +328,9 @@ def _mail_from(person_id: str) -> Move[None]:
 
 
 def settle_requests(memory: Memory) -> Move[dict[str, dict[str, str]]]:
-    """Withdraws what an earlier hand left pending; gives the requests that were approved, by ticket and form.
+    """Withdraw the requests that earlier turns left pending. Return the approved ones: ids by ticket and form.
 
-    What is known from memory goes first: while one is looking, it may be decided.
+    Requests known from memory are withdrawn first, because a request may be decided while the list is read.
     """
     known = dict.fromkeys(
         reply.data["id"] for call, reply in memory.turns if call.method in ("submit_approval", "escalate") and reply.ok
@@ -337,7 +341,7 @@ def settle_requests(memory: Memory) -> Move[dict[str, dict[str, str]]]:
     for row in (yield from rows("approvalflow.list_approvals")):
         status = row["status"]
         if status == "pending" and not (yield from ask("approvalflow.withdraw", approval_id=row["id"])).ok:
-            # It was decided while we were looking.
+            # It was decided while the list was read.
             status = (yield from read("approvalflow.check_status", approval_id=row["id"]))["status"]
         if status == "approved":
             approved.setdefault(row["ticket_id"], {})[str(row["type"])] = str(row["id"])
@@ -345,7 +349,7 @@ def settle_requests(memory: Memory) -> Move[dict[str, dict[str, str]]]:
 
 
 def clear_desk(ticket_id: str, memory: Memory) -> Move[dict[str, str]]:
-    """Puts right what an earlier hand left behind, if there was one; gives the requests it got signed, by form."""
+    """Undo what earlier turns left behind: pending requests and wrong changes. Return approved requests: ids by form."""
     if memory.signed is not None:
         return memory.signed
     if not wrote(memory):
@@ -356,7 +360,7 @@ def clear_desk(ticket_id: str, memory: Memory) -> Move[dict[str, str]]:
 
 
 def verify(ticket: Shown, entry_id: str) -> Move[None]:
-    """Matches a ticket to its entry in the register, for which it needs a priority."""
+    """Set `verified` of a ticket to its entry in the register. A ticket needs a priority for that."""
     if (yield from working.check(("priority", ticket["priority"]), ticket["priority"] is None, "fill it", "set")):
         yield from fill(ticket["id"], "priority", "normal")
     if ticket["verified"] != entry_id:
@@ -364,35 +368,35 @@ def verify(ticket: Shown, entry_id: str) -> Move[None]:
 
 
 def days_between(earlier: str, later: str) -> int:
-    """Days from one stamp, `2026-03-10 09:30`, to another."""
+    """Return the days from one timestamp, such as `2026-03-10 09:30`, to another."""
     return (date.fromisoformat(later[:10]) - date.fromisoformat(earlier[:10])).days
 
 
 def day(stamp: str) -> str:
-    """The date of a stamp, `2026-03-10 09:30`."""
+    """Return the date of a timestamp such as `2026-03-10 09:30`."""
     return stamp[:10]
 
 
 def grew_old(reading: Shown, later: str, limit: int) -> Move[bool]:
-    """Whether a measurement that was fresh has reached this age in days by a later moment."""
+    """Return whether a measurement has reached this age in days at a later time."""
     age = yield from working.days(reading["measured_at"], later)
     return (yield from working.compare(("age", age), ">=", ("most", limit), "measure again", "fresh"))
 
 
 def own_cost_center(ticket: Shown, requester: Shown) -> Move[None]:
-    """Corrects a ticket's cost centre where it is not its requester's."""
+    """Set a ticket's cost centre to that of its requester if it differs."""
     ours, theirs = ("cost_center", ticket["cost_center"]), ("requester's", requester["cost_center"])
     if (yield from working.compare(ours, "!=", theirs, "correct it", "right")):
         yield from set_field(ticket["id"], "cost_center", requester["cost_center"])
 
 
 def covers(office: Shown, amount: int) -> Move[bool]:
-    """Whether the limit of an office covers an amount."""
+    """Return whether the signing limit of a person covers an amount."""
     return (yield from working.compare((office["role"], office["limit"]), ">=", ("amount", amount), "covers", "too small"))
 
 
 def close(ticket_id: str, resolution: str, reason: str, evidence: list[Shown]) -> Move[Reply]:
-    """Closes a ticket, with the first of the facts that decided it said before."""
+    """Close a ticket, after a working line with the first fact of the evidence."""
     for fact in evidence[:1]:
         yield from working.note((fact["field"], fact["value"]), reason)
     closing = {"resolution": resolution, "reason": reason, "evidence": evidence}
@@ -400,10 +404,11 @@ def close(ticket_id: str, resolution: str, reason: str, evidence: list[Shown]) -
 
 
 def cite(*facts: tuple[Shown, str]) -> list[Shown]:
+    """Return the evidence for these facts, each a record as shown and the name of a field."""
     return [{"record": shown["id"], "field": field, "value": shown[field]} for shown, field in facts]
 
 
 def wrote(memory: Memory) -> bool:
-    """Whether an earlier hand may have changed anything."""
+    """Return whether earlier turns may have changed anything."""
     tools = [ALL_TOOLS.find(call) for call, _ in memory.turns]
     return any(tool is not None and tool.writes for tool in tools)

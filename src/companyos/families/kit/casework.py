@@ -1,0 +1,95 @@
+"""The frame of an expert's work on a case: how every expert begins, prepares its ticket and closes it.
+
+A family's expert fills this frame with the checks of its own policies. It sees nothing but replies.
+"""
+
+from typing import ClassVar
+
+from msgspec import Struct
+
+from companyos.families.kit import moves
+from companyos.families.kit.family import Memory, Taste
+from companyos.families.kit.moves import Move, Shown
+
+Decision = tuple[str, str, list[Shown]]  # resolution, reason, evidence
+
+
+class CaseNotes(Struct, frozen=True):
+    """What an expert has gathered about its case. Families add the records that their checks need."""
+
+    topic: ClassVar[str]  # the titles of the family's policies are `topic: …`
+
+    ticket: Shown
+    policies: dict[str, str]  # the policies that apply to the ticket: ids by title
+    approved: dict[str, str]  # requests for the ticket that were approved before the expert took over: ids by form
+    taste: Taste
+
+    def read_rule(self, title: str) -> Move[Shown]:
+        """Read a policy of the family.
+
+        The expert reads a policy before it acts on it, even where this code needs no number from it: an agent that learns
+        from the expert has to see where the rule comes from.
+        """
+        policy: Shown = yield from moves.read("datahub.read_policy", policy_id=self.policies[f"{self.topic}: {title}"])
+        return policy
+
+    def record(self, field: str, value: str) -> Move[None]:
+        """Set a field of the ticket."""
+        yield from moves.set_field(self.ticket["id"], field, value)
+
+    def send_back(self) -> Move[None]:
+        """Let the ticket wait for its requester."""
+        yield from self.record("waiting_on", self.ticket["requester"])
+
+
+def begin(memory: Memory, taste: Taste, query: str) -> Move[tuple[Shown, dict[str, str], dict[str, str]]]:
+    """Begin the work on the brief's ticket, or take it over. Return the first three fields of `CaseNotes`.
+
+    `query` finds the policies of the family.
+    """
+    ticket, approved = yield from open_ticket(memory)
+    yield from take_up(ticket, taste)
+    policies = yield from moves.policies_about(query, ticket["opened"])
+    return ticket, policies, approved
+
+
+def open_ticket(memory: Memory) -> Move[tuple[Shown, dict[str, str]]]:
+    """Undo what earlier turns have left on the brief's ticket. Return the ticket and its approved requests, ids by form."""
+    ticket_id = moves.ticket_in(memory)
+    approved = yield from moves.clear_desk(ticket_id, memory)
+    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
+    return ticket, approved
+
+
+def take_up(ticket: Shown, taste: Taste) -> Move[None]:
+    """Set the ticket to be in progress. No policy demands it, so it is a matter of taste."""
+    if taste.varies("take it up first"):
+        yield from moves.set_field(ticket["id"], "status", "in_progress")
+
+
+def prepare(ticket: Shown, entry_id: str, taste: Taste) -> Move[None]:
+    """Do what a ticket needs before it can be closed: remove a block, and verify it with its entry in the register."""
+    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, entry_id)]):
+        yield from step
+
+
+def mark_duplicate(ticket: Shown, aloud: bool = False) -> Move[Decision | None]:
+    """Decide the case if another ticket with the same reference is not cancelled. `aloud` adds working lines."""
+    if aloud:
+        other = yield from moves.other_live(ticket, ticket["reference"])
+    else:
+        listed = yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])
+        others = (row for row in listed if row["id"] != ticket["id"] and row["status"] != "cancelled")
+        other = next(others, None)
+    if other is None:
+        return None
+    yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
+    return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+
+
+def finish(ticket: Shown, decision: Decision, taste: Taste, *more: tuple[Shown, str]) -> Move[None]:
+    """Close the ticket as decided. `more` are true facts that an expert may cite besides the decisive ones."""
+    resolution, reason, evidence = decision
+    if taste.varies("cite more"):
+        evidence += moves.cite(*more)
+    yield from moves.close(ticket["id"], resolution, reason, evidence)

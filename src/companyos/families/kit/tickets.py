@@ -1,0 +1,32 @@
+"""The tickets that surround the agent's own ticket in a case: an earlier one, a decoy and a blocker."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from companyos.company import Ticket
+from companyos.core.world import DAY
+from companyos.families.kit.backdrop import Backdrop
+
+
+def copy_ticket(company: Backdrop, ticket: Ticket, **changes: Any) -> Ticket:
+    """Add a copy of a ticket, with a new id and these changes of other fields."""
+    return company.world.furnish(replace(ticket, id=company.ticket_ids.pop(0), **changes))
+
+
+def surround(company: Backdrop, ticket: Ticket, earlier: Ticket, blocker_kind: str, **decoy: Any) -> dict[str, str]:
+    """Add a decoy and a blocker to a case. Return the ids of its four tickets by role.
+
+    `earlier` is the ticket that may ask for the same as `ticket`. The decoy is a copy of it that is 40 days older and has
+    the changes in `decoy`; the trouble "lookalikes" can make it resemble the ticket. The blocker is the first ticket of
+    the kind `blocker_kind`, in progress; the trouble "blocked" can let it block the ticket.
+    """
+    older = copy_ticket(company, earlier, **decoy, opened=earlier.opened - 40 * DAY)
+    blocker = start_blocker(company, blocker_kind)
+    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": older.id, "blocker": blocker.id}
+
+
+def start_blocker(company: Backdrop, kind: str) -> Ticket:
+    """Set the first ticket of this kind to be in progress, so that it can block another, and return it."""
+    blocker = next(ticket for ticket in company.world.all(Ticket) if ticket.kind == kind)
+    return company.world.furnish(replace(blocker, status="in_progress"))
