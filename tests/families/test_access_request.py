@@ -10,7 +10,7 @@ from companyos.company import Approval, Comment, Entry, Metric, Mind, Person, Po
 from companyos.core.calls import Call
 from companyos.core.world import DAY, stamp
 from companyos.env import CompanyEnv, make, work
-from companyos.families.access_roles import SHAPES
+from companyos.families.access_roles import ROLE_TEMPLATES
 from companyos.families.access_rules import ACCOUNTS, OWNER_FORM, REVIEW_FORM
 from companyos.families.kit.case import Value
 from tests.helpers import answered, me, role, say, set_field, ticket, verify
@@ -169,7 +169,7 @@ def _need(env: CompanyEnv) -> set[str]:
 
 def _covering(env: CompanyEnv) -> list[str]:
     """The roles of the system that cover the need, smallest first."""
-    ours = [role(env, shape) for shape in SHAPES]
+    ours = [role(env, shape) for shape in ROLE_TEMPLATES]
     return sorted((r for r in ours if _need(env) <= _allowed(env, r)), key=lambda r: len(_allowed(env, r)))
 
 

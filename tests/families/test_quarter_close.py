@@ -16,13 +16,13 @@ from companyos.families import FAMILIES, Memory, Taste, quarter_close
 from companyos.families.kit.family import Linked
 from companyos.families.kit.moves import Move
 from companyos.families.quarter_close import BEYOND_LIMIT
-from companyos.families.quarter_desk import TOO_MANY, Job, Office, work_off
+from companyos.families.quarter_desk import TOO_MANY, SharedOffice, TicketJob, work_off
 from companyos.families.quarter_queue import LATE, case_at, draw_queue, facts_of
 from tests.helpers import role, step, ticket
 
 FAMILY = "quarter_close"
 SEEDS = range(12)
-NOBODY = Office(frozenset(), 0)
+NOBODY = SharedOffice(frozenset(), 0)
 
 
 def linked(env: CompanyEnv) -> dict[str, Linked]:
@@ -246,7 +246,7 @@ def test_a_script_that_won_elsewhere_wins_nothing() -> None:
 # -- one pair of hands --------------------------------------------------------------------------------------------------
 
 
-def one_after_the_other(jobs: list[Job], office: Office, beyond_limit: dict[str, Program]) -> Move[None]:
+def one_after_the_other(jobs: list[TicketJob], office: SharedOffice, beyond_limit: dict[str, Program]) -> Move[None]:
     for number in range(len(jobs)):
         yield from work_off(jobs[: number + 1], office, beyond_limit)
 
@@ -290,19 +290,19 @@ def drive(program: Program, news: Iterator[list[str]]) -> list[str]:
 
 
 def test_time_passes_only_when_all_wait_and_who_goes_on_is_who_the_news_is_about() -> None:
-    jobs = [Job("T-1", waiter("T-1", 1)), Job("T-2", waiter("T-2", 2))]
+    jobs = [TicketJob("T-1", waiter("T-1", 1)), TicketJob("T-2", waiter("T-2", 2))]
     done = drive(silent(work_off(jobs, NOBODY, {})), iter([["T-2"], ["T-1"], []]))
     assert done == ["T-1", "T-2", "wait", "T-2", "wait", "T-1", "wait", "T-2"]
     assert all(job.done for job in jobs)
 
 
 def test_where_nothing_comes_everybody_looks_again() -> None:
-    jobs = [Job("T-1", waiter("T-1", 1)), Job("T-2", waiter("T-2", 1))]
+    jobs = [TicketJob("T-1", waiter("T-1", 1)), TicketJob("T-2", waiter("T-2", 1))]
     assert drive(silent(work_off(jobs, NOBODY, {})), iter([[]])) == ["T-1", "T-2", "wait", "T-1", "T-2"]
 
 
 def test_mail_that_only_says_it_takes_longer_wakes_nobody() -> None:
-    job = Job("T-1", waiter("T-1", 1))
+    job = TicketJob("T-1", waiter("T-1", 1))
     program = silent(work_off([job], NOBODY, {}))
     next(program)
     assert program.send(Reply(True, OK, {})).method == "wait"
@@ -323,20 +323,20 @@ def put_off(ticket_id: str) -> Program:
 
 
 def test_who_is_due_first_is_asked_for_first_however_long_that_takes() -> None:
-    cfo = Office(frozenset({"@the.cfo"}), 1)
-    jobs = [Job("T-1", asker("T-1", 2)), Job("T-2", asker("T-2", 0))]
+    cfo = SharedOffice(frozenset({"@the.cfo"}), 1)
+    jobs = [TicketJob("T-1", asker("T-1", 2)), TicketJob("T-2", asker("T-2", 0))]
     done = drive(silent(work_off(jobs, cfo, {"T-2": put_off("T-2")})), iter([[], []]))
     assert done == ["T-1", "T-2", "wait", "T-1", "wait", "T-1", "submit_approval", "T-2 put off"]
 
 
 def test_who_turns_out_not_to_need_the_signature_leaves_it_to_the_next() -> None:
-    cfo = Office(frozenset({"@the.cfo"}), 1)
-    jobs = [Job("T-1", waiter("T-1", 1)), Job("T-2", asker("T-2", 0))]
+    cfo = SharedOffice(frozenset({"@the.cfo"}), 1)
+    jobs = [TicketJob("T-1", waiter("T-1", 1)), TicketJob("T-2", asker("T-2", 0))]
     assert drive(silent(work_off(jobs, cfo, {})), iter([[]])) == ["T-1", "T-2", "wait", "T-1", "submit_approval"]
 
 
 def test_a_request_for_which_there_is_no_room_is_put_again_later() -> None:
-    job = Job("T-1", asker("T-1", 0))
+    job = TicketJob("T-1", asker("T-1", 0))
     program = silent(work_off([job], NOBODY, {}))
     assert next(program).method == "get_ticket"
     asked = program.send(Reply(True, OK, {}))
@@ -349,7 +349,7 @@ def test_an_expert_that_is_stuck_says_so() -> None:
         yield Call("ticketdesk", "get_ticket", {"ticket_id": "T-1"})
         raise Stuck("no way")
 
-    program = silent(work_off([Job("T-1", stuck())], NOBODY, {}))
+    program = silent(work_off([TicketJob("T-1", stuck())], NOBODY, {}))
     next(program)
     with pytest.raises(Stuck):
         program.send(Reply(True, OK, {}))

@@ -7,7 +7,7 @@ may exclude each other through roles that neither of them names. And nobody sign
 """
 
 from functools import partial
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
@@ -16,8 +16,8 @@ from companyos.core.calls import Procedure
 from companyos.core.world import DAY, Draw, Streams, World
 from companyos.families.access_roles import (
     PERMISSIONS,
-    SHAPES,
-    System,
+    ROLE_TEMPLATES,
+    AccessSystem,
     add_account,
     add_application,
     add_system,
@@ -38,7 +38,7 @@ from companyos.families.access_rules import (
 from companyos.families.kit import casework, endings, moves
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set_metric, tell
 from companyos.families.kit.case import Case, Fact, Trouble
-from companyos.families.kit.casework import Decision
+from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -114,7 +114,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     theme = draw.pick(tuple(PERMISSIONS))
     name = f"{company.firms.pop(0).name.split()[0]} {theme}"
     namesake = add_system(company, draw, theme, f"{name} Archive", other_owner, ("viewer", "clerk", "editor", "auditor"))
-    system = add_system(company, draw, theme, name, owner, tuple(SHAPES))
+    system = add_system(company, draw, theme, name, owner, tuple(ROLE_TEMPLATES))
     roles = {
         "requester": requester.id,
         "form": OWNER_FORM,
@@ -128,7 +128,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "risk_third": offices["Aide to the Risk Officer"],
         "hr_lead": offices["HR Lead"],
     }
-    roles |= {shape: role.id for shape, role in system.roles.items()}
+    roles |= {template: role.id for template, role in system.roles.items()}
     stranger = world.get(Person, offices[f"{elsewhere} Associate"])
     roles |= add_tickets(company, draw, (name, namesake.entry.name), requester, stranger, causes.duplicate)
     roles |= _filed(company, draw, system, namesake, stranger, roles, causes)
@@ -144,8 +144,8 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
 def _filed(
     company: Backdrop,
     draw: Draw,
-    system: System,
-    namesake: System,
+    system: AccessSystem,
+    namesake: AccessSystem,
     stranger: Person,
     roles: dict[str, str],
     causes: Causes,
@@ -215,39 +215,28 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     return ending("completed", "all_checks_passed", decider, facts, rivals=rivals, signed=(Signature(form, says),))
 
 
-def _of_others(roles: dict[str, str], shape: str, field: str) -> Facts:
+def _of_others(roles: dict[str, str], template: str, field: str) -> Facts:
     """This field of every role but the one, by its shape, that the evidence speaks of."""
-    return tuple((roles[other], field) for other in SHAPES if other != shape)
+    return tuple((roles[other], field) for other in ROLE_TEMPLATES if other != template)
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
 
-_RULES = "Access request"  # how the titles of the policies on this work begin
 Catalogue = dict[str, moves.Shown]  # the roles of a system by id
 
 
-class File(NamedTuple):
-    """What the expert has together before it decides."""
+class AccessNotes(CaseNotes, frozen=True):
+    """What the expert has gathered before it decides."""
 
-    ticket: moves.Shown
+    topic = "Access request"
+
     application: moves.Shown
     account: moves.Shown
-    policies: dict[str, str]  # those on this work, in force: ids by title
-    approved: dict[str, str]  # requests that an earlier hand got signed, by form
-    taste: Taste
-
-    def rule(self, title: str) -> moves.Move[moves.Shown]:
-        """One of the rules of this work, read."""
-        policy: moves.Shown = yield from moves.read("datahub.read_policy", policy_id=self.policies[f"{_RULES}: {title}"])
-        return policy
 
     def need(self) -> moves.Move[moves.Shown]:
         """The requester's comment that says what they need."""
         text = "Which permissions does your work take?"
         return (yield from moves.ask_person(self.ticket["id"], self.ticket["requester"], "need", text))
-
-    def send_back(self) -> moves.Move[None]:
-        yield from moves.set_field(self.ticket["id"], "waiting_on", self.ticket["requester"])
 
 
 def expert(memory: Memory, taste: Taste) -> Procedure:
@@ -256,66 +245,66 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     listed = yield from moves.register(ticket["reference"])
     application = yield from moves.read("datahub.get_entry", entry_id=listed[0]["id"])
     account = yield from moves.read("datahub.get_entry", entry_id=application["account"])
-    file = File(ticket, application, account, policies, approved, taste)
-    yield from file.rule("order of checks")
-    yield from file.rule("evidence")
+    notes = AccessNotes(ticket, policies, approved, taste, application, account)
+    yield from notes.read_rule("order of checks")
+    yield from notes.read_rule("evidence")
     yield from casework.prepare(ticket, application["id"], taste)
     if taste.varies("ask before it is needed"):
-        yield from file.need()
-    decision = yield from _decide(file)
+        yield from notes.need()
+    decision = yield from _decide(notes)
     yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (account, "person"))
 
 
-def _decide(file: File) -> moves.Move[Decision]:
+def _decide(notes: AccessNotes) -> moves.Move[Decision]:
     """The checks on the person in their order, then those on roles; the first that applies decides."""
-    ticket, account = file.ticket, file.account
+    ticket, account = notes.ticket, notes.account
     duplicate = yield from casework.mark_duplicate(ticket)
     if duplicate is not None:
         return duplicate
-    rule = yield from moves.read("datahub.read_policy", policy_id=file.policies[ACCOUNTS])
+    rule = yield from moves.read("datahub.read_policy", policy_id=notes.policies[ACCOUNTS])
     if account["engaged_until"] < ticket["opened"][:10]:
-        yield from file.send_back()
+        yield from notes.send_back()
         return "declined", "too_late", moves.cite((account, "engaged_until"))
-    if file.taste.varies("refresh in any case"):
+    if notes.taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=account["idle_metric"])
     idle = yield from moves.fresh_reading(account["idle_metric"])
     if idle["value"] > rule["most_idle"]:
-        yield from file.send_back()
+        yield from notes.send_back()
         return "declined", "unused", moves.cite((idle, "value"), (rule, "most_idle"))
-    outcome = yield from _weigh(file)
+    outcome = yield from _weigh(notes)
     yield from moves.fresh_reading(idle["id"])  # it may have grown old while we waited
     return outcome
 
 
-def _weigh(file: File) -> moves.Move[Decision]:
+def _weigh(notes: AccessNotes) -> moves.Move[Decision]:
     """What is needed against what there is, and against what is held."""
-    ticket, account = file.ticket, file.account
-    system = yield from moves.read("datahub.get_entry", entry_id=file.application["system"])
-    yield from file.rule("the right role")
-    roles = yield from _catalogue(system, file.taste)
-    answer = yield from file.need()
+    ticket, account = notes.ticket, notes.account
+    system = yield from moves.read("datahub.get_entry", entry_id=notes.application["system"])
+    yield from notes.read_rule("the right role")
+    roles = yield from _catalogue(system, notes.taste)
+    answer = yield from notes.need()
     need = set(answer["need"].split(", "))
     covering = [role for role in roles if need <= _permissions(roles, [role])]
     if not covering:
-        yield from file.send_back()
+        yield from notes.send_back()
         return "cannot_be_done", "not_covered", moves.cite((answer, "need"))
-    yield from file.rule("what is held")
+    yield from notes.read_rule("what is held")
     group = yield from moves.read("datahub.get_entry", entry_id=account["group"])
     held = [account["role"], group["grants"]]
     if need <= _permissions(roles, held):
-        yield from file.send_back()
+        yield from notes.send_back()
         return "declined", "already_done", moves.cite((answer, "need"), (group, "grants"))
     right = roles[min(covering, key=lambda role: len(_permissions(roles, [role])))]
     clash = _clash(roles, right["id"], held)
     if clash:
         risk = yield from moves.read("datahub.get_approver", role="Risk Officer")
-        yield from moves.set_field(ticket["id"], "escalated_to", risk["id"])
+        yield from notes.record("escalated_to", risk["id"])
         return "escalated", "conflict_of_interest", moves.cite((clash, "excludes"), (group, "grants"))
     if right["training"] == "required" and account["trained_until"] < ticket["opened"][:10]:
         lead = yield from moves.read("datahub.get_approver", role="HR Lead")
-        yield from moves.set_field(ticket["id"], "waiting_on", lead["id"])
+        yield from notes.record("waiting_on", lead["id"])
         return "on_hold", "document_expired", moves.cite((account, "trained_until"), (right, "training"))
-    request = yield from _signed(file, system["owner"], right, answer)
+    request = yield from _signed(notes, system["owner"], right, answer)
     facts = moves.cite((answer, "need"), (right, "permissions"), (request, "status"), (request, "decided_by"))
     return "completed", "all_checks_passed", facts
 
@@ -353,16 +342,16 @@ def _clash(roles: Catalogue, right: str, held: list[str]) -> moves.Shown | None:
     return None
 
 
-def _signed(file: File, owner: str, right: moves.Shown, answer: moves.Shown) -> moves.Move[moves.Shown]:
+def _signed(notes: AccessNotes, owner: str, right: moves.Shown, answer: moves.Shown) -> moves.Move[moves.Shown]:
     """An approved request for the right role, linked to the ticket: the owner's, unless these are the owner's own people."""
-    ticket, application = file.ticket, file.application
-    yield from file.rule("signing")
+    ticket, application = notes.ticket, notes.application
+    yield from notes.read_rule("signing")
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
     form, office = OWNER_FORM, (yield from moves.read("datahub.get_approver", role=owner))
     if requester["manager"] == office["id"]:
         form, office = REVIEW_FORM, (yield from moves.read("datahub.get_approver", role="Risk Officer"))
-    if form in file.approved:
-        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=file.approved[form])
+    if form in notes.approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[form])
     else:
         known = {
             "ticket_id": ticket["id"],
@@ -375,7 +364,7 @@ def _signed(file: File, owner: str, right: moves.Shown, answer: moves.Shown) -> 
             "case_no": application["case_no"],
         }
         request = yield from moves.get_signed(form, office, known)
-    yield from moves.set_field(ticket["id"], "approval", request["id"])
+    yield from notes.record("approval", request["id"])
     return request
 
 

@@ -12,7 +12,7 @@ from companyos.families.kit.tickets import copy_ticket, surround
 # -- what roles there are ----------------------------------------------------------------------------------------------
 
 
-class Shape(Struct, frozen=True):
+class RoleTemplate(Struct, frozen=True):
     """A role as every system has it: which of the system's permissions are its own, and whose it has besides."""
 
     own: tuple[int, ...]  # places in the system's list of permissions
@@ -20,15 +20,15 @@ class Shape(Struct, frozen=True):
 
 
 # With what they inherit, no two that cover the same need have equally many permissions.
-SHAPES = {
-    "viewer": Shape((0, 1)),
-    "clerk": Shape((2,), "viewer"),
-    "editor": Shape((3,), "clerk"),
-    "analyst": Shape((4,), "viewer"),
-    "lead": Shape((4,), "editor"),
-    "auditor": Shape((5,), "viewer"),
-    "controller": Shape((6,), "auditor"),
-    "admin": Shape((6,), "lead"),
+ROLE_TEMPLATES = {
+    "viewer": RoleTemplate((0, 1)),
+    "clerk": RoleTemplate((2,), "viewer"),
+    "editor": RoleTemplate((3,), "clerk"),
+    "analyst": RoleTemplate((4,), "viewer"),
+    "lead": RoleTemplate((4,), "editor"),
+    "auditor": RoleTemplate((5,), "viewer"),
+    "controller": RoleTemplate((6,), "auditor"),
+    "admin": RoleTemplate((6,), "lead"),
 }
 # What is needed, by the smallest role that covers it: each a choice of permissions, of which one is drawn.
 NEEDS = {
@@ -57,7 +57,7 @@ PERMISSIONS = {
 TITLES = ("Assistant", "Coordinator", "Desk", "Keeper", "Office", "Operator", "Partner", "Specialist")
 
 
-class System(NamedTuple):
+class AccessSystem(NamedTuple):
     """A system and its roles, by shape."""
 
     entry: Entry
@@ -65,14 +65,14 @@ class System(NamedTuple):
     permissions: tuple[str, ...]
 
 
-def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str, shapes: tuple[str, ...]) -> System:
+def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str, templates: tuple[str, ...]) -> AccessSystem:
     """A system with roles of these shapes, in no telling order and under names that do not tell what they are for."""
     world = company.world
     reference = f"SYS-{draw.between(10_000, 99_999)}"
     details = {"owner": owner, "vendor": company.firms[-1].name}
     system = world.furnish(Entry(company.entry_ids.pop(0), "system", name, reference, "in service", details))
-    ids = {shape: company.entry_ids.pop(0) for shape in draw.shuffled(shapes)}
-    titles = draw.sample(TITLES, len(shapes))
+    ids = {template: company.entry_ids.pop(0) for template in draw.shuffled(templates)}
+    titles = draw.sample(TITLES, len(templates))
     words = PERMISSIONS[theme]
     permissions = (*words[:2], *draw.shuffled(words[2:]))  # everybody may look; what else goes with what differs
     excludes = {"analyst": ids.get("admin", "none")}
@@ -81,10 +81,10 @@ def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str,
     excludes[one] = ids.get(other, "none")
     clerk_is_trained = draw.chance(0.5)
     roles = {}
-    for number, (shape, entry_id) in enumerate(ids.items(), start=1):
-        own, inherits = SHAPES[shape].own, SHAPES[shape].inherits
-        trained = shape in TRAINED or (shape == "clerk" and clerk_is_trained)
-        roles[shape] = Entry(
+    for number, (template, entry_id) in enumerate(ids.items(), start=1):
+        own, inherits = ROLE_TEMPLATES[template].own, ROLE_TEMPLATES[template].inherits
+        trained = template in TRAINED or (template == "clerk" and clerk_is_trained)
+        roles[template] = Entry(
             id=entry_id,
             kind="role",
             name=f"{name} {titles[number - 1]}",
@@ -93,19 +93,21 @@ def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str,
             details={
                 "permissions": ", ".join(permissions[place] for place in own),
                 "inherits": ids.get(inherits, "none"),
-                "excludes": excludes.get(shape, "none"),
+                "excludes": excludes.get(template, "none"),
                 "training": "required" if trained else "not required",
             },
         )
     for role in sorted(roles.values(), key=lambda role: role.reference):
         world.furnish(role)
-    return System(system, roles, permissions)
+    return AccessSystem(system, roles, permissions)
 
 
 # -- who has what ------------------------------------------------------------------------------------------------------
 
 
-def add_account(company: Backdrop, draw: Draw, person: Person, system: System, grants: str, until: tuple[int, int]) -> Entry:
+def add_account(
+    company: Backdrop, draw: Draw, person: Person, system: AccessSystem, grants: str, until: tuple[int, int]
+) -> Entry:
     """A person's account on a system. `grants`: the role that its group gives, by shape. `until`: engaged and trained."""
     world = company.world
     slug = person.id.removeprefix("@").replace(".", "_")
@@ -138,7 +140,7 @@ def add_account(company: Backdrop, draw: Draw, person: Person, system: System, g
     return world.furnish(account)
 
 
-def add_application(company: Backdrop, draw: Draw, system: System, account: Entry, reference: str) -> Entry:
+def add_application(company: Backdrop, draw: Draw, system: AccessSystem, account: Entry, reference: str) -> Entry:
     """What somebody applied for: any role of the system, as people do."""
     details = {
         "system": system.entry.id,
@@ -151,7 +153,7 @@ def add_application(company: Backdrop, draw: Draw, system: System, account: Entr
     return add_entry(company, "application", name, reference, "submitted", details)
 
 
-def need_of(draw: Draw, system: System, smallest: str) -> str:
+def need_of(draw: Draw, system: AccessSystem, smallest: str) -> str:
     """A task that the role of this shape is the smallest for, as the permissions that it takes."""
     return ", ".join(draw.shuffled([system.permissions[place] for place in draw.pick(NEEDS[smallest])]))
 

@@ -16,14 +16,14 @@ TYPES = ("capex", "opex")
 _TOPICS = ("Campaigns", "Fixtures", "Samples", "Tools", "Trade fairs", "Training")
 
 
-class Scale(NamedTuple):
+class TransferAmounts(NamedTuple):
     """The amounts of a case, whatever the causes: what shall move, and the limits on the sum of a quarter."""
 
     amount: int
     limits: dict[str, int]
 
 
-def draw_scale(draw: Draw) -> Scale:
+def draw_amounts(draw: Draw) -> TransferAmounts:
     """Each transfer alone stays below the lowest limit; only their sum passes one."""
     owners = draw.between(20, 40) * 500
     limits = {
@@ -31,10 +31,10 @@ def draw_scale(draw: Draw) -> Scale:
         "limit_controller": owners * draw.between(155, 165) // 100,
         "limit_cfo": owners * draw.between(220, 230) // 100,
     }
-    return Scale(owners * draw.between(30, 50) // 100, limits)
+    return TransferAmounts(owners * draw.between(30, 50) // 100, limits)
 
 
-class Lines(NamedTuple):
+class BudgetLines(NamedTuple):
     """The lines of a case: who gives, who takes, and one with almost the giver's name."""
 
     giver: Entry
@@ -43,22 +43,22 @@ class Lines(NamedTuple):
 
 
 def add_lines(
-    company: Backdrop, draw: Draw, giving: str, receiving: str, scale: Scale, mixed: bool, dissolved: bool
-) -> Lines:
+    company: Backdrop, draw: Draw, giving: str, receiving: str, amounts: TransferAmounts, mixed: bool, dissolved: bool
+) -> BudgetLines:
     """Two lines of different departments and ledgers. `mixed`: of different cost types. `dissolved`: the giver is."""
     ours, theirs = draw.sample(_TOPICS, 2)
     numbers = [f"BL-{number}" for number in draw.sample(range(10_000, 99_999), 3)]
     ledgers = [f"LG-{number}" for number in draw.sample(range(100, 999), 2)]
     kind = draw.pick(TYPES)
     other_kind = next(other for other in TYPES if other != kind)
-    giver = _add_line(company, draw, f"{ours} of {giving}", numbers[0], giving, ledgers[0], kind, scale.amount)
+    giver = _add_line(company, draw, f"{ours} of {giving}", numbers[0], giving, ledgers[0], kind, amounts.amount)
     if dissolved:
         giver = company.world.furnish(replace(giver, status="dissolved"))
     name, cost_type = f"{theirs} of {receiving}", other_kind if mixed else kind
-    receiver = _add_line(company, draw, name, numbers[1], receiving, ledgers[1], cost_type, scale.amount)
+    receiver = _add_line(company, draw, name, numbers[1], receiving, ledgers[1], cost_type, amounts.amount)
     name = f"{ours} of {giving}, reserve"
-    namesake = _add_line(company, draw, name, numbers[2], giving, draw.pick(ledgers), draw.pick(TYPES), scale.amount)
-    return Lines(giver, receiver, namesake)
+    namesake = _add_line(company, draw, name, numbers[2], giving, draw.pick(ledgers), draw.pick(TYPES), amounts.amount)
+    return BudgetLines(giver, receiver, namesake)
 
 
 def _add_line(
@@ -105,14 +105,14 @@ def _quarter(number: int) -> str:
     return f"{number // 4}-Q{number % 4 + 1}"
 
 
-def draw_past(draw: Draw, scale: Scale, level: str) -> list[int]:
+def draw_past(draw: Draw, amounts: TransferAmounts, level: str) -> list[int]:
     """What moved before, in three parts, so that with this transfer the quarter's sum lies between two limits."""
-    owners, controller, cfo = scale.limits.values()
+    owners, controller, cfo = amounts.limits.values()
     bands = {
-        "little": (owners // 3, owners - scale.amount),
-        "some": (owners - scale.amount + 1, controller - scale.amount),
-        "much": (controller - scale.amount + 1, cfo - scale.amount),
-        "most": (cfo - scale.amount + 1, cfo - scale.amount + owners // 5),
+        "little": (owners // 3, owners - amounts.amount),
+        "some": (owners - amounts.amount + 1, controller - amounts.amount),
+        "much": (controller - amounts.amount + 1, cfo - amounts.amount),
+        "most": (cfo - amounts.amount + 1, cfo - amounts.amount + owners // 5),
     }
     whole = draw.between(*bands[level])
     first, second = (whole * draw.between(29, 36) // 100 for _ in range(2))
@@ -120,14 +120,14 @@ def draw_past(draw: Draw, scale: Scale, level: str) -> list[int]:
 
 
 def add_transfers(
-    company: Backdrop, draw: Draw, lines: Lines, scale: Scale, past: list[int], opened: int
+    company: Backdrop, draw: Draw, lines: BudgetLines, amounts: TransferAmounts, past: list[int], opened: int
 ) -> dict[str, Entry]:
     """The transfer that is asked for, those that count beside it, and some that do not, in no telling order: by role."""
     this, last = quarters(opened)
     there, back, other = (lines.giver, lines.receiver), (lines.receiver, lines.giver), (lines.namesake, lines.receiver)
-    drawn = [scale.limits["limit_owners"] * draw.between(40, 90) // 100 for _ in range(3)]
+    drawn = [amounts.limits["limit_owners"] * draw.between(40, 90) // 100 for _ in range(3)]
     planned = {
-        "entry": (there, this, "requested", scale.amount),
+        "entry": (there, this, "requested", amounts.amount),
         "past_one": (there, this, "booked", past[0]),
         "past_two": (there, this, "signed", past[1]),
         "past_back": (back, this, "booked", past[2]),
@@ -162,7 +162,7 @@ def add_transfers(
 # -- books -------------------------------------------------------------------------------------------------------------
 
 
-def add_books(company: Backdrop, draw: Draw, lines: Lines, opened: int, status: str) -> dict[str, Entry]:
+def add_books(company: Backdrop, draw: Draw, lines: BudgetLines, opened: int, status: str) -> dict[str, Entry]:
     """The books of both ledgers and both quarters; `status` is that of those which the transfer goes into: by role."""
     (this, last), found = quarters(opened), {}
     for whose, line in (("books", lines.giver), ("their_books", lines.receiver)):
@@ -187,7 +187,7 @@ def add_books(company: Backdrop, draw: Draw, lines: Lines, opened: int, status: 
 def add_tickets(
     company: Backdrop,
     draw: Draw,
-    lines: Lines,
+    lines: BudgetLines,
     transfers: dict[str, Entry],
     requester: Person,
     opened: int,

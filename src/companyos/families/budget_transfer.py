@@ -7,7 +7,7 @@ names the one before; where it begins follows from the sum, and a signature too 
 """
 
 from functools import partial
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from companyos.company import Person
 from companyos.core.calls import Procedure
@@ -19,8 +19,8 @@ from companyos.families.budget_lines import (
     add_lines,
     add_tickets,
     add_transfers,
+    draw_amounts,
     draw_past,
-    draw_scale,
     raise_figure,
 )
 from companyos.families.budget_rules import (
@@ -36,7 +36,7 @@ from companyos.families.budget_rules import (
 from companyos.families.kit import casework, endings, moves
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line
 from companyos.families.kit.case import Case, Fact, Trouble
-from companyos.families.kit.casework import Decision
+from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -115,14 +115,14 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     world, draw, offices = company.world, streams.at("case"), company.offices
     receiving, giving = draw.sample(DEPARTMENTS, 2)
     requester = world.get(Person, offices[f"{receiving} Associate"])
-    scale = draw_scale(draw)
-    limits = add_budget_policies(company, scale.limits)
+    amounts = draw_amounts(draw)
+    limits = add_budget_policies(company, amounts.limits)
     for form in transfer_forms(giving):
         world.furnish(form)
-    lines = add_lines(company, draw, giving, receiving, scale, causes.mixed, causes.dissolved)
+    lines = add_lines(company, draw, giving, receiving, amounts, causes.mixed, causes.dissolved)
     opened = world.now - draw.between(60, 900)
-    past = draw_past(streams.at("past", causes.past), scale, causes.past)
-    transfers = add_transfers(company, draw, lines, scale, past, opened)
+    past = draw_past(streams.at("past", causes.past), amounts, causes.past)
+    transfers = add_transfers(company, draw, lines, amounts, past, opened)
     books = add_books(company, draw, lines, opened, causes.books)
     roles = {role: entry.id for role, entry in (transfers | books).items()}
     roles |= {
@@ -144,7 +144,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         roles[f"{side}_deputy"] = offices[f"Deputy Head of {department}"]
         roles[f"{side}_third"] = offices[f"{department} Manager"]
     for figure in ("spent", "committed"):
-        raise_figure(company, roles[figure], figure, getattr(causes, figure), scale.amount)
+        raise_figure(company, roles[figure], figure, getattr(causes, figure), amounts.amount)
     roles |= add_tickets(company, draw, lines, transfers, requester, opened, causes.duplicate)
     manager = world.get(Person, offices["Budget Manager"])
     said = {"giver": lines.giver.name, "receiver": lines.receiver.name, "manager": manager.name}
@@ -198,25 +198,13 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 
 # -- expert ------------------------------------------------------------------------------------------------------------
 
-_RULES = "Budget transfer"  # how the titles of the policies on this work begin
 
+class TransferNotes(CaseNotes, frozen=True):
+    """What the expert has gathered before it decides."""
 
-class File(NamedTuple):
-    """What the expert has together before it decides."""
+    topic = "Budget transfer"
 
-    ticket: moves.Shown
     transfer: moves.Shown
-    policies: dict[str, str]  # those on this work, in force: ids by title
-    approved: dict[str, str]  # requests that an earlier hand got signed, by form
-    taste: Taste
-
-    def rule(self, title: str) -> moves.Move[moves.Shown]:
-        """One of the rules of this work, read."""
-        policy: moves.Shown = yield from moves.read("datahub.read_policy", policy_id=self.policies[f"{_RULES}: {title}"])
-        return policy
-
-    def send_back(self) -> moves.Move[None]:
-        yield from moves.set_field(self.ticket["id"], "waiting_on", self.ticket["requester"])
 
 
 def expert(memory: Memory, taste: Taste) -> Procedure:
@@ -224,56 +212,56 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     ticket, policies, approved = yield from casework.begin(memory, taste, "transfer")
     listed = yield from moves.register(ticket["reference"])
     transfer = yield from moves.read("datahub.get_entry", entry_id=listed[0]["id"])
-    file = File(ticket, transfer, policies, approved, taste)
-    yield from file.rule("order of checks")
+    notes = TransferNotes(ticket, policies, approved, taste, transfer)
+    yield from notes.read_rule("order of checks")
     yield from casework.prepare(ticket, transfer["id"], taste)
-    decision = yield from _decide(file)
+    decision = yield from _decide(notes)
     yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (transfer, "quarter"))
 
 
-def _decide(file: File) -> moves.Move[Decision]:
+def _decide(notes: TransferNotes) -> moves.Move[Decision]:
     """Make the checks in the order that the policy sets. The first one that applies decides."""
-    ticket, transfer = file.ticket, file.transfer
+    ticket, transfer = notes.ticket, notes.transfer
     duplicate = yield from casework.mark_duplicate(ticket)
     if duplicate is not None:
         return duplicate
-    yield from file.rule("lines and books")
+    yield from notes.read_rule("lines and books")
     listed = yield from moves.register(transfer["giver"])
     giver = yield from _line(listed, transfer["giver"])
     if giver["status"] == "dissolved":
-        yield from file.send_back()
+        yield from notes.send_back()
         return "cannot_be_done", "not_covered", moves.cite((giver, "status"))
     receivers = yield from moves.register(transfer["receiver"])
     receiver = yield from _line(receivers, transfer["receiver"])
     if giver["cost_type"] != receiver["cost_type"]:
-        yield from file.send_back()
+        yield from notes.send_back()
         return "declined", "contradicts_policy", moves.cite((giver, "cost_type"), (receiver, "cost_type"))
     shelf = yield from moves.register(giver["ledger"])
     books = next(row for row in shelf if row["kind"] == "books" and row["reference"] == transfer["quarter"])
     if books["status"] == "closed":
-        yield from file.send_back()
+        yield from notes.send_back()
         return "declined", "too_late", moves.cite((books, "status"))
     if books["status"] == "paused":
         books = yield from moves.read("datahub.get_entry", entry_id=books["id"])
-        yield from moves.set_field(ticket["id"], "waiting_on", books["keeper"])
+        yield from notes.record("waiting_on", books["keeper"])
         return "on_hold", "not_due", moves.cite((books, "status"))
-    figures = yield from _figures(file, giver)
+    figures = yield from _figures(notes, giver)
     taken = int(giver["earmarked"]) + sum(figure["value"] for figure in figures.values())
     if int(giver["budget"]) - taken < ticket["amount"]:
-        yield from file.send_back()
+        yield from notes.send_back()
         measured = [(figure, "value") for figure in figures.values()]
         return "declined", "no_budget", moves.cite((giver, "budget"), (giver, "earmarked"), *measured)
-    limits = yield from file.rule("limits")
-    others = yield from _others_of_the_quarter(file, listed)
+    limits = yield from notes.read_rule("limits")
+    others = yield from _others_of_the_quarter(notes, listed)
     whole = ticket["amount"] + sum(int(other["amount"]) for other in others)
     if whole > limits["limit_cfo"]:
         ceo = yield from moves.read("datahub.get_approver", role="CEO")
-        yield from moves.set_field(ticket["id"], "escalated_to", ceo["id"])
+        yield from notes.record("escalated_to", ceo["id"])
         return "escalated", "above_limit", moves.cite((limits, "limit_cfo"), *((other, "amount") for other in others))
     cleared_by = OWNERS
     if whole > limits["limit_owners"]:
         cleared_by = "Finance Controller" if whole <= limits["limit_controller"] else "CFO"
-    return (yield from _get_signed(file, giver, receiver, figures, cleared_by))
+    return (yield from _get_signed(notes, giver, receiver, figures, cleared_by))
 
 
 def _line(listed: list[moves.Shown], reference: str) -> moves.Move[moves.Shown]:
@@ -283,23 +271,23 @@ def _line(listed: list[moves.Shown], reference: str) -> moves.Move[moves.Shown]:
     return line
 
 
-def _figures(file: File, giver: moves.Shown) -> moves.Move[dict[str, moves.Shown]]:
+def _figures(notes: TransferNotes, giver: moves.Shown) -> moves.Move[dict[str, moves.Shown]]:
     """What is spent and committed on a line, fresh."""
-    yield from file.rule("what is available")
+    yield from notes.read_rule("what is available")
     figures = {}
-    for figure in file.taste.order("figures", ["spent", "committed"]):
-        if file.taste.varies("refresh in any case"):
+    for figure in notes.taste.order("figures", ["spent", "committed"]):
+        if notes.taste.varies("refresh in any case"):
             yield from moves.ask("datahub.refresh_data", metric_name=giver[f"{figure}_metric"])
         figures[figure] = yield from moves.fresh_reading(giver[f"{figure}_metric"])
     return figures
 
 
-def _others_of_the_quarter(file: File, listed: list[moves.Shown]) -> moves.Move[list[moves.Shown]]:
+def _others_of_the_quarter(notes: TransferNotes, listed: list[moves.Shown]) -> moves.Move[list[moves.Shown]]:
     """The other transfers between the same two lines that count, from all that the register has on the giving line."""
-    transfer = file.transfer
+    transfer = notes.transfer
     wanted = (transfer["quarter"], transfer["giver"], transfer["receiver"])
     found = []
-    for row in file.taste.order("others", listed):
+    for row in notes.taste.order("others", listed):
         between = row["kind"] == "transfer" and all(part in row["name"] for part in wanted)
         if between and row["status"] != "withdrawn" and row["id"] != transfer["id"]:
             found.append((yield from moves.read("datahub.get_entry", entry_id=row["id"])))
@@ -307,15 +295,15 @@ def _others_of_the_quarter(file: File, listed: list[moves.Shown]) -> moves.Move[
 
 
 def _get_signed(
-    file: File, giver: moves.Shown, receiver: moves.Shown, figures: dict[str, moves.Shown], cleared_by: str
+    notes: TransferNotes, giver: moves.Shown, receiver: moves.Shown, figures: dict[str, moves.Shown], cleared_by: str
 ) -> moves.Move[Decision]:
     """The chain of signatures: Finance's where the sum asks for it, then the giver's, then the receiver's."""
-    ticket, transfer = file.ticket, file.transfer
-    for title in file.taste.order("read up", ["signing", "signers"]):
-        yield from file.rule(title)
+    ticket, transfer = notes.ticket, notes.transfer
+    for title in notes.taste.order("read up", ["signing", "signers"]):
+        yield from notes.read_rule(title)
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
     if ticket["cost_center"] != requester["cost_center"]:
-        yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
+        yield from notes.record("cost_center", requester["cost_center"])
     known = {
         "ticket_id": ticket["id"],
         "subject": ticket["subject"],
@@ -334,15 +322,15 @@ def _get_signed(
     also: tuple[str, ...] = ()
     if cleared_by in CLEARANCES:
         finance = moves.read("datahub.get_approver", role=cleared_by)
-        clearance = yield from _signed(file, CLEARANCES[cleared_by], finance, known)
+        clearance = yield from _signed(notes, CLEARANCES[cleared_by], finance, known)
         evidence += moves.cite((clearance, "decided_by"))
         known["clearance"], also = clearance["id"], ("clearance",)
     owner = moves.read("datahub.get_approver", role=giver["owner"])
-    giving = yield from _signed(file, GIVING, owner, known, also)
+    giving = yield from _signed(notes, GIVING, owner, known, also)
     known["giving"] = giving["id"]
     owner = moves.read("datahub.get_approver", role=receiver["owner"])
-    taking = yield from _signed(file, TAKING, owner, known)
-    yield from moves.set_field(ticket["id"], "approval", taking["id"])
+    taking = yield from _signed(notes, TAKING, owner, known)
+    yield from notes.record("approval", taking["id"])
     for figure in figures.values():
         yield from moves.fresh_reading(figure["id"])  # it may have grown old while we waited
     evidence += moves.cite((giving, "decided_by"), (taking, "status"), (taking, "decided_by"))
@@ -350,10 +338,10 @@ def _get_signed(
 
 
 def _signed(
-    file: File, form: str, office: moves.Move[moves.Shown], known: moves.Shown, also: tuple[str, ...] = ()
+    notes: TransferNotes, form: str, office: moves.Move[moves.Shown], known: moves.Shown, also: tuple[str, ...] = ()
 ) -> moves.Move[moves.Shown]:
-    if form in file.approved:
-        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=file.approved[form])
+    if form in notes.approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[form])
         return request
     holder = yield from office
     return (yield from moves.get_signed(form, holder, known, also=also))

@@ -16,11 +16,11 @@ from companyos.company import Entry, Person, Source
 from companyos.core.calls import Procedure
 from companyos.core.world import DAY, Draw, Streams, World
 from companyos.families.bug_rules import BRIEFS, FORM, LIMITS, add_bug_policies, escalation_form
-from companyos.families.bug_services import CHAIN, IN_HOUSE, MAINTENANCE, Condition, add_services
+from companyos.families.bug_services import CHAIN, IN_HOUSE, MAINTENANCE, ServiceConditions, add_services
 from companyos.families.kit import casework, endings, moves, working
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.kit.case import Case, Fact, Trouble
-from companyos.families.kit.casework import Decision
+from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -123,7 +123,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     policy = add_bug_policies(company, terms)
     world.furnish(escalation_form())
     rates = {place: getattr(causes, place) for place in CHAIN}
-    services = add_services(company, draw, terms, Condition(rates, causes.outside, causes.works))
+    services = add_services(company, draw, terms, ServiceConditions(rates, causes.outside, causes.works))
     roles = {
         "requester": requester.id,
         "entry": services["front"].id,
@@ -253,17 +253,15 @@ def _ending(
 # -- expert ------------------------------------------------------------------------------------------------------------
 
 
-class Work(Struct, frozen=True):
-    """What the expert has in hand once it has looked around."""
+class BugNotes(CaseNotes, frozen=True):
+    """What the expert has gathered before it decides."""
 
-    ticket: moves.Shown
-    policies: dict[str, str]
+    topic = "Bug escalation"
+
     limits: moves.Shown
-    approved: dict[str, str]
-    taste: Taste
 
 
-class Step(Struct, frozen=True):
+class CheckedService(Struct, frozen=True):
     """A service on the walk: its entry, its fresh rate, the name of the limit that goes for it, and whether it is above."""
 
     entry: moves.Shown
@@ -287,23 +285,23 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     entry_id = yield from moves.entry_of(ticket, listed)
     reported = yield from moves.read("datahub.get_entry", entry_id=entry_id)
     yield from casework.prepare(ticket, reported["id"], taste)
-    work = Work(ticket, policies, limits, approved, taste)
-    decision = yield from _decide(work, (yield from _walk(work, reported)))
+    notes = BugNotes(ticket, policies, approved, taste, limits)
+    decision = yield from _decide(notes, (yield from _walk(notes, reported)))
     yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (reported, "reference"))
 
 
-def _walk(work: Work, entry: moves.Shown) -> moves.Move[list[Step]]:
+def _walk(notes: BugNotes, entry: moves.Shown) -> moves.Move[list[CheckedService]]:
     """The services that one has to look at, the reported one first; only the last may be within its limit."""
-    way: list[Step] = []
+    checked: list[CheckedService] = []
     while True:
-        if work.taste.varies(f"refresh in any case: step {len(way)}"):
+        if notes.taste.varies(f"refresh in any case: step {len(checked)}"):
             yield from moves.ask("datahub.refresh_data", metric_name=entry["error_rate_metric"])
         rate = yield from moves.fresh_reading(entry["error_rate_metric"])
         limit = f"limit_tier_{entry['tier']}"
-        above = yield from compare(("rate", rate["value"]), ">", (limit, work.limits[limit]), "above", "within")
-        way.append(Step(entry, rate, limit, above))
+        above = yield from compare(("rate", rate["value"]), ">", (limit, notes.limits[limit]), "above", "within")
+        checked.append(CheckedService(entry, rate, limit, above))
         if not above or not (yield from _goes_on(entry)):
-            return way
+            return checked
         entry = yield from moves.read("datahub.get_entry", entry_id=entry["depends_on"])
 
 
@@ -313,61 +311,61 @@ def _goes_on(entry: moves.Shown) -> moves.Move[bool]:
     return (yield from working.check(depends_on, bool(entry["depends_on"]), "look there", "the last"))
 
 
-def _decide(work: Work, way: list[Step]) -> moves.Move[Decision]:
+def _decide(notes: BugNotes, checked: list[CheckedService]) -> moves.Move[Decision]:
     """Make the checks in the order that the policy sets. The first one that applies decides."""
-    above = [step for step in way if step.above]
+    above = [step for step in checked if step.above]
     if not above:
-        yield from _keep_assigned(work.ticket)
-        return "declined", "not_reproducible", moves.cite((way[0].rate, "value"), (work.limits, way[0].limit))
+        yield from _keep_assigned(notes.ticket)
+        return "declined", "not_reproducible", moves.cite((checked[0].rate, "value"), (notes.limits, checked[0].limit))
     culprit, rate = above[-1].entry, above[-1].rate
     yield from working.note(("last above", culprit["id"]), f"culprit {culprit['reference']}")
-    other = yield from moves.other_live(work.ticket, culprit["reference"], moves.FINISHED)
+    other = yield from moves.other_live(notes.ticket, culprit["reference"], moves.FINISHED)
     if other is not None:
-        yield from _record(work.ticket, "duplicate_of", other["id"])
+        yield from _record(notes.ticket, "duplicate_of", other["id"])
         return "duplicate", "same_request", moves.cite((rate, "value"), (other, "reference"), (other, "status"))
     if (yield from compare(("operated_by", culprit["operated_by"]), "!=", IN_HOUSE, "not ours", "ours")):
         lead = yield from moves.read("datahub.get_approver", role="Vendor Desk Lead")
-        yield from _record(work.ticket, "escalated_to", lead["id"])
+        yield from _record(notes.ticket, "escalated_to", lead["id"])
         return "cannot_be_done", "beyond_authority", moves.cite((rate, "value"), (culprit, "operated_by"))
     if (yield from compare(("status", culprit["status"]), "==", MAINTENANCE, "wait", "go on")):
-        yield from _record(work.ticket, "waiting_on", culprit["on_call"])
+        yield from _record(notes.ticket, "waiting_on", culprit["on_call"])
         return "on_hold", "not_due", moves.cite((rate, "value"), (culprit, "status"))
-    return (yield from _see_to(work, way[0], above[-1]))
+    return (yield from _see_to(notes, checked[0], above[-1]))
 
 
-def _see_to(work: Work, reported: Step, culprit: Step) -> moves.Move[Decision]:
+def _see_to(notes: BugNotes, reported: CheckedService, culprit: CheckedService) -> moves.Move[Decision]:
     """Hands the ticket to whom it belongs, with a signature where the bug is severe."""
-    ticket, rate = work.ticket, culprit.rate
-    if work.taste.varies("hand over first"):
+    ticket, rate = notes.ticket, culprit.rate
+    if notes.taste.varies("hand over first"):
         yield from _hand_over(ticket, culprit.entry)
-    yield from moves.read("datahub.read_policy", policy_id=work.policies["Bug escalation: severity"])
+    yield from moves.read("datahub.read_policy", policy_id=notes.policies["Bug escalation: severity"])
     ground = (reported.rate, "value")
-    twice = yield from working.compute(work.limits[reported.limit], "+", work.limits[reported.limit])
+    twice = yield from working.compute(notes.limits[reported.limit], "+", notes.limits[reported.limit])
     if not (yield from compare(("reported", reported.rate["value"]), ">", twice, "severe", "ask")):
         question = "Are many customers affected by this, or just one?"
         answer = yield from moves.ask_person(ticket["id"], ticket["requester"], "customers", question)
         ground = (answer, "customers")
         if (yield from compare(("customers", answer["customers"]), "==", "one", "not severe", "severe")):
             yield from _hand_over(ticket, culprit.entry)
-            rate = yield from _kept_fresh(rate, answer["at"], work.limits)
+            rate = yield from _kept_fresh(rate, answer["at"], notes.limits)
             return "completed", "all_checks_passed", moves.cite((rate, "value"), ground)
-    yield from moves.read("datahub.read_policy", policy_id=work.policies["Bug escalation: signing"])
-    if FORM in work.approved:
-        request = yield from moves.read("approvalflow.check_status", approval_id=work.approved[FORM])
+    yield from moves.read("datahub.read_policy", policy_id=notes.policies["Bug escalation: signing"])
+    if FORM in notes.approved:
+        request = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[FORM])
     else:
         cto = yield from moves.read("datahub.get_approver", role="CTO")
         request = yield from moves.get_signed(FORM, cto, _form_data(ticket, culprit))
     link = moves.set_field(ticket["id"], "approval", request["id"])
-    for step in work.taste.order("round off", [link, _hand_over(ticket, culprit.entry)]):
+    for step in notes.taste.order("round off", [link, _hand_over(ticket, culprit.entry)]):
         yield from step
-    rate = yield from _kept_fresh(rate, request["decided_at"], work.limits)
+    rate = yield from _kept_fresh(rate, request["decided_at"], notes.limits)
     evidence = moves.cite((rate, "value"), (request, "status"), (request, "decided_by"))
     if ground[0]["id"] != rate["id"]:
         evidence += moves.cite(ground)
     return "escalated", "above_limit", evidence
 
 
-def _form_data(ticket: moves.Shown, culprit: Step) -> moves.Shown:
+def _form_data(ticket: moves.Shown, culprit: CheckedService) -> moves.Shown:
     return {
         "ticket_id": ticket["id"],
         "subject": ticket["subject"],

@@ -23,7 +23,7 @@ NAMES = words("""
 PARTS = ("API", "Gateway", "Queue", "Store", "Worker")
 
 
-class Condition(Struct, frozen=True):
+class ServiceConditions(Struct, frozen=True):
     """How the services are this morning: rates by place as they lie to their limits, and what is special about one."""
 
     rates: Mapping[str, str]  # low: within the limit; high: above it; double: above twice
@@ -45,7 +45,7 @@ def add_engineers(company: Backdrop) -> list[str]:
     return [staff(f"{team} Engineer", manager="Platform Lead", delegate="Duty Engineer").id for team in teams]
 
 
-def add_services(company: Backdrop, draw: Draw, terms: dict[str, int], condition: Condition) -> dict[str, Entry]:
+def add_services(company: Backdrop, draw: Draw, terms: dict[str, int], conditions: ServiceConditions) -> dict[str, Entry]:
     """The chain from its ground up, in half of all companies on a fourth that is well, and three services beside it."""
     names = draw.sample(pool(NAMES, company.split), 6)
     part, other_part = draw.sample(PARTS, 2)
@@ -59,21 +59,21 @@ def add_services(company: Backdrop, draw: Draw, terms: dict[str, int], condition
             "tier": draw.pick(("1", "2", "3")),
             "depends_on": built[depends_on].id if depends_on in built else "",
             "on_call": on_call[CHAIN.index(place) if place in CHAIN else -1],
-            "operated_by": firm if place == condition.outside else IN_HOUSE,
+            "operated_by": firm if place == conditions.outside else IN_HOUSE,
             "runbook": f"RB-{draw.between(1000, 9999)}",
             "pager": f"PG-{draw.between(1000, 9999)}",
         }
         details["error_rate_metric"] = _rate(company, place, name, level, terms[f"limit_tier_{details['tier']}"], terms)
-        status = MAINTENANCE if place == condition.works else LIVE
+        status = MAINTENANCE if place == conditions.works else LIVE
         reference = f"SRV-{references.pop()}"
         entry = Entry(company.entry_ids.pop(0), "service", name, reference, status, details)
         built[place] = company.world.furnish(entry)
 
     if draw.chance(0.5):
         build("base", f"{names[0]} {draw.pick(PARTS)}", "", "low")
-    build("deep", f"{names[1]} {draw.pick(PARTS)}", "base", condition.rates["deep"])
-    build("middle", f"{names[2]} {draw.pick(PARTS)}", "deep", condition.rates["middle"])
-    build("front", f"{names[3]} {part}", "middle", condition.rates["front"])
+    build("deep", f"{names[1]} {draw.pick(PARTS)}", "base", conditions.rates["deep"])
+    build("middle", f"{names[2]} {draw.pick(PARTS)}", "deep", conditions.rates["middle"])
+    build("front", f"{names[3]} {part}", "middle", conditions.rates["front"])
     beside = draw.shuffled(("low", "high", "double"))
     build("namesake", f"{names[3]} {other_part}", "middle", beside[0])
     build("neighbour", f"{names[4]} {draw.pick(PARTS)}", "deep", beside[1])

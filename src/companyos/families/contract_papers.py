@@ -13,7 +13,7 @@ from companyos.families.kit.tickets import copy_ticket, surround
 SERVICES = ("Archive", "Catering", "Cleaning", "Courier", "Fleet", "Security", "Translation")
 
 
-class Terms(Struct, frozen=True):
+class ContractTerms(Struct, frozen=True):
     """What a paper says of the next term: how long before it notice must be given, and what it costs."""
 
     notice_days: int
@@ -23,7 +23,7 @@ class Terms(Struct, frozen=True):
         return {"notice_days": str(self.notice_days), "amount": str(self.amount)}
 
 
-class Dates(Struct, frozen=True):
+class ContractDates(Struct, frozen=True):
     """The days that count, as distances from the one on which the ticket was opened."""
 
     renews: int
@@ -31,7 +31,7 @@ class Dates(Struct, frozen=True):
     annex_ends: int
 
 
-class Deal(Struct, frozen=True):
+class ContractDeal(Struct, frozen=True):
     """What the contract is about, whatever the causes: its name, its namesake, and how notice runs in its papers."""
 
     name: str
@@ -45,12 +45,12 @@ class Deal(Struct, frozen=True):
     amendment_is_dearer: bool
 
 
-def draw_deal(company: Backdrop, draw: Draw) -> Deal:
+def draw_deal(company: Backdrop, draw: Draw) -> ContractDeal:
     firm = company.firms.pop(0)
     name = f"{firm.name.split()[0]} {draw.pick(SERVICES)}"
     reference, other = draw.sample(range(10_000, 99_999), 2)
     short = draw.pick((30, 45, 60))
-    return Deal(
+    return ContractDeal(
         name=name,
         namesake=f"{name} {draw.pick(('East', 'West'))}",
         reference=f"CTR-{reference}",
@@ -63,7 +63,7 @@ def draw_deal(company: Backdrop, draw: Draw) -> Deal:
     )
 
 
-def add_tickets(company: Backdrop, draw: Draw, deal: Deal, requester: Person, duplicate: bool) -> dict[str, str]:
+def add_tickets(company: Backdrop, draw: Draw, deal: ContractDeal, requester: Person, duplicate: bool) -> dict[str, str]:
     """Add the ticket, an earlier one that may be about the same contract, a decoy and a blocker. Return ids by role."""
     world = company.world
     ticket = add_ticket(
@@ -103,20 +103,20 @@ def add_tickets(company: Backdrop, draw: Draw, deal: Deal, requester: Person, du
     )
 
 
-def draw_dates(streams: Streams, deal: Deal, gap: str, frame: str, annex: str) -> Dates:
+def draw_dates(streams: Streams, deal: ContractDeal, gap: str, frame: str, annex: str) -> ContractDates:
     """The days as the causes have them. What ends before the day of renewal still runs when the ticket is opened."""
     short, long = deal.short_notice, deal.long_notice
     # Wide is narrow enough that, counted from today, it would often be too late.
     renews = {"wide": (long, long + 15), "between": (short, long - 1), "past": (12, short - 1)}
     ends = {"ends": (1, 11), "holds": (long + 16, long + 400), "valid": (long + 16, long + 400)}
-    return Dates(
+    return ContractDates(
         renews=streams.at("renews", gap).between(*renews[gap]),
         framework_ends=streams.at("framework", frame).between(*ends[frame]),
         annex_ends=streams.at("annex", annex).between(*ends[annex]),
     )
 
 
-class Papers(NamedTuple):
+class ContractPapers(NamedTuple):
     """What of the register a case is about: a contract, the framework over it, and what would amend it."""
 
     contract: Entry
@@ -125,34 +125,36 @@ class Papers(NamedTuple):
     draft: Entry
 
 
-def add_papers(company: Backdrop, draw: Draw, deal: Deal, opened: int, amounts: tuple[int, int], dates: Dates) -> Papers:
+def add_papers(
+    company: Backdrop, draw: Draw, deal: ContractDeal, opened: int, amounts: tuple[int, int], dates: ContractDates
+) -> ContractPapers:
     """All papers of the contract, and of its namesake. `amounts`: the cheaper and the dearer."""
     notices = (deal.short_notice, deal.long_notice)
     longer, dearer = deal.amendment_is_longer, deal.amendment_is_dearer
     _add_namesake(company, draw, deal, opened)
-    terms = Terms(notices[not longer], amounts[not dearer])
+    terms = ContractTerms(notices[not longer], amounts[not dearer])
     contract, framework = _add_contract(company, draw, (deal.name, deal.reference, deal.party), opened, terms, dates)
     others = {
-        "signed": Terms(notices[longer], amounts[dearer]),
-        "draft": Terms(draw.pick((14, 90, 120)), draw.between(40, 600) * 100),
+        "signed": ContractTerms(notices[longer], amounts[dearer]),
+        "draft": ContractTerms(draw.pick((14, 90, 120)), draw.between(40, 600) * 100),
     }
     amendments = {}
     for number, status in enumerate(draw.shuffled(list(others)), start=1):
         reference = f"{deal.reference}/{number}"
         amendments[status] = _add_amendment(company, draw, deal.name, reference, status, opened, others[status])
-    return Papers(contract, framework, amendments["signed"], amendments["draft"])
+    return ContractPapers(contract, framework, amendments["signed"], amendments["draft"])
 
 
-def _add_namesake(company: Backdrop, draw: Draw, deal: Deal, opened: int) -> None:
+def _add_namesake(company: Backdrop, draw: Draw, deal: ContractDeal, opened: int) -> None:
     """Another contract with the same party, with papers of its own."""
-    terms, amended = (Terms(days, draw.between(40, 300) * 100) for days in (deal.short_notice, deal.long_notice))
-    dates = Dates(draw.between(20, 200), draw.between(300, 600), draw.between(300, 600))
+    terms, amended = (ContractTerms(days, draw.between(40, 300) * 100) for days in (deal.short_notice, deal.long_notice))
+    dates = ContractDates(draw.between(20, 200), draw.between(300, 600), draw.between(300, 600))
     _add_contract(company, draw, (deal.namesake, deal.namesake_reference, deal.party), opened, terms, dates)
     _add_amendment(company, draw, deal.namesake, f"{deal.namesake_reference}/1", "signed", opened, amended)
 
 
 def _add_contract(
-    company: Backdrop, draw: Draw, named: tuple[str, str, str], opened: int, terms: Terms, dates: Dates
+    company: Backdrop, draw: Draw, named: tuple[str, str, str], opened: int, terms: ContractTerms, dates: ContractDates
 ) -> tuple[Entry, Entry]:
     """A contract and the framework agreement that it stands under. `named`: its name, its reference, the other party."""
     world, (name, reference, party) = company.world, named
@@ -188,7 +190,7 @@ def _add_contract(
 
 
 def _add_amendment(
-    company: Backdrop, draw: Draw, name: str, reference: str, status: str, opened: int, terms: Terms
+    company: Backdrop, draw: Draw, name: str, reference: str, status: str, opened: int, terms: ContractTerms
 ) -> Entry:
     """A paper that would put other terms in place of the contract's, sent out long ago."""
     details = {

@@ -8,12 +8,12 @@ only after Legal. Which terms hold decides both whether one can still get out an
 
 from datetime import date
 from functools import partial
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from companyos.company import Entry, Mind, Person, Ticket
 from companyos.core.calls import Procedure
 from companyos.core.world import Draw, Streams, World, stamp
-from companyos.families.contract_papers import Deal, add_papers, add_tickets, countersigned, draw_dates, draw_deal
+from companyos.families.contract_papers import ContractDeal, add_papers, add_tickets, countersigned, draw_dates, draw_deal
 from companyos.families.contract_rules import (
     BRIEFS,
     LAWYER,
@@ -30,7 +30,7 @@ from companyos.families.contract_rules import (
 from companyos.families.kit import casework, endings, moves
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set_metric, tell
 from companyos.families.kit.case import Case, Fact, Trouble
-from companyos.families.kit.casework import Decision
+from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -156,7 +156,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     return Case(roles["ticket"], offices["Contracts Analyst"], brief, roles)
 
 
-def _papers(company: Backdrop, draw: Draw, deal: Deal, roles: dict[str, str], causes: Causes) -> dict[str, str]:
+def _papers(company: Backdrop, draw: Draw, deal: ContractDeal, roles: dict[str, str], causes: Causes) -> dict[str, str]:
     """The contract with its papers, and what Legal and Finance know of them."""
     world, streams, ticket = company.world, company.world.streams, roles["ticket"]
     limit = world.get(Person, roles["lead" if causes.value == "low" else "cfo"]).limit or 0
@@ -230,23 +230,14 @@ def _request(form: str, terms: Entry) -> Signature:
 
 # -- expert ------------------------------------------------------------------------------------------------------------
 
-_RULES = "Contract renewal"  # how the titles of the policies on this work begin
 
+class ContractNotes(CaseNotes, frozen=True):
+    """What the expert has gathered before it decides."""
 
-class File(NamedTuple):
-    """What the expert has together before it decides."""
+    topic = "Contract renewal"
 
-    ticket: moves.Shown
     contract: moves.Shown
     amendment: str  # the id of the signed one
-    policies: dict[str, str]  # those on this work, in force: ids by title
-    approved: dict[str, str]  # requests that an earlier hand got signed, by form
-    taste: Taste
-
-    def rule(self, title: str) -> moves.Move[moves.Shown]:
-        """One of the rules of this work, read."""
-        policy: moves.Shown = yield from moves.read("datahub.read_policy", policy_id=self.policies[f"{_RULES}: {title}"])
-        return policy
 
     def statement(self, role: str) -> moves.Move[moves.Shown]:
         """What another department states on the ticket."""
@@ -264,43 +255,43 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     contract = yield from moves.read("datahub.get_entry", entry_id=contract_id)
     amendments = [row for row in listed if row["reference"].startswith(f"{ticket['reference']}/")]
     signed = next(row["id"] for row in amendments if row["status"] == "signed")
-    file = File(ticket, contract, signed, policies, approved, taste)
-    yield from file.rule("order of checks")
+    notes = ContractNotes(ticket, policies, approved, taste, contract, signed)
+    yield from notes.read_rule("order of checks")
     yield from casework.prepare(ticket, contract["id"], taste)
     if taste.varies("ask Legal before it is needed"):
-        yield from file.rule("departments")
-        yield from file.statement(LAWYER)
-    decision = yield from _decide(file)
+        yield from notes.read_rule("departments")
+        yield from notes.statement(LAWYER)
+    decision = yield from _decide(notes)
     yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (contract, "party"))
 
 
-def _decide(file: File) -> moves.Move[Decision]:
+def _decide(notes: ContractNotes) -> moves.Move[Decision]:
     """Make the checks in the order that the policy sets. The first one that applies decides."""
-    ticket, contract = file.ticket, file.contract
+    ticket, contract = notes.ticket, notes.contract
     duplicate = yield from casework.mark_duplicate(ticket)
     if duplicate is not None:
         return duplicate
-    yield from file.rule("departments")
+    yield from notes.read_rule("departments")
     framework = yield from moves.read("datahub.get_entry", entry_id=contract["framework"])
     if framework["ends"] < contract["renews_on"]:
-        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        yield from notes.send_back()
         return "cannot_be_done", "not_covered", moves.cite((framework, "ends"), (contract, "renews_on"))
-    rule = yield from moves.read("datahub.read_policy", policy_id=file.policies[USAGE])
-    if file.taste.varies("refresh in any case"):
+    rule = yield from moves.read("datahub.read_policy", policy_id=notes.policies[USAGE])
+    if notes.taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=contract["usage_metric"])
     usage = yield from moves.fresh_reading(contract["usage_metric"])
     used = usage["value"] >= rule["minimum_usage"]
-    yield from file.rule("terms and notice")
-    legal = yield from file.statement(LAWYER)
-    terms = yield from _terms_that_hold(file, legal)
-    finance = (yield from file.statement(OFFICER)) if used else None
+    yield from notes.read_rule("terms and notice")
+    legal = yield from notes.statement(LAWYER)
+    terms = yield from _terms_that_hold(notes, legal)
+    finance = (yield from notes.statement(OFFICER)) if used else None
     if finance and int(finance["committed"]) >= int(terms["amount"]):
-        outcome = yield from _renew(file, terms, usage, finance)
+        outcome = yield from _renew(notes, terms, usage, finance)
     elif moves.days_between(ticket["opened"], contract["renews_on"]) < int(terms["notice_days"]):
-        outcome = yield from _stay_bound(file, terms, legal)
+        outcome = yield from _stay_bound(notes, terms, legal)
     else:
-        yield from file.rule("signing")
-        request = yield from _signed(file, NOTICE_FORM, "Legal Counsel", terms, usage)
+        yield from notes.read_rule("signing")
+        request = yield from _signed(notes, NOTICE_FORM, "Legal Counsel", terms, usage)
         if finance:
             ground = moves.cite((terms, "amount"), (finance, "committed"), (request, "decided_by"))
         else:
@@ -310,49 +301,49 @@ def _decide(file: File) -> moves.Move[Decision]:
     return outcome
 
 
-def _stay_bound(file: File, terms: moves.Shown, legal: moves.Shown) -> moves.Move[Decision]:
-    requester = yield from moves.read("datahub.get_person", person_id=file.ticket["requester"])
+def _stay_bound(notes: ContractNotes, terms: moves.Shown, legal: moves.Shown) -> moves.Move[Decision]:
+    requester = yield from moves.read("datahub.get_person", person_id=notes.ticket["requester"])
     head = yield from moves.read("datahub.get_approver", role=f"Head of {requester['department']}")
-    yield from moves.set_field(file.ticket["id"], "escalated_to", head["id"])
-    facts = moves.cite((file.contract, "renews_on"), (terms, "notice_days"), (legal, "countersigned"))
+    yield from notes.record("escalated_to", head["id"])
+    facts = moves.cite((notes.contract, "renews_on"), (terms, "notice_days"), (legal, "countersigned"))
     return "escalated", "too_late", facts
 
 
-def _renew(file: File, terms: moves.Shown, usage: moves.Shown, finance: moves.Shown) -> moves.Move[Decision]:
+def _renew(notes: ContractNotes, terms: moves.Shown, usage: moves.Shown, finance: moves.Shown) -> moves.Move[Decision]:
     """What stands against a renewal that is wanted, and else its signature."""
-    ticket, contract = file.ticket, file.contract
+    contract = notes.contract
     if contract["data_annex_ends"] < contract["renews_on"]:
         officer = yield from moves.read("datahub.get_approver", role="Compliance Officer")
-        yield from moves.set_field(ticket["id"], "waiting_on", officer["id"])
+        yield from notes.record("waiting_on", officer["id"])
         return "on_hold", "document_expired", moves.cite((contract, "data_annex_ends"), (contract, "renews_on"))
-    yield from file.rule("signing")
+    yield from notes.read_rule("signing")
     amount = int(terms["amount"])
     lead = yield from moves.read("datahub.get_approver", role="Procurement Lead")
     cfo = yield from moves.read("datahub.get_approver", role="CFO")
     if amount > cfo["limit"]:
         ceo = yield from moves.read("datahub.get_approver", role="CEO")
-        yield from moves.set_field(ticket["id"], "escalated_to", ceo["id"])
+        yield from notes.record("escalated_to", ceo["id"])
         return "escalated", "beyond_authority", moves.cite((terms, "amount"), (cfo, "limit"))
-    request = yield from _signed(file, RENEWAL_FORM, "CFO" if amount > lead["limit"] else "Procurement Lead", terms, usage)
+    request = yield from _signed(notes, RENEWAL_FORM, "CFO" if amount > lead["limit"] else "Procurement Lead", terms, usage)
     facts = moves.cite((terms, "amount"), (finance, "committed"), (request, "status"), (request, "decided_by"))
     return "completed", "all_checks_passed", facts
 
 
-def _terms_that_hold(file: File, legal: moves.Shown) -> moves.Move[moves.Shown]:
+def _terms_that_hold(notes: ContractNotes, legal: moves.Shown) -> moves.Move[moves.Shown]:
     """The amendment, if it was countersigned while it stood open; else the contract."""
-    amendment: moves.Shown = yield from moves.read("datahub.get_entry", entry_id=file.amendment)
+    amendment: moves.Shown = yield from moves.read("datahub.get_entry", entry_id=notes.amendment)
     waited = moves.days_between(amendment["sent_on"], legal["countersigned"])
-    return amendment if waited <= int(amendment["open_days"]) else file.contract
+    return amendment if waited <= int(amendment["open_days"]) else notes.contract
 
 
-def _signed(file: File, form: str, role: str, terms: moves.Shown, usage: moves.Shown) -> moves.Move[moves.Shown]:
+def _signed(notes: ContractNotes, form: str, role: str, terms: moves.Shown, usage: moves.Shown) -> moves.Move[moves.Shown]:
     """An approved request that names these terms, linked to the ticket."""
-    ticket, contract = file.ticket, file.contract
+    ticket, contract = notes.ticket, notes.contract
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
     if form == RENEWAL_FORM and ticket["cost_center"] != requester["cost_center"]:
-        yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
-    if form in file.approved:
-        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=file.approved[form])
+        yield from notes.record("cost_center", requester["cost_center"])
+    if form in notes.approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[form])
     else:
         office = yield from moves.read("datahub.get_approver", role=role)
         known = {
@@ -369,7 +360,7 @@ def _signed(file: File, form: str, role: str, terms: moves.Shown, usage: moves.S
             "supplier_no": contract["supplier_no"],
         }
         request = yield from moves.get_signed(form, office, known, contract["usage_metric"])
-    yield from moves.set_field(ticket["id"], "approval", request["id"])
+    yield from notes.record("approval", request["id"])
     return request
 
 

@@ -7,7 +7,7 @@ signed for is gone for good, so a holding too many is as wrong as one too few.
 """
 
 from functools import partial
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from companyos.company import Entry, Mind, Person, Ticket
 from companyos.core.calls import Procedure
@@ -36,7 +36,7 @@ from companyos.families.deletion_rules import (
 from companyos.families.kit import casework, endings, moves
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set_metric, tell
 from companyos.families.kit.case import Case, Fact, Trouble
-from companyos.families.kit.casework import Decision
+from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -226,23 +226,14 @@ def _keeper(world: World, case: Case, causes: Causes, place: str) -> tuple[str, 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
 
-_RULES = "Data deletion"  # how the titles of the policies on this work begin
 
+class DeletionNotes(CaseNotes, frozen=True):
+    """What the expert has gathered before it decides."""
 
-class File(NamedTuple):
-    """What the expert has together before it decides."""
+    topic = "Data deletion"
 
-    ticket: moves.Shown
     customer: moves.Shown
     holdings: list[str]  # ids
-    policies: dict[str, str]  # those on this work, in force: ids by title
-    approved: dict[str, str]  # requests that an earlier hand got signed, by form
-    taste: Taste
-
-    def rule(self, title: str) -> moves.Move[moves.Shown]:
-        """One of the rules of this work, read."""
-        policy: moves.Shown = yield from moves.read("datahub.read_policy", policy_id=self.policies[f"{_RULES}: {title}"])
-        return policy
 
     def statement(self, office: str, name: str, text: str) -> moves.Move[moves.Shown]:
         """The comment in which the holder of an office states what only they know."""
@@ -265,53 +256,53 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     customer_id = next(row["id"] for row in ours if row["kind"] == "customer")
     customer = yield from moves.read("datahub.get_entry", entry_id=customer_id)
     holdings = [row["id"] for row in ours if row["kind"] == "holding"]
-    file = File(ticket, customer, holdings, policies, approved, taste)
-    yield from file.rule("order of checks")
+    notes = DeletionNotes(ticket, policies, approved, taste, customer, holdings)
+    yield from notes.read_rule("order of checks")
     yield from casework.prepare(ticket, customer["id"], taste)
     if taste.varies("ask before it is needed"):
-        yield from file.rule("hand-overs")
-        yield from file.legal()
-    decision = yield from _decide(file)
+        yield from notes.read_rule("hand-overs")
+        yield from notes.legal()
+    decision = yield from _decide(notes)
     yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (customer, "reference"))
 
 
-def _decide(file: File) -> moves.Move[Decision]:
+def _decide(notes: DeletionNotes) -> moves.Move[Decision]:
     """Make the checks in the order that the policy sets. The first one that applies decides."""
-    ticket, customer = file.ticket, file.customer
+    ticket, customer = notes.ticket, notes.customer
     duplicate = yield from casework.mark_duplicate(ticket)
     if duplicate is not None:
         return duplicate
-    proof = yield from file.rule("whose data, whose identity")
+    proof = yield from notes.read_rule("whose data, whose identity")
     agreement_id = (yield from moves.register(customer["agreement"]))[0]["id"]
     agreement = yield from moves.read("datahub.get_entry", entry_id=agreement_id)
     if agreement["controller"] != OURSELVES:
-        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        yield from notes.send_back()
         return "cannot_be_done", "not_covered", moves.cite((customer, "agreement"), (agreement, "controller"))
-    if file.taste.varies("refresh in any case"):
+    if notes.taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=customer["identity_metric"])
     identity = yield from moves.fresh_reading(customer["identity_metric"])
     if identity["value"] < proof["doubt_from"]:
         return "declined", "below_minimum", moves.cite((identity, "value"), (proof, "doubt_from"))
     if identity["value"] < proof["proven_from"]:
-        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        yield from notes.send_back()
         return "on_hold", "missing_information", moves.cite((identity, "value"), (proof, "proven_from"))
-    yield from file.rule("hand-overs")
-    legal = yield from file.legal()
+    yield from notes.read_rule("hand-overs")
+    legal = yield from notes.legal()
     identity = yield from _renewed(identity, proof, legal["at"])
     if legal["hold"] == "all":
-        yield from moves.set_field(ticket["id"], "waiting_on", legal["author"])
+        yield from notes.record("waiting_on", legal["author"])
         return "declined", "contradicts_policy", moves.cite((legal, "hold"))
-    goes, evidence = yield from _part(file, legal)
+    goes, evidence = yield from _part(notes, legal)
     if "delete" not in goes.values():
         return "declined", "not_due", evidence
-    steward = yield from file.steward()
+    steward = yield from notes.steward()
     identity = yield from _renewed(identity, proof, steward["at"])
     if steward["reachable"] == "no":
         regulator = yield from moves.read("datahub.get_approver", role="Compliance Officer")
-        yield from moves.set_field(ticket["id"], "escalated_to", regulator["id"])
+        yield from notes.record("escalated_to", regulator["id"])
         return "escalated", "beyond_authority", moves.cite((steward, "copies"), (steward, "reachable"))
-    request = yield from _signed(file, identity, steward, goes)
-    yield from moves.set_field(ticket["id"], "approval", request["id"])
+    request = yield from _signed(notes, identity, steward, goes)
+    yield from notes.record("approval", request["id"])
     yield from _renewed(identity, proof, request["decided_at"])
     signed = moves.cite((request, "status"), (request, "decided_by"))
     if "keep" in goes.values():
@@ -319,14 +310,14 @@ def _decide(file: File) -> moves.Move[Decision]:
     return "completed", "all_checks_passed", signed + moves.cite((legal, "hold"), (steward, "copies"))
 
 
-def _part(file: File, legal: moves.Shown) -> moves.Move[tuple[dict[str, str], list[moves.Shown]]]:
+def _part(notes: DeletionNotes, legal: moves.Shown) -> moves.Move[tuple[dict[str, str], list[moves.Shown]]]:
     """What becomes of each holding, by category, and what keeps those that stay."""
-    retention = yield from file.rule("retention")
+    retention = yield from notes.read_rule("retention")
     goes, evidence = {}, []
-    for holding_id in file.taste.order("holdings", file.holdings):
+    for holding_id in notes.taste.order("holdings", notes.holdings):
         holding = yield from moves.read("datahub.get_entry", entry_id=holding_id)
         category, ground = holding["category"], holding["ground"]
-        age = moves.days_between(holding["last_entry"], file.ticket["opened"])
+        age = moves.days_between(holding["last_entry"], notes.ticket["opened"])
         keeper = None
         if ground == "law" and age < retention[term(category)]:
             keeper = (holding, "last_entry")
@@ -339,12 +330,14 @@ def _part(file: File, legal: moves.Shown) -> moves.Move[tuple[dict[str, str], li
     return goes, evidence
 
 
-def _signed(file: File, identity: moves.Shown, steward: moves.Shown, goes: dict[str, str]) -> moves.Move[moves.Shown]:
-    if FORM in file.approved:
-        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=file.approved[FORM])
+def _signed(
+    notes: DeletionNotes, identity: moves.Shown, steward: moves.Shown, goes: dict[str, str]
+) -> moves.Move[moves.Shown]:
+    if FORM in notes.approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[FORM])
         return request
-    yield from file.rule("signing")
-    ticket, customer = file.ticket, file.customer
+    yield from notes.read_rule("signing")
+    ticket, customer = notes.ticket, notes.customer
     known = goes | {
         "ticket_id": ticket["id"],
         "subject": ticket["subject"],

@@ -4,11 +4,11 @@ Particular about reasoning here: the last step cannot be undone, and nobody who 
 that could forbid it must be known first, and most of that is known to others: Legal, Finance and IT each state one thing, in
 an order that policy sets, and each says half of it. Legal names a project: that the leaver was on it, and late enough,
 stands in the papers about them. Finance names a sum: whether it is covered, a fresh figure tells. IT names an account: who
-may inherit it hangs on other people's files.
+may inherit it hangs on other people's records.
 """
 
 from functools import partial
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
@@ -18,7 +18,7 @@ from companyos.core.world import DAY, Streams, World, stamp
 from companyos.families.kit import casework, endings, moves
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.kit.case import Case, Fact, Trouble
-from companyos.families.kit.casework import Decision
+from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -27,7 +27,7 @@ from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
-from companyos.families.offboarding_files import OPEN, Files, add_files, add_tickets, change
+from companyos.families.offboarding_files import OPEN, OffboardingRecords, add_records, add_tickets, change
 from companyos.families.offboarding_rules import (
     BRIEFS,
     CLOSURE,
@@ -99,18 +99,18 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     policy = add_offboarding_policies(company, terms)
     world.furnish(closure_form())
     world.furnish(suspension_form())
-    files = add_files(company, draw, leaver, successor, gone)
+    records = add_records(company, draw, leaver, successor, gone)
     roles = {
         "requester": offices[f"{department} Manager"],
-        "entry": files.leaver.id,
-        "last_notice": files.last_notice.id,
-        "first_notice": files.first_notice.id,
-        "past": files.past.id,
-        "present": files.present.id,
-        "final_pay": files.leaver.details["final_pay_metric"],
-        "account": files.account.id,
-        "successor": files.successor.id,
-        "gone": files.gone.id,
+        "entry": records.leaver.id,
+        "last_notice": records.last_notice.id,
+        "first_notice": records.first_notice.id,
+        "past": records.past.id,
+        "present": records.present.id,
+        "final_pay": records.leaver.details["final_pay_metric"],
+        "account": records.account.id,
+        "successor": records.successor.id,
+        "gone": records.gone.id,
         "heir": successor.id,
         "form": CLOSURE,
         "policy": policy.id,
@@ -123,29 +123,29 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "it_lead": offices["IT Lead"],
         "it_duty": offices["IT Duty Manager"],
     }
-    roles |= add_tickets(company, draw, files, KIND, roles["requester"], causes.duplicate)
-    change(company, files.last_notice, status="withdrawn" if causes.stays else "accepted")
-    change(company, files.successor, status="employed" if causes.heir else "left")
-    _hold(company, files, roles, causes)
+    roles |= add_tickets(company, draw, records, KIND, roles["requester"], causes.duplicate)
+    change(company, records.last_notice, status="withdrawn" if causes.stays else "accepted")
+    change(company, records.successor, status="employed" if causes.heir else "left")
+    _hold(company, records, roles, causes)
     _money(world, roles, terms, causes)
     asked_before = {roles["counsel"]: "held", roles["accountant"]: "owed"}
-    shared = {"shared": files.account.id if causes.shared else "none"}
+    shared = {"shared": records.account.id if causes.shared else "none"}
     tell(world, roles["administrator"], roles["ticket"], shared, asked_before)
     partner = world.get(Person, offices["People Partner"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], leaver=leaver.name, partner=partner.name)
     return Case(roles["ticket"], offices["Offboarding Coordinator"], brief, roles)
 
 
-def _hold(company: Backdrop, files: Files, roles: dict[str, str], causes: Causes) -> None:
+def _hold(company: Backdrop, records: OffboardingRecords, roles: dict[str, str], causes: Causes) -> None:
     """What is under hold and since when, which only Legal knows, and until when the leaver was on their past project."""
     world, streams = company.world, company.world.streams
     begins = world.now - streams.at("held_from").between(200, 400) * DAY
     days = {"early": (-90, -1), "late": (0, 90)}[causes.until]
     ended = begins + streams.at("until", causes.until).between(*days) * DAY
-    change(company, files.past, until=stamp(ended)[:10])
-    other = streams.at("other").pick((files.namesake.reference, files.strange_project.reference))
-    project = files.past.details["project"]
-    held = {"none": "none", "person": files.leaver.reference, "project": project, "other": other}[causes.held]
+    change(company, records.past, until=stamp(ended)[:10])
+    other = streams.at("other").pick((records.namesake.reference, records.strange_project.reference))
+    project = records.past.details["project"]
+    held = {"none": "none", "person": records.leaver.reference, "project": project, "other": other}[causes.held]
     since = "none" if held == "none" else stamp(begins)[:10]
     tell(world, roles["counsel"], roles["ticket"], {"held": held, "held_from": since})
 
@@ -205,21 +205,13 @@ _WHO_STATES = ("counsel", "accountant", "administrator")  # as roles of the case
 # -- expert ------------------------------------------------------------------------------------------------------------
 
 
-class Desk(NamedTuple):
-    """What the expert has together before it decides."""
+class OffboardingNotes(CaseNotes, frozen=True):
+    """What the expert has gathered before it decides."""
 
-    ticket: moves.Shown
+    topic = "Employee offboarding"
+
     leaver: moves.Shown
     papers: list[moves.Shown]  # about the leaver, as the register lists them
-    policies: dict[str, str]  # in force: ids by title
-    approved: dict[str, str]  # requests that an earlier hand got signed, by form
-    taste: Taste
-
-    def rule(self, title: str) -> moves.Move[moves.Shown]:
-        """One of the rules of this work, read."""
-        policy_id = self.policies[f"Employee offboarding: {title}"]
-        policy: moves.Shown = yield from moves.read("datahub.read_policy", policy_id=policy_id)
-        return policy
 
     def filed(self, kind: str) -> moves.Move[list[moves.Shown]]:
         """The papers of a kind, read."""
@@ -243,107 +235,107 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     papers = [row for row in listed if row["reference"].split("/")[0] == ticket["reference"]]
     entry_id = next(row["id"] for row in papers if row["kind"] == "employee")
     leaver = yield from moves.read("datahub.get_entry", entry_id=entry_id)
-    desk = Desk(ticket, leaver, papers, policies, approved, taste)
-    yield from desk.rule("order of checks")
+    notes = OffboardingNotes(ticket, policies, approved, taste, leaver, papers)
+    yield from notes.read_rule("order of checks")
     yield from casework.prepare(ticket, leaver["id"], taste)
-    decision = yield from _decide(desk)
+    decision = yield from _decide(notes)
     yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (leaver, "reference"))
 
 
-def _decide(desk: Desk) -> moves.Move[Decision]:
+def _decide(notes: OffboardingNotes) -> moves.Move[Decision]:
     """Make the checks in the order that the policy sets. The first one that applies decides."""
-    ticket = desk.ticket
+    ticket = notes.ticket
     duplicate = yield from casework.mark_duplicate(ticket)
     if duplicate is not None:
         return duplicate
-    yield from desk.rule("notices")
-    last = max((yield from desk.filed("notice")), key=lambda notice: str(notice["given"]))
+    yield from notes.read_rule("notices")
+    last = max((yield from notes.filed("notice")), key=lambda notice: str(notice["given"]))
     if last["status"] == "withdrawn":
-        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        yield from notes.send_back()
         return "declined", "not_due", moves.cite((last, "status"))
-    yield from desk.rule("statements")
-    held = yield from desk.statement("held")
-    grounds = yield from _grounds_of_hold(desk, held)
+    yield from notes.read_rule("statements")
+    held = yield from notes.statement("held")
+    grounds = yield from _grounds_of_hold(notes, held)
     if grounds:
-        return (yield from _suspend(desk, held, grounds))
-    owed = yield from desk.statement("owed")
-    money = yield from desk.rule("money owed")
-    if desk.taste.varies("refresh in any case"):
-        yield from moves.ask("datahub.refresh_data", metric_name=desk.leaver["final_pay_metric"])
-    pay = yield from moves.fresh_reading(desk.leaver["final_pay_metric"])
+        return (yield from _suspend(notes, held, grounds))
+    owed = yield from notes.statement("owed")
+    money = yield from notes.read_rule("money owed")
+    if notes.taste.varies("refresh in any case"):
+        yield from moves.ask("datahub.refresh_data", metric_name=notes.leaver["final_pay_metric"])
+    pay = yield from moves.fresh_reading(notes.leaver["final_pay_metric"])
     if 100 * int(owed["owed"]) > money["withhold_percent"] * pay["value"]:
         controller = yield from moves.read("datahub.get_approver", role="Finance Controller")
-        yield from moves.set_field(ticket["id"], "escalated_to", controller["id"])
+        yield from notes.record("escalated_to", controller["id"])
         return "escalated", "above_limit", moves.cite((owed, "owed"), (pay, "value"))
-    shared = yield from desk.statement("shared")
+    shared = yield from notes.statement("shared")
     if shared["shared"] != "none":
-        return (yield from _pass_on(desk, shared))
+        return (yield from _pass_on(notes, shared))
     known = {"held": held["held"], "owed": owed["owed"], "shared": shared["shared"], "final_pay": pay["value"]}
-    request = yield from _signed(desk, CLOSURE, known)
+    request = yield from _signed(notes, CLOSURE, known)
     if moves.days_between(pay["measured_at"], request["decided_at"]) >= money["max_age_days"]:
         yield from moves.fresh_reading(pay["id"])  # it grew old while we waited
     evidence = moves.cite((request, "status"), (request, "decided_by"), (held, "held"), (shared, "shared"))
     return "completed", "all_checks_passed", evidence
 
 
-def _grounds_of_hold(desk: Desk, held: moves.Shown) -> moves.Move[list[moves.Shown]]:
+def _grounds_of_hold(notes: OffboardingNotes, held: moves.Shown) -> moves.Move[list[moves.Shown]]:
     """The evidence that the leaver is under legal hold; none if they are not."""
     if held["held"] == "none":
         return []
-    yield from desk.rule("legal holds")
-    if held["held"] == desk.ticket["reference"]:
+    yield from notes.read_rule("legal holds")
+    if held["held"] == notes.ticket["reference"]:
         return moves.cite((held, "held"))
-    for assignment in (yield from desk.filed("assignment")):
+    for assignment in (yield from notes.filed("assignment")):
         reaches = assignment["until"] == OPEN or assignment["until"] >= held["held_from"]
         if assignment["project"] == held["held"] and reaches:
             return moves.cite((held, "held"), (assignment, "until"))
     return []
 
 
-def _suspend(desk: Desk, held: moves.Shown, grounds: list[moves.Shown]) -> moves.Move[Decision]:
+def _suspend(notes: OffboardingNotes, held: moves.Shown, grounds: list[moves.Shown]) -> moves.Move[Decision]:
     """Keeps everything, with a signature that can be taken for no closure."""
-    wait = moves.set_field(desk.ticket["id"], "waiting_on", held["author"])
-    sign = _signed(desk, SUSPENSION, {"held": held["held"]})
-    for step in desk.taste.order("suspend", [sign, wait]):
+    wait = notes.record("waiting_on", held["author"])
+    sign = _signed(notes, SUSPENSION, {"held": held["held"]})
+    for step in notes.taste.order("suspend", [sign, wait]):
         yield from step
     return "on_hold", "contradicts_policy", grounds
 
 
-def _pass_on(desk: Desk, shared: moves.Shown) -> moves.Move[Decision]:
+def _pass_on(notes: OffboardingNotes, shared: moves.Shown) -> moves.Move[Decision]:
     """Finds out who inherits a shared account, if anybody does."""
-    yield from desk.rule("shared accounts")
+    yield from notes.read_rule("shared accounts")
     account = yield from moves.read("datahub.get_entry", entry_id=shared["shared"])
     others = []
-    for reference in desk.taste.order("holders", account["holders"].split(", ")):
-        if reference != desk.ticket["reference"]:
+    for reference in notes.taste.order("holders", account["holders"].split(", ")):
+        if reference != notes.ticket["reference"]:
             listed = yield from moves.register(reference)
             others.append(next(row for row in listed if row["reference"] == reference))
     for other in others:
         if other["status"] == "employed":
             heir = yield from moves.read("datahub.get_entry", entry_id=other["id"])
-            yield from moves.set_field(desk.ticket["id"], "waiting_on", heir["handle"])
+            yield from notes.record("waiting_on", heir["handle"])
             return "on_hold", "not_due", moves.cite((shared, "shared"), (heir, "status"))
     officer = yield from moves.read("datahub.get_approver", role="Compliance Officer")
-    yield from moves.set_field(desk.ticket["id"], "escalated_to", officer["id"])
+    yield from notes.record("escalated_to", officer["id"])
     evidence = moves.cite((shared, "shared"), (account, "holders"), *((other, "status") for other in others))
     return "cannot_be_done", "not_covered", evidence
 
 
-def _signed(desk: Desk, form: str, stated: moves.Shown) -> moves.Move[moves.Shown]:
+def _signed(notes: OffboardingNotes, form: str, stated: moves.Shown) -> moves.Move[moves.Shown]:
     """The approved request for this form, linked to the ticket."""
-    ticket, leaver = desk.ticket, desk.leaver
-    yield from desk.rule("signing")
+    ticket, leaver = notes.ticket, notes.leaver
+    yield from notes.read_rule("signing")
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
     if ticket["cost_center"] != requester["cost_center"]:
-        yield from moves.set_field(ticket["id"], "cost_center", requester["cost_center"])
-    if form in desk.approved:
-        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=desk.approved[form])
+        yield from notes.record("cost_center", requester["cost_center"])
+    if form in notes.approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[form])
     else:
         office = yield from moves.read("datahub.get_approver", role="CTO")
         named = {"ticket_id": ticket["id"], "subject": ticket["subject"], "reference": ticket["reference"]}
         more = {"cost_center": requester["cost_center"], "letter": leaver["letter"], "badge": leaver["badge"]}
         request = yield from moves.get_signed(form, office, named | more | stated, leaver["final_pay_metric"])
-    yield from moves.set_field(ticket["id"], "approval", request["id"])
+    yield from notes.record("approval", request["id"])
     return request
 
 

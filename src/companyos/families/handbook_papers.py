@@ -12,7 +12,7 @@ from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, add
 # -- topics ------------------------------------------------------------------------------------------------------------
 
 
-class Topic(Struct, frozen=True):
+class HandbookTopic(Struct, frozen=True):
     """What a section sets a number for. Rung by rung the number comes nearer to what no document allows."""
 
     name: str
@@ -35,11 +35,11 @@ class Topic(Struct, frozen=True):
 
 
 TOPICS = (
-    Topic("remote_days", "Remote days", "most", 2, 1, "days a month"),
-    Topic("carry_over_days", "Leave carried over", "most", 3, 1, "days a year"),
-    Topic("training_euros", "Training budget", "most", 400, 100, "EUR a year"),
-    Topic("parental_weeks", "Parental leave", "least", 30, 1, "weeks"),
-    Topic("rest_hours", "Rest between shifts", "least", 20, 1, "hours"),
+    HandbookTopic("remote_days", "Remote days", "most", 2, 1, "days a month"),
+    HandbookTopic("carry_over_days", "Leave carried over", "most", 3, 1, "days a year"),
+    HandbookTopic("training_euros", "Training budget", "most", 400, 100, "EUR a year"),
+    HandbookTopic("parental_weeks", "Parental leave", "least", 30, 1, "weeks"),
+    HandbookTopic("rest_hours", "Rest between shifts", "least", 20, 1, "hours"),
 )
 GROUPS = ("office staff", "field staff", "shift staff", "trainees", "contractors")
 Rungs = tuple[int, int, int]
@@ -52,7 +52,7 @@ def draw_rungs(draw: Draw) -> Rungs:
     return low, mid, mid + draw.between(1, 3)
 
 
-def any_value(topic: Topic, draw: Draw) -> int:
+def any_value(topic: HandbookTopic, draw: Draw) -> int:
     """A value that a proposal or a document could name."""
     return topic.at_rung(draw.between(2, 10))
 
@@ -60,7 +60,7 @@ def any_value(topic: Topic, draw: Draw) -> int:
 # -- sections and proposals --------------------------------------------------------------------------------------------
 
 
-def add_section(company: Backdrop, topic: Topic, group: str, reference: str) -> Entry:
+def add_section(company: Backdrop, topic: HandbookTopic, group: str, reference: str) -> Entry:
     """A section of the handbook in the register, owned by the people desk, with a draft that some have read."""
     world, name = company.world, f"{topic.title} of {group}"
     draw = world.streams.at("section", topic.name, group)
@@ -88,7 +88,7 @@ def add_proposal(company: Backdrop, section: Entry, number: int, status: str, va
     return add_entry(company, "proposal", name, reference, status, details)
 
 
-class Papers(NamedTuple):
+class HandbookPapers(NamedTuple):
     """What of the register a case is about: a section, what is proposed for it, and sections that it is not about."""
 
     section: Entry
@@ -97,7 +97,9 @@ class Papers(NamedTuple):
     other: Entry
 
 
-def add_papers(company: Backdrop, draw: Draw, topic: Topic, rungs: Rungs, details: dict[str, str], proposed: str) -> Papers:
+def add_papers(
+    company: Backdrop, draw: Draw, topic: HandbookTopic, rungs: Rungs, details: dict[str, str], proposed: str
+) -> HandbookPapers:
     """The register of the handbook. `details` are our section's; `proposed` says between which rungs the value lies."""
     world = company.world
     ours, theirs, rest = draw.sample(GROUPS, 3)
@@ -114,13 +116,13 @@ def add_papers(company: Backdrop, draw: Draw, topic: Topic, rungs: Rungs, detail
         value = topic.at_rung(world.streams.at("proposed", proposed).between(*bands[proposed]))
     proposal = add_proposal(company, section, 2, "submitted", value)
     others = [add_section(company, other, rest, references.pop()) for other in TOPICS if other is not topic]
-    return Papers(section, proposal, namesake, draw.pick(others))
+    return HandbookPapers(section, proposal, namesake, draw.pick(others))
 
 
 # -- documents ---------------------------------------------------------------------------------------------------------
 
 
-def add_documents(company: Backdrop, draw: Draw, topic: Topic, rungs: Rungs, governs: str) -> dict[str, str]:
+def add_documents(company: Backdrop, draw: Draw, topic: HandbookTopic, rungs: Rungs, governs: str) -> dict[str, str]:
     """The documents on all topics; those on `topic` by name. `governs` names the one that goes before the others."""
     world, today = company.world, company.world.now // DAY
     limits = {name: topic.at_rung(rung) for name, rung in zip(draw.shuffled(("general", *SPECIAL)), rungs, strict=True)}
@@ -151,7 +153,7 @@ def _general(company: Backdrop, terms: dict[str, int], superseded: bool = False)
     return add_policy(company, "Working conditions: general limits", text, terms, superseded)
 
 
-def _special(company: Backdrop, topic: Topic, name: str, bound: int) -> Policy:
+def _special(company: Backdrop, topic: HandbookTopic, name: str, bound: int) -> Policy:
     title, text = SPECIAL[name]
     clause = topic.clause(bound)
     return add_policy(company, f"{topic.title}: {title}", one_line(text).format(clause=clause), {topic.limit: bound})

@@ -6,7 +6,7 @@ shall hold only the requester can say. And some sections need two signatures, of
 """
 
 from functools import partial
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
@@ -16,7 +16,7 @@ from companyos.core.world import DAY, Draw, Streams, World, stamp
 from companyos.families.handbook_papers import (
     SPECIAL,
     TOPICS,
-    Papers,
+    HandbookPapers,
     add_documents,
     add_papers,
     allows,
@@ -34,7 +34,7 @@ from companyos.families.handbook_rules import (
 from companyos.families.kit import casework, endings, moves, working
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, set_metric, tell
 from companyos.families.kit.case import Case, Fact, Trouble
-from companyos.families.kit.casework import Decision
+from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -160,7 +160,7 @@ def _tell_requester(world: World, roles: dict[str, str], terms: dict[str, int], 
     tell(world, roles["requester"], roles["ticket"], {"effective": effective})
 
 
-def _tickets(company: Backdrop, draw: Draw, papers: Papers, requester: Person, causes: Causes) -> dict[str, str]:
+def _tickets(company: Backdrop, draw: Draw, papers: HandbookPapers, requester: Person, causes: Causes) -> dict[str, str]:
     """Add the ticket, an earlier one that may be about the same section, a decoy and a blocker. Return ids by role."""
     world, (section, _, namesake, other) = company.world, papers
     ticket = add_ticket(
@@ -249,23 +249,13 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 # -- expert ------------------------------------------------------------------------------------------------------------
 
 
-_RULES = "Handbook update"  # how the titles of the policies on this work begin
+class HandbookNotes(CaseNotes, frozen=True):
+    """What the expert has gathered before it decides."""
 
+    topic = "Handbook update"
 
-class File(NamedTuple):
-    """What the expert has together before it decides."""
-
-    ticket: moves.Shown
     section: moves.Shown
     proposal: moves.Shown
-    policies: dict[str, str]  # those on this work, in force: ids by title
-    approved: dict[str, str]  # requests that an earlier hand got signed, by form
-    taste: Taste
-
-    def rule(self, title: str) -> moves.Move[moves.Shown]:
-        """One of the rules of this work, read."""
-        policy: moves.Shown = yield from moves.read("datahub.read_policy", policy_id=self.policies[f"{_RULES}: {title}"])
-        return policy
 
     def answer(self) -> moves.Move[moves.Shown]:
         """The requester's comment that says from when the change shall hold."""
@@ -283,59 +273,59 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     section = yield from moves.read("datahub.get_entry", entry_id=section_id)
     submitted_id = filed[ticket["reference"], "proposal", "submitted"]
     proposal = yield from moves.read("datahub.get_entry", entry_id=submitted_id)
-    file = File(ticket, section, proposal, policies, approved, taste)
-    yield from file.rule("order of checks")
+    notes = HandbookNotes(ticket, policies, approved, taste, section, proposal)
+    yield from notes.read_rule("order of checks")
     yield from casework.prepare(ticket, section["id"], taste)
     if taste.varies("ask before it is needed"):
-        yield from file.answer()
-    decision = yield from _decide(file)
+        yield from notes.answer()
+    decision = yield from _decide(notes)
     yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (section, "reference"))
 
 
-def _decide(file: File) -> moves.Move[Decision]:
+def _decide(notes: HandbookNotes) -> moves.Move[Decision]:
     """Make the checks in the order that the policy sets. The first one that applies decides."""
-    ticket, section, proposal = file.ticket, file.section, file.proposal
+    ticket, section, proposal = notes.ticket, notes.section, notes.proposal
     duplicate = yield from casework.mark_duplicate(ticket, aloud=True)
     if duplicate is not None:
         return duplicate
     if (yield from compare(("owner", section["owner"]), "!=", "People", "not ours", "ours")):
-        yield from file.rule("whose it is")
+        yield from notes.read_rule("whose it is")
         head = yield from moves.read("datahub.get_approver", role=f"Head of {section['owner']}")
-        yield from moves.set_field(ticket["id"], "escalated_to", head["id"])
+        yield from notes.record("escalated_to", head["id"])
         return "escalated", "beyond_authority", moves.cite((section, "owner"))
     if (yield from compare(("set_by", section["set_by"]), "==", "law", "cannot be changed", "ours to change")):
-        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        yield from notes.send_back()
         return "cannot_be_done", "not_covered", moves.cite((section, "set_by"))
     proposed = ("proposed", proposal["proposed"])
     if (yield from compare(proposed, "==", ("current", section["current"]), "already so", "a change")):
-        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        yield from notes.send_back()
         return "declined", "already_done", moves.cite((section, "current"), (proposal, "proposed"))
-    yield from file.rule("proposals and limits")
-    document, limit = yield from _governing_document(section["topic"], ticket["opened"], file.taste)
+    yield from notes.read_rule("proposals and limits")
+    document, limit = yield from _governing_document(section["topic"], ticket["opened"], notes.taste)
     allowed = allows(limit, document[limit], int(proposal["proposed"]))
     bound = (limit.split("_")[0], document[limit])
     yield from working.weigh(("proposed", int(proposal["proposed"])), bound, "allowed" if allowed else "not allowed")
     if not allowed:
-        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        yield from notes.send_back()
         return "declined", "contradicts_policy", moves.cite((proposal, "proposed"), (document, limit))
-    consultation = yield from file.rule("consultation")
-    if file.taste.varies("refresh in any case"):
+    consultation = yield from notes.read_rule("consultation")
+    if notes.taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=section["readers_metric"])
     readers = yield from moves.fresh_reading(section["readers_metric"])
     minimum = ("minimum", consultation["minimum"])
     if (yield from compare(("readers", readers["value"]), "<", minimum, "too few", "enough")):
-        yield from moves.set_field(ticket["id"], "waiting_on", section["steward"])
+        yield from notes.record("waiting_on", section["steward"])
         return "on_hold", "below_minimum", moves.cite((readers, "value"), (consultation, "minimum"))
-    notice = yield from file.rule("notice")
-    answer = yield from file.answer()
+    notice = yield from notes.read_rule("notice")
+    answer = yield from notes.answer()
     term = "notice_days_contractual" if section["class"] == "contractual" else "notice_days"
     yield from working.note(("class", section["class"]), f"{term} {notice[term]}")
     ahead = yield from working.days(ticket["opened"], answer["effective"])
     if (yield from compare(("days", ahead), "<", ("notice", notice[term]), "too late", "in time")):
-        yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
+        yield from notes.send_back()
         yield from _renewed(readers, consultation, answer["at"])
         return "declined", "too_late", moves.cite((answer, "effective"), (notice, term))
-    return (yield from _get_signed(file, readers, consultation, answer, moves.cite((document, limit))))
+    return (yield from _get_signed(notes, readers, consultation, answer, moves.cite((document, limit))))
 
 
 def _governing_document(topic: str, opened: str, taste: Taste) -> moves.Move[tuple[moves.Shown, str]]:
@@ -358,16 +348,16 @@ def _limits_in(document: moves.Shown) -> list[str]:
 
 
 def _get_signed(
-    file: File, readers: moves.Shown, consultation: moves.Shown, answer: moves.Shown, evidence: list[moves.Shown]
+    notes: HandbookNotes, readers: moves.Shown, consultation: moves.Shown, answer: moves.Shown, evidence: list[moves.Shown]
 ) -> moves.Move[Decision]:
     """One signature, or two of which the second rests on the first."""
-    ticket, section = file.ticket, file.section
-    yield from file.rule("signing")
+    ticket, section = notes.ticket, notes.section
+    yield from notes.read_rule("signing")
     known = {
         "ticket_id": ticket["id"],
         "subject": ticket["subject"],
         "reference": ticket["reference"],
-        "proposed": file.proposal["proposed"],
+        "proposed": notes.proposal["proposed"],
         "effective": answer["effective"],
         "readers": readers["value"],
         "version": section["version"],
@@ -375,22 +365,24 @@ def _get_signed(
     }
     also: tuple[str, ...] = ()
     if (yield from compare(("class", section["class"]), "==", "contractual", "two signatures", "one signature")):
-        review = yield from _signed(file, REVIEW_FORM, "Legal Counsel", known)
+        review = yield from _signed(notes, REVIEW_FORM, "Legal Counsel", known)
         evidence += moves.cite((review, "decided_by"))
         known[REVIEW_FORM], also = review["id"], (REVIEW_FORM,)
         readers = yield from _renewed(readers, consultation, review["decided_at"])
-    request = yield from _signed(file, UPDATE_FORM, "HR Lead", known, also)
-    yield from moves.set_field(ticket["id"], "approval", request["id"])
+    request = yield from _signed(notes, UPDATE_FORM, "HR Lead", known, also)
+    yield from notes.record("approval", request["id"])
     yield from _renewed(readers, consultation, request["decided_at"])
     return "completed", "all_checks_passed", moves.cite((request, "status"), (request, "decided_by")) + evidence
 
 
-def _signed(file: File, form: str, office: str, known: moves.Shown, also: tuple[str, ...] = ()) -> moves.Move[moves.Shown]:
-    if form in file.approved:
-        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=file.approved[form])
+def _signed(
+    notes: HandbookNotes, form: str, office: str, known: moves.Shown, also: tuple[str, ...] = ()
+) -> moves.Move[moves.Shown]:
+    if form in notes.approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[form])
         return request
     holder = yield from moves.read("datahub.get_approver", role=office)
-    return (yield from moves.get_signed(form, holder, known, file.section["readers_metric"], also))
+    return (yield from moves.get_signed(form, holder, known, notes.section["readers_metric"], also))
 
 
 def _renewed(readers: moves.Shown, consultation: moves.Shown, today: str) -> moves.Move[moves.Shown]:

@@ -8,31 +8,20 @@ from companyos.core.calls import Procedure
 from companyos.families.incident_records import IN_HOUSE
 from companyos.families.incident_rules import DECLARE, FIGURES, FIRST, FORM, ROLL_BACK, SECOND, WITHHELD
 from companyos.families.kit import casework, moves
-from companyos.families.kit.casework import Decision
+from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.family import Memory, Taste
 
 
-class File(NamedTuple):
-    """What the expert has in hand once it has looked around."""
+class IncidentNotes(CaseNotes, frozen=True):
+    """What the expert has gathered before it decides."""
 
-    ticket: moves.Shown
+    topic = "Incident response"
+
     alarm: moves.Shown
     service: moves.Shown
-    policies: dict[str, str]  # those on this work, in force: ids by title
-    approved: dict[str, str]  # requests that an earlier hand got signed, by form
-    taste: Taste
-
-    def rule(self, title: str) -> moves.Move[moves.Shown]:
-        """One of the rules of this work, read."""
-        policy_id = self.policies[f"Incident response: {title}"]
-        policy: moves.Shown = yield from moves.read("datahub.read_policy", policy_id=policy_id)
-        return policy
-
-    def record(self, field: str, value: str) -> moves.Move[None]:
-        yield from moves.set_field(self.ticket["id"], field, value)
 
 
-class Figures(NamedTuple):
+class IncidentFigures(NamedTuple):
     """The readings that count, by name, those of the severity and the self check; and what they come to."""
 
     readings: dict[str, moves.Shown]
@@ -58,63 +47,63 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     alarm_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     alarm = yield from moves.read("datahub.get_entry", entry_id=alarm_id)
     service = yield from moves.read("datahub.get_entry", entry_id=alarm["service"])
-    file = File(ticket, alarm, service, policies, approved, taste)
+    notes = IncidentNotes(ticket, policies, approved, taste, alarm, service)
     for title in taste.order("read up", ["order of checks", "whom it goes to", "verification"]):
-        yield from file.rule(title)
+        yield from notes.read_rule(title)
     yield from casework.prepare(ticket, alarm["id"], taste)
-    decision = yield from _decide(file)
+    decision = yield from _decide(notes)
     yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (alarm, "reference"))
 
 
-def _decide(file: File) -> moves.Move[Decision]:
+def _decide(notes: IncidentNotes) -> moves.Move[Decision]:
     """The checks in their order, up to where severity begins to matter; the first that applies decides."""
-    alarm, service = file.alarm, file.service
+    alarm, service = notes.alarm, notes.service
     if service["custody"] != IN_HOUSE:
         care = yield from moves.read("datahub.get_approver", role="Customer Care Lead")
-        yield from file.record("escalated_to", care["id"])
+        yield from notes.record("escalated_to", care["id"])
         return "cannot_be_done", "not_covered", moves.cite((service, "custody"))
     probe = yield from moves.read("datahub.get_entry", entry_id=alarm["probe"])
-    probes = yield from file.rule("alarms and probes")
-    if file.taste.varies("refresh in any case"):
+    probes = yield from notes.read_rule("alarms and probes")
+    if notes.taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=probe["self_check_metric"])
     self_check = yield from moves.fresh_reading(probe["self_check_metric"])
     if self_check["value"] < probes["self_check"]:
         return "declined", "not_reproducible", moves.cite((self_check, "value"), (probes, "self_check"))
-    parent = yield from _parent(file)
+    parent = yield from _parent(notes)
     if parent is not None:
-        yield from file.record("duplicate_of", parent["id"])
+        yield from notes.record("duplicate_of", parent["id"])
         return "duplicate", "same_request", moves.cite((parent, "reference"), (parent, "status"))
     supplier = yield from moves.read("datahub.get_entry", entry_id=service["supplier"])
     if supplier["outage_since"] < alarm["onset"]:
-        yield from file.record("escalated_to", supplier["managed_by"])
+        yield from notes.record("escalated_to", supplier["managed_by"])
         return "escalated", "beyond_authority", moves.cite((supplier, "outage_since"), (alarm, "onset"))
-    return (yield from _weigh(file, (yield from _figures(file, self_check))))
+    return (yield from _weigh(notes, (yield from _figures(notes, self_check))))
 
 
-def _parent(file: File) -> moves.Move[moves.Shown | None]:
+def _parent(notes: IncidentNotes) -> moves.Move[moves.Shown | None]:
     """The ticket to whose incident this alarm belongs, if there is one."""
-    own = yield from _live_ticket(file, file.alarm["reference"])
+    own = yield from _live_ticket(notes, notes.alarm["reference"])
     if own is not None:
         return own
-    window = (yield from file.rule("correlation"))["window_minutes"]
-    upstream = yield from _upstream(file.service)
+    window = (yield from notes.read_rule("correlation"))["window_minutes"]
+    upstream = yield from _upstream(notes.service)
     found = []
     for row in (yield from moves.register("Alarm")):
-        if row["kind"] == "alarm" and row["id"] != file.alarm["id"]:
+        if row["kind"] == "alarm" and row["id"] != notes.alarm["id"]:
             other = yield from moves.read("datahub.get_entry", entry_id=row["id"])
-            if other["service"] in upstream and 0 < _minutes(other["onset"], file.alarm["onset"]) <= window:
+            if other["service"] in upstream and 0 < _minutes(other["onset"], notes.alarm["onset"]) <= window:
                 found.append(other)
     for other in sorted(found, key=lambda one: -upstream[one["service"]]):
-        ticket = yield from _live_ticket(file, other["reference"])
+        ticket = yield from _live_ticket(notes, other["reference"])
         if ticket is not None:
             return ticket
     return None
 
 
-def _live_ticket(file: File, reference: str) -> moves.Move[moves.Shown | None]:
+def _live_ticket(notes: IncidentNotes, reference: str) -> moves.Move[moves.Shown | None]:
     """Another ticket of an alarm that is neither done nor cancelled."""
     for row in (yield from moves.rows("ticketdesk.search_tickets", query=reference)):
-        if row["id"] != file.ticket["id"] and row["reference"] == reference and row["status"] not in moves.FINISHED:
+        if row["id"] != notes.ticket["id"] and row["reference"] == reference and row["status"] not in moves.FINISHED:
             return row
     return None
 
@@ -135,37 +124,37 @@ def _ids(listed: str) -> Iterable[str]:
     return listed.split(", ") if listed else ()
 
 
-def _figures(file: File, self_check: moves.Shown) -> moves.Move[Figures]:
+def _figures(notes: IncidentNotes, self_check: moves.Shown) -> moves.Move[IncidentFigures]:
     """Fresh readings, and the severity that they come to."""
-    matrix = yield from file.rule("severity")
+    matrix = yield from notes.read_rule("severity")
     readings = {}
-    for name in file.taste.order("figures", list(FIGURES)):
-        readings[name] = yield from moves.fresh_reading(file.service[f"{name}_metric"])
+    for name in notes.taste.order("figures", list(FIGURES)):
+        readings[name] = yield from moves.fresh_reading(notes.service[f"{name}_metric"])
     errors, customers, minutes = (readings[name]["value"] for name in ("errors", "customers", "minutes"))
     severity = "sev_3"
     if errors >= matrix["errors_1"] and customers >= matrix["customers_1"]:
         severity = "sev_1"
     elif customers >= matrix["customers_2"] and minutes >= matrix["minutes_2"]:
         severity = "sev_2"
-    return Figures(readings | {"self_check": self_check}, severity, matrix["max_age_days"])
+    return IncidentFigures(readings | {"self_check": self_check}, severity, matrix["max_age_days"])
 
 
-def _weigh(file: File, figures: Figures) -> moves.Move[Decision]:
+def _weigh(notes: IncidentNotes, figures: IncidentFigures) -> moves.Move[Decision]:
     """The rest of the checks, for a service of ours whose own trouble it is."""
-    ticket, alarm, service = file.ticket, file.alarm, file.service
-    release, build = (yield from _release(file)), None
+    ticket, alarm, service = notes.ticket, notes.alarm, notes.service
+    release, build = (yield from _release(notes)), None
     if release is not None:
-        build = yield from _build(file)
+        build = yield from _build(notes)
         yield from figures.kept_fresh(build["at"])
         if build["build"] == release["build"]:
-            request = yield from _signed(file, figures, build, {"act": ROLL_BACK, "deployment": release["id"]})
+            request = yield from _signed(notes, figures, build, {"act": ROLL_BACK, "deployment": release["id"]})
             evidence = moves.cite((release, "deployed"), (build, "build"), (request, "status"), (request, "decided_by"))
             return "completed", "all_checks_passed", evidence
     if figures.severity == "sev_3":
-        yield from file.record("waiting_on", service["on_call"])
+        yield from notes.record("waiting_on", service["on_call"])
         return "on_hold", "not_due", figures.cited(*FIGURES)
-    clock = yield from file.rule("clock and notice")
-    build = build or (yield from _build(file))
+    clock = yield from notes.read_rule("clock and notice")
+    build = build or (yield from _build(notes))
     act = {"act": DECLARE}
     kept = _minutes(alarm["detected"], alarm["acknowledged"]) <= clock["respond_2"]
     if figures.severity == "sev_1" or not kept:
@@ -173,43 +162,45 @@ def _weigh(file: File, figures: Figures) -> moves.Move[Decision]:
         text = "Which wording may customers be told?"
         answer = yield from moves.ask_person(ticket["id"], lead["id"], "wording", text)
         if answer["wording"] == WITHHELD:
-            yield from file.record("waiting_on", lead["id"])
+            yield from notes.record("waiting_on", lead["id"])
             yield from figures.kept_fresh(answer["at"])
             return "on_hold", "missing_information", figures.cited(*FIGURES) + moves.cite((answer, "wording"))
         act["wording"] = answer["wording"]
-    request = yield from _signed(file, figures, build, act)
+    request = yield from _signed(notes, figures, build, act)
     evidence = moves.cite((request, "status"), (request, "decided_by")) + figures.cited("errors", "customers")
     return "escalated", "above_limit", evidence
 
 
-def _release(file: File) -> moves.Move[moves.Shown | None]:
+def _release(notes: IncidentNotes) -> moves.Move[moves.Shown | None]:
     """A deployment to the service that came before the onset and not long before."""
-    most = (yield from file.rule("suppliers and changes"))["change_minutes"]
-    for row in (yield from moves.register(file.service["name"])):
+    most = (yield from notes.read_rule("suppliers and changes"))["change_minutes"]
+    for row in (yield from moves.register(notes.service["name"])):
         if row["kind"] == "deployment":
             release: moves.Shown = yield from moves.read("datahub.get_entry", entry_id=row["id"])
-            since = _minutes(release["deployed"], file.alarm["onset"])
-            if release["service"] == file.service["id"] and 0 < since <= most:
+            since = _minutes(release["deployed"], notes.alarm["onset"])
+            if release["service"] == notes.service["id"] and 0 < since <= most:
                 return release
     return None
 
 
-def _build(file: File) -> moves.Move[moves.Shown]:
+def _build(notes: IncidentNotes) -> moves.Move[moves.Shown]:
     """The comment of whoever is on call that says what runs."""
-    yield from file.rule("hand-overs")
+    yield from notes.read_rule("hand-overs")
     text = "Which build runs?"
-    return (yield from moves.ask_person(file.ticket["id"], file.service["on_call"], "build", text))
+    return (yield from moves.ask_person(notes.ticket["id"], notes.service["on_call"], "build", text))
 
 
-def _signed(file: File, figures: Figures, build: moves.Shown, act: dict[str, str]) -> moves.Move[moves.Shown]:
+def _signed(
+    notes: IncidentNotes, figures: IncidentFigures, build: moves.Shown, act: dict[str, str]
+) -> moves.Move[moves.Shown]:
     """The commander's signature, linked, with the figures still fresh."""
-    ticket, alarm = file.ticket, file.alarm
-    if FORM in file.approved:
-        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=file.approved[FORM])
+    ticket, alarm = notes.ticket, notes.alarm
+    if FORM in notes.approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[FORM])
     else:
-        for title in file.taste.order("read up on signing", ["signing", "command"]):
-            yield from file.rule(title)
-        roster = yield from moves.read("datahub.get_entry", entry_id=file.service["roster"])
+        for title in notes.taste.order("read up on signing", ["signing", "command"]):
+            yield from notes.read_rule(title)
+        roster = yield from moves.read("datahub.get_entry", entry_id=notes.service["roster"])
         watch = FIRST if alarm["detected"] < roster["hand_over"] else SECOND
         commander = yield from moves.read("datahub.get_approver", role=f"{watch} Commander")
         known = {field: figures.readings[name]["value"] for name, field in FIGURES.items()} | {
@@ -224,7 +215,7 @@ def _signed(file: File, figures: Figures, build: moves.Shown, act: dict[str, str
         }
         also = tuple(field for field in act if field != "act")
         request = yield from moves.get_signed(FORM, commander, known | act, also=also)
-    yield from file.record("approval", request["id"])
+    yield from notes.record("approval", request["id"])
     yield from figures.kept_fresh(request["decided_at"])
     return request
 

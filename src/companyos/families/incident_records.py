@@ -25,7 +25,7 @@ NAMES = words("""
 PARTS = ("Backend", "Frontend", "Portal", "Relay", "Server")
 
 
-class Night(Struct, frozen=True):
+class NightFacts(Struct, frozen=True):
     """What the facts make of a night."""
 
     client: bool  # the service was handed over to a client
@@ -36,26 +36,26 @@ class Night(Struct, frozen=True):
     second: bool  # it was detected in the second watch
 
 
-class Moments(Struct, frozen=True):
+class AlarmTimes(Struct, frozen=True):
     """When trouble began and when it was noticed: fixed, whatever the facts are."""
 
     onset: int
     detected: int
 
 
-def draw_moments(now: int, draw: Draw) -> Moments:
+def draw_times(now: int, draw: Draw) -> AlarmTimes:
     """In the small hours of the day."""
     detected = now // DAY * DAY + draw.between(120, 300)
-    return Moments(detected - draw.between(12, 40), detected)
+    return AlarmTimes(detected - draw.between(12, 40), detected)
 
 
-class Register(Struct, frozen=True):
+class RegisterBuilder(Struct, frozen=True):
     """The register in the making: where its entries are put down, and what their values are drawn from."""
 
     company: Backdrop
     draw: Draw  # whatever the facts do not decide
     terms: Terms
-    moments: Moments
+    times: AlarmTimes
     entries: dict[str, Entry] = {}  # by their role in the case
 
     def add(self, place: str, kind: str, name: str, prefix: str, status: str, **details: str) -> Entry:
@@ -69,9 +69,9 @@ class Register(Struct, frozen=True):
         return self.company.world.streams.at(*map(str, path))
 
 
-def add_records(company: Backdrop, draw: Draw, terms: Terms, moments: Moments, night: Night) -> dict[str, Entry]:
+def add_records(company: Backdrop, draw: Draw, terms: Terms, times: AlarmTimes, night: NightFacts) -> dict[str, Entry]:
     """All that the register and DataHub have on the night, by role."""
-    register = Register(company, draw, terms, moments, {})
+    register = RegisterBuilder(company, draw, terms, times, {})
     _add_suppliers(register, night)
     _add_rosters(register, night)
     _add_services(register, night)
@@ -80,8 +80,8 @@ def add_records(company: Backdrop, draw: Draw, terms: Terms, moments: Moments, n
     return register.entries
 
 
-def _add_suppliers(register: Register, night: Night) -> None:
-    company, draw, onset = register.company, register.draw, register.moments.onset
+def _add_suppliers(register: RegisterBuilder, night: NightFacts) -> None:
+    company, draw, onset = register.company, register.draw, register.times.onset
     explains = night.origin == "outage"
     lag = register.by_fact("outage", explains)
     began = onset - lag.between(2, 90) if explains else onset + lag.between(1, 8)
@@ -91,9 +91,9 @@ def _add_suppliers(register: Register, night: Night) -> None:
         register.add(place, "supplier", company.firms.pop(0).name, "SUP", "outage", **details)
 
 
-def _add_rosters(register: Register, night: Night) -> None:
+def _add_rosters(register: RegisterBuilder, night: NightFacts) -> None:
     """The service's own team and another hand over shortly before or after the moment at which the alarm was detected."""
-    detected, offices = register.moments.detected, register.company.offices
+    detected, offices = register.times.detected, register.company.offices
     lag = register.by_fact("hand_over", night.second)
     own = detected - lag.between(0, 9) if night.second else detected + lag.between(1, 9)
     for place, team, hand_over in (
@@ -108,7 +108,7 @@ def _add_rosters(register: Register, night: Night) -> None:
         register.add(place, "roster", f"Command roster {team}", "ROTA", "current", **details)
 
 
-def _add_services(register: Register, night: Night) -> None:
+def _add_services(register: RegisterBuilder, night: NightFacts) -> None:
     """The service and its namesake; what it hangs on, two steps deep in half of all companies; and a stranger."""
     company, draw = register.company, register.draw
     names = draw.sample(pool(NAMES, company.split), 5)
@@ -141,7 +141,7 @@ def _add_services(register: Register, night: Night) -> None:
     build("stranger", f"{names[4]} {draw.pick(PARTS)}", ("service",))
 
 
-def _figures(register: Register, place: str, name: str, night: Night) -> dict[str, str]:
+def _figures(register: RegisterBuilder, place: str, name: str, night: NightFacts) -> dict[str, str]:
     """The three figures of a service, as they lie to their limits; gives its details that name them."""
     terms = register.terms
     errors, few, many, minutes = (terms[term] for term in ("errors_1", "customers_2", "customers_1", "minutes_2"))
@@ -165,7 +165,7 @@ def _figures(register: Register, place: str, name: str, night: Night) -> dict[st
     return details
 
 
-def _add_metric(register: Register, name: str, title: str, unit: str, value: int, moves: tuple[int, int]) -> Metric:
+def _add_metric(register: RegisterBuilder, name: str, title: str, unit: str, value: int, moves: tuple[int, int]) -> Metric:
     metric = add_metric(register.company, name, title, unit, value, moves)
     return register.company.world.furnish(replace(metric, max_age_days=register.terms["max_age_days"]))
 
@@ -174,9 +174,9 @@ def _slug(name: str) -> str:
     return name.lower().replace(" ", "_")
 
 
-def _add_deployments(register: Register, night: Night) -> None:
+def _add_deployments(register: RegisterBuilder, night: NightFacts) -> None:
     """The latest to the service, the one before, which is too old to matter, and the latest to its namesake."""
-    draw, onset, change = register.draw, register.moments.onset, register.terms["change_minutes"]
+    draw, onset, change = register.draw, register.times.onset, register.terms["change_minutes"]
     lag = register.by_fact("deployed", night.recent)
     latest = onset - lag.between(3, change) if night.recent else onset + lag.between(1, 8)
     builds = iter(draw.sample(range(1000, 9999), 3))
@@ -190,10 +190,10 @@ def _add_deployments(register: Register, night: Night) -> None:
         register.add(place, "deployment", f"Deployment to {service.name}", "DEP", "rolled out", **details)
 
 
-def _add_alarms(register: Register, night: Night) -> None:
+def _add_alarms(register: RegisterBuilder, night: NightFacts) -> None:
     """One on the service; one each on what lies upstream, noticed later whenever they began; one that only coincides."""
-    draw, terms, moments = register.draw, register.terms, register.moments
-    onset, window, above = moments.onset, terms["window_minutes"], night.origin == "above"
+    draw, terms, times = register.draw, register.terms, register.times
+    onset, window, above = times.onset, terms["window_minutes"], night.origin == "above"
     lag = partial(register.by_fact, "onset", above)
     began = {
         "service": onset,
@@ -206,7 +206,7 @@ def _add_alarms(register: Register, night: Night) -> None:
     minutes = took.between(terms[least] + 1, terms[most])
     for place, began_at in began.items():
         ours, service = place == "service", register.entries[place]
-        detected = moments.detected + (0 if ours else draw.between(3, 20))
+        detected = times.detected + (0 if ours else draw.between(3, 20))
         details = {
             "service": service.id,
             "probe": _add_probe(register, place, night).id,
@@ -220,7 +220,7 @@ def _add_alarms(register: Register, night: Night) -> None:
         register.add(f"{place}_alarm", "alarm", f"Alarm on {service.name}", "ALM", "raised", **details)
 
 
-def _add_probe(register: Register, place: str, night: Night) -> Entry:
+def _add_probe(register: RegisterBuilder, place: str, night: NightFacts) -> Entry:
     """What watches a service, and how well it is itself."""
     name, least = register.entries[place].name, register.terms["self_check"]
     failing = night.origin == "probe" if place == "service" else register.draw.chance(0.3)

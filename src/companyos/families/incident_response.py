@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from companyos.company import Entry, Mind, Person, Ticket
 from companyos.core.world import DAY, Draw, Streams, World
 from companyos.families.incident_expert import expert
-from companyos.families.incident_records import Moments, Night, add_records, draw_moments
+from companyos.families.incident_records import AlarmTimes, NightFacts, add_records, draw_times
 from companyos.families.incident_rules import (
     BRIEFS,
     DECLARE,
@@ -129,14 +129,14 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     terms = draw_terms(draw)
     policies = add_incident_policies(company, terms)
     world.furnish(incident_form())
-    moments = draw_moments(world.now, draw)
+    times = draw_times(world.now, draw)
     levels = {
         "errors": "severe" if causes.severe else "mild",
         "customers": causes.hit,
         "minutes": "long" if causes.long else "short",
     }
-    night = Night(causes.client, causes.origin, levels, causes.late, causes.recent, causes.second)
-    entries = add_records(company, draw, terms, moments, night)
+    night = NightFacts(causes.client, causes.origin, levels, causes.late, causes.recent, causes.second)
+    entries = add_records(company, draw, terms, times, night)
     service = entries["service"]
     roles = {place: entry.id for place, entry in entries.items()} | {
         "requester": offices[f"{draw.pick(DEPARTMENTS)} Manager"],
@@ -156,7 +156,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "self_check": entries["service_probe"].details["self_check_metric"],
     }
     roles |= {figure: service.details[f"{figure}_metric"] for figure in FIGURES}
-    roles |= _tickets(company, draw, entries, roles["requester"], moments, causes)
+    roles |= _tickets(company, draw, entries, roles["requester"], times, causes)
     _tell_colleagues(world, roles, draw, causes)
     lead = world.get(Person, offices["Service Lead"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], service=service.name, lead=lead.name)
@@ -174,7 +174,7 @@ def _tell_colleagues(world: World, roles: dict[str, str], draw: Draw, causes: Ca
 
 
 def _tickets(
-    company: Backdrop, draw: Draw, entries: dict[str, Entry], requester: str, moments: Moments, causes: Causes
+    company: Backdrop, draw: Draw, entries: dict[str, Entry], requester: str, times: AlarmTimes, causes: Causes
 ) -> dict[str, str]:
     """The ticket, those of the alarms upstream, one that may be of the same alarm, a decoy to be, and one that can block."""
     world, offices = company.world, company.offices
@@ -191,7 +191,7 @@ def _tickets(
         status="open",
         priority=draw.pick(("low", "normal", "high")),
         amount=None,
-        opened=moments.detected + draw.between(1, 3),
+        opened=times.detected + draw.between(1, 3),
     )
 
     def another(subject: str, reference: str, opened: int) -> Ticket:

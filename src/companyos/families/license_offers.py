@@ -11,7 +11,7 @@ PLAIN, AGREED, LARGE, BULK = OFFERS = ("offer_plain", "offer_agreed", "offer_lar
 NAMESAKES = "offer_for_namesake"  # one more, for another contract
 
 
-class Deal(Struct, frozen=True):
+class LicenseDeal(Struct, frozen=True):
     """What the renewal is about, whatever the causes: the product, its namesake, and the seats that there are."""
 
     product: str
@@ -25,7 +25,7 @@ class Deal(Struct, frozen=True):
 PRODUCTS = ("Boards", "Forms", "Maps", "Notes", "Planner", "Studio", "Vault")
 
 
-def draw_deal(company: Backdrop, draw: Draw) -> Deal:
+def draw_deal(company: Backdrop, draw: Draw) -> LicenseDeal:
     """A product that nobody else has to do with, and its seats: those bought and those on offer."""
     product = f"{company.firms.pop(0).name.split()[0]} {draw.pick(PRODUCTS)}"
     reference, other = draw.sample(range(10_000, 99_999), 2)
@@ -34,7 +34,7 @@ def draw_deal(company: Backdrop, draw: Draw) -> Deal:
     offered = {PLAIN: few, AGREED: few + draw.between(2, 6), LARGE: many, BULK: many + draw.between(10, 40)}
     offered[NAMESAKES] = draw.pick((few, many - 1))  # it would be the right one, if it were for this contract
     bought = few * draw.between(100, 115) // 100
-    return Deal(product, f"{product} Plus", f"LIC-{reference}", f"LIC-{other}", bought, offered)
+    return LicenseDeal(product, f"{product} Plus", f"LIC-{reference}", f"LIC-{other}", bought, offered)
 
 
 def add_contract(company: Backdrop, draw: Draw, name: str, reference: str, bought: int, data_class: str) -> Entry:
@@ -75,7 +75,7 @@ BUDGETS = {"ample": (2500, 4000), "tight": (685, 695)}
 
 
 def add_offers(
-    company: Backdrop, draw: Draw, deal: Deal, opened: int, limit: int, price: str, over: dict[str, bool]
+    company: Backdrop, draw: Draw, deal: LicenseDeal, opened: int, limit: int, price: str, over: dict[str, bool]
 ) -> dict[str, str]:
     """The offers for the contract, and one for its namesake, in no telling order: ids by role.
 

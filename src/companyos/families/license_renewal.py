@@ -28,7 +28,7 @@ from companyos.families.kit.goals import (
 )
 from companyos.families.kit.tickets import copy_ticket, surround
 from companyos.families.kit.working import PERCENT, compare
-from companyos.families.license_offers import AGREED, BULK, LARGE, OFFERS, PLAIN, Deal
+from companyos.families.license_offers import AGREED, BULK, LARGE, OFFERS, PLAIN, LicenseDeal
 from companyos.families.license_rules import BRIEFS, FORM, LIMITS, add_license_policies, renewal_form
 
 # -- causes ------------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def _hire(company: Backdrop) -> None:
 
 
 def _measure(
-    world: World, roles: dict[str, str], deal: Deal, terms: dict[str, int], notice: int, limit: int, causes: Causes
+    world: World, roles: dict[str, str], deal: LicenseDeal, terms: dict[str, int], notice: int, limit: int, causes: Causes
 ) -> None:
     """The figures as they truly are: each drawn between the limits that its cause names."""
     window, with_headroom = terms["window_days"], 100 + terms["headroom"]
@@ -170,7 +170,9 @@ def _measure(
         world.furnish(replace(world.get(Metric, roles[figure]), value=value))
 
 
-def _tickets(company: Backdrop, draw: Draw, deal: Deal, requester: Person, limit: int, causes: Causes) -> dict[str, str]:
+def _tickets(
+    company: Backdrop, draw: Draw, deal: LicenseDeal, requester: Person, limit: int, causes: Causes
+) -> dict[str, str]:
     """Add the ticket, an earlier one that may be about the same contract, a decoy and a blocker. Return ids by role."""
     world = company.world
     ticket = add_ticket(

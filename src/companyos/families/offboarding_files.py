@@ -18,7 +18,7 @@ PROJECTS = [
 ACCOUNTS = ("Payment gateway keys", "Domain registry login", "Code signing token", "Bank signing card")
 
 
-class Files(NamedTuple):
+class OffboardingRecords(NamedTuple):
     """What of the register a case is about, and what it is easily mistaken for."""
 
     leaver: Entry
@@ -48,7 +48,7 @@ def add_employee(company: Backdrop, name: str, department: str, handle: str, ref
     return add_entry(company, "employee", name, reference, status, details)
 
 
-def add_files(company: Backdrop, draw: Draw, leaver: Person, successor: Person, gone: Person) -> Files:
+def add_records(company: Backdrop, draw: Draw, leaver: Person, successor: Person, gone: Person) -> OffboardingRecords:
     """The register as it would be if nothing stood against closing everything."""
     references = [f"EMP-{number}" for number in draw.sample(range(10_000, 99_999), 4)]
     namesake = add_employee(company, leaver.name, draw.pick(("Sales", "Service")), "none", references.pop(), "left")
@@ -73,7 +73,9 @@ def add_files(company: Backdrop, draw: Draw, leaver: Person, successor: Person, 
         {"holders": ", ".join(holders)},
     )
     company.world.furnish(account)
-    return Files(employees[0], namesake, last, first, past, present, projects[2], account, employees[1], employees[2])
+    return OffboardingRecords(
+        employees[0], namesake, last, first, past, present, projects[2], account, employees[1], employees[2]
+    )
 
 
 def _project(company: Backdrop, draw: Draw, name: str, number: int) -> Entry:
@@ -129,9 +131,11 @@ def change(company: Backdrop, entry: Entry, status: str | None = None, **details
     return company.world.furnish(replace(entry, status=status, details=entry.details | details))
 
 
-def add_tickets(company: Backdrop, draw: Draw, files: Files, kind: str, requester: str, duplicate: bool) -> dict[str, str]:
+def add_tickets(
+    company: Backdrop, draw: Draw, records: OffboardingRecords, kind: str, requester: str, duplicate: bool
+) -> dict[str, str]:
     """Add the ticket, an earlier one that may be about the same person, a decoy and a blocker. Return ids by role."""
-    world, leaver = company.world, files.leaver
+    world, leaver = company.world, records.leaver
     ticket = add_ticket(
         company,
         world.get(Person, requester),
@@ -149,7 +153,7 @@ def add_tickets(company: Backdrop, draw: Draw, files: Files, kind: str, requeste
     earlier = copy_ticket(
         company,
         ticket,
-        reference=leaver.reference if duplicate else files.namesake.reference,
+        reference=leaver.reference if duplicate else records.namesake.reference,
         status=draw.pick(("open", "in_progress")),
         assignee=company.offices["People Partner"],
         opened=ticket.opened - draw.between(3, 14) * DAY,
@@ -159,7 +163,7 @@ def add_tickets(company: Backdrop, draw: Draw, files: Files, kind: str, requeste
         ticket,
         earlier,
         "license_renewal",
-        title=f"Offboard {files.gone.name}",
-        subject=files.gone.name,
-        reference=files.gone.reference,
+        title=f"Offboard {records.gone.name}",
+        subject=records.gone.name,
+        reference=records.gone.reference,
     )

@@ -26,11 +26,11 @@ from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
-from companyos.families.quarter_desk import Job, Office, work_off
+from companyos.families.quarter_desk import SharedOffice, TicketJob, work_off
 from companyos.families.quarter_queue import (
     BY_PHRASE,
     LATE,
-    Place,
+    QueuePlace,
     add_case,
     case_at,
     draw_due,
@@ -201,10 +201,10 @@ def _measure(world: World, name: str, tolerance: int, causes: Causes) -> None:
 # -- judge -------------------------------------------------------------------------------------------------------------
 
 
-class Queued(Struct, frozen=True):
+class QueuedTicket(Struct, frozen=True):
     """A ticket of the queue and how it ends."""
 
-    place: Place
+    place: QueuePlace
     ticket_id: str
     item_id: str
     ending: Ending
@@ -217,7 +217,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     return replace(_judge_close(world, case, causes, queue), linked=linked)
 
 
-def _judge_close(world: World, case: Case, causes: Causes, queue: list[Queued]) -> Ending:
+def _judge_close(world: World, case: Case, causes: Causes, queue: list[QueuedTicket]) -> Ending:
     """How the close itself ends, given how the tickets of its queue do."""
     roles, policy, figure = case.roles, case.roles["policy"], case.roles["unreconciled"]
     ending = partial(endings.ending, world, case, worth=_WORTH)
@@ -249,7 +249,7 @@ _WORTH = endings.Worth(
 _WORTH_OF = {True: 1.2, False: 0.3}
 
 
-def _judge_queue(world: World, case: Case, causes: Causes) -> list[Queued]:
+def _judge_queue(world: World, case: Case, causes: Causes) -> list[QueuedTicket]:
     """How each ticket of the queue ends, those due first first: as its family has it, if it is in time and the CFO signs."""
     roles, left, queue = case.roles, SIGNATURES[causes.signatures], []
     places = draw_queue(world.streams, causes.overdue)
@@ -264,14 +264,14 @@ def _judge_queue(world: World, case: Case, causes: Causes) -> list[Queued]:
                 if left < 0:
                     facts = ((item, "status"), (roles["policy"], "signatures"))
                     ending = put_off(inner.ticket_id, "above_limit", facts, ending.allowed)
-        queue.append(Queued(place, inner.ticket_id, item, ending))
+        queue.append(QueuedTicket(place, inner.ticket_id, item, ending))
     return queue
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
 
 
-class Item(Struct, frozen=True):
+class QueueItem(Struct, frozen=True):
     """A ticket of the queue as the register shows it."""
 
     ticket_id: str
@@ -280,12 +280,12 @@ class Item(Struct, frozen=True):
     standing: str  # in_time, or the ground on which it is put off
 
 
-class Work(Struct, frozen=True):
+class CloseNotes(Struct, frozen=True):
     """What the expert has in hand once it has looked around."""
 
     ticket: moves.Shown
     entry: moves.Shown
-    items: list[Item]  # those due first first
+    items: list[QueueItem]  # those due first first
     limits: moves.Shown
     policies: dict[str, str]
     signed: dict[str, dict[str, str]]  # requests that an earlier hand got signed, by ticket and form
@@ -304,7 +304,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     yield from casework.finish(work.ticket, decision, taste, (work.ticket, "reference"), (work.entry, "reference"))
 
 
-def _look_around(ticket_id: str, signed: dict[str, dict[str, str]], memory: Memory, taste: Taste) -> moves.Move[Work]:
+def _look_around(ticket_id: str, signed: dict[str, dict[str, str]], memory: Memory, taste: Taste) -> moves.Move[CloseNotes]:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     yield from casework.take_up(ticket, taste)
     policies = yield from moves.policies_about("quarter", ticket["opened"])
@@ -316,12 +316,12 @@ def _look_around(ticket_id: str, signed: dict[str, dict[str, str]], memory: Memo
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
     queue = sorted((row for row in listed if row["kind"] == "close_item"), key=lambda row: str(row["status"]))
     items = [_item(row, _standing(row, ticket, entry)) for row in queue]
-    return Work(ticket, entry, items, limits, policies, signed, memory, taste)
+    return CloseNotes(ticket, entry, items, limits, policies, signed, memory, taste)
 
 
-def _item(row: moves.Shown, standing: str) -> Item:
+def _item(row: moves.Shown, standing: str) -> QueueItem:
     ticket_id, phrase = row["name"].split(", ")
-    return Item(ticket_id, phrase, row, standing)
+    return QueueItem(ticket_id, phrase, row, standing)
 
 
 def _standing(row: moves.Shown, ticket: moves.Shown, entry: moves.Shown) -> str:
@@ -332,7 +332,7 @@ def _standing(row: moves.Shown, ticket: moves.Shown, entry: moves.Shown) -> str:
     return "not_due" if due > entry["cut_off"] else "in_time"
 
 
-def _put_right(work: Work) -> moves.Move[set[str]]:
+def _put_right(work: CloseNotes) -> moves.Move[set[str]]:
     """Puts back what an earlier hand did and nothing calls for; gives the tickets of the queue that it has finished."""
     listed = yield from moves.rows("ticketdesk.list_tickets", desk=work.ticket["desk"])
     queue = {item.ticket_id for item in work.items}
@@ -341,17 +341,17 @@ def _put_right(work: Work) -> moves.Move[set[str]]:
     return finished
 
 
-def _work_off(work: Work, finished: set[str]) -> moves.Move[dict[str, moves.Shown]]:
+def _work_off(work: CloseNotes, finished: set[str]) -> moves.Move[dict[str, moves.Shown]]:
     """Sees every ticket of the queue to its end; gives how those that were in time ended, those due first first."""
     office = yield from _cfo(work)
-    jobs, others, beyond_limit = [], [Job(work.ticket["id"], _prepare(work))], {}
+    jobs, others, beyond_limit = [], [TicketJob(work.ticket["id"], _prepare(work))], {}
     for item in work.items:
         if item.standing == "in_time":
             program = _work(work, item) if item.ticket_id not in finished else _nothing()
-            jobs.append(Job(item.ticket_id, program, asked=_was_asked(work, office, item.ticket_id)))
+            jobs.append(TicketJob(item.ticket_id, program, asked=_was_asked(work, office, item.ticket_id)))
             beyond_limit[item.ticket_id] = _put_off(item, "above_limit", (work.limits, "signatures"))
         elif item.ticket_id not in finished:
-            others.append(Job(item.ticket_id, _put_off(item, item.standing)))
+            others.append(TicketJob(item.ticket_id, _put_off(item, item.standing)))
     yield from work_off(jobs + work.taste.order("others", others), office, beyond_limit)
     ended = {}
     for job in jobs:
@@ -362,7 +362,7 @@ def _work_off(work: Work, finished: set[str]) -> moves.Move[dict[str, moves.Show
     return ended
 
 
-def _work(work: Work, item: Item) -> Procedure:
+def _work(work: CloseNotes, item: QueueItem) -> Procedure:
     """What the expert of a ticket's kind does, at a desk that we have cleared."""
     memory = replace(work.memory, brief=item.ticket_id, signed=work.signed.get(item.ticket_id, {}))
     yield from BY_PHRASE[item.phrase].procedure(memory, work.taste)
@@ -372,14 +372,14 @@ def _nothing() -> Procedure:
     yield from ()
 
 
-def _cfo(work: Work) -> moves.Move[Office]:
+def _cfo(work: CloseNotes) -> moves.Move[SharedOffice]:
     """Who signs as the CFO, and for how many."""
     person = yield from moves.read("datahub.get_approver", role="CFO")
     chain = yield from clerk.stand_ins(person, moves.delegate)
-    return Office(frozenset(row["id"] for row in chain), work.limits["signatures"])
+    return SharedOffice(frozenset(row["id"] for row in chain), work.limits["signatures"])
 
 
-def _was_asked(work: Work, office: Office, ticket_id: str) -> bool:
+def _was_asked(work: CloseNotes, office: SharedOffice, ticket_id: str) -> bool:
     """Whether an earlier hand has the CFO's signature for a ticket already."""
     return any(
         call.method == "submit_approval" and call.params["approver"] in office.people and reply.data["id"] == request_id
@@ -389,7 +389,7 @@ def _was_asked(work: Work, office: Office, ticket_id: str) -> bool:
     )
 
 
-def _put_off(item: Item, reason: str, *more: tuple[moves.Shown, str]) -> Procedure:
+def _put_off(item: QueueItem, reason: str, *more: tuple[moves.Shown, str]) -> Procedure:
     """Resolves a ticket of the queue without working it."""
     closing = {"resolution": "on_hold", "reason": reason, "evidence": moves.cite((item.row, "status"), *more)}
     reply = yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=item.ticket_id, **closing)
@@ -398,12 +398,12 @@ def _put_off(item: Item, reason: str, *more: tuple[moves.Shown, str]) -> Procedu
         yield from moves.read("ticketdesk.resolve_ticket", ticket_id=item.ticket_id, **closing)
 
 
-def _prepare(work: Work) -> Procedure:
+def _prepare(work: CloseNotes) -> Procedure:
     """What the close ticket itself needs, whatever becomes of it."""
     yield from casework.prepare(work.ticket, work.entry["id"], work.taste)
 
 
-def _decide(work: Work, ended: dict[str, moves.Shown]) -> moves.Move[Decision]:
+def _decide(work: CloseNotes, ended: dict[str, moves.Shown]) -> moves.Move[Decision]:
     """Make the checks in the order that the policy sets. The first one that applies decides."""
     ticket, limits = work.ticket, work.limits
     for ticket_id, closed in ended.items():
@@ -428,7 +428,7 @@ def _decide(work: Work, ended: dict[str, moves.Shown]) -> moves.Move[Decision]:
     return (yield from _have_it_signed(work, figure))
 
 
-def _have_it_signed(work: Work, figure: moves.Shown) -> moves.Move[Decision]:
+def _have_it_signed(work: CloseNotes, figure: moves.Shown) -> moves.Move[Decision]:
     ticket, entry = work.ticket, work.entry
     yield from moves.read("datahub.read_policy", policy_id=work.policies["Quarter close: verification and signing"])
     if signed := work.signed.get(ticket["id"], {}):

@@ -13,7 +13,7 @@ NO_ANSWERS = ("out_of_office", "queue")  # what such mail is about takes longer:
 TOO_MANY = "too_many"  # the ground on which a request is refused while others of one's own are pending
 
 
-class Job:
+class TicketJob:
     """A ticket that is worked on, by a program that thinks it is alone: what it wants next, and what it waits for."""
 
     def __init__(self, ticket_id: str, program: Procedure, asked: bool = False) -> None:
@@ -75,17 +75,17 @@ class Job:
         self.working, self._call = advance(self._program, reply) or ((), None)
 
 
-class Office(Struct, frozen=True):
+class SharedOffice(Struct, frozen=True):
     """An office that all tickets share: who sits in it, and for how many it signs, those that are due first."""
 
     people: frozenset[str]
     signatures: int
 
-    def is_asked_by(self, job: Job) -> bool:
+    def is_asked_by(self, job: TicketJob) -> bool:
         return job.call.method == "submit_approval" and job.call.params["approver"] in self.people
 
 
-def work_off(jobs: list[Job], office: Office, beyond_limit: Mapping[str, Procedure]) -> Move[None]:
+def work_off(jobs: list[TicketJob], office: SharedOffice, beyond_limit: Mapping[str, Procedure]) -> Move[None]:
     """Takes all jobs to their end, in the order given: that in which they are due.
 
     Where the office has signed for as many as it does, goes on with what is to be done beyond its limit.

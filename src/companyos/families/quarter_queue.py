@@ -65,7 +65,7 @@ _FAIR: dict[str, dict[str, Value]] = {
 _HOW_OFTEN_FAIR = 0.75
 
 
-class Place(Struct, frozen=True):
+class QueuePlace(Struct, frozen=True):
     """A place in the queue: its name, whose case stands there, and how its due date lies to the close."""
 
     slot: str
@@ -73,19 +73,19 @@ class Place(Struct, frozen=True):
     standing: str  # in_time, too_late, not_due
 
 
-def draw_queue(streams: Streams, overdue: bool) -> list[Place]:
+def draw_queue(streams: Streams, overdue: bool) -> list[QueuePlace]:
     """Who hangs on this close. `overdue`: whether the extra one is too late as well."""
     draw = streams.at("queue")
     extra, *rest = draw.shuffled(OTHERS)
     rest = rest[: draw.between(LATE + 1, len(rest))]
     not_due = draw.pick(list(CORE)) if draw.chance(0.5) else None
-    places = [Place(slot, family, "not_due" if slot == not_due else "in_time") for slot, family in CORE.items()]
-    places.append(Place(EXTRA, extra, "too_late" if overdue else "in_time"))
-    places += [Place(f"late_{number}", family, "too_late") for number, family in enumerate(rest[:LATE], 1)]
-    return places + [Place(f"early_{number}", family, "not_due") for number, family in enumerate(rest[LATE:], 1)]
+    places = [QueuePlace(slot, family, "not_due" if slot == not_due else "in_time") for slot, family in CORE.items()]
+    places.append(QueuePlace(EXTRA, extra, "too_late" if overdue else "in_time"))
+    places += [QueuePlace(f"late_{number}", family, "too_late") for number, family in enumerate(rest[:LATE], 1)]
+    return places + [QueuePlace(f"early_{number}", family, "not_due") for number, family in enumerate(rest[LATE:], 1)]
 
 
-def draw_due(streams: Streams, places: list[Place], opened: int, cut_off: int) -> dict[str, int]:
+def draw_due(streams: Streams, places: list[QueuePlace], opened: int, cut_off: int) -> dict[str, int]:
     """When each is due: no two at one time, and where one lies moves no other."""
     hours = streams.at("due").shuffled(range(len(places)))
     due = {}
@@ -101,7 +101,7 @@ def _day(draw: Draw, standing: str, opened: int, cut_off: int) -> int:
     return draw.between(*days[standing]) * DAY
 
 
-def facts_of(streams: Streams, place: Place, causes: Struct) -> Any:
+def facts_of(streams: Streams, place: QueuePlace, causes: Struct) -> Any:
     """The causes of a case in the queue, drawn by its place: those that the close itself names as they are there."""
     own = _streams_of(streams, place)
     fair = _FAIR.get(place.slot, {})
@@ -128,11 +128,11 @@ def _mark(family: Family, name: str) -> Fact | Trouble:
     return next(cause.mark for cause in family.specs() if cause.name == name)
 
 
-def _streams_of(streams: Streams, place: Place) -> Streams:
+def _streams_of(streams: Streams, place: QueuePlace) -> Streams:
     return Streams(f"{streams.key}/{place.slot}/{place.family.name}")
 
 
-def add_case(company: Backdrop, place: Place, causes: Struct, desk: str) -> Case:
+def add_case(company: Backdrop, place: QueuePlace, causes: Struct, desk: str) -> Case:
     """Stages a case as its family does, with draws of its own, and hands its ticket to this desk."""
     world, streams = company.world, company.world.streams
     own = _streams_of(streams, place)

@@ -7,15 +7,15 @@ superseded policy may be the one that counts, and each of three versions is the 
 """
 
 from functools import partial
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from companyos.company import Entry, Person, Policy
-from companyos.core.calls import Procedure, Reply
+from companyos.core.calls import Procedure
 from companyos.core.world import DAY, Streams, World
 from companyos.families.kit import casework, endings, moves
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set_metric
 from companyos.families.kit.case import Case, Fact, Trouble
-from companyos.families.kit.casework import Decision
+from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
@@ -27,16 +27,16 @@ from companyos.families.refund_records import (
     OUR_CHANNELS,
     THEIR_CHANNELS,
     VERSIONS,
-    Calendar,
-    Records,
-    Steps,
+    RefundCalendar,
+    RefundRecords,
+    SalePeriods,
     add_records,
     add_tickets,
     add_versions,
     change,
     date_of,
     draw_calendar,
-    draw_steps,
+    draw_periods,
 )
 from companyos.families.refund_rules import (
     AMOUNTS,
@@ -108,8 +108,8 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     requester = offices[f"{draw.pick(DEPARTMENTS)} Associate"]
     limits = {"limit": draw.pick((30, 35, 40, 45)), "max_age_days": draw.between(7, 14)}
     misuse = add_refund_policies(company, limits)
-    calendar, steps = draw_calendar(world.now // DAY, draw), draw_steps(draw)
-    versions = add_versions(company, draw, calendar, steps)
+    calendar, periods = draw_calendar(world.now // DAY, draw), draw_periods(draw)
+    versions = add_versions(company, draw, calendar, periods)
     world.furnish(refund_form(FULL, "Full refund"))
     world.furnish(refund_form(GOODWILL, "Goodwill refund"))
     records = add_records(company, draw, calendar)
@@ -134,17 +134,19 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     }
     roles |= {name: version.id for name, version in versions.items()}
     roles |= add_tickets(company, draw, records, requester, causes.duplicate)
-    _show_facts(company, records, calendar, steps, causes)
+    _show_facts(company, records, calendar, periods, causes)
     _rate(world, roles["refund_rate"], limits, causes)
     lead = world.get(Person, offices["Care Lead"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], customer=records.customer.name, lead=lead.name)
     return Case(roles["ticket"], offices["Care Agent"], brief, roles)
 
 
-def _show_facts(company: Backdrop, records: Records, calendar: Calendar, steps: Steps, causes: Causes) -> None:
+def _show_facts(
+    company: Backdrop, records: RefundRecords, calendar: RefundCalendar, periods: SalePeriods, causes: Causes
+) -> None:
     """Writes each fact into the field in which it shows."""
     streams = company.world.streams
-    (low, middle, high), (least, more, most) = steps
+    (low, middle, high), (least, more, most) = periods
     bands = {
         "prompt": (2, low),
         "slow": (low + 1, middle),
@@ -232,30 +234,18 @@ def _form_owed(causes: Causes, terms: dict[str, dict[str, int]]) -> str | None:
 # -- expert ------------------------------------------------------------------------------------------------------------
 
 
-class Desk(NamedTuple):
-    """What the expert has together before it decides."""
+class RefundNotes(CaseNotes, frozen=True):
+    """What the expert has gathered before it decides."""
 
-    ticket: moves.Shown
+    topic = "Refund dispute"
+
     order: moves.Shown
     filed: dict[str, moves.Shown]  # what is filed behind the order: the register's lines by name
-    policies: dict[str, str]  # in force: ids by title
-    approved: dict[str, str]  # requests that an earlier hand got signed, by form
-    taste: Taste
 
-    def rule(self, title: str) -> moves.Move[moves.Shown]:
-        """One of the rules of this work, read."""
-        policy: moves.Shown = yield from moves.read(
-            "datahub.read_policy", policy_id=self.policies[f"Refund dispute: {title}"]
-        )
-        return policy
-
-    def record(self, name: str) -> moves.Move[moves.Shown]:
+    def read_filed(self, name: str) -> moves.Move[moves.Shown]:
         """What is filed under this name, read."""
         entry: moves.Shown = yield from moves.read("datahub.get_entry", entry_id=self.filed[name]["id"])
         return entry
-
-    def write(self, field: str, value: str) -> moves.Move[Reply]:
-        return (yield from moves.set_field(self.ticket["id"], field, value))
 
 
 def expert(memory: Memory, taste: Taste) -> Procedure:
@@ -265,52 +255,52 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     filed = {row["name"]: row for row in listed}
     order_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     order = yield from moves.read("datahub.get_entry", entry_id=order_id)
-    desk = Desk(ticket, order, filed, policies, approved, taste)
+    notes = RefundNotes(ticket, policies, approved, taste, order, filed)
     for title in taste.order("read up", ["order of checks", "whose word counts"]):
-        yield from desk.rule(title)
+        yield from notes.read_rule(title)
     yield from casework.prepare(ticket, order["id"], taste)
-    decision = yield from _decide(desk)
+    decision = yield from _decide(notes)
     yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (order, "reference"))
 
 
-def _decide(desk: Desk) -> moves.Move[Decision]:
+def _decide(notes: RefundNotes) -> moves.Move[Decision]:
     """Make the checks in the order that the policy sets. The first one that applies decides."""
-    ticket, order = desk.ticket, desk.order
+    ticket, order = notes.ticket, notes.order
     duplicate = yield from casework.mark_duplicate(ticket)
     if duplicate is not None:
         return duplicate
-    if desk.filed["Refund"]["status"] == "booked":
-        yield from desk.write("waiting_on", ticket["requester"])
-        return "declined", "already_done", moves.cite((desk.filed["Refund"], "status"))
-    misuse = yield from desk.rule("misuse")
-    if desk.taste.varies("refresh in any case"):
+    if notes.filed["Refund"]["status"] == "booked":
+        yield from notes.send_back()
+        return "declined", "already_done", moves.cite((notes.filed["Refund"], "status"))
+    misuse = yield from notes.read_rule("misuse")
+    if notes.taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=order["refund_rate_metric"])
     rate = yield from moves.fresh_reading(order["refund_rate_metric"])
     if rate["value"] > misuse["limit"]:
         officer = yield from moves.read("datahub.get_approver", role="Compliance Officer")
-        yield from desk.write("escalated_to", officer["id"])
+        yield from notes.record("escalated_to", officer["id"])
         return "escalated", "above_limit", moves.cite((rate, "value"), (misuse, "limit"))
-    if desk.filed["Scan: return"]["status"] != "scanned":
-        yield from desk.write("waiting_on", ticket["requester"])
-        return "on_hold", "missing_information", moves.cite((desk.filed["Scan: return"], "status"))
-    back = yield from desk.record("Scan: return")
-    delivery = yield from desk.record("Scan: delivered")
-    terms = yield from _terms_that_apply(desk)
+    if notes.filed["Scan: return"]["status"] != "scanned":
+        yield from notes.send_back()
+        return "on_hold", "missing_information", moves.cite((notes.filed["Scan: return"], "status"))
+    back = yield from notes.read_filed("Scan: return")
+    delivery = yield from notes.read_filed("Scan: delivered")
+    terms = yield from _terms_that_apply(notes)
     days = moves.days_between(delivery["date"], back["date"])
     form = next((form for form in (FULL, GOODWILL) if days <= terms[LIMITS[form]]), None)
     if form is None:
-        yield from desk.write("waiting_on", ticket["requester"])
+        yield from notes.send_back()
         return "declined", "too_late", moves.cite((back, "date"), (delivery, "date"), (terms, "goodwill_days"))
-    yield from desk.rule("amounts and channels")
+    yield from notes.read_rule("amounts and channels")
     if form == GOODWILL:
         for row in (yield from moves.register(order["customer"])):
             if row["kind"] == "ledger" and row["status"] == "booked":
-                yield from desk.write("waiting_on", ticket["requester"])
+                yield from notes.send_back()
                 return "declined", "not_covered", moves.cite((row, "status"), (terms, "return_days"))
-    payment = yield from desk.record("Payment")
+    payment = yield from notes.read_filed("Payment")
     if payment["channel"] not in OUR_CHANNELS:
         treasurer = yield from moves.read("datahub.get_approver", role="Treasurer")
-        yield from desk.write("escalated_to", treasurer["id"])
+        yield from notes.record("escalated_to", treasurer["id"])
         return "cannot_be_done", "beyond_authority", moves.cite((payment, "channel"))
     known = {
         "amount": int(payment[AMOUNTS[form]]),
@@ -319,39 +309,39 @@ def _decide(desk: Desk) -> moves.Move[Decision]:
         "returned": back["date"],
         "refund_rate": rate["value"],
     }
-    request = yield from _signed(desk, form, known)
+    request = yield from _signed(notes, form, known)
     if moves.days_between(rate["measured_at"], request["decided_at"]) >= misuse["max_age_days"]:
         yield from moves.fresh_reading(rate["id"])  # it grew old while we waited
     evidence = moves.cite((request, "status"), (request, "decided_by"), (terms, LIMITS[form]))
     return "completed", "all_checks_passed", evidence
 
 
-def _terms_that_apply(desk: Desk) -> moves.Move[moves.Shown]:
+def _terms_that_apply(notes: RefundNotes) -> moves.Move[moves.Shown]:
     """The version of the terms of sale that was in force on the day of the order."""
-    yield from desk.rule("which terms apply")
+    yield from notes.read_rule("which terms apply")
     listed = yield from moves.rows("datahub.search_policies", query=TERMS_OF_SALE)
     versions = []
-    for row in desk.taste.order("versions", [row for row in listed if row["title"] == TERMS_OF_SALE]):
+    for row in notes.taste.order("versions", [row for row in listed if row["title"] == TERMS_OF_SALE]):
         versions.append((yield from moves.read("datahub.read_policy", policy_id=row["id"])))
-    in_force = [version for version in versions if version["since"][:10] <= desk.order["ordered"]]
+    in_force = [version for version in versions if version["since"][:10] <= notes.order["ordered"]]
     return max(in_force, key=lambda version: str(version["since"]))
 
 
-def _signed(desk: Desk, form: str, known: moves.Shown) -> moves.Move[moves.Shown]:
+def _signed(notes: RefundNotes, form: str, known: moves.Shown) -> moves.Move[moves.Shown]:
     """The approved request for this form, linked to the ticket."""
-    ticket, order = desk.ticket, desk.order
-    yield from desk.rule("signing")
+    ticket, order = notes.ticket, notes.order
+    yield from notes.read_rule("signing")
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
     if ticket["cost_center"] != requester["cost_center"]:
-        yield from desk.write("cost_center", requester["cost_center"])
-    if form in desk.approved:
-        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=desk.approved[form])
+        yield from notes.record("cost_center", requester["cost_center"])
+    if form in notes.approved:
+        request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[form])
     else:
         office = yield from moves.read("datahub.get_approver", role=OFFICES[form])
         named = {"ticket_id": ticket["id"], "subject": ticket["subject"], "reference": ticket["reference"]}
         more = {"cost_center": requester["cost_center"], "invoice": order["invoice"], "parcel": order["parcel"]}
         request = yield from moves.get_signed(form, office, named | more | known, order["refund_rate_metric"])
-    yield from desk.write("approval", request["id"])
+    yield from notes.record("approval", request["id"])
     return request
 
 

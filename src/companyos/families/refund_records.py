@@ -19,7 +19,7 @@ GOODS = ("Desk lamp", "Espresso machine", "Hiking boots", "Bookshelf", "Headphon
 # -- terms -------------------------------------------------------------------------------------------------------------
 
 
-class Calendar(NamedTuple):
+class RefundCalendar(NamedTuple):
     """On which days what happened, whatever the facts; days count as the company's clock does."""
 
     since: dict[str, int]  # of each version of the terms
@@ -27,31 +27,31 @@ class Calendar(NamedTuple):
     delivered: int
 
 
-class Steps(NamedTuple):
+class SalePeriods(NamedTuple):
     """The terms of the three versions, each kind in rising order. Every version has one of each, in no order."""
 
     returns: tuple[int, ...]
     goodwills: tuple[int, ...]
 
 
-def draw_calendar(today: int, draw: Draw) -> Calendar:
+def draw_calendar(today: int, draw: Draw) -> RefundCalendar:
     newest = today - draw.between(100, 110)
     middle = newest - draw.between(20, 25)
     oldest = middle - draw.between(400, 600)
     ordered = {"old": (middle - 15, middle - 1), "mid": (middle, newest - 1), "new": (newest, newest + 6)}
-    return Calendar({"old": oldest, "mid": middle, "new": newest}, ordered, newest + draw.between(8, 14))
+    return RefundCalendar({"old": oldest, "mid": middle, "new": newest}, ordered, newest + draw.between(8, 14))
 
 
-def draw_steps(draw: Draw) -> Steps:
+def draw_periods(draw: Draw) -> SalePeriods:
     days = [draw.between(9, 13)]
     for _ in range(5):
         days.append(days[-1] + draw.between(5, 9))
-    return Steps(tuple(days[:3]), tuple(days[3:]))
+    return SalePeriods(tuple(days[:3]), tuple(days[3:]))
 
 
-def add_versions(company: Backdrop, draw: Draw, calendar: Calendar, steps: Steps) -> dict[str, Policy]:
+def add_versions(company: Backdrop, draw: Draw, calendar: RefundCalendar, periods: SalePeriods) -> dict[str, Policy]:
     """The terms of sale as they were and are. Neither the newest nor the oldest is always the kindest."""
-    returns, goodwills = draw.shuffled(steps.returns), draw.shuffled(steps.goodwills)
+    returns, goodwills = draw.shuffled(periods.returns), draw.shuffled(periods.goodwills)
     made = {}
     for name, days, more in draw.shuffled(tuple(zip(VERSIONS, returns, goodwills, strict=True))):
         terms = {"return_days": days, "goodwill_days": more}
@@ -63,7 +63,7 @@ def add_versions(company: Backdrop, draw: Draw, calendar: Calendar, steps: Steps
 # -- the order ---------------------------------------------------------------------------------------------------------
 
 
-class Records(NamedTuple):
+class RefundRecords(NamedTuple):
     """What of the register a case is about. All but scans and ledger repeat what somebody said."""
 
     customer: Entry
@@ -76,7 +76,7 @@ class Records(NamedTuple):
     goodwill: Entry
 
 
-def add_records(company: Backdrop, draw: Draw, calendar: Calendar) -> Records:
+def add_records(company: Backdrop, draw: Draw, calendar: RefundCalendar) -> RefundRecords:
     """An order in its records; those fields in which facts show are filled in later."""
     name = f"{draw.pick(pool(FIRST, company.split))} {draw.pick(pool(LAST, company.split))}"
     numbers = draw.sample(range(10_000, 99_999), 4)
@@ -107,7 +107,7 @@ def add_records(company: Backdrop, draw: Draw, calendar: Calendar) -> Records:
     for title, (kind, suffix, status, details) in draw.shuffled(tuple(parts.items())):
         entry = Entry(company.entry_ids.pop(0), kind, title, f"{order.reference}/{suffix}", status, details)
         made[title] = company.world.furnish(entry)
-    return Records(
+    return RefundRecords(
         customer,
         order,
         other,
@@ -162,7 +162,7 @@ def change(company: Backdrop, entry: Entry, status: str | None = None, **details
 # -- tickets -----------------------------------------------------------------------------------------------------------
 
 
-def add_tickets(company: Backdrop, draw: Draw, records: Records, requester: str, duplicate: bool) -> dict[str, str]:
+def add_tickets(company: Backdrop, draw: Draw, records: RefundRecords, requester: str, duplicate: bool) -> dict[str, str]:
     """Add the ticket, an earlier one that may be about the same order, a decoy and a blocker. Return ids by role."""
     world, order = company.world, records.order
     ticket = add_ticket(
