@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from companyos.agents.choices.board import Board
-from companyos.agents.choices.sorts import SORTS
+from companyos.agents.choices.sorts import Sorts
 from companyos.agents.tiny import pick
 from companyos.assurance.twins import opposites
 from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make, work
 from companyos.families import SHORT_FAMILIES
 from tests.helpers import FAMILY, STEADY
+
+SORTS = Sorts()
 
 
 def shown(board: Board) -> tuple[list[int], list[int]]:
@@ -23,7 +25,7 @@ def shown(board: Board) -> tuple[list[int], list[int]]:
 
 def heard(env: CompanyEnv, calls: list[Call]) -> Board:
     """The board of whoever has made these calls and looked at nothing on the way."""
-    board = Board(env.reset())
+    board = Board(env.reset(), SORTS)
     for call in calls:
         board.hear(call, env.step(call))
     return board
@@ -32,7 +34,7 @@ def heard(env: CompanyEnv, calls: list[Call]) -> Board:
 def wander(env: CompanyEnv, seed: int, steps: int) -> list[Call]:
     """Calls at random among the candidates, each tool as likely as the next, none of which closes the ticket."""
     draws = np.random.default_rng(seed)
-    board, calls = Board(env.reset()), list[Call]()
+    board, calls = Board(env.reset(), SORTS), list[Call]()
     while len(calls) < steps and not env.done:
         _, prior = board.candidates()
         call = board.call(int(pick(np.exp(prior), np.array([0]), draws.random(1))[0]))
@@ -49,7 +51,7 @@ def test_a_board_that_is_looked_at_after_every_call_shows_what_one_shows_that_is
 ) -> None:
     env = make(name, seed=seed, chaos=0.5)
     calls = wander(env, seed, 15)
-    board = Board(env.reset())
+    board = Board(env.reset(), SORTS)
     for number, call in enumerate(calls, 1):
         twin = board.fork()
         obs = env.step(call)
@@ -65,7 +67,7 @@ def test_twins_look_alike_for_as_long_as_they_answer_alike(seed: int) -> None:
     work(env)
     for _, twin_id in opposites(env.task_id)[:2]:
         one, other = make(env.task_id), make(twin_id)
-        boards = [Board(one.reset()), Board(other.reset())]
+        boards = [Board(one.reset(), SORTS), Board(other.reset(), SORTS)]
         for turn in env.turns:
             assert shown(boards[0]) == shown(boards[1])
             replies = [one.step(turn.call), other.step(turn.call)]
@@ -99,7 +101,7 @@ def test_what_an_expert_calls_is_among_the_candidates(seed: int) -> None:
     env = make(FAMILY, seed=seed)
     work(env)
     calls = [turn.call for turn in env.turns]
-    again, board = make(FAMILY, seed=seed), Board(make(FAMILY, seed=seed).reset())
+    again, board = make(FAMILY, seed=seed), Board(make(FAMILY, seed=seed).reset(), SORTS)
     for call in calls[:-1]:
         offered = [board.call(number) for number in range(len(board.candidates()[0]))]
         assert any(one.tool == call.tool and one.params.items() >= _without_form(call).items() for one in offered), call
@@ -111,7 +113,7 @@ def _without_form(call: Call) -> dict[str, object]:
 
 
 def test_a_board_can_be_kept_to_one_ending() -> None:
-    board = Board(make(FAMILY, seed=3).reset())
+    board = Board(make(FAMILY, seed=3).reset(), SORTS)
     board.keep_to("declined", "below_minimum")
     calls = [board.call(number) for number in range(len(board.candidates()[0]))]
     closing = [call.params for call in calls if call.method == "resolve_ticket"]
@@ -130,7 +132,7 @@ def test_a_form_is_filled_in_as_an_expert_does_by_the_names_that_it_has_now() ->
 def _first_form(worked: CompanyEnv) -> bool:
     """Whether an expert has handed in a form; it must be the one that the candidates would have been filled in with."""
     env = make(worked.task_id)
-    board = Board(env.reset())
+    board = Board(env.reset(), SORTS)
     for turn in worked.turns:
         if turn.call.method == "submit_approval":
             assert board.table.form(turn.call.params["approval_type"], whole=False) == turn.call.params["data"]

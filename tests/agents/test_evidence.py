@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from companyos.agents.choices.evidence import evidence
+from companyos.agents.choices.sorts import Sorts
 from companyos.core.calls import Reply
 from companyos.core.task import TaskId
 from companyos.env import make
@@ -67,7 +68,7 @@ def test_of_two_terms_the_one_is_cited_that_applied() -> None:
 def test_who_has_read_all_and_ends_it_rightly_nearly_always_cites_what_is_needed() -> None:
     won = 0
     for seed in range(40):
-        (episode,) = starts(TaskId.parse(make(FAMILY, seed=seed, chaos=0.25).task_id), [0.0])
+        (episode,) = starts(TaskId.parse(make(FAMILY, seed=seed, chaos=0.25).task_id), [0.0], Sorts())
         right, board = episode.env.setting.ending, episode.board
         board.keep_to(right.resolution, right.reason)
         calls = [board.call(number) for number in range(len(board.candidates()[0]))]

@@ -1,5 +1,6 @@
 """The small learner learns, from its own attempts, and goes on where it stood."""
 
+import hashlib
 import math
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from companyos.agents.agent import play
+from companyos.agents.choices.sorts import Sorts
 from companyos.agents.tiny import Choices, Floats, chances, load, look, packed, save
 from companyos.cli.main import main
 from companyos.core.task import TaskId
@@ -47,12 +49,25 @@ def test_the_same_seed_learns_the_same_and_another_one_something_else() -> None:
     assert (one.crew.weights.speaks != other.crew.weights.speaks).any()
 
 
+def test_what_ran_before_in_the_same_process_does_not_change_what_is_learnt() -> None:
+    fresh = subprocess.run([sys.executable, "-c", FRESH], check=True, timeout=300, capture_output=True, text=True).stdout
+    taught(Recipe((FAMILY,), 1.0, 5, workers=1, episodes=32), 3)
+    assert fresh.strip() == fingerprint(taught(SMALL, 12))
+
+
+FRESH = "from tests.agents.test_tiny import *; print(fingerprint(taught(SMALL, 12)))"
+
+
+def fingerprint(learner: Learner) -> str:
+    return hashlib.sha256(learner.crew.weights.speaks.tobytes()).hexdigest()
+
+
 def test_episodes_begin_where_an_expert_has_so_much_left_to_do_and_can_be_won_from_there() -> None:
     task = TaskId.parse(task_id(5, "25"))
-    early, late = starts(task, [0.9, 0.1])
+    early, late = starts(task, [0.9, 0.1], Sorts())
     assert 0 < early.env.step_count < late.env.step_count
     assert early.env.lost() is None is late.env.lost()
-    assert begin(task).env.step_count == 0
+    assert begin(task, Sorts()).env.step_count == 0
 
 
 def test_after_three_fifths_of_the_run_all_begin_at_the_beginning() -> None:
@@ -73,8 +88,9 @@ def test_nobody_learns_from_what_is_held_out() -> None:
 @pytest.mark.parametrize("table", [0, 1, 2])
 def test_the_slope_is_that_of_what_is_to_grow(table: int) -> None:
     weights = taught(SMALL, 4).crew.weights
-    boards = [episode.board for seed in range(4) for episode in starts(TaskId.parse(task_id(seed, "25")), [0.2, 0.5, 0.8])]
-    choices = Choices([look(board) for board in boards], weights)
+    tasks, sorts = [TaskId.parse(task_id(seed, "25")) for seed in range(4)], Sorts()
+    boards = [episode.board for task in tasks for episode in starts(task, [0.2, 0.5, 0.8], sorts)]
+    choices = Choices([look(board) for board in boards], weights, sorts)
     gains = np.linspace(-1, 1, len(boards)).astype(np.float32)
     taken = choices.begins + np.arange(len(boards)) * 7
 
@@ -95,7 +111,8 @@ def test_the_slope_is_that_of_what_is_to_grow(table: int) -> None:
 
 def test_what_turned_out_likelier_by_enough_is_left_at_that() -> None:
     weights = taught(SMALL, 4).crew.weights
-    choices = Choices([look(begin(TaskId.parse(task_id(5, "25"))).board)], weights)
+    table = Sorts()
+    choices = Choices([look(begin(TaskId.parse(task_id(5, "25")), table).board)], weights, table)
     taken, gain = choices.begins + 3, np.ones(1, np.float32)
     likely = chances(weights, choices, weights.units(choices.boards))[taken]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from companyos.agents.choices.board import CLOSING, NOTICES, Board, notice
-from companyos.agents.choices.sorts import SORTS, TRAITS, WIDTH, Indices, trait
+from companyos.agents.choices.sorts import TRAITS, WIDTH, Indices, Sorts, trait
 from companyos.core.calls import Call
 from companyos.core.errors import BadChoice
 from companyos.env.observations import Observation
@@ -91,15 +91,15 @@ def look(board: Board) -> Seen:
 class Choices:
     """Many choices at once: the boards as rows of numbers, and the candidates of all of them in one line."""
 
-    def __init__(self, seen: Sequence[Seen], weights: Weights) -> None:
+    def __init__(self, seen: Sequence[Seen], weights: Weights, table: Sorts) -> None:
         sizes = np.array([len(one.sorts) for one in seen])
         self.prior: Floats = np.concatenate([one.prior for one in seen])
         self.begins: Places = np.cumsum(sizes) - sizes  # where each one's candidates begin
         self.whose: Places = np.repeat(np.arange(len(seen)), sizes)  # the board that a candidate belongs to
         self.boards = boards_of([one.notices for one in seen], weights)
         sorts = np.concatenate([one.sorts for one in seen])
-        self.sorts, self.places = _distinct(sorts, len(SORTS))
-        self.traits, columns = _distinct(weights.rows[SORTS.rows[self.sorts]].ravel(), ROWS)  # rows of those that any has
+        self.sorts, self.places = _distinct(sorts, len(table))
+        self.traits, columns = _distinct(weights.rows[table.rows[self.sorts]].ravel(), ROWS)  # rows of those that any has
         self.columns = columns.reshape(len(self.sorts), WIDTH)
         nobody = int(self.traits[0] == 0)
         by_trait = np.argsort(columns, kind="stable")[np.count_nonzero(columns < nobody) :]
@@ -159,15 +159,16 @@ class Tiny:
     def __init__(self, weights: Weights, seed: int) -> None:
         self._weights = weights
         self._draws = np.random.default_rng(seed)
+        self._sorts = Sorts()
         self._board: Board | None = None
         self._call: Call | None = None
 
     def act(self, obs: Observation) -> Call:
         if self._board is None or self._call is None:
-            self._board = Board(obs)
+            self._board = Board(obs, self._sorts)
         else:
             self._board.hear(self._call, obs)
-        choices = Choices([look(self._board)], self._weights)
+        choices = Choices([look(self._board)], self._weights, self._sorts)
         likely = chances(self._weights, choices, self._weights.units(choices.boards), SHARPNESS)
         (place,) = pick(likely, choices.begins, self._draws.random(1))
         self._call = self._board.call(int(place))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from companyos.agents.choices.candidates import Candidates
 from companyos.agents.choices.evidence import asked_for, texts
 from companyos.agents.choices.group import Group, groups_of, key_of, name_of
-from companyos.agents.choices.sorts import SORTS, Indices
+from companyos.agents.choices.sorts import Indices, Sorts
 from companyos.company import KINDS, Tool, toolbox_of
 from companyos.core.calls import NO_ANSWER, OK, Call, Reply
 from companyos.env.knowledge import Told
@@ -59,7 +59,8 @@ class Shown(NamedTuple):
 class Board:
     """The notice board of one episode."""
 
-    def __init__(self, obs: Observation) -> None:
+    def __init__(self, obs: Observation, sorts: Sorts) -> None:
+        self._sorts = sorts
         self.told = Told(obs.task)
         self._toolbox = toolbox_of(obs.scene.offered)
         self.table = Candidates(self.told, self._toolbox)
@@ -385,15 +386,16 @@ class Board:
             if not said:
                 group.said[row] = self._said_of(group, group.ways[row])
             key = name, group.keys[row]
-            group.sorts[row] = SORTS.number(name, group.said[row], self._outcome(key) if key in tried else "never")
+            group.sorts[row] = self._sorts.number(name, group.said[row], self._outcome(key) if key in tried else "never")
 
     def _look_at_endings(self, group: Group) -> None:
         """What the texts one has read say of the endings: which they name, and what to cite for them."""
         read = texts(self.told)
         named = frozenset[tuple[str, str]]().union(*map(_endings_in, read))
         cited = frozenset[str]().union(*map(asked_for, read))
-        said, sorts = _sorts_of_endings(tuple((way["resolution"], way["reason"]) for way in group.ways), named, cited)
-        group.said, group.sorts = list(said), list(sorts)
+        said = _said_of_endings(tuple((way["resolution"], way["reason"]) for way in group.ways), named, cited)
+        group.said = list(said)
+        group.sorts = [self._sorts.number(CLOSING, words, "never") for words in said]
         self._called |= dict.fromkeys(key for key in self._tried if key[0] == group.name)
 
     def _open(self, way: dict[str, Any]) -> bool:
@@ -483,11 +485,8 @@ def _endings_in(text: str) -> frozenset[tuple[str, str]]:
 
 
 @lru_cache(maxsize=1024)
-def _sorts_of_endings(
+def _said_of_endings(
     endings: tuple[tuple[str, str], ...], named: frozenset[tuple[str, str]], cited: frozenset[str]
-) -> tuple[list[tuple[str, ...]], list[int]]:
-    """What is said of endings, and their sorts as long as none was tried."""
-    said: list[tuple[str, ...]] = [
-        (" ".join(one), f"named {one in named}", f"evidence {one[1] in cited}") for one in endings
-    ]
-    return said, [SORTS.number(CLOSING, words, "never") for words in said]
+) -> tuple[tuple[str, ...], ...]:
+    """Return the words that describe each ending."""
+    return tuple((" ".join(one), f"named {one in named}", f"evidence {one[1] in cited}") for one in endings)

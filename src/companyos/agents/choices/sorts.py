@@ -18,7 +18,11 @@ def trait(group: str, *words: object) -> int:
 
 
 class Sorts:
-    """Sorts of candidates: those of which the same is to be said. Each has a number, and a row of traits."""
+    """Numbers sorts in the order in which they are met, and keeps the traits of each.
+
+    Sums over candidates follow these numbers, so every learner and every agent has its own table. With a table for the
+    whole process, what ran earlier would change the order of the sums, their last bits, and soon the policy.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, tuple[str, ...], str], int] = {}
@@ -37,7 +41,7 @@ class Sorts:
         return list(self._numbers)
 
     def take_up(self, keys: Iterable[tuple[str, Iterable[str], str]]) -> None:
-        """Numbers sorts in this order, if none has a number yet: sums over them are the same to the last bit then."""
+        """Give numbers to these sorts in this order. The table must be empty."""
         for group, words, outcome in keys:
             self.number(group, tuple(words), outcome)
 
@@ -50,6 +54,3 @@ class Sorts:
         traits = sorted({trait(group, *one) for one in said[:WIDTH]})
         self.rows[number, : len(traits)] = traits
         return number
-
-
-SORTS = Sorts()

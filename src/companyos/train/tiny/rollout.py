@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from companyos.agents.choices.sorts import SORTS, TRAITS, WIDTH, Indices
+from companyos.agents.choices.sorts import TRAITS, WIDTH, Indices, Sorts
 from companyos.agents.tiny import SHARPNESS, Choices, Seen, Weights, boards_of, chances, look, pick
 from companyos.core.task import TaskId
 from companyos.env import task_named
@@ -62,6 +62,7 @@ class Hand:
         self._weights = weights
         self._up = up
         self._draws = np.random.default_rng([recipe.seed, number])
+        self._sorts = Sorts()
         self._number = number
         self._begun = 0  # tasks
         self._pool: list[Episode] = []
@@ -82,7 +83,7 @@ class Hand:
         for turn in range(recipe.steps):
             seen = [look(episode.board) for episode in self._at_work]
             all_seen += seen
-            choices = Choices(seen, weights)
+            choices = Choices(seen, weights, self._sorts)
             units = weights.units(choices.boards)
             likely = chances(weights, choices, units)
             numbers = pick(likely, choices.begins, self._draws.random(len(seen)))
@@ -99,7 +100,7 @@ class Hand:
         came = zip(turns, evened(gains), gains + expected, strict=True)
         self._turns = [turn._replace(advantages=advantages, returns=returns) for turn, advantages, returns in came]
         self._up.usual[: weights.size[1]] = np.mean([turn.choices.boards.mean(0) for turn in turns], 0)
-        return Met(ended, *_often(all_seen))
+        return Met(ended, *_often(all_seen, self._sorts))
 
     def _next(self, left: float) -> Episode:
         """An episode to begin: out of many, of many tasks, some of which are made anew all the time."""
@@ -111,12 +112,17 @@ class Hand:
             # No two hands and no two runs have a task in common.
             seed = (recipe.seed * 10**6 + self._begun) * recipe.workers + self._number
             task = task_named(name, seed, recipe.chaos)
-            fresh = [begin(task)] if whole else starts(task, (left * np.sqrt(self._draws.random(recipe.starts))).tolist())
+            fresh = [begin(task, self._sorts)] if whole else starts(task, self._shares(left), self._sorts)
             self._pool = (self._pool + fresh)[-_POOL:]
             self._begun += 1
             self._due = _ATTEMPTS * len(fresh)
         self._due -= 1
         return self._pool[int(self._draws.integers(len(self._pool)))].fork()
+
+    def _shares(self, left: float) -> list[float]:
+        """Draw, for each start of a task, the share of the expert's way that is left. Large shares are likelier."""
+        shares: list[float] = (left * np.sqrt(self._draws.random(self._recipe.starts))).tolist()
+        return shares
 
     def slope(self, turn: int, entropy: float) -> float:
         """Finds which way is up, by one turn of the last roll. Gives how undecided the policy is."""
@@ -129,10 +135,10 @@ class Hand:
         playing: list[Episode] = []
         while waiting or playing:
             while waiting and len(playing) < _AT_ONCE:
-                playing.append(begin(TaskId.parse(waiting.pop(0))))
+                playing.append(begin(TaskId.parse(waiting.pop(0)), self._sorts))
                 if ending is not None:
                     playing[-1].board.keep_to(*ending)
-            choices = Choices([look(episode.board) for episode in playing], weights)
+            choices = Choices([look(episode.board) for episode in playing], weights, self._sorts)
             likely = chances(weights, choices, weights.units(choices.boards), SHARPNESS)
             taken = pick(likely, choices.begins, draws.random(len(playing)))
             for episode, number in zip(playing, taken.tolist(), strict=True):
@@ -146,20 +152,20 @@ class Hand:
     def keep(self) -> str:
         """All that its next steps hang on."""
         episodes = [[episode.keep() for episode in some] for some in (self._at_work, self._pool)]
-        return json.dumps([self._draws.bit_generator.state, self._begun, self._due, SORTS.known(), *episodes])
+        return json.dumps([self._draws.bit_generator.state, self._begun, self._due, self._sorts.known(), *episodes])
 
     def take_up(self, kept: str) -> None:
         self._draws.bit_generator.state, self._begun, self._due, sorts, *episodes = json.loads(kept)
-        SORTS.take_up(sorts)
-        self._at_work, self._pool = ([Episode.take_up(one) for one in some] for some in episodes)
+        self._sorts.take_up(sorts)
+        self._at_work, self._pool = ([Episode.take_up(one, self._sorts) for one in some] for some in episodes)
 
 
-def _often(seen: Sequence[Seen]) -> tuple[Indices, Indices]:
+def _often(seen: Sequence[Seen], table: Sorts) -> tuple[Indices, Indices]:
     """The traits and the notices that many boards have in common."""
     notices = np.bincount(np.concatenate([one.notices for one in seen]))
-    sorts = np.bincount(np.concatenate([one.sorts for one in seen]), minlength=len(SORTS))
+    sorts = np.bincount(np.concatenate([one.sorts for one in seen]), minlength=len(table))
     (met,) = np.nonzero(sorts)
-    traits = np.bincount(SORTS.rows[met].ravel(), weights=np.repeat(sorts[met], WIDTH))[:TRAITS]
+    traits = np.bincount(table.rows[met].ravel(), weights=np.repeat(sorts[met], WIDTH))[:TRAITS]
     least = _OFTEN * len(seen)
     return np.flatnonzero(traits >= least).astype(np.int32), np.flatnonzero(notices >= least).astype(np.int32)
 

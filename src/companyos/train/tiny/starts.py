@@ -11,6 +11,7 @@ import msgspec
 
 from companyos.agents.baselines import Whim
 from companyos.agents.choices.board import Board
+from companyos.agents.choices.sorts import Sorts
 from companyos.agents.tiny import look
 from companyos.core.calls import Call
 from companyos.core.task import TaskId
@@ -72,9 +73,9 @@ class Episode:
         return [self.env.task_id, calls, self.steps, self.limit]
 
     @staticmethod
-    def take_up(kept: list[Any]) -> "Episode":
+    def take_up(kept: list[Any], sorts: Sorts) -> "Episode":
         task_id, calls, steps, limit = kept
-        episode = begin(TaskId.parse(task_id))
+        episode = begin(TaskId.parse(task_id), sorts)
         for number, call in enumerate(msgspec.convert(calls, list[Call])):
             if number >= len(calls) - steps:
                 look(episode.board)  # as the learner did: candidates' sorts are numbered in the order of being met
@@ -85,15 +86,15 @@ class Episode:
         return episode
 
 
-def begin(task: TaskId) -> Episode:
+def begin(task: TaskId, sorts: Sorts) -> Episode:
     """An episode from its beginning."""
     env = CompanyEnv(task, REWARD)
-    return Episode(env, Board(env.reset()))
+    return Episode(env, Board(env.reset(), sorts))
 
 
-def starts(task: TaskId, left: Sequence[float]) -> list[Episode]:
+def starts(task: TaskId, left: Sequence[float], sorts: Sorts) -> list[Episode]:
     """Episodes of one task from where these shares of an expert's way are still to go; from 1 on, that is all of it."""
-    whole = begin(task)
+    whole = begin(task, sorts)
     made = [whole.fork() for share in left if share >= 1]
     calls = _way_of_an_expert(whole.env)
     for steps_left in sorted((max(1, round(len(calls) * share)) for share in left if share < 1), reverse=True):
