@@ -1,4 +1,4 @@
-"""A notice board says what replies said, in words that are the same for every task, and loses nothing by being lazy."""
+"""A board describes the replies in words that are the same for every task; its lazy updates lose nothing."""
 
 import re
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from companyos.agents.choices.board import Board
-from companyos.agents.choices.sorts import Sorts
+from companyos.agents.choices.candidate_types import CandidateTypes
 from companyos.agents.tiny import pick
 from companyos.assurance.twins import opposites
 from companyos.core.calls import Call
@@ -16,25 +16,25 @@ from companyos.env import CompanyEnv, make, work
 from companyos.families import SHORT_FAMILIES
 from tests.helpers import FAMILY, STEADY
 
-SORTS = Sorts()
+TYPES = CandidateTypes()
 
 
 def shown(board: Board) -> tuple[list[int], list[int]]:
-    return sorted(board.notices().tolist()), board.candidates()[0].tolist()
+    return sorted(board.features().tolist()), board.candidates()[0].tolist()
 
 
 def heard(env: CompanyEnv, calls: list[Call]) -> Board:
-    """The board of whoever has made these calls and looked at nothing on the way."""
-    board = Board(env.reset(), SORTS)
+    """Return a board that has heard these calls and was never asked for its features on the way."""
+    board = Board(env.reset(), TYPES)
     for call in calls:
         board.hear(call, env.step(call))
     return board
 
 
 def wander(env: CompanyEnv, seed: int, steps: int) -> list[Call]:
-    """Calls at random among the candidates, each tool as likely as the next, none of which closes the ticket."""
+    """Make random calls among the candidates, all tools equally likely. None closes the ticket."""
     draws = np.random.default_rng(seed)
-    board, calls = Board(env.reset(), SORTS), list[Call]()
+    board, calls = Board(env.reset(), TYPES), list[Call]()
     while len(calls) < steps and not env.done:
         _, prior = board.candidates()
         call = board.call(int(pick(np.exp(prior), np.array([0]), draws.random(1))[0]))
@@ -46,12 +46,10 @@ def wander(env: CompanyEnv, seed: int, steps: int) -> list[Call]:
 
 @STEADY
 @given(st.sampled_from(SHORT_FAMILIES), st.integers(0, 500))
-def test_a_board_that_is_looked_at_after_every_call_shows_what_one_shows_that_is_looked_at_once(
-    name: str, seed: int
-) -> None:
+def test_reading_a_board_after_every_call_or_only_once_gives_the_same(name: str, seed: int) -> None:
     env = make(name, seed=seed, chaos=0.5)
     calls = wander(env, seed, 15)
-    board = Board(env.reset(), SORTS)
+    board = Board(env.reset(), TYPES)
     for number, call in enumerate(calls, 1):
         twin = board.fork()
         obs = env.step(call)
@@ -62,12 +60,12 @@ def test_a_board_that_is_looked_at_after_every_call_shows_what_one_shows_that_is
 
 @STEADY
 @given(st.integers(0, 500))
-def test_twins_look_alike_for_as_long_as_they_answer_alike(seed: int) -> None:
+def test_boards_of_twins_are_equal_while_their_replies_are_equal(seed: int) -> None:
     env = make(FAMILY, seed=seed, chaos=0.25)
     work(env)
     for _, twin_id in opposites(env.task_id)[:2]:
         one, other = make(env.task_id), make(twin_id)
-        boards = [Board(one.reset(), SORTS), Board(other.reset(), SORTS)]
+        boards = [Board(one.reset(), TYPES), Board(other.reset(), TYPES)]
         for turn in env.turns:
             assert shown(boards[0]) == shown(boards[1])
             replies = [one.step(turn.call), other.step(turn.call)]
@@ -77,7 +75,7 @@ def test_twins_look_alike_for_as_long_as_they_answer_alike(seed: int) -> None:
                 board.hear(turn.call, obs)
 
 
-def test_a_fork_goes_its_own_way() -> None:
+def test_a_fork_does_not_change_the_original() -> None:
     env = make(FAMILY, seed=3)
     board = heard(env, wander(make(FAMILY, seed=3), 0, 6))
     before = shown(board)
@@ -88,20 +86,20 @@ def test_a_fork_goes_its_own_way() -> None:
     assert shown(twin) != before
 
 
-def test_nothing_is_called_by_its_id() -> None:
+def test_no_description_contains_an_id() -> None:
     for name in SHORT_FAMILIES:
         wander(make(name, seed=1, chaos=0.5), 1, 40)
-    said = {word for _, words, _ in SORTS.known() for word in words}
-    assert "case.requester" in said
-    assert not [word for word in said if re.search(r"@\w|[A-Z]+-\d|\d{4}", word)]
+    used = {word for _, words, _ in TYPES.known() for word in words}
+    assert "case.requester" in used
+    assert not [word for word in used if re.search(r"@\w|[A-Z]+-\d|\d{4}", word)]
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_an_expert_calls_is_among_the_candidates(seed: int) -> None:
+def test_the_calls_of_an_expert_are_among_the_candidates(seed: int) -> None:
     env = make(FAMILY, seed=seed)
     work(env)
     calls = [turn.call for turn in env.turns]
-    again, board = make(FAMILY, seed=seed), Board(make(FAMILY, seed=seed).reset(), SORTS)
+    again, board = make(FAMILY, seed=seed), Board(make(FAMILY, seed=seed).reset(), TYPES)
     for call in calls[:-1]:
         offered = [board.call(number) for number in range(len(board.candidates()[0]))]
         assert any(one.tool == call.tool and one.params.items() >= _without_form(call).items() for one in offered), call
@@ -112,15 +110,15 @@ def _without_form(call: Call) -> dict[str, object]:
     return {name: value for name, value in call.params.items() if name not in ("data", "text", "reason")}
 
 
-def test_a_board_can_be_kept_to_one_ending() -> None:
-    board = Board(make(FAMILY, seed=3).reset(), SORTS)
+def test_a_board_can_be_restricted_to_one_ending() -> None:
+    board = Board(make(FAMILY, seed=3).reset(), TYPES)
     board.keep_to("declined", "below_minimum")
     calls = [board.call(number) for number in range(len(board.candidates()[0]))]
     closing = [call.params for call in calls if call.method == "resolve_ticket"]
     assert [(params["resolution"], params["reason"]) for params in closing] == [("declined", "below_minimum")]
 
 
-def test_a_form_is_filled_in_as_an_expert_does_by_the_names_that_it_has_now() -> None:
+def test_forms_are_filled_in_as_the_expert_does_even_after_a_field_was_renamed() -> None:
     renamed = 0
     for seed in range(40):
         env = make(FAMILY, seed=seed, chaos=0.5)
@@ -130,9 +128,9 @@ def test_a_form_is_filled_in_as_an_expert_does_by_the_names_that_it_has_now() ->
 
 
 def _first_form(worked: CompanyEnv) -> bool:
-    """Whether an expert has handed in a form; it must be the one that the candidates would have been filled in with."""
+    """Return whether the expert has submitted a form, and check that the candidates have the same data in it."""
     env = make(worked.task_id)
-    board = Board(env.reset(), SORTS)
+    board = Board(env.reset(), TYPES)
     for turn in worked.turns:
         if turn.call.method == "submit_approval":
             assert board.table.form(turn.call.params["approval_type"], whole=False) == turn.call.params["data"]

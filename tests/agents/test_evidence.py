@@ -1,9 +1,9 @@
-"""Evidence is what a text that was read asks for, of records that were read."""
+"""The evidence for a closing call has the facts that policy texts ask for, as far as they were read."""
 
 from collections.abc import Mapping
 
+from companyos.agents.choices.candidate_types import CandidateTypes
 from companyos.agents.choices.evidence import evidence
-from companyos.agents.choices.sorts import Sorts
 from companyos.core.calls import Reply
 from companyos.core.task import TaskId
 from companyos.env import make
@@ -30,33 +30,33 @@ def policy(text: str = TEXT) -> dict[str, object]:
     return {"id": "P-1", "title": "Evidence", "text": text}
 
 
-def test_what_a_text_names_is_cited_of_the_kind_that_it_names() -> None:
+def test_a_field_is_cited_from_the_kind_of_record_that_the_text_names() -> None:
     cited = evidence(told(policy(), OWN, ENTRY), "T-1", "document_expired")
     assert cited == [{"record": "E-1", "field": "insurance_until", "value": "2026-01-02"}]
 
 
-def test_the_other_one_is_not_ones_own() -> None:
+def test_the_other_ticket_is_not_the_ticket_itself() -> None:
     cited = evidence(told(policy(), OTHER, OWN), "T-1", "same_request")
     assert [(one["record"], one["field"]) for one in cited] == [("T-2", "reference"), ("T-2", "status")]
 
 
-def test_where_no_text_was_read_or_none_speaks_of_the_reason_nothing_is_cited() -> None:
+def test_nothing_is_cited_if_no_text_was_read_that_names_the_reason() -> None:
     assert evidence(told(OWN, ENTRY), "T-1", "document_expired") == []
     assert evidence(told(policy(), OWN, ENTRY), "T-1", "no_budget") == []
 
 
-def test_what_was_not_read_is_not_cited() -> None:
+def test_facts_that_were_not_read_are_not_cited() -> None:
     assert evidence(told(policy(), OWN), "T-1", "document_expired") == []
 
 
-def test_of_several_the_one_counts_that_the_text_speaks_of() -> None:
+def test_among_several_records_the_one_that_the_text_describes_is_cited() -> None:
     text = "beyond_authority: the limit of the person who is CFO."
     people = [{"id": f"@a.{role.lower()}", "role": role, "limit": limit} for role, limit in (("CFO", 9), ("CEO", 99))]
     cited = evidence(told(policy(text), OWN, *people), "T-1", "beyond_authority")
     assert cited == [{"record": "@a.cfo", "field": "limit", "value": 9}]
 
 
-def test_of_two_terms_the_one_is_cited_that_applied() -> None:
+def test_of_two_terms_the_one_that_applied_is_cited() -> None:
     text = "below_minimum: the policy's minimum or minimum_personal, whichever applied."
     rule = {"id": "P-2", "title": "Scores", "minimum": 60, "minimum_personal": 70}
     for data_class, term in (("standard", "minimum"), ("personal", "minimum_personal")):
@@ -68,7 +68,7 @@ def test_of_two_terms_the_one_is_cited_that_applied() -> None:
 def test_who_has_read_all_and_ends_it_rightly_nearly_always_cites_what_is_needed() -> None:
     won = 0
     for seed in range(40):
-        (episode,) = starts(TaskId.parse(make(FAMILY, seed=seed, chaos=0.25).task_id), [0.0], Sorts())
+        (episode,) = starts(TaskId.parse(make(FAMILY, seed=seed, chaos=0.25).task_id), [0.0], CandidateTypes())
         right, board = episode.env.setting.ending, episode.board
         board.keep_to(right.resolution, right.reason)
         calls = [board.call(number) for number in range(len(board.candidates()[0]))]

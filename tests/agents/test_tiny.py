@@ -1,4 +1,4 @@
-"""The small learner learns, from its own attempts, and goes on where it stood."""
+"""The small learner learns from its own attempts, gives the same result each time, and resumes after a crash."""
 
 import hashlib
 import math
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from companyos.agents.agent import play
-from companyos.agents.choices.sorts import Sorts
+from companyos.agents.choices.candidate_types import CandidateTypes
 from companyos.agents.tiny import Choices, Floats, chances, load, look, packed, save
 from companyos.cli.main import main
 from companyos.core.task import TaskId
@@ -43,13 +43,13 @@ def test_near_the_end_it_soon_wins_far_more_often_than_at_first() -> None:
     assert np.mean(later) > 0.3 > 3 * np.mean(first)
 
 
-def test_the_same_seed_learns_the_same_and_another_one_something_else() -> None:
+def test_the_same_seed_gives_the_same_weights_and_another_seed_different_ones() -> None:
     one, same, other = (taught(SMALL, 3), taught(SMALL, 3), taught(Recipe((FAMILY,), 0.0, 1, workers=1, episodes=32), 3))
-    assert (one.crew.weights.speaks == same.crew.weights.speaks).all()
-    assert (one.crew.weights.speaks != other.crew.weights.speaks).any()
+    assert (one.crew.weights.output_weights == same.crew.weights.output_weights).all()
+    assert (one.crew.weights.output_weights != other.crew.weights.output_weights).any()
 
 
-def test_what_ran_before_in_the_same_process_does_not_change_what_is_learnt() -> None:
+def test_an_earlier_run_in_the_same_process_does_not_change_the_weights() -> None:
     fresh = subprocess.run([sys.executable, "-c", FRESH], check=True, timeout=300, capture_output=True, text=True).stdout
     taught(Recipe((FAMILY,), 1.0, 5, workers=1, episodes=32), 3)
     assert fresh.strip() == fingerprint(taught(SMALL, 12))
@@ -59,18 +59,18 @@ FRESH = "from tests.agents.test_tiny import *; print(fingerprint(taught(SMALL, 1
 
 
 def fingerprint(learner: Learner) -> str:
-    return hashlib.sha256(learner.crew.weights.speaks.tobytes()).hexdigest()
+    return hashlib.sha256(learner.crew.weights.output_weights.tobytes()).hexdigest()
 
 
-def test_episodes_begin_where_an_expert_has_so_much_left_to_do_and_can_be_won_from_there() -> None:
+def test_episodes_start_part_of_the_way_to_the_end_and_can_be_won_from_there() -> None:
     task = TaskId.parse(task_id(5, "25"))
-    early, late = starts(task, [0.9, 0.1], Sorts())
+    early, late = starts(task, [0.9, 0.1], CandidateTypes())
     assert 0 < early.env.step_count < late.env.step_count
     assert early.env.lost() is None is late.env.lost()
-    assert begin(task, Sorts()).env.step_count == 0
+    assert begin(task, CandidateTypes()).env.step_count == 0
 
 
-def test_after_three_fifths_of_the_run_all_begin_at_the_beginning() -> None:
+def test_after_three_fifths_of_the_run_all_episodes_start_at_the_beginning() -> None:
     learner = Learner(SMALL)
     learner.batch(0.3)
     assert learner.left < 1
@@ -78,7 +78,7 @@ def test_after_three_fifths_of_the_run_all_begin_at_the_beginning() -> None:
     assert learner.left == math.inf == Learner(Recipe((FAMILY,), curriculum=False, workers=1, episodes=8)).left
 
 
-def test_nobody_learns_from_what_is_held_out() -> None:
+def test_held_out_tasks_come_from_another_split_and_from_all_families() -> None:
     recipe = Recipe((FAMILY, "expense_report"))
     tasks = held_out(recipe, "validation", 4)
     assert [TaskId.parse(one).family for one in tasks] == [FAMILY, "expense_report"] * 2
@@ -86,11 +86,11 @@ def test_nobody_learns_from_what_is_held_out() -> None:
 
 
 @pytest.mark.parametrize("table", [0, 1, 2])
-def test_the_slope_is_that_of_what_is_to_grow(table: int) -> None:
+def test_the_computed_gradient_matches_a_finite_difference(table: int) -> None:
     weights = taught(SMALL, 4).crew.weights
-    tasks, sorts = [TaskId.parse(task_id(seed, "25")) for seed in range(4)], Sorts()
-    boards = [episode.board for task in tasks for episode in starts(task, [0.2, 0.5, 0.8], sorts)]
-    choices = Choices([look(board) for board in boards], weights, sorts)
+    tasks, types = [TaskId.parse(task_id(seed, "25")) for seed in range(4)], CandidateTypes()
+    boards = [episode.board for task in tasks for episode in starts(task, [0.2, 0.5, 0.8], types)]
+    choices = Choices([look(board) for board in boards], weights, types)
     gains = np.linspace(-1, 1, len(boards)).astype(np.float32)
     taken = choices.begins + np.arange(len(boards)) * 7
 
@@ -98,7 +98,7 @@ def test_the_slope_is_that_of_what_is_to_grow(table: int) -> None:
         units = weights.units(choices.boards)
         likely = chances(weights, choices, units).astype(np.float64)
         undecided = -np.add.reduceat(likely * np.log(likely), choices.begins)
-        missed = gains - units @ weights.value
+        missed = gains - units @ weights.value_weights
         return float((gains * np.log(likely[taken]) + 0.1 * undecided - missed**2 / 2).mean())
 
     up = Slope(*(np.zeros_like(one) for one in weights[:4]))
@@ -109,9 +109,9 @@ def test_the_slope_is_that_of_what_is_to_grow(table: int) -> None:
     assert (height() - here) / 1e-3 == pytest.approx(length, rel=0.03)
 
 
-def test_what_turned_out_likelier_by_enough_is_left_at_that() -> None:
+def test_the_gradient_is_clipped_once_an_action_has_become_likely_enough() -> None:
     weights = taught(SMALL, 4).crew.weights
-    table = Sorts()
+    table = CandidateTypes()
     choices = Choices([look(begin(TaskId.parse(task_id(5, "25")), table).board)], weights, table)
     taken, gain = choices.begins + 3, np.ones(1, np.float32)
     likely = chances(weights, choices, weights.units(choices.boards))[taken]
@@ -119,20 +119,20 @@ def test_what_turned_out_likelier_by_enough_is_left_at_that() -> None:
     def pulled(before: Floats) -> bool:
         up = Slope(*(np.zeros_like(one) for one in weights[:4]))
         slope(weights, Turn(choices, taken, before, gain, gain), 0.0, 0.2, up)
-        return bool(up.speaks.any())
+        return bool(up.output_weights.any())
 
     assert pulled(likely / 1.1)
     assert not pulled(likely / 1.3)
 
 
-def test_a_gain_counts_what_is_paid_later_until_the_episode_is_over() -> None:
+def test_an_advantage_counts_later_rewards_until_the_episode_is_over() -> None:
     paid, over = np.array([[0.0], [1.0], [5.0]], np.float32), np.array([[0.0], [1.0], [0.0]], np.float32)
     expected, after = np.array([[0.5], [0.5], [0.5]], np.float32), np.array([2.0], np.float32)
     gains = gains_of(paid, over, expected, after, discount=0.5, trace=1.0)
     assert gains.ravel().tolist() == [0.0 + 0.5 * 1.0 - 0.5, 1.0 - 0.5, 5.0 + 0.5 * 2.0 - 0.5]
 
 
-# -- going on ----------------------------------------------------------------------------------------------------------
+# -- resuming ----------------------------------------------------------------------------------------------------------
 
 RUN = """
 import os, sys
@@ -171,7 +171,7 @@ def timeless(record: Record) -> Record:
     return {name: value for name, value in record.items() if name != "elapsed"}
 
 
-def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+def test_a_killed_run_resumes_and_gives_the_same_result(tmp_path: Path) -> None:
     script = tmp_path / "run.py"
     script.write_text(RUN)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -182,10 +182,10 @@ def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> 
     assert [timeless(record) for record in records(whole)] == [timeless(record) for record in records(broken)]
 
 
-# -- what was learnt ---------------------------------------------------------------------------------------------------
+# -- the learnt policy -------------------------------------------------------------------------------------------------
 
 
-def test_what_was_learnt_plays_whole_episodes_and_the_same_ones_again(tmp_path: Path) -> None:
+def test_a_learnt_policy_plays_whole_episodes_and_is_reproducible(tmp_path: Path) -> None:
     path = tmp_path / "policy.npz"
     save(path, taught(SMALL, 4).crew.weights)
     plays = [play(make(task_id(split="test")), contestant(f"tiny:{path}").agent("a task", trial)) for trial in (0, 0, 1)]
@@ -195,7 +195,9 @@ def test_what_was_learnt_plays_whole_episodes_and_the_same_ones_again(tmp_path: 
 
 
 @pytest.mark.parametrize("wrong", ["nowhere.npz", "text.npz", "small.npz"])
-def test_what_is_no_policy_is_one_line(wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_a_policy_gives_a_one_line_error(
+    wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "text.npz").write_text("hello")
     np.savez(tmp_path / "small.npz", speaks=np.zeros((2, 2)))
     assert main(["eval", "--agent", f"tiny:{tmp_path / wrong}", "--out", str(tmp_path / "run")]) == 2
@@ -204,7 +206,7 @@ def test_what_is_no_policy_is_one_line(wrong: str, tmp_path: Path, capsys: pytes
     assert said.count("\n") == 1
 
 
-def test_a_policy_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_saved_policy_is_loaded_unchanged(tmp_path: Path) -> None:
     weights = taught(SMALL, 3).crew.weights
     save(tmp_path / "policy.npz", weights)
     read = packed(load(str(tmp_path / "policy.npz")))
@@ -223,7 +225,7 @@ def test_a_policy_is_read_as_it_was_written(tmp_path: Path) -> None:
         (["--family", FAMILY, "--out", "full"], "neither empty nor the folder of a training run"),
     ],
 )
-def test_bad_input_is_one_line(
+def test_bad_input_gives_a_one_line_error(
     given: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -235,7 +237,7 @@ def test_bad_input_is_one_line(
     assert said.count("\n") == 1
 
 
-def test_a_curve_has_its_points_where_they_belong() -> None:
+def test_a_curve_draws_its_points_at_their_places() -> None:
     lines = drawn([(0.0, 0.0)], [(0.99, 1.0)], "so far").splitlines()
     assert lines[0].endswith("#")
     assert lines[11].startswith("  0 % |.")
@@ -245,7 +247,7 @@ def test_a_curve_has_its_points_where_they_belong() -> None:
 # -- the exam ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_exam_sets_what_was_learnt_beside_what_takes_no_learning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exam_compares_the_policy_with_baselines_that_did_not_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("companyos.train.tiny.learner.EXAMINED", 6)
     learner = taught(Recipe((FAMILY, "expense_report"), chaos=0.0, workers=1, episodes=16), 2)
     exam = examine(learner, minutes=1.0)

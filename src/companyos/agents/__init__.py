@@ -1,4 +1,4 @@
-"""Agents: who works the tasks. `make(name, seed)` gives one object for one episode."""
+"""Agents that work tasks: experts, baselines, adversaries and language models. `make(name, seed)` returns one by name."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ AGENTS: dict[str, Callable[[int], Agent]] = {
 
 
 def make(name: str, seed: int = 0) -> Agent:
-    """An agent by name, for one episode of any family."""
+    """Return a new agent for one episode of any family."""
     if not isinstance(name, str) or name not in AGENTS:
         raise BadChoice("agent", name, AGENTS)
     return AGENTS[name](seed)

@@ -1,4 +1,4 @@
-"""Agents: whoever works a task. One object per episode; it sees observations and answers with calls."""
+"""The agent protocol: one object per episode, which receives observations and answers with calls."""
 
 from typing import Protocol
 
@@ -10,23 +10,23 @@ from companyos.env.observations import Observation
 
 
 class Agent(Protocol):
-    """Anything that acts."""
+    """An object that chooses the next call."""
 
     def act(self, obs: Observation) -> Call: ...
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one turn cost whoever asked a language model, as the endpoint says: nobody can recompute it from the calls.
+    """Tokens and cost of one turn of a language model, as its endpoint reports them.
 
-    An agent that counts has them in `usage`, one for each of its acts.
+    An agent that counts them has a list `usage` with one entry for each call of `act`.
     """
 
     tokens_in: int = 0
     tokens_out: int = 0
     cost: float = 0.0
-    failures: int = 0  # requests that came to nothing
+    failures: int = 0  # failed requests
     note: str = ""  # what went wrong
-    form: str = ""  # how it was asked: with tools, or for a line of text
+    form: str = ""  # request format: `tools`, or `text` for a call as a line of text
 
     @property
     def tokens(self) -> int:
@@ -34,7 +34,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def play(env: CompanyEnv, agent: Agent) -> CompanyEnv:
-    """Lets an agent work an episode to its end."""
+    """Let an agent play an episode from reset to the end, and return the environment."""
     obs = env.reset()
     while not obs.done:
         obs = env.step(agent.act(obs))

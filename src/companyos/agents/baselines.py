@@ -1,4 +1,4 @@
-"""Baselines: doing nothing, doing anything, and doing it right."""
+"""Baseline agents: one that waits, one that acts at random, and the experts."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from companyos.families import Memory, Taste, family_of
 
 
 class Null:
-    """Waits until it is over."""
+    """Waits until the episode is over."""
 
     def __init__(self, seed: int) -> None:
         pass
@@ -23,7 +23,7 @@ class Null:
 
 
 class Random:
-    """Makes any call that can be filled in from what it was told."""
+    """Makes random calls, filled in from what it was told."""
 
     def __init__(self, seed: int) -> None:
         self._streams = Streams(f"random/{seed}")
@@ -37,14 +37,14 @@ class Random:
 
 
 class Expert(Routine):
-    """The family's own expert, which sees what any agent sees."""
+    """The family's expert. It sees only what every agent sees."""
 
     def __init__(self, seed: int, taste: Taste | None = None) -> None:
         super().__init__(lambda obs: family_of(obs.task).expert(Memory(obs.task, obs.now), taste or Taste()))
 
 
-class Whim(Taste):
-    """Takes any of the ways that are right."""
+class RandomTaste(Taste):
+    """Chooses at random among the right ways to work."""
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
@@ -57,11 +57,11 @@ class Whim(Taste):
 
 
 class Jittered:
-    """The expert with other habits: steps in another order, other valid routes, extra reads, waits in between."""
+    """The expert with random variations: steps in another order, other valid routes, extra reads and waits."""
 
     def __init__(self, seed: int) -> None:
         self._streams = Streams(f"jittered/{seed}")
-        self._expert = Expert(seed, Whim(self._streams))
+        self._expert = Expert(seed, RandomTaste(self._streams))
         self._told: Told | None = None
         self._next: Call | None = None
         self._extras = 0
@@ -81,7 +81,7 @@ class Jittered:
         return call
 
     def _detour(self, obs: Observation) -> Call | None:
-        """Now and then a read or a wait that the work does not need, while there is time for it."""
+        """Return, at one step in four, a random call that writes nothing; at most six times per episode."""
         draw = self._streams.at("detour", obs.step)
         if self._extras >= 6 or not draw.chance(0.25):
             return None

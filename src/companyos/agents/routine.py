@@ -1,4 +1,4 @@
-"""Routines: agents that follow a program, a generator of calls which hears the reply to each."""
+"""Agents that follow a program: a generator that yields calls and receives their replies."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ WAIT = Call("ticketdesk", "wait", {"hours": 1})
 
 
 class Routine:
-    """Follows a program, begun at the first observation; waits when it has come to its end."""
+    """An agent that starts a program at the first observation, and waits after the program has ended."""
 
     def __init__(self, begin: Callable[[Observation], Program]) -> None:
         self._begin = begin
@@ -24,5 +24,5 @@ class Routine:
 
 
 def heard(obs: Observation) -> Reply:
-    """The reply that an observation passed on."""
+    """Return the reply that an observation carries."""
     return Reply(obs.code == OK, obs.code, obs.last_result, obs.message)

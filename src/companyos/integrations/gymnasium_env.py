@@ -1,8 +1,9 @@
 """Gymnasium: `CompanyOS-v0`, and one environment for each family, such as `CompanyOS/expense_report-v0`.
 
 An action is a text of calls, one a line (`companyos.env.line_syntax`). An observation is the text that every agent reads.
-In `CompanyOSDiscrete-v0` an action is the number of a card (`companyos.agents.choices.deals`). `info["action_mask"]` says
-which numbers have a card. `reset` draws the task from its seed, or takes it from `options={"task_id": ...}`.
+In `CompanyOSDiscrete-v0` an action is the number of a call (`companyos.agents.choices.numbered_calls`).
+`info["action_mask"]` says which numbers are valid. `reset` draws the task from its seed, or takes it from
+`options={"task_id": ...}`.
 
 An episode is terminated when the ticket is resolved, and truncated when the budget is spent.
 """
@@ -13,7 +14,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Discrete, Text
 
-from companyos.agents.choices.deals import ALL_CARDS, Deal
+from companyos.agents.choices.numbered_calls import CALL_NUMBERS, NumberedCalls
 from companyos.agents.llm.replies import step_by_line
 from companyos.chaos import Chaos
 from companyos.core.task import TaskId
@@ -93,11 +94,11 @@ class CompanyOSDiscrete(CompanyOS):
 
     def __init__(self, **choices: Any) -> None:
         super().__init__(**choices)
-        self.action_space = Discrete(ALL_CARDS)
+        self.action_space = Discrete(CALL_NUMBERS)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, Info]:
         text, info = super().reset(seed=seed, options=options)
-        self._deal = Deal(self.company, self.company.look())
+        self._numbered = NumberedCalls(self.company, self.company.look())
         return text, info | {"action_mask": self.action_masks()}
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, Info]:
@@ -106,15 +107,15 @@ class CompanyOSDiscrete(CompanyOS):
 
     def action_masks(self) -> "np.ndarray[Any, np.dtype[np.int8]]":
         """For each number, whether there is a card; sb3's maskable learners ask for it by this name."""
-        return np.array(self._deal.mask(), dtype=np.int8)
+        return np.array(self._numbered.mask(), dtype=np.int8)
 
     def meaning(self, action: int) -> Any:
         """The call on a card, None where there is none."""
-        return self._deal.call(int(action))
+        return self._numbered.call(int(action))
 
     def _act(self, action: Any) -> Observation:
         obs = self.company.step(self.meaning(action) or "a number without a card")
-        self._deal.hear(obs)
+        self._numbered.hear(obs)
         return obs
 
 

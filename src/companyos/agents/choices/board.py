@@ -1,9 +1,10 @@
-"""Notice board: what was replied so far and what could be called next, as numbers that mean the same in every family.
+"""The board: hashed features of an episode so far, and of the calls that could come next, for a small learner.
 
-Everything on it comes from the brief and the replies. A record is called by where it was met (`case.requester`), by its kind
-and by how it hangs together with the ticket of the brief (`Entry vendor =`: the same reference), never by its id.
-Of a value the board keeps a class: empty, a kind of record, a date past or to come, a word; of two numbers which is larger;
-of two ids whether they are the same. What these things mean for the work is for the learner to find out.
+All features come from the brief and the replies, and mean the same in every family. A record is never named by its id. It is
+named by where it was first seen (`case.requester`), by its kind, and by its relation to the ticket of the brief, which is
+called the case (`Entry vendor =`: an entry with the same reference). Of a value the board keeps only a class: empty, a kind
+of record, a past or coming date, a word. Of two numbers it keeps which is larger; of two ids, whether they are equal. The
+learner has to find out what these features mean for the work.
 """
 
 import re
@@ -16,104 +17,108 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from companyos.agents.choices.candidate_types import CandidateTypes, Indices
 from companyos.agents.choices.candidates import Candidates
 from companyos.agents.choices.evidence import asked_for, texts
-from companyos.agents.choices.group import Group, groups_of, key_of, name_of
-from companyos.agents.choices.sorts import Indices, Sorts
+from companyos.agents.choices.group import CandidateGroup, groups_of, key_of, name_of
 from companyos.company import KINDS, Tool, toolbox_of
 from companyos.core.calls import NO_ANSWER, OK, Call, Reply
 from companyos.env.knowledge import Told
 from companyos.env.observations import Observation
 
-NOTICES = 1 << 16  # numbers that a board can have: hashed, so that hardly two share one
+FEATURES = 1 << 16  # possible hashes of a feature
 
 _KIND_OF = re.compile("|".join(f"(?P<{kind.__name__}>{kind.pattern})" for kind in KINDS if kind.pattern))
 _WORD = re.compile(r"[a-z][a-z_ ]{0,24}")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _CODE = re.compile(r"[A-Z]+-\d+")
-_NAMING = ("reference", "kind", "opened", "amount", "requester")  # fields of the case that others are called by
+_NAMING = ("reference", "kind", "opened", "amount", "requester")  # fields of the case that appear in names of other records
 CLOSING = "resolve_ticket"
-_LONGEST = 50  # letters of what is a name or a code; more is prose
+_LONGEST = 50  # characters of a name or a code; longer text is prose
 
 
 @cache
-def notice(*words: object) -> int:
-    return crc32(repr(words).encode()) % NOTICES
+def feature(*words: object) -> int:
+    """Return the hash of a feature."""
+    return crc32(repr(words).encode()) % FEATURES
 
 
 @lru_cache(maxsize=65536)
 def kind_of(text: str) -> str:
-    """The kind of record that an id points at; nothing for other text."""
-    found = _KIND_OF.fullmatch(text)
-    return found.lastgroup or "" if found else ""
+    """Return the kind of record that an id points at, or an empty text if it is not an id."""
+    match = _KIND_OF.fullmatch(text)
+    return match.lastgroup or "" if match else ""
 
 
-class Shown(NamedTuple):
-    """What a record that belongs to the case shows: notices, numbers by place, ids and codes with name, field and place."""
+class RecordFeatures(NamedTuple):
+    """The features of one record that belongs to the case.
 
-    notices: list[int]
+    A place is a record's name and a field: `case.amount`. `held` has ids and codes: record name, field, place, value.
+    """
+
+    features: list[int]
     numbers: list[tuple[str, int]]
     held: list[tuple[str, str, str, str]]
 
 
 class Board:
-    """The notice board of one episode."""
+    """The features and the candidate calls of one episode. It updates them only when somebody asks for them."""
 
-    def __init__(self, obs: Observation, sorts: Sorts) -> None:
-        self._sorts = sorts
+    def __init__(self, obs: Observation, types: CandidateTypes) -> None:
+        self._types = types
         self.told = Told(obs.task)
         self._toolbox = toolbox_of(obs.scene.offered)
         self.table = Candidates(self.told, self._toolbox)
         self._case = next(iter(self.table.own), "")
         self._records: dict[str, dict[str, Any]] = {}
-        self._read: set[str] = set()  # what was shown by itself, not only as a line of a list
+        self._read: set[str] = set()  # records that were read one by one, not only seen as a row of a list
         self._names: dict[str, str] = {}
-        self._met: dict[str, str] = {}  # where an id or a code first stood
-        self._said: dict[str, tuple[str, ...]] = {}  # of ids and codes
-        self._done: dict[int, None] = {}  # notices of calls that were answered
-        self._shown: dict[str, Shown | None] = {}  # by record, where it was looked at
-        self._seen: list[int] = []  # notices of records
-        self._tried: dict[tuple[str, str], tuple[str, int]] = {}  # what became of a call, and when
-        self._changed = -1  # when something was last written, or time passed
+        self._met: dict[str, str] = {}  # the place where an id or a code was first seen
+        self._descriptions: dict[str, tuple[str, ...]] = {}  # of ids and codes
+        self._done: dict[int, None] = {}  # features of calls that were answered
+        self._shown: dict[str, RecordFeatures | None] = {}  # features by record; a cache
+        self._seen: list[int] = []  # features of all records
+        self._tried: dict[tuple[str, str], tuple[str, int]] = {}  # by group and key of a call: how and when it ended
+        self._changed = -1  # the step of the last write or wait
         self._last: tuple[str, str] = ("", "")
         self._step = obs.step
         self._today = obs.now[4:14]
         self._max_steps = obs.max_steps
         self._code = OK
         self._filled = False
-        self._grown: set[str] = set()  # of which kinds there are more ids, and what else is new
-        # Dicts in place of sets, so that sorts get their numbers in the same order in every process.
-        self._stale: dict[str, None] = {}  # values of which something else is to be said …
-        self._refilled: set[str] = set()  # … or beside these fields of the case …
-        self._anew = True  # … or of all
-        self._called: dict[tuple[str, str], None] = {}  # groups with keys that something else has become of
+        self._grown: set[str] = set()  # kinds with new ids, and other events that add candidates
+        # What needs new descriptions. Dicts, not sets: types must get their numbers in the same order in every process.
+        self._stale: dict[str, None] = {}  # these values
+        self._refilled: set[str] = set()  # these fields of the case
+        self._anew = True  # everything
+        self._called: dict[tuple[str, str], None] = {}  # calls whose outcome has changed, by group and key
         self._looked = True
-        self._offered: set[str] = set()  # values that stand in any candidate
+        self._offered: set[str] = set()  # values that occur in candidates
         self._only: dict[str, str] = {}
         self._sizes: list[int] = []
         self._prior = _LOGS[:0]
         self._groups = {group.name: group for group in groups_of(self._toolbox)}
 
     def fork(self) -> "Board":
-        """An independent copy."""
+        """Return an independent copy."""
         twin = Board.__new__(Board)
         twin.__dict__.update(self.__dict__)
         twin.told = self.told.fork()
         twin.table = self.table.about(twin.told)
         twin._records, twin._names, twin._met = self._records.copy(), self._names.copy(), self._met.copy()
-        twin._read, twin._said, twin._done = self._read.copy(), self._said.copy(), self._done.copy()
+        twin._read, twin._descriptions, twin._done = self._read.copy(), self._descriptions.copy(), self._done.copy()
         twin._tried, twin._stale, twin._grown = self._tried.copy(), self._stale.copy(), self._grown.copy()
         twin._refilled, twin._called, twin._shown = self._refilled.copy(), self._called.copy(), self._shown.copy()
         twin._offered = self._offered.copy()
         twin._groups = {name: group.fork() for name, group in self._groups.items()}
         return twin
 
-    # -- what is heard -------------------------------------------------------------------------------------------------
+    # -- taking in replies ---------------------------------------------------------------------------------------------
 
     def hear(self, call: Call, obs: Observation) -> None:
-        """Takes in a call and what came of it. What there is to choose from then, `notices` and `candidates` find out."""
+        """Take in a call and its reply. `features` and `candidates` do the rest of the work when they are called."""
         reply, today = obs.reply, obs.now[4:14]
-        if today != self._today:  # what was to come may be past
+        if today != self._today:  # a coming date may be past now
             self._shown.clear()
             self._looked = False
         self._step, self._today, self._code = obs.step, today, reply.code
@@ -126,7 +131,7 @@ class Board:
         self._remember(call, reply, tool)
 
     def _take(self, data: Any, tool: Tool) -> None:
-        """Takes in the records of a reply."""
+        """Take in the records of a reply."""
         if not isinstance(data, dict):
             return
         rows = data.get("rows")
@@ -153,7 +158,7 @@ class Board:
                 self._meet(record, row)
 
     def _turn_to_the_case(self, before: dict[str, Any], shown: dict[str, Any]) -> None:
-        """Says anew what is said of the case's fields and of what they hold; of everything, where names hang on it."""
+        """Mark as stale the changed fields of the case and the values in them, or everything if names depend on a field."""
         for field, value in shown.items():
             held = before.get(field, shown)
             if held != value:
@@ -164,9 +169,9 @@ class Board:
                         self._forget(one)
 
     def _meet(self, record: str, shown: dict[str, Any]) -> None:
-        """Keeps where each id and each code was met first: they are called by it, and so may others be."""
+        """Remember the place where each id and each code was first seen: names are made of it."""
         name = self._name(record)
-        if name.count(".") > 1:  # so far off that it does not matter from where
+        if name.count(".") > 1:  # too far from the case for the path to matter
             name = self._kind(record)
         for field, value in shown.items():
             if type(value) is str and value not in self._met and field != "id" and len(value) < _LONGEST:
@@ -175,7 +180,7 @@ class Board:
                 self._anew = self._anew or name.startswith("case")
         if self._anew:
             self._names.clear()
-            self._said.clear()
+            self._descriptions.clear()
             self._shown.clear()
             self._grown.add("case")
         if "text" in shown:
@@ -183,12 +188,12 @@ class Board:
 
     def _forget(self, value: str) -> None:
         self._names.pop(value, None)
-        self._said.pop(value, None)
+        self._descriptions.pop(value, None)
         self._shown.pop(value, None)
         self._stale[value] = None
 
     def _remember(self, call: Call, reply: Reply, tool: Tool | None) -> None:
-        """Keeps what became of a call."""
+        """Remember how a call ended."""
         if tool is None:
             return
         group, key = name_of(tool, call.params.get("field", "")), key_of(call.params)
@@ -202,27 +207,29 @@ class Board:
         if tool.writes or tool.method == "wait":
             self._changed = self._step
             self._called |= dict.fromkeys(self._tried)
-        about = tuple(self._say(value)[0] for value in call.params.values() if type(value) is str and len(value) < _LONGEST)
-        self._done[notice("did", group, about)] = None
+        about = tuple(
+            self._describe_value(value)[0] for value in call.params.values() if type(value) is str and len(value) < _LONGEST
+        )
+        self._done[feature("did", group, about)] = None
         if isinstance(reply.data, dict):
             if "total" in reply.data:
-                self._done[notice("found", group, about, min(reply.data["total"], 3))] = None
+                self._done[feature("found", group, about, min(reply.data["total"], 3))] = None
             for letter in reply.data.get("arrived", ()):
-                self._done[notice("letter", letter["topic"])] = None
+                self._done[feature("letter", letter["topic"])] = None
 
-    # -- what stands on it ---------------------------------------------------------------------------------------------
+    # -- features ------------------------------------------------------------------------------------------------------
 
-    def notices(self) -> Indices:
-        """The numbers of the board that are 1; all others are 0."""
+    def features(self) -> Indices:
+        """Return the numbers of the binary features that are 1."""
         if not self._looked:
             self._look()
         third = min(2, 3 * self._step // self._max_steps)
         last = self._last[0]
-        now = (notice("always"), notice("code", self._code), notice("last", last, self._code), notice("third", third))
+        now = (feature("always"), feature("code", self._code), feature("last", last, self._code), feature("third", third))
         return np.array(list({*now, *self._done, *self._seen}), np.int32)
 
     def _look(self) -> None:
-        """Reads off the records that belong to the case what they show."""
+        """Collect the features of the records that belong to the case."""
         seen: set[int] = set()
         numbers: dict[str, int] = {}
         holders: dict[str, list[str]] = {}
@@ -232,7 +239,7 @@ class Board:
                 self._shown[record] = self._show(record)
             shown = self._shown[record]
             if shown is not None:
-                seen.update(shown.notices)
+                seen.update(shown.features)
                 numbers.update(shown.numbers)
                 for name, field, place, value in shown.held:
                     holders.setdefault(value, []).append(place)
@@ -241,26 +248,26 @@ class Board:
         for places in holders.values():
             if len(places) > 1:
                 pairs = combinations(sorted(places), 2)
-                seen.update([notice("same", pair) for pair in pairs if any(place.startswith("case") for place in pair)])
+                seen.update([feature("same", pair) for pair in pairs if any(place.startswith("case") for place in pair)])
         for field, held in fields.items():
             mine = dict(held).get("case")
             if mine is not None:
-                seen.update([notice("unlike", field, name) for name, theirs in held if theirs != mine])
+                seen.update([feature("unlike", field, name) for name, theirs in held if theirs != mine])
         self._seen, self._looked = list(seen), True
 
-    def _show(self, record: str) -> Shown | None:
+    def _show(self, record: str) -> RecordFeatures | None:
         kind, name = self._kind(record), self._name(record)
         if not self._belongs(record, kind, name):
             return None
-        shown = Shown([], [], [])
+        shown = RecordFeatures([], [], [])
         for field, value in self._records[record].items():
             if type(value) is int:
                 shown.numbers.append((f"{name}.{field}", value))
             elif field != "id" and kind != "Policy":
-                place, sort = f"{name}.{field}", self._class(value)
-                if sort:
-                    shown.notices.append(notice(place, sort))
-                if sort[:1].isupper():
+                place, value_class = f"{name}.{field}", self._class(value)
+                if value_class:
+                    shown.features.append(feature(place, value_class))
+                if value_class[:1].isupper():
                     shown.held.append((name, field, place, value))
         return shown
 
@@ -268,7 +275,7 @@ class Board:
         return kind == "Approval" or name.startswith("case") or name.endswith("=") or (record in self._read and kind != "")
 
     def _class(self, value: Any) -> str:
-        """What is kept of a value; nothing of prose and lists. That of an id or a code has a capital."""
+        """Return the class of a value; empty for prose and lists. Classes of ids and codes begin with a capital."""
         if value is None or value == "":
             return "empty"
         if type(value) is not str:
@@ -283,7 +290,7 @@ class Board:
             return "Code"
         return "away" if value.startswith("away") else ""
 
-    # -- how records are called ----------------------------------------------------------------------------------------
+    # -- names of records ----------------------------------------------------------------------------------------------
 
     def _kind(self, record: str) -> str:
         return kind_of(record) or ("ApprovalType" if record in self.told.forms else "")
@@ -316,90 +323,96 @@ class Board:
         return kind
 
     def _masked(self, role: str) -> str:
-        """An office, with what the case says of its people in place of the word: `Head of (case.requester.department)`."""
+        """Return an office with words of the case replaced by their place: `Head of (case.requester.department)`."""
         places = [(word, self._met.get(word, "")) for word in role.split()]
         return " ".join(f"({place})" if place.startswith("case.") else word for word, place in places)
 
-    # -- what could be called ------------------------------------------------------------------------------------------
+    # -- candidates ----------------------------------------------------------------------------------------------------
 
     def candidates(self) -> tuple[Indices, NDArray[np.float32]]:
-        """The sort of each candidate, and what speaks for it beforehand: every group is as likely as the next."""
+        """Return the type of each candidate and its prior, a log probability that makes all groups equally likely."""
         self._refresh()
-        sorts: list[int] = []
+        types: list[int] = []
         sizes: list[int] = []
         for group in self._groups.values():
-            if group.sorts:
-                sorts += group.sorts
-                sizes.append(len(group.sorts))
+            if group.types:
+                types += group.types
+                sizes.append(len(group.types))
         if sizes != self._sizes:
             self._sizes, self._prior = sizes, np.repeat(_LOGS[sizes], sizes)
-        return np.array(sorts, np.int32), self._prior
+        return np.array(types, np.int32), self._prior
 
     def call(self, number: int) -> Call:
-        """The candidate with this number."""
+        """Return the candidate with this number."""
         for group in self._groups.values():
-            if number < len(group.ways):
-                return self.table.completed(group.tool, group.ways[number])
-            number -= len(group.ways)
+            if number < len(group.argument_sets):
+                return self.table.completed(group.tool, group.argument_sets[number])
+            number -= len(group.argument_sets)
         raise IndexError(number)
 
     def keep_to(self, resolution: str, reason: str) -> None:
-        """From now on there is but one ending to choose: for comparison with whoever has a choice."""
+        """Offer only this ending from now on. Exams use it to compare a policy with the best constant ending."""
         self._only = {"resolution": resolution, "reason": reason}
         self._filled = False
         self._grown.add("text")
 
     def _refresh(self) -> None:
-        """Looks anew at what there is to choose from, and at what is to be said of it, as far as that is another now."""
+        """Update the candidates and their types, as far as something has changed."""
         groups = self._groups
         for group in groups.values() if self._grown or self._anew or self._refilled else ():
             rows = range(0)
             if not self._filled or not (group.closes or group.kinds.isdisjoint(self._grown)):
-                ways = [way for way in self.table.every(group.tool, group.field) if not group.closes or self._open(way)]
-                if len(ways) != len(group.ways):
-                    rows = group.fill(ways)
+                argument_sets = [
+                    arguments
+                    for arguments in self.table.every(group.tool, group.field)
+                    if not group.closes or self._open(arguments)
+                ]
+                if len(argument_sets) != len(group.argument_sets):
+                    rows = group.fill(argument_sets)
                     self._offered |= group.rows.keys()
             if group.closes:
                 if rows or "text" in self._grown:
                     self._look_at_endings(group)
             elif self._anew or group.field in self._refilled:
-                self._sort(group, range(len(group.ways)))
+                self._assign_types(group, range(len(group.argument_sets)))
             elif rows:
-                self._sort(group, rows)
+                self._assign_types(group, rows)
         self._filled = True
         for value in () if self._anew else [value for value in self._stale if value in self._offered]:
             for group in groups.values():
                 if value in group.rows:
-                    self._sort(group, group.rows[value])
+                    self._assign_types(group, group.rows[value])
         for name, key in self._called:
-            self._sort(groups[name], groups[name].rows.get(key, ()), said=True)
+            self._assign_types(groups[name], groups[name].rows.get(key, ()), described=True)
         self._grown.clear()
         self._stale.clear()
         self._refilled.clear()
         self._called.clear()
         self._anew = False
 
-    def _sort(self, group: Group, rows: Iterable[int], said: bool = False) -> None:
-        """Finds the sorts of some candidates. `said`: what is said of their arguments is what it was."""
+    def _assign_types(self, group: CandidateGroup, rows: Iterable[int], described: bool = False) -> None:
+        """Find the types of some candidates. `described`: the descriptions of their arguments are up to date."""
         name, tried = group.name, self._tried
         for row in rows:
-            if not said:
-                group.said[row] = self._said_of(group, group.ways[row])
+            if not described:
+                group.descriptions[row] = self._describe(group, group.argument_sets[row])
             key = name, group.keys[row]
-            group.sorts[row] = self._sorts.number(name, group.said[row], self._outcome(key) if key in tried else "never")
+            group.types[row] = self._types.number(
+                name, group.descriptions[row], self._outcome(key) if key in tried else "never"
+            )
 
-    def _look_at_endings(self, group: Group) -> None:
-        """What the texts one has read say of the endings: which they name, and what to cite for them."""
+    def _look_at_endings(self, group: CandidateGroup) -> None:
+        """Describe the endings by the texts read so far: whether a text names them and says what to cite."""
         read = texts(self.told)
         named = frozenset[tuple[str, str]]().union(*map(_endings_in, read))
         cited = frozenset[str]().union(*map(asked_for, read))
-        said = _said_of_endings(tuple((way["resolution"], way["reason"]) for way in group.ways), named, cited)
-        group.said = list(said)
-        group.sorts = [self._sorts.number(CLOSING, words, "never") for words in said]
+        endings = tuple((arguments["resolution"], arguments["reason"]) for arguments in group.argument_sets)
+        group.descriptions = list(_describe_endings(endings, named, cited))
+        group.types = [self._types.number(CLOSING, words, "never") for words in group.descriptions]
         self._called |= dict.fromkeys(key for key in self._tried if key[0] == group.name)
 
-    def _open(self, way: dict[str, Any]) -> bool:
-        return self._only.items() <= way.items()
+    def _open(self, arguments: dict[str, Any]) -> bool:
+        return self._only.items() <= arguments.items()
 
     def _outcome(self, key: tuple[str, str]) -> str:
         outcome, when = self._tried[key]
@@ -407,52 +420,52 @@ class Board:
             return f"just {outcome}"
         return f"once {outcome}" if when < self._changed else outcome
 
-    def _said_of(self, group: Group, way: dict[str, Any]) -> tuple[str, ...]:
-        """What is to be said of a candidate by its arguments, the most telling first."""
+    def _describe(self, group: CandidateGroup, arguments: dict[str, Any]) -> tuple[str, ...]:
+        """Return the words that describe the arguments of a candidate, the most telling first."""
         if group.field:
-            return (*self._say(way["value"]), self._beside(group.field, way["value"]))
-        said: tuple[str, ...] = ()
-        for argument, value in way.items():
+            return (*self._describe_value(arguments["value"]), self._beside(group.field, arguments["value"]))
+        words: tuple[str, ...] = ()
+        for argument, value in arguments.items():
             if argument == "role":
-                said += (self._masked(value),)
+                words += (self._masked(value),)
             elif argument == "query":
-                said += (self._met.get(value) or ("kind" if value in self._kind_of_work() else "topic"),)
+                words += (self._met.get(value) or ("kind" if value in self._kind_of_work() else "topic"),)
             elif type(value) is not str:
-                said += (str(value),)
+                words += (str(value),)
             elif value != self._case and argument not in _PROSE:
-                said += self._say(value)
-        return said
+                words += self._describe_value(value)
+        return words
 
     def _kind_of_work(self) -> list[str]:
         return str(self._records.get(self._case, {}).get("kind", "")).split("_")
 
     def _beside(self, field: str, value: str) -> str:
-        """What the case's field holds, beside what it could be set to."""
+        """Compare what a field of the case holds with a value that it could be set to."""
         case = self._records.get(self._case, {})
         holds = case.get(field)
         return "unseen" if field not in case else "empty" if holds is None else "same" if holds == value else "other"
 
-    def _say(self, value: str) -> tuple[str, ...]:
-        """What is to be said of an id, a code or a word."""
-        said = self._said.get(value)
-        if said is None:
-            said = self._said[value] = self._find_words(value)
-        return said
+    def _describe_value(self, value: str) -> tuple[str, ...]:
+        """Return the words that describe an id, a code or a word."""
+        words = self._descriptions.get(value)
+        if words is None:
+            words = self._descriptions[value] = self._make_description(value)
+        return words
 
-    def _find_words(self, value: str) -> tuple[str, ...]:
+    def _make_description(self, value: str) -> tuple[str, ...]:
         if not self._kind(value):
             return (self._met.get(value) or self._class(value),)
         shown = self._records.get(value)
         if shown is None:
             return (self._name(value), "unheard")
-        said = [self._name(value), "read" if value in self._read else "line"]
-        said += [f"{field} {self._class(shown[field])}" for field in ("status", "presence") if field in shown]
+        words = [self._name(value), "read" if value in self._read else "line"]
+        words += [f"{field} {self._class(shown[field])}" for field in ("status", "presence") if field in shown]
         case = self._records.get(self._case, {})
         sum_of_case, limit = case.get("amount"), shown.get("limit")
         if sum_of_case is not None and limit is not None:
-            said.append("covers" if limit >= sum_of_case else "does not cover")
-        said += [f"at {field}" for field, held in case.items() if held == value and field != "id"][:1]
-        return tuple(said)
+            words.append("covers" if limit >= sum_of_case else "does not cover")
+        words += [f"at {field}" for field, held in case.items() if held == value and field != "id"][:1]
+        return tuple(words)
 
 
 _PROSE = ("text", "reason")
@@ -461,17 +474,17 @@ _LOGS = -np.log(np.maximum(np.arange(4096, dtype=np.float32), 1))
 
 @lru_cache(maxsize=4096)
 def _compared(numbers: tuple[tuple[str, int], ...]) -> list[int]:
-    """Which of two numbers is larger, wherever that may mean something."""
+    """Return a feature for each comparable pair of numbers: which of the two is larger."""
     pairs = combinations(numbers, 2)
     return [
-        notice(one, other, (low > high) - (low < high)) for (one, low), (other, high) in pairs if _comparable(one, other)
+        feature(one, other, (low > high) - (low < high)) for (one, low), (other, high) in pairs if _comparable(one, other)
     ]
 
 
 @cache
 def _comparable(one: str, other: str) -> bool:
-    """Whether it may mean something which of two numbers is larger: one is the case's own or was measured, and the other is
-    another's, or how old a measurement may be."""
+    """Return whether a comparison of two numbers can matter: one belongs to the case or was measured, and the other
+    belongs to another record or is a maximum age."""
     of_case = [place.startswith("case.") and place.count(".") == 1 for place in (one, other)]
     measured = [place.endswith((".value", ".age_days")) for place in (one, other)]
     apart = one.rsplit(".", 1)[0] != other.rsplit(".", 1)[0] or "max_age_days" in one + other
@@ -480,13 +493,13 @@ def _comparable(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _endings_in(text: str) -> frozenset[tuple[str, str]]:
-    """The endings that a text names in one breath: `declined, below_minimum`."""
+    """Return the endings that a text names as a pair: `declined, below_minimum`."""
     return frozenset(re.findall(r"(\w+), (\w+)", text))
 
 
 @lru_cache(maxsize=1024)
-def _said_of_endings(
+def _describe_endings(
     endings: tuple[tuple[str, str], ...], named: frozenset[tuple[str, str]], cited: frozenset[str]
 ) -> tuple[tuple[str, ...], ...]:
     """Return the words that describe each ending."""
-    return tuple((" ".join(one), f"named {one in named}", f"evidence {one[1] in cited}") for one in endings)
+    return tuple((" ".join(pair), f"named {pair in named}", f"evidence {pair[1] in cited}") for pair in endings)

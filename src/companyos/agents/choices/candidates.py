@@ -1,4 +1,4 @@
-"""Candidates: one honest table of the calls that make sense after what was told. Shared by all who need one."""
+"""Calls that an agent could make next, filled in from what it was told. Random agents and learners share this table."""
 
 import re
 from copy import copy
@@ -14,7 +14,7 @@ from companyos.env.knowledge import Told
 from companyos.env.line_syntax import given_hint
 
 _NAMING_FIELDS = ("reference", "subject", "name")
-# Words of the company, whatever the work: who holds an office, whose tickets, what policies are about, which figures.
+# Words that occur in every company: offices, desks that own tickets, topics of policies, prefixes of metrics.
 _OFFICES = (
     "CEO",
     "CFO",
@@ -63,23 +63,22 @@ _FIGURES = (
 _WORDS = ("low", "normal", "high", "open", "in_progress", "")
 _OFFICE = re.compile("|".join([*sorted(_OFFICES, key=len, reverse=True), r"Head of [A-Z]\w+"]))
 _RENAMED = re.compile(r"(\w+) calls the field (\w+) now (\w+)")
-# Optional arguments that say what a call is about; without the others it is the plain call.
-_TELLING = ("query", "to", "hours")
-_FILLED_IN = ("evidence", "data")  # … and these are made of what was read, once the call is chosen
+_VARIED = ("query", "to", "hours")  # optional arguments that `every` fills in; it leaves out the others
+_FILLED_IN = ("evidence", "data")  # arguments that `completed` fills in after a call was chosen
 
 
 class Candidates:
-    """For each argument of each tool, the values that an agent could mean: ids it was told, choices the schema offers."""
+    """The values that an agent could give for each argument of each tool: ids it was told, and choices of the schema."""
 
     def __init__(self, told: Told, toolbox: Toolbox = TOOLBOX) -> None:
         self.told = told
-        # Of what was told when one sat down, so of the brief: the tickets that are one's own, and what the work is about.
+        # Only the brief was told so far, so these are the agent's own tickets and the topics of its work.
         self.own = tuple(told.known(Ticket))
         self._topics = [topic for topic in _TOPICS if topic in told.values]
         self._tools = list(toolbox)
 
     def sample(self, draw: Draw) -> Call:
-        """A call: any tool that can be filled in, each argument at random."""
+        """Return a random tool with random arguments."""
         while True:
             tool = draw.pick(self._tools)
             call = self.fill(tool, draw)
@@ -87,7 +86,7 @@ class Candidates:
                 return call
 
     def fill(self, tool: Tool, draw: Draw) -> Call | None:
-        """This tool with random arguments, or None while nothing is known that would fit."""
+        """Return this tool with random arguments, or None while nothing is known that fits."""
         params: dict[str, Any] = {}
         for name in tool.hints:
             if name not in tool.required and draw.chance(0.7):
@@ -103,7 +102,7 @@ class Candidates:
         return Call(tool.app, tool.method, params)
 
     def options(self, tool: Tool, name: str) -> list[Any]:
-        """What one argument could be."""
+        """Return the possible values of an argument."""
         hint = given_hint(tool.hints[name])
         kind = reference(hint)
         if kind is not None:
@@ -117,14 +116,14 @@ class Candidates:
         return list(_BY_NAME[name](self))
 
     def citations(self, draw: Draw) -> list[dict[str, Any]]:
-        """Some of the facts that were shown, as evidence."""
+        """Return up to four random facts that were shown, as evidence."""
         facts = list(self.told.facts.items())
         chosen = draw.sample(facts, min(len(facts), draw.between(0, 4)))
         return [{"record": record, "field": field, "value": value} for (record, field), value in chosen]
 
     def forms(self) -> list[dict[str, Any]]:
-        """A form filled in from facts whose field has the same name; nothing where none was shown."""
-        found = []
+        """Return a form for each known ticket, filled in from facts whose field has the same name."""
+        forms = []
         shown = {field: value for (_, field), value in self.told.facts.items()}
         # A form calls a figure by the end of its metric's name: `score` is the value of `compliance_score.acme`.
         read = {record.split(".")[0]: value for (record, field), value in self.told.facts.items() if field == "value"}
@@ -134,31 +133,31 @@ class Candidates:
             of_ticket = {field: value for (record, field), value in self.told.facts.items() if record == ticket}
             known = shown | of_ticket | {"ticket_id": ticket}
             filled = {field: known.get(field, figures.get(field)) for field in asked}
-            found.append({field: value for field, value in filled.items() if value is not None})
-        return found
+            forms.append({field: value for field, value in filled.items() if value is not None})
+        return forms
 
     # -- all of them, to choose from ---------------------------------------------------------------------------------
 
     def about(self, told: Told) -> "Candidates":
-        """The same table over another's memory of the same brief."""
+        """Return the same table over another knowledge of the same brief."""
         twin = copy(self)
         twin.told = told
         return twin
 
     def every(self, tool: Tool, field: str = "") -> list[dict[str, Any]]:
-        """Each way to fill a tool in that work could ask for, by its arguments; `completed` makes calls of them.
+        """Return all sensible sets of arguments of a tool. `completed` makes a call of one.
 
-        What is written goes onto the brief's own tickets, into a field that can hold it; requests go to people whom one has
-        looked up; searches are for what the brief's ticket says of itself.
+        Writes go to the brief's own tickets, into a field that can hold the value. Requests go to people who were looked
+        up. Searches are for the reference, subject and kind of the brief's ticket.
         """
         if field:
             return [{"ticket_id": own, "field": field, "value": value} for own in self.own for value in self._fitting(field)]
-        names = [name for name in tool.hints if name not in _FILLED_IN and (name in tool.required or name in _TELLING)]
-        ways = [dict(zip(names, values, strict=True)) for values in product(*(self._telling(tool, name) for name in names))]
+        names = [name for name in tool.hints if name not in _FILLED_IN and (name in tool.required or name in _VARIED)]
+        ways = [dict(zip(names, values, strict=True)) for values in product(*(self._sensible(tool, name) for name in names))]
         return [{**way, "data": whole} for way in ways for whole in (False, True)] if "data" in tool.hints else ways
 
     def completed(self, tool: Tool, way: dict[str, Any]) -> Call:
-        """A call, with the citations and the form filled in from what was read."""
+        """Return a call with these arguments, with citations and form filled in from what was read."""
         if "evidence" in tool.hints:
             return Call(tool.app, tool.method, {**way, "evidence": evidence(self.told, way["ticket_id"], way["reason"])})
         if "data" in tool.hints:
@@ -166,7 +165,10 @@ class Candidates:
         return Call(tool.app, tool.method, {name: value for name, value in way.items() if value is not None})
 
     def form(self, approval_type: str, whole: bool) -> dict[str, Any]:
-        """What a form requires, and if it is to be whole what else it takes: from the ticket, what that names, the rest."""
+        """Return the data of a form: the required fields, and with `whole` the optional ones.
+
+        Values come from the ticket first, then from records that the ticket names, then from any other record.
+        """
         facts = self.told.facts
         ticket = next(iter(self.own), "")
         named = {value for (record, _), value in facts.items() if record == ticket and isinstance(value, str)}
@@ -182,33 +184,32 @@ class Candidates:
         fields = [*self.told.forms.get(approval_type, ()), *(self.told.attachments.get(approval_type, ()) if whole else ())]
         return {field: known[field] for field in fields if field in known}
 
-    def _telling(self, tool: Tool, name: str) -> list[Any]:
-        """What one argument could be, narrowed to what the work could ask for."""
+    def _sensible(self, tool: Tool, name: str) -> list[Any]:
+        """Return the values of an argument that the work could call for."""
         if name == "ticket_id" and tool.writes:
             return list(self.own)
         if name == "query":
             return self._asked_about()
         if name == "role":
-            said = [found for text in texts(self.told) for found in _OFFICE.findall(text)]
-            return list(dict.fromkeys(said))
+            return list(dict.fromkeys(office for text in texts(self.told) for office in _OFFICE.findall(text)))
         if name == "approver":
             return [person for person in self.told.known(Person) if (person, "presence") in self.told.facts]
         if name == "approval_type":
             return [form for form in self.told.known(ApprovalType) if form in self.told.forms]
         if name == "hours":
             return [8, 24]
-        found = self.options(tool, name)
-        return [None, *found] if name == "to" else found
+        options = self.options(tool, name)
+        return [None, *options] if name == "to" else options
 
     def _asked_about(self) -> list[str]:
-        """What the brief's tickets say of themselves, and the words for the kind of work."""
+        """Return references and subjects of the brief's tickets, and words for the kind of work."""
         facts = self.told.facts
         named = [facts.get((ticket, field)) for ticket in self.own for field in ("reference", "subject")]
         kinds = [word for ticket in self.own for word in str(facts.get((ticket, "kind"), "")).split("_")]
         return [query for query in dict.fromkeys([*named, *kinds, *self._topics]) if query]
 
     def _fitting(self, field: str) -> list[str]:
-        """What a field of a ticket can hold."""
+        """Return the values that a field of a ticket can hold."""
         if field in _HOLDS:
             return ["", *self.told.known(_HOLDS[field])]
         if field == "cost_center":

@@ -1,4 +1,4 @@
-"""Group: the candidates of one tool, or of one field that it sets, and by what there come to be more of them."""
+"""Groups of candidate calls: all calls of one tool, or all settings of one field by a tool that sets fields."""
 
 from functools import cache
 from typing import Any, get_args
@@ -7,49 +7,49 @@ from companyos.company import Tool, Toolbox
 from companyos.company.apps.tool import reference
 
 
-class Group:
-    """The candidates of one tool, or of one field that it sets."""
+class CandidateGroup:
+    """The candidates of one tool, or of one field that the tool sets. Parallel lists hold their properties."""
 
-    __slots__ = ("closes", "field", "keys", "kinds", "name", "rows", "said", "sorts", "tool", "ways")
+    __slots__ = ("argument_sets", "closes", "descriptions", "field", "keys", "kinds", "name", "rows", "tool", "types")
 
     def __init__(self, tool: Tool, field: str) -> None:
         self.tool = tool
         self.field = field
         self.name = name_of(tool, field)
-        self.kinds = _about(tool, field)  # of records by which there come to be more of them
-        self.closes = "evidence" in tool.hints  # then what is said of them hangs on texts alone
-        self.ways: list[dict[str, Any]] = []
+        self.kinds = _about(tool, field)  # what must be told for new candidates to appear
+        self.closes = "evidence" in tool.hints  # calls that close a ticket; only policy texts describe them
+        self.argument_sets: list[dict[str, Any]] = []
         self.keys: list[str] = []
-        self.rows: dict[str, tuple[int, ...]] = {}  # by each value that stands in them, and by their keys
-        self.said: list[tuple[str, ...]] = []  # of each
-        self.sorts: list[int] = []
+        self.rows: dict[str, tuple[int, ...]] = {}  # rows of candidates by argument value and by key
+        self.descriptions: list[tuple[str, ...]] = []
+        self.types: list[int] = []
 
-    def fork(self) -> "Group":
-        twin = Group.__new__(Group)
+    def fork(self) -> "CandidateGroup":
+        twin = CandidateGroup.__new__(CandidateGroup)
         twin.tool, twin.field, twin.name, twin.kinds, twin.closes = self.tool, self.field, self.name, self.kinds, self.closes
-        twin.ways, twin.keys, twin.rows = self.ways, self.keys, self.rows  # these are never changed in place
-        twin.said, twin.sorts = self.said.copy(), self.sorts.copy()
+        twin.argument_sets, twin.keys, twin.rows = self.argument_sets, self.keys, self.rows  # never changed in place
+        twin.descriptions, twin.types = self.descriptions.copy(), self.types.copy()
         return twin
 
-    def fill(self, ways: list[dict[str, Any]]) -> range:
-        """Takes candidates in place of those there were; gives the rows that are others than before."""
-        known = len(self.ways)
-        if ways[:known] != self.ways:
+    def fill(self, argument_sets: list[dict[str, Any]]) -> range:
+        """Replace the candidates. Return the rows that changed."""
+        known = len(self.argument_sets)
+        if argument_sets[:known] != self.argument_sets:
             known = 0
         keys, rows = self.keys[:known], self.rows.copy() if known else {}
-        for row, way in enumerate(ways[known:], known):
-            keys.append(key_of(way))
-            for value in {keys[row]} if self.closes else {keys[row], *way.values()}:
+        for row, arguments in enumerate(argument_sets[known:], known):
+            keys.append(key_of(arguments))
+            for value in {keys[row]} if self.closes else {keys[row], *arguments.values()}:
                 rows[value] = (*rows.get(value, ()), row)
-        self.ways, self.keys, self.rows = ways, keys, rows
-        self.said = self.said[:known] + [()] * (len(ways) - known)
-        self.sorts = self.sorts[:known] + [0] * (len(ways) - known)
-        return range(known, len(ways))
+        self.argument_sets, self.keys, self.rows = argument_sets, keys, rows
+        self.descriptions = self.descriptions[:known] + [()] * (len(argument_sets) - known)
+        self.types = self.types[:known] + [0] * (len(argument_sets) - known)
+        return range(known, len(argument_sets))
 
 
-def groups_of(toolbox: Toolbox) -> list[Group]:
-    """Every group of a toolbox, none of which has a candidate yet: tools, and the fields that they set."""
-    return [Group(tool, field) for tool in toolbox for field in _fields(tool)]
+def groups_of(toolbox: Toolbox) -> list[CandidateGroup]:
+    """Return the groups of a toolbox, still without candidates."""
+    return [CandidateGroup(tool, field) for tool in toolbox for field in _fields(tool)]
 
 
 def _fields(tool: Tool) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def name_of(tool: Tool, field: str) -> str:
 
 
 def key_of(params: dict[str, Any]) -> str:
-    """What tells a call of a group from the others, whatever it cites and however it is put."""
+    """Return the text that identifies a call within its group. Evidence, forms and prose do not count."""
     return "|".join([str(value) for name, value in params.items() if name not in _NOT_IN_KEYS and value is not None])
 
 
@@ -70,7 +70,7 @@ _NOT_IN_KEYS = ("evidence", "data", "text", "note")
 
 @cache
 def _about(tool: Tool, field: str) -> frozenset[str]:
-    """By what there come to be more candidates in a group: ids of these kinds, or these things that are shown."""
+    """Return the events that add candidates to a group: a new id of a kind, or, for `X shown`, a reply that shows an X."""
     if field:
         return frozenset(_HELD.get(field, ()))
     if "evidence" in tool.hints:

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from companyos.agents.tiny import ALWAYS, Weights, first_weights, packed, save, unpack
+from companyos.agents.tiny import ALWAYS, TinyWeights, first_weights, packed, save, unpack
 from companyos.core.parallel import obey
 from companyos.core.task import TaskId
 from companyos.families import setting
@@ -52,9 +52,9 @@ class Crew:
 
     def __init__(self, recipe: Recipe) -> None:
         context = get_context("spawn")
-        shared = _shared(context, Weights.none())
-        slopes = [_shared(context, Weights.none()[:4]) for _ in range(recipe.workers)]
-        self.weights = Weights(*_tables(shared))
+        shared = _shared(context, TinyWeights.none())
+        slopes = [_shared(context, TinyWeights.none()[:4]) for _ in range(recipe.workers)]
+        self.weights = TinyWeights(*_tables(shared))
         self.slopes = [Slope(*_tables(slope)) for slope in slopes]
         first_weights(self.weights, recipe.seed)
         self._hand = Hand(recipe, 0, self.weights, self.slopes[0]) if recipe.workers == 1 else None
@@ -103,7 +103,7 @@ def _tables(shared: Shared) -> list[Any]:
 def _serve(line: Connection, recipe: Recipe, number: int, shared: Shared, slope: Shared) -> None:
     obey()
     gc.set_threshold(_ALLOCATIONS)
-    hand = Hand(recipe, number, Weights(*_tables(shared)), Slope(*_tables(slope)))
+    hand = Hand(recipe, number, TinyWeights(*_tables(shared)), Slope(*_tables(slope)))
     while (asked := line.recv()) is not None:
         method, arguments = asked
         line.send(getattr(hand, method)(*arguments))
@@ -150,7 +150,7 @@ class Learner:
         for turn in [*range(recipe.steps)] * recipe.epochs if self.batches else ():  # the first only says what is usual
             undecided = self.crew.each("slope", turn, recipe.entropy + (recipe.last_entropy - recipe.entropy) * late)
             self._climb(recipe.rate + (recipe.last_rate - recipe.rate) * late)
-        self.crew.weights.meet(_union([roll.traits for roll in rolls]), _union([roll.notices for roll in rolls]))
+        self.crew.weights.meet(_union([roll.traits for roll in rolls]), _union([roll.features for roll in rolls]))
         self.batches += 1
         self.steps += recipe.episodes * recipe.steps
         record: Record = {"update": self.updates, "steps": self.steps, "left": round(min(self.left, 1.0), 3)}
@@ -173,7 +173,7 @@ class Learner:
         self.updates += 1
         weights, slopes = self.crew.weights, self.crew.slopes
         rows, columns = weights.size
-        lengths = (columns, rows, len(weights.value))
+        lengths = (columns, rows, len(weights.value_weights))
         pace = rate * (1 - _WARY**self.updates) ** 0.5 / (1 - _STEADY**self.updates)
         for number, length in enumerate(lengths):
             up = sum(slope[number][:length] for slope in slopes) / np.float32(len(slopes))
@@ -183,11 +183,13 @@ class Learner:
             weights[number][:length] += np.float32(pace) * momentum / (np.sqrt(steepness) + np.float32(_LEVEL))
 
     def _get_used_to(self) -> None:
-        """Takes in how many boards each notice stood on: of all batches at first, of the last hundred or so later."""
+        """Takes in how many boards each feature was on: of all batches at first, of the last hundred or so later."""
         share = max(_USED_TO, 1 / (self.batches + 1))
         weights, slopes = self.crew.weights, self.crew.slopes
-        weights.usual[:] += share * (sum(slope.usual for slope in slopes) / len(slopes) - weights.usual)
-        weights.usual[weights.columns[ALWAYS]] = 0.0
+        weights.feature_means[:] += share * (
+            sum(slope.feature_means for slope in slopes) / len(slopes) - weights.feature_means
+        )
+        weights.feature_means[weights.columns[ALWAYS]] = 0.0
 
     def close(self) -> None:
         self.crew.close()
@@ -287,7 +289,7 @@ def examine(learner: Learner, minutes: float) -> Exam:
     endings = [setting(TaskId.parse(task_id)).ending for task_id in tasks]
     constants = dict.fromkeys((ending.resolution, ending.reason) for ending in endings)
     best, ending = max((_success(crew.play(tasks, ending)), ending) for ending in constants)
-    crew.weights.speaks[:] = 0.0
+    crew.weights.output_weights[:] = 0.0
     anyhow = _success(crew.play(tasks))
     first_weights(crew.weights, recipe.seed)
     untaught = _success(crew.play(tasks))

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from companyos.agents.choices.sorts import TRAITS, WIDTH, Indices, Sorts
-from companyos.agents.tiny import SHARPNESS, Choices, Seen, Weights, boards_of, chances, look, pick
+from companyos.agents.choices.candidate_types import TRAITS, WIDTH, CandidateTypes, Indices
+from companyos.agents.tiny import SHARPNESS, ChoiceInputs, Choices, TinyWeights, boards_of, chances, look, pick
 from companyos.core.task import TaskId
 from companyos.env import task_named
 from companyos.train.tiny.slope import Slope, Turn, evened, gains_of, slope
@@ -47,22 +47,22 @@ class Recipe(msgspec.Struct, frozen=True):
 
 
 class Met(NamedTuple):
-    """What came of a roll: episodes that are over, and the traits and notices that are met often enough to learn from."""
+    """What came of a roll: episodes that are over, and the traits and features that are met often enough to learn from."""
 
     ended: list[Ended]
     traits: Indices
-    notices: Indices
+    features: Indices
 
 
 class Hand:
     """Plays its share of the episodes, and says which way is up."""
 
-    def __init__(self, recipe: Recipe, number: int, weights: Weights, up: Slope) -> None:
+    def __init__(self, recipe: Recipe, number: int, weights: TinyWeights, up: Slope) -> None:
         self._recipe = recipe
         self._weights = weights
         self._up = up
         self._draws = np.random.default_rng([recipe.seed, number])
-        self._sorts = Sorts()
+        self._types = CandidateTypes()
         self._number = number
         self._begun = 0  # tasks
         self._pool: list[Episode] = []
@@ -76,31 +76,34 @@ class Hand:
         while len(self._at_work) < recipe.episodes // recipe.workers:
             self._at_work.append(self._next(left))
         ended: list[Ended] = []
-        all_seen: list[Seen] = []
+        all_seen: list[ChoiceInputs] = []
         turns: list[Turn] = []
         paid = np.zeros((recipe.steps, len(self._at_work)), np.float32)
         over, expected = np.zeros_like(paid), np.zeros_like(paid)
         for turn in range(recipe.steps):
             seen = [look(episode.board) for episode in self._at_work]
             all_seen += seen
-            choices = Choices(seen, weights, self._sorts)
+            choices = Choices(seen, weights, self._types)
             units = weights.units(choices.boards)
             likely = chances(weights, choices, units)
             numbers = pick(likely, choices.begins, self._draws.random(len(seen)))
             taken = choices.begins + numbers
             turns.append(Turn(choices, taken, likely[taken], paid[turn], paid[turn]))
-            expected[turn] = units @ weights.value
+            expected[turn] = units @ weights.value_weights
             for row, (episode, number) in enumerate(zip(self._at_work, numbers.tolist(), strict=True)):
                 paid[turn, row], over[turn, row] = episode.step(number)
                 if over[turn, row]:
                     ended.append(episode.ended())
                     self._at_work[row] = self._next(left)
-        after = weights.units(boards_of([episode.board.notices() for episode in self._at_work], weights)) @ weights.value
+        after = (
+            weights.units(boards_of([episode.board.features() for episode in self._at_work], weights))
+            @ weights.value_weights
+        )
         gains = gains_of(paid, over, expected, after, recipe.discount, recipe.trace)
         came = zip(turns, evened(gains), gains + expected, strict=True)
         self._turns = [turn._replace(advantages=advantages, returns=returns) for turn, advantages, returns in came]
-        self._up.usual[: weights.size[1]] = np.mean([turn.choices.boards.mean(0) for turn in turns], 0)
-        return Met(ended, *_often(all_seen, self._sorts))
+        self._up.feature_means[: weights.size[1]] = np.mean([turn.choices.boards.mean(0) for turn in turns], 0)
+        return Met(ended, *_often(all_seen, self._types))
 
     def _next(self, left: float) -> Episode:
         """An episode to begin: out of many, of many tasks, some of which are made anew all the time."""
@@ -112,7 +115,7 @@ class Hand:
             # No two hands and no two runs have a task in common.
             seed = (recipe.seed * 10**6 + self._begun) * recipe.workers + self._number
             task = task_named(name, seed, recipe.chaos)
-            fresh = [begin(task, self._sorts)] if whole else starts(task, self._shares(left), self._sorts)
+            fresh = [begin(task, self._types)] if whole else starts(task, self._shares(left), self._types)
             self._pool = (self._pool + fresh)[-_POOL:]
             self._begun += 1
             self._due = _ATTEMPTS * len(fresh)
@@ -135,10 +138,10 @@ class Hand:
         playing: list[Episode] = []
         while waiting or playing:
             while waiting and len(playing) < _AT_ONCE:
-                playing.append(begin(TaskId.parse(waiting.pop(0)), self._sorts))
+                playing.append(begin(TaskId.parse(waiting.pop(0)), self._types))
                 if ending is not None:
                     playing[-1].board.keep_to(*ending)
-            choices = Choices([look(episode.board) for episode in playing], weights, self._sorts)
+            choices = Choices([look(episode.board) for episode in playing], weights, self._types)
             likely = chances(weights, choices, weights.units(choices.boards), SHARPNESS)
             taken = pick(likely, choices.begins, draws.random(len(playing)))
             for episode, number in zip(playing, taken.tolist(), strict=True):
@@ -152,22 +155,22 @@ class Hand:
     def keep(self) -> str:
         """All that its next steps hang on."""
         episodes = [[episode.keep() for episode in some] for some in (self._at_work, self._pool)]
-        return json.dumps([self._draws.bit_generator.state, self._begun, self._due, self._sorts.known(), *episodes])
+        return json.dumps([self._draws.bit_generator.state, self._begun, self._due, self._types.known(), *episodes])
 
     def take_up(self, kept: str) -> None:
-        self._draws.bit_generator.state, self._begun, self._due, sorts, *episodes = json.loads(kept)
-        self._sorts.take_up(sorts)
-        self._at_work, self._pool = ([Episode.take_up(one, self._sorts) for one in some] for some in episodes)
+        self._draws.bit_generator.state, self._begun, self._due, types, *episodes = json.loads(kept)
+        self._types.take_up(types)
+        self._at_work, self._pool = ([Episode.take_up(one, self._types) for one in some] for some in episodes)
 
 
-def _often(seen: Sequence[Seen], table: Sorts) -> tuple[Indices, Indices]:
-    """The traits and the notices that many boards have in common."""
-    notices = np.bincount(np.concatenate([one.notices for one in seen]))
-    sorts = np.bincount(np.concatenate([one.sorts for one in seen]), minlength=len(table))
-    (met,) = np.nonzero(sorts)
-    traits = np.bincount(table.rows[met].ravel(), weights=np.repeat(sorts[met], WIDTH))[:TRAITS]
+def _often(seen: Sequence[ChoiceInputs], table: CandidateTypes) -> tuple[Indices, Indices]:
+    """The traits and the features that many boards have in common."""
+    features = np.bincount(np.concatenate([one.features for one in seen]))
+    types = np.bincount(np.concatenate([one.types for one in seen]), minlength=len(table))
+    (met,) = np.nonzero(types)
+    traits = np.bincount(table.rows[met].ravel(), weights=np.repeat(types[met], WIDTH))[:TRAITS]
     least = _OFTEN * len(seen)
-    return np.flatnonzero(traits >= least).astype(np.int32), np.flatnonzero(notices >= least).astype(np.int32)
+    return np.flatnonzero(traits >= least).astype(np.int32), np.flatnonzero(features >= least).astype(np.int32)
 
 
 def held_out(recipe: Recipe, split: str, size: int, first: int = 0) -> list[str]:

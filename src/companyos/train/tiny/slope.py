@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from companyos.agents.tiny import UNITS, Choices, Floats, Places, Weights, chances
+from companyos.agents.tiny import UNITS, Choices, Floats, Places, TinyWeights, chances
 
 _LEAST_SPREAD = 0.5  # of gains, by which they are measured: where nobody wins yet, one success must not mean everything
 
@@ -22,10 +22,10 @@ class Turn(NamedTuple):
 class Slope(NamedTuple):
     """Which way is up: tables as large as those of the weights; and what there was to see lately."""
 
-    heard: Floats
-    speaks: Floats
-    value: Floats
-    usual: Floats  # the share of boards that the notices stood on
+    input_weights: Floats
+    output_weights: Floats
+    value_weights: Floats
+    feature_means: Floats  # the share of boards that the features stood on
 
 
 def gains_of(paid: Floats, over: Floats, expected: Floats, after: Floats, discount: float, trace: float) -> Floats:
@@ -45,7 +45,7 @@ def evened(gains: Floats) -> Floats:
     return result
 
 
-def slope(weights: Weights, turn: Turn, entropy: float, clip: float, up: Slope) -> float:
+def slope(weights: TinyWeights, turn: Turn, entropy: float, clip: float, up: Slope) -> float:
     """Which way is up: likelier what turned out better than expected, but not much likelier than it was, and undecided.
 
     Gives how undecided the policy is, in nats.
@@ -59,14 +59,16 @@ def slope(weights: Weights, turn: Turn, entropy: float, clip: float, up: Slope) 
     pull = turn.advantages * moved * np.where(turn.advantages > 0, moved < 1 + clip, moved > 1 - clip)
     pulls = -likely * (pull[choices.whose] + entropy * (surprise + undecided[choices.whose]))
     pulls[taken] += pull
-    # From candidates to their sorts; from these to their traits, and to the units.
-    cells = choices.whose * len(choices.sorts) + choices.places
-    by_sort = np.bincount(cells, pulls / size, size * len(choices.sorts)).astype(np.float32).reshape(size, -1)
-    up.speaks[: weights.size[0]] = 0.0
-    up.speaks[choices.learnt] = np.add.reduceat((by_sort.T @ units)[choices.having], choices.of_trait)
-    missed = (turn.returns - units @ weights.value) / size
-    up.value[:] = missed @ units
-    on_units = (by_sort @ choices.spoken_for(weights) + np.outer(missed, weights.value))[:, :UNITS] * (units[:, :UNITS] > 0)
+    # From candidates to their types; from these to their traits, and to the units.
+    cells = choices.whose * len(choices.types) + choices.places
+    by_type = np.bincount(cells, pulls / size, size * len(choices.types)).astype(np.float32).reshape(size, -1)
+    up.output_weights[: weights.size[0]] = 0.0
+    up.output_weights[choices.learnt] = np.add.reduceat((by_type.T @ units)[choices.having], choices.of_trait)
+    missed = (turn.returns - units @ weights.value_weights) / size
+    up.value_weights[:] = missed @ units
+    on_units = (by_type @ choices.scores_by_type(weights) + np.outer(missed, weights.value_weights))[:, :UNITS] * (
+        units[:, :UNITS] > 0
+    )
     columns = choices.boards.shape[1]
-    up.heard[:columns] = choices.boards.T @ on_units - np.outer(weights.usual[:columns], on_units.sum(0))
+    up.input_weights[:columns] = choices.boards.T @ on_units - np.outer(weights.feature_means[:columns], on_units.sum(0))
     return float(undecided.mean())

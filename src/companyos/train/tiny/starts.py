@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from companyos.agents.baselines import Whim
+from companyos.agents.baselines import RandomTaste
 from companyos.agents.choices.board import Board
-from companyos.agents.choices.sorts import Sorts
+from companyos.agents.choices.candidate_types import CandidateTypes
 from companyos.agents.tiny import look
 from companyos.core.calls import Call
 from companyos.core.task import TaskId
@@ -73,12 +73,12 @@ class Episode:
         return [self.env.task_id, calls, self.steps, self.limit]
 
     @staticmethod
-    def take_up(kept: list[Any], sorts: Sorts) -> "Episode":
+    def take_up(kept: list[Any], types: CandidateTypes) -> "Episode":
         task_id, calls, steps, limit = kept
-        episode = begin(TaskId.parse(task_id), sorts)
+        episode = begin(TaskId.parse(task_id), types)
         for number, call in enumerate(msgspec.convert(calls, list[Call])):
             if number >= len(calls) - steps:
-                look(episode.board)  # as the learner did: candidates' sorts are numbered in the order of being met
+                look(episode.board)  # as the learner did: candidates' types are numbered in the order of being met
             episode.hear(call)
         if not steps:
             look(episode.board)
@@ -86,15 +86,15 @@ class Episode:
         return episode
 
 
-def begin(task: TaskId, sorts: Sorts) -> Episode:
+def begin(task: TaskId, types: CandidateTypes) -> Episode:
     """An episode from its beginning."""
     env = CompanyEnv(task, REWARD)
-    return Episode(env, Board(env.reset(), sorts))
+    return Episode(env, Board(env.reset(), types))
 
 
-def starts(task: TaskId, left: Sequence[float], sorts: Sorts) -> list[Episode]:
+def starts(task: TaskId, left: Sequence[float], types: CandidateTypes) -> list[Episode]:
     """Episodes of one task from where these shares of an expert's way are still to go; from 1 on, that is all of it."""
-    whole = begin(task, sorts)
+    whole = begin(task, types)
     made = [whole.fork() for share in left if share >= 1]
     calls = _way_of_an_expert(whole.env)
     for steps_left in sorted((max(1, round(len(calls) * share)) for share in left if share < 1), reverse=True):
@@ -108,7 +108,7 @@ def starts(task: TaskId, left: Sequence[float], sorts: Sorts) -> list[Episode]:
 def _way_of_an_expert(env: CompanyEnv) -> list[Call]:
     """The calls of an expert who works in any of the right ways, and reads every policy that a search has listed."""
     trial, streams = env.fork(), Streams(f"opening/{env.task_id}")
-    program = family(TaskId.parse(env.task_id).family).expert(trial.memory(), Whim(streams))
+    program = family(TaskId.parse(env.task_id).family).expert(trial.memory(), RandomTaste(streams))
     call = next(program)
     while not trial.step(call).done:
         reply = trial.turns[-1].reply

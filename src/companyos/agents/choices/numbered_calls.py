@@ -1,7 +1,7 @@
-"""Deals: the table of possible calls as numbered cards, for agents that pick and do not write.
+"""Possible calls by number, for agents with a discrete action space.
 
-Every tool has as many cards as any other, at the same numbers in every episode. Which arguments stand on them is drawn at
-each step, from what was told so far. A tool has none while nothing is known that would fit.
+Every tool has the same count of numbers, and they are the same in every episode. The arguments behind a number are drawn
+at each step from what the agent was told so far. A tool is masked while nothing was told that fits its arguments.
 """
 
 from companyos.agents.choices.candidates import Candidates
@@ -13,13 +13,13 @@ from companyos.env import CompanyEnv
 from companyos.env.knowledge import Told
 from companyos.env.observations import Observation
 
-CARDS = 16  # of each tool
+PER_TOOL = 16  # numbers of each tool
 _TOOLS = tuple(ALL_TOOLS)
-ALL_CARDS = CARDS * len(_TOOLS)
+CALL_NUMBERS = PER_TOOL * len(_TOOLS)
 
 
-class Deal:
-    """What lies on the table in one episode. It hears what the agent is told, and nothing else."""
+class NumberedCalls:
+    """The numbered calls of one episode, made from the brief and the replies only."""
 
     def __init__(self, env: CompanyEnv, brief: Observation) -> None:
         self._streams = Streams(f"deal/{env.task_id}")
@@ -28,17 +28,17 @@ class Deal:
         self._step = brief.step
 
     def hear(self, obs: Observation) -> None:
-        """Takes in a reply, and deals anew."""
+        """Take in a reply and draw the arguments again."""
         self._table.told.hear(heard(obs))
         self._step = obs.step
 
     def mask(self) -> list[bool]:
-        """For each number, whether there is a card."""
-        return [there for tool in _TOOLS for there in [self._fill(tool, 0) is not None] * CARDS]
+        """Return, for each number, whether it stands for a call."""
+        return [valid for tool in _TOOLS for valid in [self._fill(tool, 0) is not None] * PER_TOOL]
 
-    def call(self, card: int) -> Call | None:
-        """The call on a card, None where there is none."""
-        tool, number = divmod(card, CARDS)
+    def call(self, action: int) -> Call | None:
+        """Return the call with this number, or None if it is masked."""
+        tool, number = divmod(action, PER_TOOL)
         return self._fill(_TOOLS[tool], number)
 
     def _fill(self, tool: Tool, number: int) -> Call | None:

@@ -1,4 +1,7 @@
-"""Sorts of candidates: those of which the same is to be said. Each has a number, and a row of traits."""
+"""Types of candidate calls. Two candidates have the same type if a learner describes them in the same words.
+
+Each type has a number and a row of traits: hashed features of its description, which the weights are learnt for.
+"""
 
 from collections.abc import Iterable
 from functools import cache
@@ -8,20 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 Indices = NDArray[np.int32]
-TRAITS = 1 << 18  # numbers that a candidate can have, hashed; one more is nobody's
-WIDTH = 12  # of them at most so many are not 0
+TRAITS = 1 << 18  # possible hashes of a trait; the number TRAITS itself fills unused places of a row
+WIDTH = 12  # traits of a type at most
 
 
 @cache
 def trait(group: str, *words: object) -> int:
+    """Return the hash of a trait of the candidates of a group."""
     return crc32(repr((group, *words)).encode()) % TRAITS
 
 
-class Sorts:
-    """Numbers sorts in the order in which they are met, and keeps the traits of each.
+class CandidateTypes:
+    """A table that numbers types in the order in which they are met, and holds the traits of each.
 
-    Sums over candidates follow these numbers, so every learner and every agent has its own table. With a table for the
-    whole process, what ran earlier would change the order of the sums, their last bits, and soon the policy.
+    Sums over candidates follow these numbers, so every learner and every agent has its own table. With one table for
+    the whole process, earlier runs would change the order of the sums, then their last bits, and soon the policy.
     """
 
     def __init__(self) -> None:
@@ -32,16 +36,17 @@ class Sorts:
         return len(self._numbers)
 
     def number(self, group: str, words: tuple[str, ...], outcome: str) -> int:
-        """The sort of a candidate: its tool, what is said of its arguments, and what became of it before."""
+        """Return the number of a type: its group, the words for its arguments, and how earlier tries of it ended."""
         key = group, words, outcome
         number = self._numbers.get(key)
         return self._add(key) if number is None else number
 
     def known(self) -> list[tuple[str, tuple[str, ...], str]]:
+        """Return all types in the order of their numbers."""
         return list(self._numbers)
 
     def take_up(self, keys: Iterable[tuple[str, Iterable[str], str]]) -> None:
-        """Give numbers to these sorts in this order. The table must be empty."""
+        """Give numbers to these types in this order. The table must be empty."""
         for group, words, outcome in keys:
             self.number(group, tuple(words), outcome)
 
@@ -50,7 +55,7 @@ class Sorts:
         number = self._numbers[key] = len(self._numbers)
         if number == len(self.rows):
             self.rows = np.concatenate([self.rows, np.full_like(self.rows, TRAITS)])
-        said = [(), ("", outcome), (words[:1], outcome), *((word,) for word in words)]
-        traits = sorted({trait(group, *one) for one in said[:WIDTH]})
+        parts = [(), ("", outcome), (words[:1], outcome), *((word,) for word in words)]
+        traits = sorted({trait(group, *part) for part in parts[:WIDTH]})
         self.rows[number, : len(traits)] = traits
         return number
