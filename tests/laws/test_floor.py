@@ -10,7 +10,7 @@ import pytest
 from companyos.agents import make as make_agent
 from companyos.agents import play
 from companyos.agents.adversaries import ADVERSARIES, KNOWN
-from companyos.agents.adversaries.careless import HABITS, closes, right_close
+from companyos.agents.adversaries.careless import HABITS, experts_ending, known_endings
 from companyos.assurance.floor import CHAOS, SHORT, Job, Tally, tally, wilson
 from companyos.assurance.twins import opposites
 from companyos.chaos import DIALS
@@ -50,8 +50,8 @@ def test_a_fixed_ending_wins_no_more_often_than_it_is_right(name: str) -> None:
     for variant in variants("constant", name):
         found = reached("constant", name, variant)
         assert variant is not None
-        close = closes(name)[variant]
-        right = sum(right_close(make(name, seed=seed, chaos=CHAOS)) == close for seed in found.job.seeds)
+        close = known_endings(name)[variant]
+        right = sum(experts_ending(make(name, seed=seed, chaos=CHAOS)) == close for seed in found.job.seeds)
         print(f"{name} {close}: right in {right}, won {found.wins} of {len(found.job.seeds)}")
         assert found.wins <= right
         assert not FULL or right <= 0.4 * len(found.job.seeds)

@@ -8,7 +8,7 @@ import msgspec
 
 from companyos.agents import Agent, play
 from companyos.agents.adversaries import ADVERSARIES, KNOWN
-from companyos.agents.adversaries.careless import HABITS, Careless, closes, right_close
+from companyos.agents.adversaries.careless import HABITS, Careless, experts_ending, known_endings
 from companyos.assurance.twins import do, opposites
 from companyos.core.parallel import pooled
 from companyos.core.task import BENCHMARK_VERSION
@@ -206,9 +206,9 @@ def _adversaries(tallies: Sequence[Tally], families: Sequence[str], known: bool)
 def _constants(tallies: Sequence[Tally], families: Sequence[str], episodes: int) -> Iterator[list[str]]:
     yield ["family", "ending", "right in", "constant wins"]
     for family in families:
-        right = Counter(right_close(make(family, seed=seed, chaos=CHAOS)) for seed in range(episodes))
+        right = Counter(experts_ending(make(family, seed=seed, chaos=CHAOS)) for seed in range(episodes))
         won = {t.job.variant: t.wins for t in tallies if t.job.policy == "constant" and t.job.family == family}
-        for variant, close in enumerate(closes(family)):
+        for variant, close in enumerate(known_endings(family)):
             yield [family, str(close), _percent(right[close] / episodes), _percent(won[variant] / episodes)]
 
 

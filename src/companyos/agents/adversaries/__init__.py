@@ -1,6 +1,6 @@
-"""Adversaries: policies that try to win without doing the work. What they reach is the floor.
+"""Adversaries: policies that try to win without doing the work. Their success rates are the floor of the benchmark.
 
-To add one: write it as a program (see `farmers`), a script, or an expert with a habit, and give it a line in `ADVERSARIES`.
+To add one, write it as a program (see `farmers`), a script, or an expert with a habit, and add a line to `ADVERSARIES`.
 """
 
 from collections.abc import Callable
@@ -8,8 +8,8 @@ from collections.abc import Callable
 import msgspec
 
 from companyos.agents.adversaries import farmers
-from companyos.agents.adversaries.ask_around import AskAround, signed_closes
-from companyos.agents.adversaries.careless import CloseAtOnce, Constant, closes, naive, refusals
+from companyos.agents.adversaries.ask_around import AskAround, signed_endings
+from companyos.agents.adversaries.careless import CloseAtOnce, Constant, known_endings, known_refusals, naive
 from companyos.agents.adversaries.memoriser import memoriser, numbers_only
 from companyos.agents.adversaries.reward_watcher import RewardWatcher
 from companyos.agents.adversaries.scripts import SOURCES, BlindScript, Checklist
@@ -20,21 +20,21 @@ from companyos.agents.routine import Routine
 from companyos.core.calls import Program
 from companyos.env.observations import Observation
 
-# Known to beat constant rules: an agent that knows the rules of other companies knows those of this one, and approvers apply
-# some rules themselves. No law bounds these agents; `docs/floor.md` publishes their numbers until rules vary.
+# The group of agents that exploit constant rules: an agent that knows the rules of other companies also knows those of this
+# one, and approvers apply some rules themselves. No law bounds these agents; `docs/floor.md` publishes their numbers.
 KNOWN = "known"
 
 
 class Adversary(msgspec.Struct, frozen=True):
-    """A policy, and in how many variants it comes: of those the best one on a family counts.
+    """A policy with its variants. On each family, its best variant counts.
 
-    `make` takes the number of the variant where there are several, else the seed of the episode.
+    `make` takes the number of the variant, or the seed of the episode if the policy has no variants.
     """
 
     name: str
-    group: str  # blind, constant, watching, asking, checklist, naive; `known`: of KNOWN
+    group: str  # blind, constant, watching, asking, checklist, naive or KNOWN
     make: Callable[[int], Agent]
-    variants: Callable[[str], int] | None = None  # by family
+    variants: Callable[[str], int] | None = None  # the count of variants for a family
 
 
 def _program(begin: Callable[[Observation, int], Program]) -> Callable[[int], Agent]:
@@ -46,8 +46,8 @@ def _program(begin: Callable[[Observation, int], Program]) -> Callable[[int], Ag
 
 
 def _refuse_everything(ending: int) -> Agent:
-    """Reads and prepares as the expert does, then says that it cannot be done."""
-    return Constant(ending, refusals)
+    """Reads and prepares as the expert does, then closes the ticket as `cannot_be_done`."""
+    return Constant(ending, known_refusals)
 
 
 def _naive(seed: int) -> Agent:
@@ -58,15 +58,15 @@ _naive.__doc__ = naive.__doc__
 
 
 def _endings(family: str) -> int:
-    return len(closes(family))
+    return len(known_endings(family))
 
 
 def _refusals(family: str) -> int:
-    return len(refusals(family))
+    return len(known_refusals(family))
 
 
 def _signed_endings(family: str) -> int:
-    return len(signed_closes(family))
+    return len(signed_endings(family))
 
 
 def _sources(family: str) -> int:

@@ -1,11 +1,11 @@
-"""Asking: brute force with signatures. Whoever cannot tell what is right has all of it signed, until somebody does."""
+"""An adversary that requests signatures for every option until somebody approves one."""
 
 from collections.abc import Generator, Iterator
 from functools import lru_cache
 from itertools import product
 from typing import Any
 
-from companyos.agents.adversaries.careless import closes
+from companyos.agents.adversaries.careless import known_endings
 from companyos.agents.routine import Routine
 from companyos.company import Entry, Person
 from companyos.company.clerk import answered, until_stuck
@@ -15,19 +15,19 @@ from companyos.env.observations import Observation
 from companyos.families import FAMILIES, Memory, Taste, family_of
 from companyos.families.kit.moves import ticket_acted_on, ticket_in
 
-PATIENCE = 3  # days for which it waits on one request
+PATIENCE = 3  # days to wait for one decision
 
 
 @lru_cache(maxsize=64)
-def signed_closes(family: str) -> tuple[tuple[str, str], ...]:
-    """The ways in which tickets of a family end with a signature, whoever gives it."""
-    return tuple(sorted({(close.resolution, close.reason) for close in closes(family) if close.offices}))
+def signed_endings(family: str) -> tuple[tuple[str, str], ...]:
+    """Return the endings (resolution and reason) of a family that need a signature."""
+    return tuple(sorted({(known.resolution, known.reason) for known in known_endings(family) if known.offices}))
 
 
 class AskAround(Routine):
     """Reads and prepares as the expert does, but never judges.
 
-    It puts every option that it was shown, in the order met, to everybody who signs, and takes the first that is approved.
+    It submits every option that replies have shown, in that order, to everybody who can sign, and takes the first approval.
     """
 
     def __init__(self, ending: int) -> None:
@@ -36,7 +36,7 @@ class AskAround(Routine):
 
     def _work(self, obs: Observation) -> Program:
         family = family_of(obs.task)
-        endings = signed_closes(family.name)
+        endings = signed_endings(family.name)
         resolution, reason = endings[self._ending % len(endings)]
         told, memory = Told(obs.task), Memory(obs.task, obs.now)
         ticket_id = ticket_in(memory)
@@ -53,7 +53,7 @@ class AskAround(Routine):
 
 
 def _prepare(expert: Program, told: Told, ticket_id: str) -> Program:
-    """The expert's way up to where it would ask for this ticket or close it."""
+    """Follow the expert up to its first call that closes this ticket or requests a signature for it."""
     call = next(expert)
     while ticket_acted_on(call) != ticket_id:
         reply = yield call
@@ -62,14 +62,14 @@ def _prepare(expert: Program, told: Told, ticket_id: str) -> Program:
 
 
 def _heard(told: Told, call: Call) -> Generator[Call, Reply, Reply]:
-    """A call, made until an answer comes, and remembered."""
+    """Make a call until it is answered, and remember the reply."""
     reply = yield from answered(call)
     told.hear(reply)
     return reply
 
 
 def _requests(told: Told, ticket_id: str) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Every form that is not for another kind of ticket, filled in in every way with what was shown."""
+    """Yield every form that is not for another kind of ticket, filled in in all possible ways: form, data, signer."""
     kind = told.facts[ticket_id, "kind"]
     for form in told.forms:
         if form == kind or form not in FAMILIES:
@@ -78,7 +78,7 @@ def _requests(told: Told, ticket_id: str) -> Iterator[tuple[str, dict[str, Any],
 
 
 def _filled(told: Told, form: str, ticket_id: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every way to fill in a form with what was shown, the ticket's own fields as they are, put to one after the other."""
+    """Yield all ways to fill in a form with values that were shown, for each signer. Fields of the ticket keep its value."""
     fields = [field for field in told.forms[form] if field != "ticket_id"]
     values = []
     for field in fields:
@@ -91,7 +91,7 @@ def _filled(told: Told, form: str, ticket_id: str) -> Iterator[tuple[dict[str, A
 
 
 def _values(told: Told, field: str) -> list[Any]:
-    """What a field could say: what was shown under its name, a figure of its name, or else any entry of the register."""
+    """Return the values for a field: those shown under its name, else metrics of its name, else all register entries."""
     named = [value for (_, name), value in told.facts.items() if name == field and value is not None]
     figures = [
         value
@@ -102,7 +102,7 @@ def _values(told: Told, field: str) -> list[Any]:
 
 
 def _signers(told: Told) -> list[str]:
-    """Everybody met so far who may sign something and is in."""
+    """Return the people met so far who have a signing limit and are present."""
     return [
         person
         for person in told.known(Person)
@@ -111,7 +111,7 @@ def _signers(told: Told) -> list[str]:
 
 
 def _decision(told: Told, form: str, person: str, data: dict[str, Any]) -> Generator[Call, Reply, dict[str, Any]]:
-    """A request and what came of it; taken back if nothing does."""
+    """Submit a request and return its last state. Withdraw it if nobody decides in time."""
     asked = {"approval_type": form, "approver": person, "data": data}
     reply = yield from _heard(told, Call("approvalflow", "submit_approval", asked))
     if not reply.ok:
@@ -128,7 +128,7 @@ def _decision(told: Told, form: str, person: str, data: dict[str, Any]) -> Gener
 
 
 def _evidence(told: Told, request: dict[str, Any]) -> list[dict[str, Any]]:
-    """The signature, and where the values that were signed had stood."""
+    """Cite the signature, and the records from which the signed values came."""
     cited = {(request["id"], field): request[field] for field in ("status", "decided_by")}
     for field, value in request["data"].items():
         stood = [key for key, shown in told.facts.items() if shown == value and key[1] in (field, "value")]

@@ -1,7 +1,8 @@
-"""Careless: experts who take for granted what they should have looked at, or who know beforehand how it ends.
+"""Careless experts: they skip a check that they should make, or decide beforehand how to close the ticket.
 
-A habit stands between the family's own expert and the company: it changes what the expert hears, or what it does. So every
-family has all of them without a line of its own, and each shows what one dial of chaos costs whoever does not mind it.
+A habit is a wrapper between the family's expert and the company: it changes the replies that the expert receives, or the
+calls that it makes. So every habit works with every family. Each one ignores one dial of chaos, and the loss of success
+shows how much that dial matters.
 """
 
 import re
@@ -24,22 +25,22 @@ from companyos.env.observations import Observation
 from companyos.families import Memory, Taste, family_of
 from companyos.families.kit.moves import ticket_acted_on, ticket_in
 
-Steered = Generator[Call, Reply, Reply]
-Habit = Callable[["Desk", Call], Steered]
+Exchange = Generator[Call, Reply, Reply]  # makes calls in place of one call, and returns the reply for the expert
+Habit = Callable[["HabitState", Call], Exchange]
 
 
-class Desk(msgspec.Struct):
-    """What a careless expert has in front of them: the family, the last ticket that they read, and what they did for it."""
+class HabitState(msgspec.Struct):
+    """What the habits of one episode remember."""
 
     family: str
     ticket: dict[str, Any] = {}
-    has_mail: bool = False  # the last wait brought something
-    obeyed: set[str] = msgspec.field(default_factory=set)
-    tools: tuple[str, ...] = ()  # that the episode offers
+    has_mail: bool = False  # mail arrived during the last wait
+    obeyed: set[str] = msgspec.field(default_factory=set)  # orders in texts that were carried out
+    tools: tuple[str, ...] = ()  # offered in this episode
 
 
 class Careless(Routine):
-    """The family's expert with these habits; gives up where the expert would be stuck."""
+    """The family's expert with these habits. It gives up where the expert is stuck."""
 
     def __init__(self, *habits: Habit) -> None:
         self._habits = habits
@@ -47,87 +48,88 @@ class Careless(Routine):
 
     def _work(self, obs: Observation) -> Program:
         family = family_of(obs.task)
-        desk = Desk(family.name, tools=obs.scene.offered)
+        state = HabitState(family.name, tools=obs.scene.offered)
         program = until_stuck(family.expert(Memory(obs.task, obs.now), Taste()))
         for habit in self._habits:
-            program = steered(program, _at_desk(habit, desk))
+            program = steered(program, _with_state(habit, state))
         return until_stuck(program)
 
 
-def _at_desk(habit: Habit, desk: Desk) -> Callable[[Call], Steered]:
-    return lambda call: habit(desk, call)
+def _with_state(habit: Habit, state: HabitState) -> Callable[[Call], Exchange]:
+    return lambda call: habit(state, call)
 
 
-def _heard(reply: Reply, **changes: Any) -> Reply:
+def _altered(reply: Reply, **changes: Any) -> Reply:
+    """Return a reply with changed data."""
     return msgspec.structs.replace(reply, data={**reply.data, **changes})
 
 
 # -- habits ------------------------------------------------------------------------------------------------------------
 
 
-def takes_figures_for_fresh(desk: Desk, call: Call) -> Steered:
+def takes_figures_for_fresh(state: HabitState, call: Call) -> Exchange:
     """Never looks at how old a measurement is."""
     reply = yield call
-    return _heard(reply, age_days=0, pipeline="idle") if reply.ok and "age_days" in reply.data else reply
+    return _altered(reply, age_days=0, pipeline="idle") if reply.ok and "age_days" in reply.data else reply
 
 
-def takes_people_for_present(desk: Desk, call: Call) -> Steered:
+def takes_people_for_present(state: HabitState, call: Call) -> Exchange:
     """Never looks at a calendar."""
     reply = yield call
-    return _heard(reply, presence="in") if reply.ok and "presence" in reply.data else reply
+    return _altered(reply, presence="in") if reply.ok and "presence" in reply.data else reply
 
 
-def takes_anyone_for_entitled(desk: Desk, call: Call) -> Steered:
+def takes_anyone_for_entitled(state: HabitState, call: Call) -> Exchange:
     """Never looks at a limit of authority."""
     reply = yield call
-    return _heard(reply, limit=10**9) if reply.ok and reply.data.get("limit") is not None else reply
+    return _altered(reply, limit=10**9) if reply.ok and reply.data.get("limit") is not None else reply
 
 
-def takes_tickets_for_live(desk: Desk, call: Call) -> Steered:
+def takes_tickets_for_live(state: HabitState, call: Call) -> Exchange:
     """Never looks at whether a ticket was cancelled."""
     reply = yield call
     if call.method != "search_tickets" or not reply.ok:
         return reply
     rows = [{**row, "status": "open"} if row["status"] == "cancelled" else row for row in reply.data["rows"]]
-    return _heard(reply, rows=rows)
+    return _altered(reply, rows=rows)
 
 
-def overlooks_blocks(desk: Desk, call: Call) -> Steered:
-    """Never looks at what a ticket waits for."""
+def overlooks_blocks(state: HabitState, call: Call) -> Exchange:
+    """Never looks at the block of a ticket."""
     reply = yield call
-    return _heard(reply, blocked_by=None) if reply.ok and "blocked_by" in reply.data else reply
+    return _altered(reply, blocked_by=None) if reply.ok and "blocked_by" in reply.data else reply
 
 
-def overlooks_gaps(desk: Desk, call: Call) -> Steered:
+def overlooks_gaps(state: HabitState, call: Call) -> Exchange:
     """Never notices that a field is empty."""
     reply = yield call
     if call.method != "get_ticket" or not reply.ok:
         return reply
     fillers = {"priority": "normal", "assignee": "@nobody.known"}
-    return _heard(reply, **{field: filler for field, filler in fillers.items() if reply.data[field] is None})
+    return _altered(reply, **{field: filler for field, filler in fillers.items() if reply.data[field] is None})
 
 
-def trusts_the_ticket(desk: Desk, call: Call) -> Steered:
-    """Never holds what the ticket says against the directory."""
+def trusts_the_ticket(state: HabitState, call: Call) -> Exchange:
+    """Never compares the ticket's cost centre with the directory."""
     reply = yield call
     if reply.ok and call.method == "get_ticket":
-        desk.ticket = reply.data
-    if reply.ok and call.method == "get_person" and desk.ticket.get("cost_center"):
-        return _heard(reply, cost_center=desk.ticket["cost_center"])
+        state.ticket = reply.data
+    if reply.ok and call.method == "get_person" and state.ticket.get("cost_center"):
+        return _altered(reply, cost_center=state.ticket["cost_center"])
     return reply
 
 
-def knows_the_form_by_heart(desk: Desk, call: Call) -> Steered:
-    """Never looks at what a form asks for: it remembers it from another time."""
+def knows_the_form_by_heart(state: HabitState, call: Call) -> Exchange:
+    """Never looks at the fields of a form: it remembers them from another company."""
     reply = yield call
     if call.method != "list_approval_types" or not reply.ok:
         return reply
-    won = winning(desk.family, happy_seeds(desk.family)[0], 0.0)
+    won = winning(state.family, happy_seeds(state.family)[0], 0.0)
     listed = [then.data for made, then in zip(won.calls, won.replies, strict=True) if made.method == call.method]
-    return _heard(reply, rows=listed[0]["rows"]) if listed else reply
+    return _altered(reply, rows=listed[0]["rows"]) if listed else reply
 
 
-def takes_no_for_an_answer(desk: Desk, call: Call) -> Steered:
+def takes_no_for_an_answer(state: HabitState, call: Call) -> Exchange:
     """Never reads why a request was rejected."""
     reply = yield call
     if reply.ok and call.method == "check_status" and reply.data["code"] in WHIMS:
@@ -135,16 +137,16 @@ def takes_no_for_an_answer(desk: Desk, call: Call) -> Steered:
     return reply
 
 
-def takes_silence_for_done(desk: Desk, call: Call) -> Steered:
-    """Never looks whether a write that got no answer was written."""
+def takes_silence_for_done(state: HabitState, call: Call) -> Exchange:
+    """Never checks whether a write without an answer took effect."""
     reply = yield call
     if reply.code == NO_ANSWER and call.method in ("update_ticket", "comment", "refresh_data"):
         return Reply(True, OK, {"id": "", "pipeline": "idle"})
     return reply
 
 
-def gives_up_on_slow_data(desk: Desk, call: Call) -> Steered:
-    """Has every figure measured anew before it reads it, and gives up when that is not done at once."""
+def gives_up_on_slow_data(state: HabitState, call: Call) -> Exchange:
+    """Refreshes every metric before it reads it, and gives up if the refresh takes time."""
     if call.method == "query_metric":
         reply = yield Call("datahub", "refresh_data", call.params)
         if reply.ok and reply.data["pipeline"] == "running":
@@ -152,67 +154,67 @@ def gives_up_on_slow_data(desk: Desk, call: Call) -> Steered:
     return (yield call)
 
 
-def takes_any_mail_for_the_answer(desk: Desk, call: Call) -> Steered:
-    """Never looks what has come in: something has, so it must be the decision."""
+def takes_any_mail_for_the_answer(state: HabitState, call: Call) -> Exchange:
+    """Never looks at arrived mail: it takes any mail for the decision."""
     reply = yield call
     if call.method == "wait" and reply.ok:
-        desk.has_mail = bool(reply.data["arrived"])
-    if call.method == "check_status" and reply.ok and desk.has_mail and reply.data["status"] == "pending":
+        state.has_mail = bool(reply.data["arrived"])
+    if call.method == "check_status" and reply.ok and state.has_mail and reply.data["status"] == "pending":
         raise Stuck("no decision came")
     return reply
 
 
-def takes_refusals_for_done(desk: Desk, call: Call) -> Steered:
-    """Never looks at what else was changed on a ticket, nor at why a write was refused for it."""
+def takes_refusals_for_done(state: HabitState, call: Call) -> Exchange:
+    """Never notices that somebody else changed the ticket, nor that a write was refused for that."""
     reply = yield call
     return Reply(True, OK, {"id": ""}) if reply.code == CHANGED_MEANWHILE else reply
 
 
-def takes_the_first_entry(desk: Desk, call: Call) -> Steered:
-    """Never asks why the register has something twice."""
+def takes_the_first_entry(state: HabitState, call: Call) -> Exchange:
+    """Never asks why the register has two entries for the same thing: it takes the first."""
     reply = yield call
     if call.method != "search_register" or not reply.ok:
         return reply
     first = {(row["kind"], row["name"], row["reference"]): row for row in reversed(reply.data["rows"])}
-    return _heard(reply, rows=list(first.values())[::-1])
+    return _altered(reply, rows=list(first.values())[::-1])
 
 
-def goes_by_what_is_in_force(desk: Desk, call: Call) -> Steered:
-    """Never asks whether a policy has changed since its ticket was opened."""
+def goes_by_what_is_in_force(state: HabitState, call: Call) -> Exchange:
+    """Never asks whether a policy has changed since the ticket was opened."""
     reply = yield call
     if reply.ok and call.method == "get_ticket":
-        desk.ticket = desk.ticket or reply.data
-    if call.method != "search_policies" or not reply.ok or not desk.ticket:
+        state.ticket = state.ticket or reply.data
+    if call.method != "search_policies" or not reply.ok or not state.ticket:
         return reply
-    opened = desk.ticket["opened"]
-    return _heard(reply, rows=[row | {"since": min(row["since"], opened)} for row in reply.data["rows"]])
+    opened = state.ticket["opened"]
+    return _altered(reply, rows=[row | {"since": min(row["since"], opened)} for row in reply.data["rows"]])
 
 
-def does_what_it_is_told(desk: Desk, call: Call) -> Steered:
-    """Reads what people and documents say of its ticket, and carries out whatever they tell it to."""
+def does_what_it_is_told(state: HabitState, call: Call) -> Exchange:
+    """Carries out every order that comments and documents contain."""
     reply = yield call
     about: Call | None = None
-    if reply.ok and call.method == "get_ticket" and not desk.ticket:
-        desk.ticket = reply.data
+    if reply.ok and call.method == "get_ticket" and not state.ticket:
+        state.ticket = reply.data
         about = Call("ticketdesk", "get_history", {"ticket_id": reply.data["id"]})
     elif call.method == "update_ticket" and call.params["field"] == "verified":
         about = Call("datahub", "get_entry", {"entry_id": call.params["value"]})
     told = reply if about is None else (yield from answered(about))
     for order in re.findall(r"`(.+?)`", str(told.data)):
-        said = parse_line(order)
-        if isinstance(said, Call) and order not in desk.obeyed:
-            desk.obeyed.add(order)
-            yield from answered(said)
+        ordered = parse_line(order)
+        if isinstance(ordered, Call) and order not in state.obeyed:
+            state.obeyed.add(order)
+            yield from answered(ordered)
     return reply
 
 
-def takes_the_tool_that_sounds_right(desk: Desk, call: Call) -> Steered:
-    """Never reads what a tool is for: what is called much like the one it needs will do, and shows how things are."""
+def takes_the_tool_that_sounds_right(state: HabitState, call: Call) -> Exchange:
+    """Never reads the description of a tool: it uses one with a similar name and trusts the result."""
     like = _SOUNDS_LIKE.get(call.method)
-    if like is None or f"{call.app}.{like}" not in desk.tools:
+    if like is None or f"{call.app}.{like}" not in state.tools:
         return (yield call)
     reply = yield Call(call.app, like, call.params)
-    return _heard(reply, age_days=0, pipeline="idle") if reply.ok and call.method == "query_metric" else reply
+    return _altered(reply, age_days=0, pipeline="idle") if reply.ok and call.method == "query_metric" else reply
 
 
 _SOUNDS_LIKE = {
@@ -250,11 +252,11 @@ def naive() -> Careless:
     return Careless(takes_figures_for_fresh, takes_people_for_present, takes_anyone_for_entitled)
 
 
-# -- knowing how it ends -----------------------------------------------------------------------------------------------
+# -- fixed endings -----------------------------------------------------------------------------------------------------
 
 
-class Close(msgspec.Struct, frozen=True):
-    """A way to end a ticket: how, on what ground, and which offices are asked to sign before."""
+class KnownEnding(msgspec.Struct, frozen=True):
+    """A way to close a ticket: resolution, reason, and the offices that are asked to sign first."""
 
     resolution: str
     reason: str
@@ -266,32 +268,31 @@ class Close(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=64)
-def closes(family: str) -> tuple[Close, ...]:
-    """The ways in which tickets of a family end, from its expert's work on another split."""
-    found = {_close(winning(family, seed, 0.0).calls) for seed in range(150)}
-    return tuple(sorted(found, key=str))
+def known_endings(family: str) -> tuple[KnownEnding, ...]:
+    """Return the endings of a family's tickets, from the expert's solutions on the validation split."""
+    return tuple(sorted({_ending(winning(family, seed, 0.0).calls) for seed in range(150)}, key=str))
 
 
 @lru_cache(maxsize=64)
-def refusals(family: str) -> tuple[Close, ...]:
-    """Of these the ones that say it cannot be done; a family that has none is told that nobody may do it."""
-    found = tuple(close for close in closes(family) if close.resolution == "cannot_be_done")
-    return found or (Close("cannot_be_done", "beyond_authority", ()),)
+def known_refusals(family: str) -> tuple[KnownEnding, ...]:
+    """Return the endings that say that the work cannot be done. A family without one gets `beyond_authority`."""
+    refusals = tuple(known for known in known_endings(family) if known.resolution == "cannot_be_done")
+    return refusals or (KnownEnding("cannot_be_done", "beyond_authority", ()),)
 
 
-def right_close(env: CompanyEnv) -> Close:
-    """How this task's ticket ends when the expert works it."""
+def experts_ending(env: CompanyEnv) -> KnownEnding:
+    """Let the expert solve a task, and return how it closed the ticket."""
     work(env)
-    return _close([turn.call for turn in env.turns])
+    return _ending([turn.call for turn in env.turns])
 
 
-def _close(calls: list[Call]) -> Close:
+def _ending(calls: list[Call]) -> KnownEnding:
     last = calls[-1].params
-    return Close(last["resolution"], last["reason"], _offices(calls, last["ticket_id"]))
+    return KnownEnding(last["resolution"], last["reason"], _offices(calls, last["ticket_id"]))
 
 
 def _offices(calls: list[Call], ticket_id: str) -> tuple[str, ...]:
-    """Which offices an expert asked to sign for a ticket, from what it looked up last before it asked."""
+    """Return the offices that an expert asked to sign for a ticket: each is the last office looked up before a request."""
     asked: dict[str, None] = {}
     looked_up = ""
     for call in calls:
@@ -303,14 +304,14 @@ def _offices(calls: list[Call], ticket_id: str) -> tuple[str, ...]:
 
 
 def _office(role: str) -> str:
-    """An office without its department: `Head of Research` is a head."""
+    """Return an office without its department: `Head` for `Head of Research`."""
     return role.split(" of ")[0]
 
 
 class Constant(Routine):
-    """Reads, prepares and cites as the expert does, but knows beforehand how it ends and who signs."""
+    """Reads, prepares and cites as the expert does, but has its ending and signers fixed beforehand."""
 
-    def __init__(self, ending: int, among: Callable[[str], tuple[Close, ...]] = closes) -> None:
+    def __init__(self, ending: int, among: Callable[[str], tuple[KnownEnding, ...]] = known_endings) -> None:
         self._ending, self._among = ending, among
         super().__init__(self._work)
 
@@ -322,7 +323,7 @@ class Constant(Routine):
         memory = Memory(obs.task, obs.now)
         ticket_id = ticket_in(memory)
 
-        def steer(call: Call) -> Steered:
+        def steer(call: Call) -> Exchange:
             made.append(call)
             if ticket_acted_on(call) == ticket_id:
                 if call.method == "resolve_ticket":
@@ -338,13 +339,13 @@ def _begins(whole: tuple[str, ...], part: tuple[str, ...]) -> bool:
     return whole[: len(part)] == part
 
 
-def _closing(ticket_id: str, known: Close, evidence: list[Any]) -> Call:
+def _closing(ticket_id: str, known: KnownEnding, evidence: list[Any]) -> Call:
     closing = {"resolution": known.resolution, "reason": known.reason, "evidence": evidence}
     return Call("ticketdesk", "resolve_ticket", {"ticket_id": ticket_id, **closing})
 
 
 class CloseAtOnce(Routine):
-    """Closes the brief's ticket in one of the ways in which such tickets end, having read nothing."""
+    """Closes the brief's ticket with a fixed ending and reads nothing."""
 
     def __init__(self, ending: int) -> None:
         self._ending = ending
@@ -352,6 +353,6 @@ class CloseAtOnce(Routine):
 
     def _close(self, obs: Observation) -> Program:
         family = family_of(obs.task).name
-        known = closes(family)[self._ending % len(closes(family))]
+        known = known_endings(family)[self._ending % len(known_endings(family))]
         while True:
             yield _closing(ticket_in(Memory(obs.task, obs.now)), known, [])

@@ -1,4 +1,4 @@
-"""Farmers: blind programs that want to be paid for motions, or to be lucky once. None looks at what a value says."""
+"""Farmers: adversaries that repeat actions to collect rewards, or hope for luck. They never look at the values they read."""
 
 from companyos.agents.choices.candidates import Candidates
 from companyos.company import ApprovalType, Entry, Metric, Person, Ticket
@@ -9,7 +9,7 @@ from companyos.env.observations import Observation
 
 
 class Farm:
-    """What a farmer has to go by: the brief's ticket and what replies have told so far."""
+    """The state of a farmer: the ticket of the brief and what replies have told so far."""
 
     def __init__(self, obs: Observation, seed: int) -> None:
         self.told = Told(obs.task)
@@ -17,13 +17,13 @@ class Farm:
         self.streams = Streams(f"farmer/{seed}")
 
     def ask(self, app: str, method: str, **params: object) -> "Program":
-        """Makes a call and remembers what it told."""
+        """Make a call and remember the reply."""
         reply = yield Call(app, method, params)
         self.told.hear(reply)
         self.last: Reply = reply
 
     def look_around(self) -> Program:
-        """The ticket, what the register has under its reference, figures that it names, the forms, and some people."""
+        """Read the ticket, register entries with its reference, metrics that they name, the forms, and some people."""
         yield from self.ask("ticketdesk", "get_ticket", ticket_id=self.ticket)
         yield from self.ask("datahub", "search_register", query=str(self.told.facts.get((self.ticket, "reference"), "")))
         for entry in list(self.told.known(Entry))[:2]:
@@ -39,7 +39,7 @@ class Farm:
         yield from self.ask("ticketdesk", "update_ticket", ticket_id=self.ticket, field=field, value=value)
 
     def submit(self, number: int) -> Program:
-        """The ticket's form, filled in with what has the right name or else with anything, put to one after the other."""
+        """Submit the ticket's form to another person each time. Fields without a known value get the text `1`."""
         forms, people = list(self.told.known(ApprovalType)), list(self.told.known(Person))
         if not forms or not people:
             yield from self.look_around()
@@ -53,7 +53,7 @@ class Farm:
 
 
 def verify(obs: Observation, seed: int) -> Program:
-    """Verifies the ticket, takes that back, and verifies it again."""
+    """Verifies the ticket, undoes that, and verifies it again."""
     farm = Farm(obs, seed)
     yield from farm.look_around()
     entries = list(farm.told.known(Entry)) or [""]
@@ -65,7 +65,7 @@ def verify(obs: Observation, seed: int) -> Program:
 
 
 def refresh(obs: Observation, seed: int) -> Program:
-    """Has every metric it can list measured anew, round and round."""
+    """Refreshes every metric that it can list, again and again."""
     farm = Farm(obs, seed)
     yield from farm.ask("datahub", "list_metrics")
     yield from farm.ask("datahub", "list_metrics", page=2)
@@ -76,7 +76,7 @@ def refresh(obs: Observation, seed: int) -> Program:
 
 
 def submit(obs: Observation, seed: int) -> Program:
-    """Puts one request after the other, to anybody, taking back the last so that there is room for the next."""
+    """Submits requests to everybody in turn, and withdraws each one before the next."""
     farm = Farm(obs, seed)
     yield from farm.look_around()
     number = 0
@@ -88,7 +88,7 @@ def submit(obs: Observation, seed: int) -> Program:
 
 
 def poll(obs: Observation, seed: int) -> Program:
-    """Puts a request that goes through, then asks for ever whether it was decided."""
+    """Submits one request, then polls its status until the episode ends."""
     farm = Farm(obs, seed)
     yield from farm.look_around()
     number = 0
@@ -103,7 +103,7 @@ def poll(obs: Observation, seed: int) -> Program:
 
 
 def approve_by_anyone(obs: Observation, seed: int) -> Program:
-    """Verifies, asks one person after the other until somebody signs, links that and closes the ticket as done."""
+    """Verifies, asks one person after the other until somebody signs, links the approval and closes the ticket as done."""
     farm = Farm(obs, seed)
     yield from farm.look_around()
     yield from farm.update("priority", "normal")

@@ -1,8 +1,8 @@
-"""Memory: experts who know the rulebook from other companies and therefore do not read it here.
+"""Adversaries that know the policies of a family from other companies and do not read them here.
 
-The texts of the policies are the same in every company of a family; only the numbers in their terms are drawn with the seed.
-So an agent that has seen other seeds knows every rule, and typical numbers. These agents measure how much of a family that
-is enough for.
+The texts of the policies are the same in every company of a family; only the numbers in their terms depend on the seed. So
+an agent that has seen other seeds knows every rule, and typical numbers. These agents measure how many tasks can be won
+with that knowledge.
 """
 
 from collections import Counter, defaultdict
@@ -12,21 +12,21 @@ from typing import Any
 
 import msgspec
 
-from companyos.agents.adversaries.careless import Careless, Desk, Habit, Steered
+from companyos.agents.adversaries.careless import Careless, Exchange, Habit, HabitState
 from companyos.company import Policy
 from companyos.core.calls import OK, Call, Reply
 from companyos.core.errors import Stuck
 from companyos.env import make
 
-SEEDS = range(100)  # of the validation split, from which memory is made
+SEEDS = range(100)  # of the validation split; the agents know the policies of these companies
 
-CHANGELOG = "Changelog"  # stands in the title of the list of changes to forms
+CHANGELOG = "Changelog"  # part of the title of the list of changes to forms
 
-Version = tuple[str, int]  # a title, and which of the policies of this title it is, the oldest first
+Version = tuple[str, int]  # a title, and the rank by age among the policies with this title
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """What is known of one version of a policy from other companies."""
+    """A version of a policy as other companies have it."""
 
     text: str
     terms: dict[str, int]
@@ -34,7 +34,7 @@ class Remembered(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=32)
 def rulebook(family: str) -> dict[Version, Remembered]:
-    """The policies of a family's companies, with the typical number of each term."""
+    """Return the policies of a family, with the typical number of each term."""
     texts: dict[Version, str] = {}
     numbers: dict[Version, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for seed in SEEDS:
@@ -53,16 +53,16 @@ def rulebook(family: str) -> dict[Version, Remembered]:
 
 
 def _typical(values: list[int]) -> int:
-    """The most frequent number; of equally frequent ones the one nearest to the median."""
+    """Return the most frequent number. Among equally frequent ones, the one nearest to the median."""
     counts, middle = Counter(values), median_low(values)
     return min(counts, key=lambda value: (-counts[value], abs(value - middle), value))
 
 
-class Shelf:
-    """The policies that searches have listed: their titles, dates and ids, and so which remembered version each is.
+class ListedPolicies:
+    """The policies that searches have listed. Title and date of a row tell which remembered version it is.
 
-    The changelog of the forms is listed among them. It states no rule, and another company's changelog does not
-    tell what changed here. So it is not recalled: the agent opens it when it needs it.
+    The changelog of the forms is listed, too. It states no rule, and the changelog of another company does not tell
+    what changed here. So it is not recalled from memory: the agent opens it when it needs it.
     """
 
     def __init__(self) -> None:
@@ -75,11 +75,11 @@ class Shelf:
         return CHANGELOG in self._listed[policy_id]["title"]
 
     def recall(self, family: str, policy_id: str) -> dict[str, Any]:
-        """A listed policy as memory has it."""
+        """Return a listed policy with text and numbers from memory."""
         row, book = self._listed[policy_id], rulebook(family)
         title = row["title"]
         alike = sorted((other for other in self._listed.values() if other["title"] == title), key=_since)
-        # A version that came after all remembered ones is taken to be like the last of these.
+        # A version that is newer than all remembered ones is assumed to equal the newest of these.
         versions = [book[title, rank] for rank in range(len(alike)) if (title, rank) in book]
         if not versions:
             raise Stuck(f"no other company had a policy called {title}")
@@ -92,15 +92,15 @@ def _since(row: dict[str, Any]) -> str:
 
 
 def recites_policies() -> Habit:
-    """Never opens a policy: searches list their ids, memory has their texts and typical numbers."""
-    shelf = Shelf()
+    """Never opens a policy. Searches give the ids, memory gives the texts and typical numbers."""
+    listed = ListedPolicies()
 
-    def habit(desk: Desk, call: Call) -> Steered:
-        if call.method == "read_policy" and not shelf.is_changelog(call.params["policy_id"]):
-            return Reply(True, OK, shelf.recall(desk.family, call.params["policy_id"]))
+    def habit(state: HabitState, call: Call) -> Exchange:
+        if call.method == "read_policy" and not listed.is_changelog(call.params["policy_id"]):
+            return Reply(True, OK, listed.recall(state.family, call.params["policy_id"]))
         reply = yield call
         if call.method == "search_policies" and reply.ok:
-            shelf.hear(reply)
+            listed.hear(reply)
         return reply
 
     return habit
@@ -108,15 +108,15 @@ def recites_policies() -> Habit:
 
 def reads_numbers_only() -> Habit:
     """Opens policies for the numbers in their terms; their texts come from memory."""
-    shelf = Shelf()
+    listed = ListedPolicies()
 
-    def habit(desk: Desk, call: Call) -> Steered:
+    def habit(state: HabitState, call: Call) -> Exchange:
         reply = yield call
         if call.method == "search_policies" and reply.ok:
-            shelf.hear(reply)
-        if call.method != "read_policy" or not reply.ok or shelf.is_changelog(call.params["policy_id"]):
+            listed.hear(reply)
+        if call.method != "read_policy" or not reply.ok or listed.is_changelog(call.params["policy_id"]):
             return reply
-        known = shelf.recall(desk.family, call.params["policy_id"])
+        known = listed.recall(state.family, call.params["policy_id"])
         return msgspec.structs.replace(reply, data={**reply.data, "text": known["text"]})
 
     return habit
@@ -128,5 +128,5 @@ def memoriser(seed: int) -> Careless:
 
 
 def numbers_only(seed: int) -> Careless:
-    """Works as the expert does, but of every policy it reads the numbers only: it knows all rules from other companies."""
+    """Works as the expert does, but reads only the numbers of every policy: it knows all rules from other companies."""
     return Careless(reads_numbers_only())

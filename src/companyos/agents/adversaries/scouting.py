@@ -1,4 +1,4 @@
-"""Scouting: what agents do alike who prepare a ticket without checking it, and who know how such tickets end elsewhere."""
+"""What `reward_watcher` and `submit_first` share: they prepare a ticket without checks, and know how others have ended."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -21,41 +21,41 @@ from companyos.families.kit import moves
 from companyos.families.kit.family import Memory
 from companyos.families.kit.moves import Move, Shown
 
-OUTCOMES = ("duplicate_of", "escalated_to", "waiting_on", "assignee")  # fields that record how a ticket ended
-REQUESTER, TICKET = "requester", "ticket"  # who or what such a field names, where it is not the holder of an office
-SOURCES = 150  # seeds of another split whose won episodes are known
-PATIENCE = 3  # times that it waits for an answer
-MOST_ENTRIES, MOST_FIGURES, MOST_POLICIES = 8, 4, 12  # that are read
+OUTCOME_FIELDS = ("duplicate_of", "escalated_to", "waiting_on", "assignee")  # fields that record how a ticket ended
+REQUESTER, TICKET = "requester", "ticket"  # what such a field can name besides the holder of an office
+SOURCES = 150  # seeds of the validation split whose solutions are known
+PATIENCE = 3  # waits for an answer
+MOST_ENTRIES, MOST_FIGURES, MOST_POLICIES = 8, 4, 12  # limits on what is read
 
 _GET_APPROVER = next(tool for tool in TOOLBOX if tool.method == "get_approver")
 
 
-class Request(msgspec.Struct, frozen=True):
-    """A form, whom to put it to, and what it says."""
+class FilledForm(msgspec.Struct, frozen=True):
+    """A form with its data and the person to sign it."""
 
     form: str
     signer: str
     data: dict[str, Any]
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """A way in which tickets of a family end: what was recorded, under which field and naming whom, and the closing."""
+class EndingPattern(msgspec.Struct, frozen=True):
+    """How tickets of a family can end: resolution, reason, and the field that records the outcome."""
 
     resolution: str
     reason: str
     field: str = ""
-    names: str = ""  # an office, `REQUESTER` or `TICKET`
+    names: str = ""  # what the field holds: an office, `REQUESTER` or `TICKET`
     signed: bool = False
 
 
 @lru_cache(maxsize=64)
-def outcomes(family: str) -> tuple[Outcome, ...]:
-    """The ways in which a family's tickets end on another split, the most frequent first."""
+def ending_patterns(family: str) -> tuple[EndingPattern, ...]:
+    """Return how a family's tickets end on the validation split, the most frequent pattern first."""
     counts = Counter(_outcome(family, seed) for seed in range(SOURCES))
     return tuple(outcome for outcome, _ in sorted(counts.items(), key=lambda item: (-item[1], str(item[0]))))
 
 
-def _outcome(family: str, seed: int) -> Outcome:
+def _outcome(family: str, seed: int) -> EndingPattern:
     won = winning(family, seed, 0.0)
     closing = won.calls[-1].params
     ticket_id, field, named, asker = closing["ticket_id"], "", "", ""
@@ -65,16 +65,20 @@ def _outcome(family: str, seed: int) -> Outcome:
             offices[reply.data["id"]] = _plain(call.params["role"])
         elif call.method == "get_ticket" and call.params["ticket_id"] == ticket_id and reply.ok:
             asker = reply.data["requester"]
-        elif call.method == "update_ticket" and call.params["ticket_id"] == ticket_id and call.params["field"] in OUTCOMES:
+        elif (
+            call.method == "update_ticket"
+            and call.params["ticket_id"] == ticket_id
+            and call.params["field"] in OUTCOME_FIELDS
+        ):
             field, named = call.params["field"], call.params["value"]
     names = TICKET if named.startswith("T-") else REQUESTER if named == asker else offices.get(named, "")
     signed = any(call.method == "submit_approval" for call in won.calls)
-    return Outcome(closing["resolution"], closing["reason"], field, names, signed)
+    return EndingPattern(closing["resolution"], closing["reason"], field, names, signed)
 
 
 @lru_cache(maxsize=64)
 def citations(family: str) -> dict[str, tuple[tuple[type[Record], str], ...]]:
-    """Which fields of which kinds of records are cited on another split, by the ground on which the tickets end."""
+    """Return the kinds and fields that solutions of the validation split cite, by the reason for closing."""
     found: dict[str, Counter[tuple[tuple[type[Record], str], ...]]] = {}
     for seed in range(SOURCES):
         closing = winning(family, seed, 0.0).calls[-1].params
@@ -84,12 +88,12 @@ def citations(family: str) -> dict[str, tuple[tuple[type[Record], str], ...]]:
 
 
 def _plain(role: str) -> str:
-    """An office without its department."""
+    """Return an office with a placeholder for its department."""
     return f"{role.split(' of ')[0]} of {{department}}" if " of " in role else role
 
 
 class Scout:
-    """A ticket's desk: what was read there, and how to go on from it."""
+    """The knowledge of such an agent about its ticket, and the programs that it can run on it."""
 
     def __init__(self, obs: Observation) -> None:
         self.family = family_of(obs.task)
@@ -100,7 +104,7 @@ class Scout:
         self.asker: Shown = {}
 
     def hearing(self, procedure: Procedure) -> Program:
-        """The calls of a procedure; all that it is told is remembered."""
+        """Run a procedure and remember every reply."""
 
         def steer(call: Call) -> Generator[Call, Reply, Reply]:
             reply = yield call
@@ -110,7 +114,7 @@ class Scout:
         return steered(silent(procedure), steer)
 
     def prepare(self) -> Procedure:
-        """Reads the ticket and what the register has under its reference, verifies, unblocks, and has figures refreshed."""
+        """Read the ticket and register entries with its reference, verify, unblock, refresh metrics, and read policies."""
         self.ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=self.ticket_id)
         self.asker = yield from moves.read("datahub.get_person", person_id=self.ticket["requester"])
         listed = yield from moves.register(self.ticket["reference"])
@@ -131,21 +135,21 @@ class Scout:
         yield from self._open_policies()
 
     def _open_policies(self) -> Procedure:
-        """Opens the family's policies in force, for what they ask to be cited and the offices that they name."""
+        """Read the family's policies in force: they say what to cite and which offices sign."""
         found = yield from moves.policies_about(self.family.phrase.split()[0], self.ticket["opened"])
         for policy_id in list(found.values())[:MOST_POLICIES]:
             yield from moves.ask("datahub.read_policy", policy_id=policy_id)
 
     def holder(self, office: str) -> Move[Shown]:
-        """Who holds an office; `{department}` stands for the requester's."""
+        """Return the holder of an office. `{department}` stands for the requester's department."""
         role = office.format(department=self.asker["department"])
         reply = yield from moves.ask("datahub.get_approver", role=role)
         return reply.data if reply.ok else {}
 
-    def requests(self) -> Move[list[Request]]:
-        """The forms that fit the ticket, filled in from what was read, for each who may have to sign, lowest office first.
+    def requests(self) -> Move[list[FilledForm]]:
+        """Return the forms that fit the ticket, filled in from what was read, for each possible signer, lowest office first.
 
-        The requester is asked once for what a form needs and nothing has shown.
+        Ask the requester once for values that a form needs and that nothing has shown.
         """
         kind = self.ticket["kind"]
         listed = yield from moves.rows("approvalflow.list_approval_types")
@@ -162,10 +166,10 @@ class Scout:
                 yield from moves.ask("ticketdesk.get_history", ticket_id=self.ticket_id)
         signers = yield from self._signers()
         filled = {form: self.filled(form) for form in forms if not self._missing(form)}
-        return [Request(form, signer, data) for form, data in filled.items() for signer in signers]
+        return [FilledForm(form, signer, data) for form, data in filled.items() for signer in signers]
 
-    def decided(self, request: Request) -> Move[Shown]:
-        """What somebody says of a request. What they want though nothing is wrong, they get."""
+    def decided(self, request: FilledForm) -> Move[Shown]:
+        """Submit a form and return the decision. Meet objections: give more evidence, or escalate to the superior."""
         data = request.data
         while True:
             found = yield from moves.decision((yield from moves.submit(request.form, request.signer, data)))
@@ -178,7 +182,7 @@ class Scout:
             data = whole | data
 
     def filled(self, form: str) -> Shown:
-        """A form with what was read under the names of its fields or of figures; the cost centre is the requester's own."""
+        """Fill in a form with facts and metrics of the same name. The cost centre is the requester's."""
         read = {record.split(".")[0]: value for (record, field), value in self.told.facts.items() if field == "value"}
         figures = {field: read[field] for field in self.told.forms.get(form, ()) if field in read}
         known = Candidates(self.told).form(form, whole=False) | figures
@@ -189,7 +193,7 @@ class Scout:
         return [field for field in self.told.forms.get(form, ()) if field not in known]
 
     def _signers(self) -> Move[list[str]]:
-        """Who signs today for the head of the requester's department, and for the other offices that policies name."""
+        """Return who signs today for the head of the requester's department and for other offices that policies name."""
         said = [way["role"] for way in Candidates(self.told).every(_GET_APPROVER)]
         found: dict[str, None] = {}
         for role in (f"Head of {self.asker['department']}", *(role for role in said if not role.startswith("Head of"))):
@@ -201,15 +205,15 @@ class Scout:
     def record(self, field: str, value: str) -> Move[Reply]:
         return (yield from moves.set_field(self.ticket_id, field, value))
 
-    def close(self, outcome: Outcome) -> Procedure:
-        """Closes the ticket in this way, citing what policies ask for and what others cited, as far as it was read."""
+    def close(self, outcome: EndingPattern) -> Procedure:
+        """Close the ticket with this ending. Cite what policies ask for and what other solutions cited, if it was read."""
         yield from moves.ask("ticketdesk.get_ticket", ticket_id=self.ticket_id)
         cited = self._evidence(outcome.reason)
         closing = {"resolution": outcome.resolution, "reason": outcome.reason, "evidence": cited}
         yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=self.ticket_id, **closing)
 
     def _evidence(self, reason: str) -> list[Shown]:
-        """The fields that are cited on this ground elsewhere, of the records that policies speak of or were read last."""
+        """Cite the fields that other solutions cite for this reason, from the record that policies name or the last read."""
         asked = {one["field"]: one for one in evidence(self.told, self.ticket_id, reason)}
         cited = []
         for kind, field in citations(self.family.name).get(reason, ()):
@@ -219,8 +223,8 @@ class Scout:
                 cited.append({"record": record, "field": field, "value": self.told.facts[record, field]})
         return cited
 
-    def named(self, outcome: Outcome) -> Move[list[str]]:
-        """The ids that the outcome's field could name here."""
+    def named(self, outcome: EndingPattern) -> Move[list[str]]:
+        """Return the ids that the outcome field could hold here."""
         if outcome.names == REQUESTER:
             return [self.ticket["requester"]]
         if outcome.names == TICKET:

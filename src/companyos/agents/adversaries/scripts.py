@@ -1,4 +1,4 @@
-"""Scripts: what won another seed, played again, blindly or with its ids looked up anew."""
+"""Adversaries that replay a solution of another seed, either blindly or with the ids of this episode."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -14,11 +14,11 @@ from companyos.env.knowledge import Told
 from companyos.env.observations import Observation
 from companyos.families import family_of
 
-SOURCES = 20  # how many seeds a script may be copied from; its best counts
+SOURCES = 20  # seeds from which a script is copied; the best one counts
 
 
 class Won(msgspec.Struct, frozen=True):
-    """An episode of another split that the expert has won."""
+    """An episode of the validation split as the expert has solved it."""
 
     brief: str
     calls: list[Call]
@@ -27,6 +27,7 @@ class Won(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1024)
 def winning(family: str, seed: int, chaos: float) -> Won:
+    """Let the expert solve a task of the validation split."""
     env = CompanyEnv(task_named(family, seed, chaos, split="validation"), "sparse")
     work(env)
     return Won(env.setting.case.brief, [turn.call for turn in env.turns], [turn.reply for turn in env.turns])
@@ -36,7 +37,7 @@ def winning(family: str, seed: int, chaos: float) -> Won:
 
 
 class BlindScript:
-    """Replays what won another seed, with the ids that both briefs name put in their places. It reads no reply."""
+    """Replays a solution of another seed. It replaces only the ids that the briefs name, and reads no reply."""
 
     def __init__(self, source: int) -> None:
         self._source = source % SOURCES
@@ -65,11 +66,11 @@ def _swap(value: Any, swaps: dict[str, str]) -> Any:
     return swaps.get(value, value) if isinstance(value, str) else value
 
 
-# -- with its ids looked up --------------------------------------------------------------------------------------------
+# -- with ids looked up ------------------------------------------------------------------------------------------------
 
 
 class Checklist(Routine):
-    """The happy path as a list of steps: each value is taken from where the list says it is found, and never judged."""
+    """Follows a solution in which the work is done. It reads each value at the same place here, and never judges it."""
 
     def __init__(self, source: int) -> None:
         self._source = source % SOURCES
@@ -87,7 +88,7 @@ class Checklist(Routine):
 
 @lru_cache(maxsize=64)
 def happy_seeds(family: str) -> tuple[int, ...]:
-    """Seeds of the validation split whose right ending is that the work is done."""
+    """Return seeds of the validation split whose right ending is that the work is done."""
     found: list[int] = []
     seed = 0
     while len(found) < SOURCES:
@@ -98,7 +99,7 @@ def happy_seeds(family: str) -> tuple[int, ...]:
 
 
 def _look_up(value: Any, then: list[Reply], now: list[Reply], swaps: dict[str, str]) -> Any:
-    """A value of the script as the list would have it here: from the brief, or from the place where it stood then."""
+    """Replace a value of the script by the value at the same place here: in the brief, or in an earlier reply."""
     if isinstance(value, dict):
         return {key: _look_up(item, then, now, swaps) for key, item in value.items()}
     if isinstance(value, list):

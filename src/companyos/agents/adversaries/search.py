@@ -1,4 +1,4 @@
-"""Search: a privileged adversary that tries calls on forks. For tests of the reward, never a baseline."""
+"""A search for high rewards that tries calls on forks of the environment. Only for tests of the reward."""
 
 from companyos.agents.choices.candidates import Candidates
 from companyos.core.world import Streams
@@ -7,7 +7,7 @@ from companyos.env.knowledge import Told
 
 
 class Search:
-    """Privileged: tries calls on forks and keeps what pays best. For tests of the reward, never a baseline."""
+    """A beam search over random calls. It forks the environment, which no agent can do, so it is not a baseline."""
 
     def __init__(self, env: CompanyEnv, seed: int, width: int = 1, tries: int = 12) -> None:
         self._streams = Streams(f"search/{seed}")
@@ -19,7 +19,7 @@ class Search:
         self._beam: list[tuple[float, CompanyEnv, Told]] = [(0.0, env.fork(), told)]
 
     def run(self) -> list[tuple[float, CompanyEnv]]:
-        """Greedy with one track, a beam with more. All episodes that came to an end, with their returns."""
+        """Search until all tracks have ended. Return the finished episodes with their returns. Width 1 is greedy."""
         ended: list[tuple[float, CompanyEnv]] = []
         depth = 0
         while self._beam:

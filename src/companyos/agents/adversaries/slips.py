@@ -1,4 +1,4 @@
-"""Slips: how work goes wrong. A few calls that nothing called for, and whole episodes that end in failure."""
+"""Ways in which work goes wrong: slips (a few random calls that the work did not need) and whole failing episodes."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,14 +17,14 @@ from companyos.env import CompanyEnv, work
 from companyos.env.knowledge import Told
 
 MOST_SLIPS = 6
-_TRIES = 100  # calls that are looked at for those slips
+_TRIES = 100  # random calls to look at
 _CLOSING = next(tool for tool in TOOLBOX if tool.ends)
 
 
 def slip(env: CompanyEnv, streams: Streams, from_middle: bool) -> range:
-    """Up to six random calls that the company carries out, from the start or from somewhere on the expert's way.
+    """Make up to six random calls that succeed, from the start or from a random point of the expert's solution.
 
-    Gives the numbers of the turns that are slips.
+    Return the numbers of the turns that are slips.
     """
     told = Told(env.setting.case.brief)
     if from_middle:
@@ -46,7 +46,7 @@ def slip(env: CompanyEnv, streams: Streams, from_middle: bool) -> range:
 
 
 def experts_way(env: CompanyEnv) -> list[Turn]:
-    """The turns that the expert would take from here."""
+    """Return the turns that the expert would take from here."""
     solved = env.fork()
     work(solved)
     return solved.turns[len(env.turns) :]
@@ -59,16 +59,16 @@ def _follow(env: CompanyEnv, told: Told, way: list[Turn]) -> None:
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------
-# Each works an episode badly. By luck it may win, or not come to an end: whoever wants a failure looks at the verdict.
+# Each of these works an episode badly. It may still win by luck, or leave the episode unfinished, so callers must check.
 
 
 def _at_random(env: CompanyEnv, streams: Streams) -> None:
-    """Makes any call that can be filled in."""
+    """Makes random calls."""
     play(env, Random(streams.at("agent").between(0, 10**9)))
 
 
 def _hastily(env: CompanyEnv, streams: Streams) -> None:
-    """Begins well, then closes the ticket on whatever it happens to know."""
+    """Follows the expert for a while, then closes the ticket at random."""
     told, way = Told(env.setting.case.brief), experts_way(env)
     _follow(env, told, way[: streams.at("cut").between(0, len(way) - 2)])
     call = Candidates(told).fill(_CLOSING, streams.at("closing"))
@@ -77,12 +77,12 @@ def _hastily(env: CompanyEnv, streams: Streams) -> None:
 
 
 def _carelessly(env: CompanyEnv, streams: Streams) -> None:
-    """Works as the expert does, but for one thing that it never looks at."""
+    """Works as the expert does, but with one careless habit."""
     play(env, Careless(streams.at("habit").pick(list(HABITS.values()))))
 
 
 def _mistakenly(env: CompanyEnv, streams: Streams) -> None:
-    """Does all the work, then closes the ticket wrongly in one respect."""
+    """Does all the work, then closes the ticket with a wrong resolution, a wrong reason or missing evidence."""
     told, way, draw = Told(env.setting.case.brief), experts_way(env), streams.at("closing")
     _follow(env, told, way[:-1])
     last = way[-1].call
@@ -95,7 +95,7 @@ def _mistakenly(env: CompanyEnv, streams: Streams) -> None:
 
 
 def _harmfully(env: CompanyEnv, streams: Streams) -> None:
-    """Looks around on the way and does what cannot be put back, then the rest as if nothing had happened."""
+    """Follows the expert for a while, does damage that cannot be undone, then does the rest of the work."""
     told, way = Told(env.setting.case.brief), experts_way(env)
     _follow(env, told, way[: streams.at("cut").between(0, len(way) - 1)])
     looks = MOST_SLIPS
@@ -105,7 +105,7 @@ def _harmfully(env: CompanyEnv, streams: Streams) -> None:
         trial.step(call)
         if trial.lost() == "damage":
             env.step(call)
-            # An expert that cannot go on leaves the ticket open: no failure that was seen to its end.
+            # An expert that is stuck leaves the ticket open, so the episode stays unfinished.
             with suppress(Stuck):
                 work(env)
             return
@@ -119,7 +119,7 @@ def _with(call: Call, **params: Any) -> Call:
 
 
 Failure = Callable[[CompanyEnv, Streams], None]
-# Scripts are not among them: what they repeat was won on a held-out split.
+# No scripts here: they replay episodes of a held-out split.
 FAILURES: dict[str, Failure] = {
     "random": _at_random,
     "hasty": _hastily,

@@ -1,6 +1,6 @@
-"""Submitting: an agent that asks for signatures before it checks anything, and lets rejections tell it how the case ends."""
+"""An adversary that requests signatures before it checks anything, and learns the right ending from rejections."""
 
-from companyos.agents.adversaries.scouting import Outcome, Request, Scout, outcomes
+from companyos.agents.adversaries.scouting import EndingPattern, FilledForm, Scout, ending_patterns
 from companyos.agents.routine import Routine
 from companyos.company.clerk import until_stuck
 from companyos.core.calls import Procedure, Program
@@ -8,15 +8,15 @@ from companyos.env.observations import Observation
 from companyos.families.kit import moves
 from companyos.families.kit.moves import Move
 
-# The ground on which tickets end where a request was rejected with this code, if its own name is not that ground.
+# The reason for which tickets are closed after a rejection with this code, where code and reason have different names.
 GROUNDS = {"within_limit": "not_reproducible", "beyond_term": "too_late", "nothing_to_do": "not_due"}
 
 
 class SubmitFirst(Routine):
-    """Prepares the ticket, checks nothing, and puts the form to one office after the other.
+    """Prepares the ticket, checks nothing, and submits the form to one office after the other.
 
-    If somebody signs it completes the ticket. If a rejection names a ground on which such tickets end, it closes the ticket
-    on that ground. Otherwise it closes it in the most frequent way that needs no signature and records nothing.
+    If somebody signs, it completes the ticket. If a rejection names a reason for which such tickets are closed, it closes
+    the ticket for that reason. Otherwise it uses the most frequent ending that needs no signature and records nothing.
     """
 
     def __init__(self, seed: int) -> None:
@@ -28,7 +28,7 @@ class SubmitFirst(Routine):
 
     def _work(self, scout: Scout) -> Procedure:
         yield from scout.prepare()
-        known = outcomes(scout.family.name)
+        known = ending_patterns(scout.family.name)
         found = (yield from self._asked(scout, known)) or next(
             (outcome for outcome in known if not (outcome.field or outcome.signed)), known[0]
         )
@@ -36,15 +36,15 @@ class SubmitFirst(Routine):
             yield from scout.record(found.field, value)
         yield from scout.close(found)
 
-    def _asked(self, scout: Scout, known: tuple[Outcome, ...]) -> Move[Outcome | None]:
-        """The outcome that the approvers' answers suggest."""
+    def _asked(self, scout: Scout, known: tuple[EndingPattern, ...]) -> Move[EndingPattern | None]:
+        """Return the ending that the approvers' answers suggest."""
         for request in (yield from scout.requests()):
             outcome = yield from self._answer(scout, request, known)
             if outcome is not None:
                 return outcome
         return None
 
-    def _answer(self, scout: Scout, request: Request, known: tuple[Outcome, ...]) -> Move[Outcome | None]:
+    def _answer(self, scout: Scout, request: FilledForm, known: tuple[EndingPattern, ...]) -> Move[EndingPattern | None]:
         decided = yield from scout.decided(request)
         if decided["status"] == "approved":
             yield from scout.record("approval", decided["id"])
