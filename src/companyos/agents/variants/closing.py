@@ -1,4 +1,4 @@
-"""Desk: where a variation sets in, what it can look up there, and how an episode goes on from it."""
+"""How variants are played: a variation runs at the expert's closing call and may change it; then the episode goes on."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -27,7 +27,7 @@ READ_BY: dict[type[Record], tuple[str, str]] = {
 }
 
 
-class Desk(msgspec.Struct, frozen=True):
+class ClosingContext(msgspec.Struct, frozen=True):
     """The ticket that the expert is about to close, and how it would close it."""
 
     env: CompanyEnv
@@ -48,12 +48,12 @@ class Desk(msgspec.Struct, frozen=True):
 
     @property
     def ends_episode(self) -> bool:
-        """Whether it is the ticket of the brief and not one that is linked to it."""
+        """Whether this is the ticket of the brief, and not one that is linked to it."""
         return self.ticket.id == self.env.setting.case.ticket_id
 
     @property
     def cited(self) -> list[Shown]:
-        """The evidence of the expert: the decisive facts and nothing else."""
+        """The expert's evidence: exactly the decisive facts."""
         return list(self.closing.params["evidence"])
 
     @property
@@ -63,42 +63,42 @@ class Desk(msgspec.Struct, frozen=True):
 
     @property
     def named_rivals(self) -> Facts:
-        """The rivals that the family names for the ending of this ticket."""
+        """The rivals (wrong facts beside the decisive ones) that the family declares for the ending of this ticket."""
         setting = self.env.setting
         ending = setting.ending if self.ends_episode else setting.linked[self.ticket.id].ending
         return tuple(rival for goal in ending.goals if isinstance(goal, CitesNoOther) for rival in goal.rivals)
 
     def others(self, kind: type[Record]) -> list[Any]:
-        """The records of a kind, without the ticket itself."""
+        """Return the records of a kind, without the ticket itself."""
         return [record for record in self.world.all(kind) if record.id != self.ticket.id]
 
     def decisive(self, kind: type[Record]) -> list[tuple[Any, str]]:
-        """The cited records of a kind with the fields cited."""
+        """Return the cited records of a kind with the cited fields."""
         found = ((self.world.lookup(record), field) for record, field in sorted(self.facts))
         return [(record, field) for record, field in found if isinstance(record, kind)]
 
     def other_cost_centers(self) -> list[str]:
-        """The cost centres that are neither the requester's nor on the ticket."""
+        """Return the cost centres that are neither the requester's nor on the ticket."""
         own = self.world.get(Person, self.ticket.requester).cost_center
         return sorted({person.cost_center for person in self.world.all(Person)} - {own, self.ticket.cost_center or own})
 
     def closed_with(self, **params: Any) -> Call:
-        """The closing call with these parameters instead of the expert's."""
+        """Return the closing call with these parameters instead of the expert's."""
         return Call(self.closing.app, self.closing.method, {**self.closing.params, **params})
 
 
-Variation = Callable[[Desk], moves.Move[Call | None]]
+Variation = Callable[[ClosingContext], moves.Move[Call | None]]
 
 
 def play_variant(env: CompanyEnv, variation: Variation, streams: Streams) -> bool | None:
-    """Whether the expert wins with this change to its way. None: the episode has no room for the change."""
+    """Return whether the expert wins with this variation, or None if the variation does not apply to the episode."""
     ticket_id = streams.at("ticket").pick([env.setting.case.ticket_id, *env.setting.linked])
     program = family_of(env.setting.case.brief).expert(env.memory(), Taste())
     call = next(program)
     while True:
         if call.method == "resolve_ticket" and call.params["ticket_id"] == ticket_id and _would_close(env, call):
             env, ticket_id = env.fresh_budget(), ""
-            closing = _run(env, variation(Desk(env, call, streams.at("variant"))))
+            closing = _run(env, variation(ClosingContext(env, call, streams.at("variant"))))
             if closing is None:
                 return None
             reply: Reply = _run(env, moves.ask(closing.tool, **closing.params))
@@ -111,13 +111,13 @@ def play_variant(env: CompanyEnv, variation: Variation, streams: Streams) -> boo
 
 
 def _would_close(env: CompanyEnv, call: Call) -> bool:
-    """Whether the ticket can be closed now. An expert may try before it clears a block."""
+    """Return whether the ticket can be closed now. An expert may try before it clears a block."""
     reply: Reply = _run(env.fresh_budget(), moves.ask(call.tool, **call.params))
     return reply.ok
 
 
 def _run(env: CompanyEnv, program: moves.Move[Any]) -> Any:
-    """Makes the calls of a program and gives what it returns."""
+    """Make the calls of a program and return its result. Skip the working notes that it yields."""
     return run(program, partial(_made, env))
 
 
@@ -126,27 +126,29 @@ def _made(env: CompanyEnv, call: Call) -> Reply:
     return env.turns[-1].reply
 
 
-# -- what variations do over and over --------------------------------------------------------------------------------------
+# -- helpers for variations ------------------------------------------------------------------------------------------------
 
 
-def write(desk: Desk, field: str, value: str) -> moves.Move[None]:
-    """Sets a field of the ticket."""
-    yield from moves.read("ticketdesk.update_ticket", ticket_id=desk.ticket.id, field=field, value=value)
+def write(context: ClosingContext, field: str, value: str) -> moves.Move[None]:
+    """Set a field of the ticket."""
+    yield from moves.read("ticketdesk.update_ticket", ticket_id=context.ticket.id, field=field, value=value)
 
 
 def read(record: Record) -> moves.Move[Shown]:
-    """What a reply shows of a record."""
+    """Read a record with its tool, and return what the reply shows."""
     tool, name = READ_BY[type(record)]
     shown: Shown = yield from moves.read(tool, **{name: record.id})
     return shown
 
 
-def cite_more(desk: Desk, records: Iterable[Record], fields: Callable[[Any], Iterable[str]]) -> moves.Move[Call | None]:
-    """The closing with citations of one more record: the first in random order that shows one of these fields."""
-    for record in desk.draw.shuffled(list(records))[:3]:
+def cite_more(
+    context: ClosingContext, records: Iterable[Record], fields: Callable[[Any], Iterable[str]]
+) -> moves.Move[Call | None]:
+    """Return the closing call with citations of one more record: the first in random order that shows one of the fields."""
+    for record in context.draw.shuffled(list(records))[:3]:
         shown = yield from read(record)
         wanted = [field for field in fields(record) if isinstance(shown.get(field), CITABLE)]
-        more = moves.cite(*((shown, field) for field in wanted if (record.id, field) not in desk.facts))
+        more = moves.cite(*((shown, field) for field in wanted if (record.id, field) not in context.facts))
         if more:
-            return desk.closed_with(evidence=[*desk.cited, *desk.draw.shuffled(more)[:4]])
+            return context.closed_with(evidence=[*context.cited, *context.draw.shuffled(more)[:4]])
     return None
