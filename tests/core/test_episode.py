@@ -7,7 +7,7 @@ from companyos.core.calls import Call
 from companyos.core.episode import CANARY, Footer, Header, Transcript, Turn
 from companyos.core.task import BENCHMARK_VERSION
 from companyos.env import CompanyEnv, make
-from companyos.families.kit.goals import added
+from companyos.families.kit.goals import add_up
 from tests.helpers import FAMILY, played, staged, step, ticket
 
 AGENTS = ("expert", "random", "jittered", "null")
@@ -36,7 +36,7 @@ def test_a_transcript_is_a_header_a_line_a_turn_and_a_footer() -> None:
     )
     assert header.brief == env.setting.case.brief
     assert (footer.done, footer.success) == (True, env.success)
-    assert footer.total == added(turn.reward for turn in env.turns)
+    assert footer.total == add_up(turn.reward for turn in env.turns)
     assert [msgspec.json.decode(line, type=Turn) for line in lines[1:-1]] == env.turns
 
 

@@ -16,7 +16,7 @@ from companyos.core.task import BENCHMARK_VERSION, TaskId
 from companyos.data import demos
 from companyos.data.demos import KINDS, MIX, Demo, episodes
 from companyos.families import SHORT_FAMILIES
-from companyos.families.kit.goals import added
+from companyos.families.kit.goals import add_up
 
 DOSES = (0.0, 0.5)
 
@@ -42,7 +42,7 @@ def test_a_line_of_the_dataset_replays_to_what_its_label_says() -> None:
         assert (demo.task_id, demo.steps, demo.success) == (env.task_id, env.step_count, env.success)
         assert demo.missed == tuple(goal for goal, holds in env.verdict.goals.items() if not holds)
         assert demo.damage == env.verdict.damage
-        assert demo.total == added(turn.reward for turn in env.turns)
+        assert demo.total == add_up(turn.reward for turn in env.turns)
         assert (demo.version, demo.canary) == (BENCHMARK_VERSION, CANARY)
         assert len(demo.trainable) == demo.steps
 

@@ -28,7 +28,7 @@ from companyos.env.rewards import (
     Verdict,
     most_penalty,
 )
-from companyos.families.kit.goals import Damage, added
+from companyos.families.kit.goals import Damage, add_up
 from tests.helpers import (
     FAMILY,
     STEADY,
@@ -78,7 +78,7 @@ def penalties(env: CompanyEnv) -> float:
 
 
 def total(env: CompanyEnv) -> float:
-    return added(turn.reward for turn in env.turns)
+    return add_up(turn.reward for turn in env.turns)
 
 
 # -- from the constants ------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_the_parts_of_every_turn_sum_to_its_reward(agent: str, profile: str) -> 
     for seed in range(5):
         env = played(agent, seed, reward=profile)
         for turn in env.turns:
-            assert turn.reward == added(turn.parts.values())
+            assert turn.reward == add_up(turn.parts.values())
         assert env.transcript().footer.total == total(env)
 
 
@@ -354,7 +354,7 @@ def test_a_request_that_is_withdrawn_leaves_nothing_to_be_paid_at_the_end() -> N
 def test_what_belongs_to_the_right_ending_alone_is_paid_in_the_last_turn() -> None:
     env = played("expert", 1)
     assert env.setting.ending.signatures
-    assert added(turn.parts.get("milestones", 0.0) for turn in env.turns[:-1]) == env.shared_potential
+    assert add_up(turn.parts.get("milestones", 0.0) for turn in env.turns[:-1]) == env.shared_potential
     assert env.turns[-1].parts["milestones"] == whole(env) - env.shared_potential
     assert whole(env) - env.shared_potential >= 5  # the request and its approval
 
@@ -376,7 +376,7 @@ def test_fresh_data_pays_where_the_right_ending_does_not_need_it_and_is_taken_ba
     while not env.done:
         step(env, "ticketdesk.wait", hours=1)
     assert env.turns[-1].parts["milestones"] == -0.5
-    assert added(turn.parts.get("milestones", 0.0) for turn in env.turns) == env.potential == 0
+    assert add_up(turn.parts.get("milestones", 0.0) for turn in env.turns) == env.potential == 0
 
 
 def rejected(env: CompanyEnv) -> str:
@@ -418,9 +418,9 @@ def test_every_profile_says_what_it_reveals() -> None:
 
 
 def test_rewards_are_added_one_by_one_so_that_every_python_comes_to_the_same_total() -> None:
-    assert added([0.1] * 10) == 0.9999999999999999  # `sum` says 1.0 from Python 3.12 on
-    assert added([1.0, 1e17, -1e17]) == 0.0
-    assert added([-1e17, 1e17, 1.0]) == 1.0
+    assert add_up([0.1] * 10) == 0.9999999999999999  # `sum` says 1.0 from Python 3.12 on
+    assert add_up([1.0, 1e17, -1e17]) == 0.0
+    assert add_up([-1e17, 1e17, 1.0]) == 1.0
 
 
 # -- names -------------------------------------------------------------------------------------------------------------

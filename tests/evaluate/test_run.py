@@ -22,7 +22,7 @@ from companyos.evaluate.runs import roster
 from companyos.evaluate.runs.episode_file import Episode, keep, kept, places, usage_of
 from companyos.evaluate.runs.run import RESULTS, RUN, BadRun, evaluate, on_processes, plan_of
 from companyos.evaluate.suites.suite import SUITES, suite
-from companyos.families.kit.goals import added
+from companyos.families.kit.goals import add_up
 from tests.evaluate.runs import AGENT, TRIALS, begin, few_tasks, own_suite, small_run
 from tests.laws import FULL
 from tests.shell import run as command
@@ -203,7 +203,7 @@ def test_tokens_and_costs_lie_beside_the_transcript_and_go_into_the_outcome(tmp_
     assert usage_of(run, episode) == (Usage(100, 10, 0.001),) * len(turns)
     outcomes = [msgspec.json.decode(line) for line in (run / "outcomes.jsonl").read_bytes().splitlines()]
     counted = [(one["tokens"], one["cost"]) for one in outcomes if one["task_id"] == episode.task_id]
-    assert counted == [(110 * len(turns), added([0.001] * len(turns)))]
+    assert counted == [(110 * len(turns), add_up([0.001] * len(turns)))]
 
 
 def test_agents_that_wait_for_somebody_else_work_on_threads(tmp_path: Path, curious: str) -> None:

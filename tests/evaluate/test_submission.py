@@ -15,7 +15,7 @@ from companyos.env.multi_actor import chairs
 from companyos.evaluate.runs.episode_file import Episode, places
 from companyos.evaluate.runs.run import BadRun, evaluate, on_processes
 from companyos.evaluate.runs.submission import WHAT_IT_PROVES, check
-from companyos.families.kit.goals import added
+from companyos.families.kit.goals import add_up
 from tests.evaluate.runs import TRIALS, few_tasks, own_suite, small_run
 from tests.shell import run as command
 
@@ -81,7 +81,7 @@ def forged_reward(run: Path, luck: random.Random) -> str:
         turn, more = luck.choice(lines[1:-1]), luck.choice((0.01, 1.0, 25.0))
         turn["reward"] += more
         turn["parts"]["milestone"] = turn["parts"].get("milestone", 0.0) + more
-        lines[-1]["total"] = added(line["reward"] for line in lines[1:-1])
+        lines[-1]["total"] = add_up(line["reward"] for line in lines[1:-1])
 
     return _rewrite(_some_episode(run, luck), run, pay)
 
