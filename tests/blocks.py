@@ -1,13 +1,17 @@
-"""Blocks: the code that our pages show, and how each is held to what is so.
+"""The code blocks of our pages, and how the tests check each of them.
 
-A fence names its language, and one of Python or shell is run as it stands, in a folder that it shares with the rest of its
-page. Its title may say otherwise: why it cannot be run here (`NEEDS`), that it is a file for the blocks after it
-(`title="my_company.py"`), or from which file of ours it is quoted (`title="tests/laws/pool_car.py"`). The site shows titles
-above the code, GitHub leaves them out.
+The fence of a block names its language. `tests/docs` runs every block of Python or shell as it is shown; the blocks of one
+page share a folder. A title changes that. It can be a reason why a plain machine cannot run the block (`NEEDS`), the name
+of a file that later blocks of the page need (`title="my_company.py"`), or a file of the repository that the block quotes
+(`title="tests/laws/pool_car.py"`). A `text` block with the title `OUTPUT` must equal what the block before it prints. The
+site shows titles above the code; GitHub does not show them.
 """
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -44,9 +48,11 @@ NEEDS = (
     "takes minutes",
     "stays until you end it",
 )  # why a block is compiled and not run
+OUTPUT = "output"
 CODE = ("python", "sh")
 OTHERS = ("text", "toml", "json", "yaml")
 
+_SECONDS = 300  # a block that runs longer is stopped
 _FENCE = re.compile(r"^```(?P<info>.*)\n(?P<code>(?:.*\n)*?)```$", re.MULTILINE)
 _INFO = re.compile(r'(?P<language>\w*)(?: title="(?P<title>[^"]*)")?')
 _INLINE = re.compile(r"`(companyos [a-z][^`]*)`")
@@ -92,6 +98,23 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+
+
+def run_block(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a block in a folder. `companyos` and `python` are those of the environment that runs this."""
+    script = folder / f"block_{block.line}"
+    script.write_text(block.code)
+    program = [sys.executable] if block.language == "python" else ["bash", "-euo", "pipefail"]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return subprocess.run(
+        [*program, str(script)],
+        cwd=folder,
+        env=os.environ | {"PATH": path, "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
 
 
 def words_of(page: Path) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from companyos.env.chat import SYSTEM
 from companyos.integrations.lists import replayed
 from companyos.integrations.verifiers_env import CompanyConfig, CompanyTaskset
 from tests.agents.fakes import Endpoint, Expert, completion, endpoint
+from tests.blocks import ROOT, blocks_of
 from tests.integrations.law import FEW, holds, score_of
 
 BIN = Path(sys.executable).parent
@@ -62,3 +64,18 @@ def test_a_split_is_a_taskset_of_briefs() -> None:
     assert first.data.system_prompt == SYSTEM
     assert taskset.bounded
     assert SIZES["validation"] == 500
+
+
+def test_the_block_of_the_docs_evaluates_a_model(tmp_path: Path) -> None:
+    [block] = [block for block in blocks_of(ROOT / "docs" / "start-here.md") if block.title == "needs verifiers"]
+    [task_id] = re.findall(r"echo (\S+) > tasks.txt", block.code)
+    with endpoint(Expert((task_id,))) as server:
+        code = block.code.replace("http://127.0.0.1:8080/v1", server.url)
+        known = os.environ | {"UV_SYSTEM_CERTS": "1", "PATH": f"{BIN}:{os.environ['PATH']}"}
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", code], env=known, capture_output=True, text=True, check=False, cwd=tmp_path
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    [written] = (tmp_path / "runs").glob("*/traces.jsonl")
+    [trace] = json.loads(written.read_text())["traces"]
+    assert trace["metrics"] == {"success": 1.0, "invalid_calls": 0.0}

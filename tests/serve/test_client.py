@@ -29,7 +29,9 @@ from tests.serve.doors import AS_ADMIN, Server, good, serving
 
 TASKS = [str(task_named(name, seed, 0.5)) for name in FAMILIES for seed in (3, 4)]
 LIST = Call("ticketdesk", "list_tickets")
-ON_A_SERVER = {block.language: block.code for block in blocks_of(ROOT / "README.md") if block.title == "needs a server"}
+ON_A_SERVER = {
+    block.language: block.code for block in blocks_of(ROOT / "docs" / "network.md") if block.title == "needs a server"
+}
 CURL = ROOT / "examples" / "curl.sh"
 
 
@@ -141,7 +143,7 @@ def test_the_light_client_goes_on_after_the_server_was_killed(tmp_path: Path) ->
         assert digest(server, company.session_id) == env.digest()
 
 
-def test_the_five_lines_of_the_readme_run(server: Server) -> None:
+def test_the_five_lines_of_the_docs_run(server: Server) -> None:
     block = ON_A_SERVER["python"]
     assert len([line for line in block.splitlines() if line]) == 5
     names: dict[str, Any] = {}
@@ -150,7 +152,7 @@ def test_the_five_lines_of_the_readme_run(server: Server) -> None:
     names["company"].close()
 
 
-def test_the_readmes_curl_plays_three_steps_and_shows_them(server: Server) -> None:
+def test_the_curl_of_the_docs_plays_three_steps_and_shows_them(server: Server) -> None:
     script = (
         ON_A_SERVER["sh"]
         .replace("http://127.0.0.1:8000", server.url)
@@ -159,7 +161,7 @@ def test_the_readmes_curl_plays_three_steps_and_shows_them(server: Server) -> No
     plays_three_steps("bash", "-euo", "pipefail", "-c", script)
 
 
-def test_the_example_of_curl_is_the_readmes_and_takes_the_address(server: Server) -> None:
+def test_the_example_of_curl_is_that_of_the_docs_and_takes_the_address(server: Server) -> None:
     _, rest = ON_A_SERVER["sh"].split("\n", 1)
     assert CURL.read_text().endswith(rest)
     plays_three_steps(str(CURL), server.url)
