@@ -50,7 +50,7 @@ NEEDS = (
 )  # why a block is compiled and not run
 OUTPUT = "output"
 CODE = ("python", "sh")
-OTHERS = ("text", "toml", "json", "yaml")
+OTHERS = ("text", "console", "toml", "json", "yaml")
 
 _SECONDS = 300  # a block that runs longer is stopped
 _FENCE = re.compile(r"^```(?P<info>.*)\n(?P<code>(?:.*\n)*?)```$", re.MULTILINE)

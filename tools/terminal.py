@@ -19,9 +19,9 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "start.md"
 ANIMATION = DOCS / "images" / "episode.svg"
 EPISODE = "watch vendor_onboarding --seed 44 --chaos 0.5"
-_FENCE = f'```text title="companyos {EPISODE}"\n'
+_FENCE = f'```console title="companyos {EPISODE}"\n'
 
-_TEXT_COLUMNS, _ANIMATION_COLUMNS = 110, 76
+_TEXT_COLUMNS, _ANIMATION_COLUMNS = 80, 76
 _ROWS = 22  # lines that the window shows at once
 _FONT, _ADVANCE, _LEADING = 14, 8.43, 20
 _LEFT, _TOP = 20, 56
