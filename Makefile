@@ -112,6 +112,7 @@ container-check: $(SERVE)/.ready ## Build and try the container image without Do
 reference: $(VENV)/.ready ## Write docs/reference/ and the drawings of docs/concepts.md
 	@$(BIN)/python -m tools.reference
 	@$(BIN)/python -m tools.pictures
+	@$(BIN)/python -m tools.terminal
 
 pages: $(VENV)/.ready reference ## Write docs/families/ and the reference; takes minutes
 	@$(BIN)/python -m tools.families

@@ -50,7 +50,7 @@ class Line(NamedTuple):
 
 def watched(columns: int) -> str:
     """Return what `companyos watch` prints for the episode on a terminal of this width, without the table of goals."""
-    program = [sys.executable, "-c", "from companyos.cli import main; main()", *EPISODE.split()]
+    program = [sys.executable, "-c", "from companyos.cli.main import main; main()", *EPISODE.split()]
     terminal = {**os.environ, "COLUMNS": str(columns)}
     shown = subprocess.run(program, env=terminal, capture_output=True, text=True, check=True).stdout
     episode, _, end = shown.partition("\nSuccess.\n")

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 import companyos
-from companyos.cli import main
+from companyos.cli.main import main
 from companyos.env import make, work
-from companyos.lines import write_line
+from companyos.env.line_syntax import write_line
 from tools import terminal
 
 ROOT = Path(__file__).parents[1]

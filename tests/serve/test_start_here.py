@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from companyos.apps import TOOLBOX
-from companyos.cli import parser
+from companyos.cli.main import parser
+from companyos.company import TOOLBOX
 from tests.blocks import ROOT, Block, blocks_of
 from tests.serve.doors import Server, serving
 
