@@ -13,7 +13,7 @@ from companyos.env import make, work
 from companyos.env.line_syntax import write_line
 from tools import terminal
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()
 RESULTS = (DOCS / "results.md").read_text()
