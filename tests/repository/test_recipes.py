@@ -24,7 +24,7 @@ def touched(addition: str) -> tuple[list[str], list[str]]:
     """The new files and the edited files that the table lists for an addition."""
     row = re.search(rf"^\| {addition} \| `\w+` \| (.*?) \| (.*?) \|", CONTRIBUTING.read_text(), re.MULTILINE)
     assert row, f"the table has no row for {addition}"
-    new, edited = (re.findall(r"`([\w/.]+)`", cell) for cell in row.groups())
+    new, edited = (re.findall(r"`([\w/.-]+)`", cell) for cell in row.groups())
     return new, edited
 
 
