@@ -1,4 +1,4 @@
-"""Fakes: an OpenAI-compatible endpoint on this machine that answers as a test wants it to."""
+"""A fake OpenAI-compatible endpoint on this machine, and models that answer through it."""
 
 import json
 import re
@@ -22,18 +22,18 @@ Request = dict[str, Any]
 
 
 class Response(msgspec.Struct, frozen=True):
-    """What goes over the wire: with `raw`, these bytes and not a word of HTTP around them."""
+    """An HTTP response. With `raw`, the body is sent without status line and headers."""
 
     body: bytes = b""
     status: int = 200
     headers: dict[str, str] = {}
     raw: bool = False
     seconds: float = 0.0  # before anything is sent
-    a_byte_each: float = 0.0  # seconds, for whoever has time
+    a_byte_each: float = 0.0  # pause after each byte, in seconds
 
 
 class Endpoint(ThreadingHTTPServer):
-    """A real server. `answer` says what each request gets; `requests` are those that it got."""
+    """A real server. `answer` makes the response to a request; `requests` are those that came."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -51,7 +51,7 @@ class Endpoint(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that hang up are what some tests are about."""
+        """Ignore clients that close the connection: some tests do that."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -103,11 +103,11 @@ def endpoint(answer: Callable[[Request], Response]) -> Iterator[Endpoint]:
         server.server_close()
 
 
-# -- what a model says -------------------------------------------------------------------------------------------------
+# -- replies of models -------------------------------------------------------------------------------------------------
 
 
 def completion(content: str | None = None, *calls: Any, tokens: tuple[int, int] = (100, 10)) -> Response:
-    """A chat completion with this text and these tool calls."""
+    """Return a chat completion with this text and these tool calls."""
     message = {"role": "assistant", "content": content, **({"tool_calls": list(calls)} if calls else {})}
     usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
@@ -116,7 +116,7 @@ def completion(content: str | None = None, *calls: Any, tokens: tuple[int, int] 
 
 
 def streamed(response: Response) -> Response:
-    """A chat completion as a stream of events: all of it in one, then its usage."""
+    """Return a chat completion as a stream of two events: all of the message, then its usage."""
     whole = json.loads(response.body)
     about = {name: whole[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
     [choice] = whole["choices"]
@@ -137,18 +137,18 @@ def tool_call(call: Call) -> dict[str, Any]:
 
 
 def says(call: Call, request: Request) -> Response:
-    """A call in the form in which it was asked for."""
+    """Return a call in the form that the request asks for."""
     return completion(None, tool_call(call)) if "tools" in request else completion(write_line(call))
 
 
 def step_of(request: Request) -> int | None:
-    """The step that a request's last observation tells of; None in a greeting."""
+    """Return the step in the last observation of a request; None in a greeting."""
     found = re.match(r"\[.*?, step (\d+) of \d+\]", request["messages"][-1]["content"])
     return int(found[1]) if found else None
 
 
 class Expert:
-    """A model that knows the expert's calls by heart, by the brief. What `instead` gives is sent in the place of a call."""
+    """A model that repeats the expert's calls. If `instead` returns a response, it is sent in place of a call."""
 
     def __init__(
         self, task_ids: Iterable[str], instead: Callable[[Request], Response | None] = lambda request: None

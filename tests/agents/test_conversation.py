@@ -1,4 +1,4 @@
-"""Conversations: what a model reads while it works, and what is shortened where that is too much."""
+"""The conversation shows a model its episode, and is shortened when it grows too long."""
 
 import re
 from itertools import pairwise
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from companyos.agents import make as make_agent
 from companyos.agents import play
 from companyos.agents.llm.conversation import Conversation, size_of
-from companyos.agents.llm.replies import Said, by_line, by_tools, read_reply
+from companyos.agents.llm.replies import ModelMessage, by_line, by_tools, read_reply
 from companyos.company import TOOLBOX
 from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make
@@ -24,18 +24,18 @@ PLENTY = 10**9
 FORMS = ("tools", "text")
 
 
-def said(form: str, *calls: Call, thought: str = "") -> Said:
+def said(form: str, *calls: Call, thought: str = "") -> ModelMessage:
     if form == "tools":
         return from_body(form, thought, *map(tool_call, calls))
     return from_body(form, "\n".join([thought, *map(write_line, calls)]))
 
 
-def from_body(form: str, content: str, *calls: Any) -> Said:
+def from_body(form: str, content: str, *calls: Any) -> ModelMessage:
     return (by_tools if form == "tools" else by_line)(read_reply(completion(content, *calls).body), TOOLBOX)
 
 
 def conversation(form: str, env: CompanyEnv, room: float = PLENTY, at_once: int = 1) -> tuple[Conversation, list[Message]]:
-    """An episode that was worked, told from its beginning, so many calls a message; and its messages when last asked."""
+    """Replay an episode into a conversation, `at_once` calls per message. Return it with its last messages."""
     calls, again = [turn.call for turn in env.turns], make(env.task_id)
     talk, read = Conversation(form, prompt("tools"), again.reset().text), []
     for n in range(0, len(calls), at_once):
@@ -56,7 +56,7 @@ def own_calls(form: str, read: list[Message]) -> list[str]:
     return [call["function"]["arguments"] for message in read for call in message.get("tool_calls", ())]
 
 
-def test_with_tools_a_model_reads_what_models_are_trained_on() -> None:
+def test_with_tools_the_messages_are_those_of_the_training_data() -> None:
     env = worked()
     _, read = conversation("tools", env)
     for message in read:
@@ -66,7 +66,7 @@ def test_with_tools_a_model_reads_what_models_are_trained_on() -> None:
     assert read == messages(env.transcript())
 
 
-def test_in_text_a_model_reads_the_same_in_turns() -> None:
+def test_in_text_form_the_replies_are_the_same() -> None:
     env = worked()
     _, read = conversation("text", env)
     assert [message["role"] for message in read] == ["system", "user", *["assistant", "user"] * len(env.turns)]
@@ -76,7 +76,7 @@ def test_in_text_a_model_reads_the_same_in_turns() -> None:
 
 
 @pytest.mark.parametrize(("form", "share"), [("tools", 0.9), ("tools", 0.7), ("text", 0.9), ("text", 0.6), ("text", 0.4)])
-def test_too_long_a_conversation_keeps_the_brief_the_own_calls_and_the_newest_reply(form: str, share: float) -> None:
+def test_a_shortened_conversation_keeps_the_brief_all_calls_and_the_newest_reply(form: str, share: float) -> None:
     env = worked()
     _, whole = conversation(form, env)
     room = share * size_of(whole)
@@ -88,7 +88,7 @@ def test_too_long_a_conversation_keeps_the_brief_the_own_calls_and_the_newest_re
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_was_read_longest_ago_is_shortened_first(form: str) -> None:
+def test_the_oldest_turns_are_shortened_first(form: str) -> None:
     env = worked()
     _, whole = conversation(form, env)
     _, read = conversation(form, env, 0.8 * size_of(whole))
@@ -99,8 +99,8 @@ def test_what_was_read_longest_ago_is_shortened_first(form: str) -> None:
     assert [i for i in kept if i > 0] == [] or max(changed) < max(kept)
 
 
-def test_a_conversation_that_had_to_be_shortened_begins_alike_for_a_while() -> None:
-    """So that what an endpoint has read already is not read anew every time."""
+def test_a_shortened_conversation_keeps_its_beginning_for_some_turns() -> None:
+    """So that the endpoint can cache it."""
     env = make(task_id(7, "50"))
     talk = Conversation("text", prompt("tools"), env.reset().text)
     read: list[list[Message]] = []
@@ -113,7 +113,7 @@ def test_a_conversation_that_had_to_be_shortened_begins_alike_for_a_while() -> N
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_where_even_the_calls_are_too_many_the_oldest_go(form: str) -> None:
+def test_the_oldest_turns_are_dropped_if_the_calls_alone_are_too_long(form: str) -> None:
     env = worked()
     _, whole = conversation(form, env)
     _, read = conversation(form, env, 0.15 * size_of(whole))
@@ -137,19 +137,19 @@ def test_several_calls_of_one_message_are_answered_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_was_wrong_with_a_call_is_said_in_words_of_its_form(form: str) -> None:
+def test_the_message_about_an_invalid_call_fits_its_form(form: str) -> None:
     env = make(task_id())
     talk = Conversation(form, prompt("tools"), env.reset().text)
     wrong = from_body("text", "get_ticket") if form == "text" else from_body("tools", "Hm.")
     talk.say(wrong)
-    talk.hear(env.step(wrong.asked[0].action))
+    talk.hear(env.step(wrong.calls[0].action))
     *_, own, heard = talk.messages(PLENTY)
     assert own == {"role": "assistant", "content": "get_ticket" if form == "text" else "Hm."}
     assert heard["role"] == "user"
-    assert re.fullmatch(r"\[.*, step 1 of \d+\] bad_action: " + re.escape(wrong.asked[0].wrong), heard["content"])
+    assert re.fullmatch(r"\[.*, step 1 of \d+\] bad_action: " + re.escape(wrong.calls[0].wrong), heard["content"])
 
 
-def test_no_message_is_empty_where_a_model_said_nothing() -> None:
+def test_no_message_is_empty_even_if_the_model_wrote_nothing() -> None:
     env = make(task_id())
     talk = Conversation("text", prompt("tools"), env.reset().text)
     talk.say(from_body("text", ""))
@@ -159,7 +159,7 @@ def test_no_message_is_empty_where_a_model_said_nothing() -> None:
 
 @STEADY
 @given(st.integers(0, 30), st.integers(-1000, 20_000), st.sampled_from(FORMS), st.integers(1, 4))
-def test_whatever_the_room_the_form_stays_right(seed: int, room: int, form: str, at_once: int) -> None:
+def test_messages_are_well_formed_at_any_size_limit(seed: int, room: int, form: str, at_once: int) -> None:
     """Every tool call is answered, roles alternate, and nothing is longer than it was."""
     env = worked(seed)
     _, read = conversation(form, env, room, at_once if form == "tools" else 1)

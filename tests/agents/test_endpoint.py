@@ -1,4 +1,4 @@
-"""Endpoints: asked again while there is hope, and never without an end."""
+"""The client of an endpoint retries where that can help, and always ends."""
 
 import asyncio
 import gzip
@@ -20,12 +20,12 @@ from companyos.core.errors import BadChoice
 from tests.agents.fakes import Request, Response, completion, endpoint
 from tests.helpers import STEADY
 
-SHORT = 0.3  # seconds that a request may take where a test is about those that take longer
+SHORT = 0.3  # timeout in seconds, for tests of slow requests
 
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses that would have been made: nobody waits for them."""
+    """Record the pauses between tries instead of waiting."""
     made: list[float] = []
 
     async def note(seconds: float) -> None:
@@ -38,7 +38,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @contextmanager
 def asking(*responses: Response, timeout: float = 30.0, key: str = "") -> Iterator[tuple[Callable[[], Answer], Any]]:
-    """Asks somebody who answers with these, one after the other, and with the last of them from then on."""
+    """Ask a server that gives these answers in order, and repeats the last one."""
     left = list(responses)
 
     def answer(request: Request) -> Response:
@@ -48,7 +48,7 @@ def asking(*responses: Response, timeout: float = 30.0, key: str = "") -> Iterat
         yield lambda: asker.ask({"model": "m", "messages": []}), server
 
 
-def test_what_is_asked_arrives_and_what_is_answered_comes_back() -> None:
+def test_a_request_arrives_and_its_answer_comes_back() -> None:
     with asking(completion("Hello"), key="sesame") as (ask, server):
         answer = ask()
     assert json.loads(answer.body)["choices"][0]["message"]["content"] == "Hello"
@@ -57,14 +57,14 @@ def test_what_is_asked_arrives_and_what_is_answered_comes_back() -> None:
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
-def test_what_may_go_better_in_a_while_is_asked_again(status: int, pauses: list[float]) -> None:
+def test_temporary_errors_are_retried(status: int, pauses: list[float]) -> None:
     with asking(Response(b"busy", status), Response(b"busy", status), completion("Hello")) as (ask, _):
         assert ask().failures == 2
     assert 0.25 <= pauses[0] <= 0.5 <= pauses[1] <= 1.0
 
 
 @pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 422])
-def test_what_will_not_go_better_is_asked_once(status: int, pauses: list[float]) -> None:
+def test_permanent_errors_are_not_retried(status: int, pauses: list[float]) -> None:
     with asking(Response(b"no such\n model", status)) as (ask, server), pytest.raises(NoAnswer) as refused:
         ask()
     assert (len(server.requests), refused.value.status, pauses) == (1, status, [])
@@ -72,15 +72,15 @@ def test_what_will_not_go_better_is_asked_once(status: int, pauses: list[float])
     assert str(refused.value).endswith("no such model")
 
 
-def test_a_server_that_says_how_long_to_wait_is_heeded(pauses: list[float]) -> None:
+def test_the_pause_that_a_server_asks_for_is_kept(pauses: list[float]) -> None:
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=20), usegmt=True)
     waits = [Response(b"", 429, {"retry-after": said}) for said in ("7", soon, "86400", "soon")]
     with asking(*waits, completion("Hello")) as (ask, _):
         assert ask().failures == 4
     assert 7 <= pauses[0] <= 7.7
     assert 15 <= pauses[1] <= 22
-    assert 60 <= pauses[2] <= 66  # nobody waits for a day
-    assert 2 <= pauses[3] <= 4  # what makes no sense asks for nothing
+    assert 60 <= pauses[2] <= 66  # a day is cut to a minute
+    assert 2 <= pauses[3] <= 4  # an invalid header is ignored
 
 
 BROKEN = {
@@ -95,7 +95,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_connection_that_breaks_is_tried_again_and_given_up_in_the_end(name: str, pauses: list[float]) -> None:
+def test_a_broken_connection_is_retried_up_to_a_limit(name: str, pauses: list[float]) -> None:
     with asking(BROKEN[name], completion("Hello")) as (ask, _):
         assert ask().failures == 1
     with asking(BROKEN[name]) as (ask, server), pytest.raises(NoAnswer) as silence:
@@ -112,13 +112,13 @@ SLOW = {
 
 
 @pytest.mark.parametrize("name", SLOW)
-def test_a_time_out_holds_for_the_whole_request_however_the_time_is_spent(name: str, pauses: list[float]) -> None:
+def test_a_timeout_covers_the_whole_request(name: str, pauses: list[float]) -> None:
     with asking(SLOW[name], timeout=SHORT) as (ask, _), pytest.raises(NoAnswer, match=r"no answer within 0\.3 s") as silence:
         ask()
     assert silence.value.failures == TRIES
 
 
-def test_whoever_has_been_given_up_is_asked_once_until_there_is_an_answer_again(pauses: list[float]) -> None:
+def test_after_a_failure_there_is_one_try_per_request_until_an_answer_comes(pauses: list[float]) -> None:
     down = [Response(b"", 503)] * (TRIES + 2)
     with asking(*down, completion("Hello"), Response(b"", 503), completion("Hello")) as (ask, server):
         for _ in range(3):
@@ -129,7 +129,7 @@ def test_whoever_has_been_given_up_is_asked_once_until_there_is_an_answer_again(
         assert ask().failures == 1
 
 
-def test_nobody_listens_to_more_than_an_answer_can_be() -> None:
+def test_an_answer_is_read_up_to_a_maximum_size() -> None:
     flood = Response(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (3 * MOST_BYTES), raw=True)
     bomb = Response(gzip.compress(b" " * (50 * MOST_BYTES)), headers={"content-encoding": "gzip"})
     for response in (flood, bomb):
@@ -137,14 +137,14 @@ def test_nobody_listens_to_more_than_an_answer_can_be() -> None:
             assert len(ask().body) < 2 * MOST_BYTES
 
 
-def test_a_key_that_a_server_repeats_is_not_repeated_by_us() -> None:
+def test_a_key_in_a_servers_error_is_masked() -> None:
     with asking(Response(b"wrong key sesame", 401), key="sesame") as (ask, _), pytest.raises(NoAnswer) as refused:
         ask()
     assert "sesame" not in str(refused.value)
 
 
 @pytest.mark.parametrize("status", [400, 422])
-def test_too_long_is_told_from_what_is_wrong_otherwise(status: int) -> None:
+def test_a_too_long_request_is_told_apart_from_other_errors(status: int) -> None:
     said = b'{"error": {"message": "the request exceeds the available context size"}}'
     for body, too_long in ((said, True), (b"no such model", False)):
         with asking(Response(body, status)) as (ask, _), pytest.raises(NoAnswer) as refused:
@@ -155,12 +155,12 @@ def test_too_long_is_told_from_what_is_wrong_otherwise(status: int) -> None:
 @pytest.mark.parametrize(
     "url", ["", "endpoint", "ftp://host/v1", "http://", "http://user:pass@host/v1", "http://host/v1?key=1", "http://h:99999"]
 )
-def test_an_address_that_is_none_or_holds_a_secret_is_refused(url: str) -> None:
+def test_a_url_that_is_invalid_or_holds_a_secret_is_refused(url: str) -> None:
     with pytest.raises(BadChoice, match="valid: http://HOST:PORT/v1"):
         Endpoint(url)
 
 
-def test_a_key_that_no_header_can_hold_is_refused_without_showing_it() -> None:
+def test_a_key_that_is_invalid_in_a_header_is_refused_without_showing_it() -> None:
     with pytest.raises(BadChoice) as refused:
         Endpoint("http://127.0.0.1/v1", "open\nsesame")
     assert "sesame" not in str(refused.value)
@@ -168,10 +168,10 @@ def test_a_key_that_no_header_can_hold_is_refused_without_showing_it() -> None:
 
 @STEADY
 @given(st.text() | st.from_regex(r"[A-Z][a-z]{2}, \d\d? [A-Z][a-z]{2} \d{1,5} \d\d:\d\d:\d\d [+-]\d{4}", fullmatch=True))
-def test_whatever_a_server_asks_for_the_pause_has_an_end(text: str) -> None:
+def test_any_retry_after_header_gives_a_bounded_pause(text: str) -> None:
     asked = asked_to_wait({"retry-after": text})
     assert 0 <= pause_after(3, asked) <= 66
 
 
-def test_headers_are_read_whatever_their_case(pauses: list[float]) -> None:
+def test_headers_are_case_insensitive(pauses: list[float]) -> None:
     assert asked_to_wait(httpx.Headers({"Retry-After": "3"})) == 3

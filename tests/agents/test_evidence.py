@@ -65,7 +65,7 @@ def test_of_two_terms_the_one_that_applied_is_cited() -> None:
         assert [one["field"] for one in evidence(memory, "T-1", "below_minimum")] == [term]
 
 
-def test_who_has_read_all_and_ends_it_rightly_nearly_always_cites_what_is_needed() -> None:
+def test_after_the_experts_reading_the_evidence_is_right_in_most_tasks() -> None:
     won = 0
     for seed in range(40):
         (episode,) = starts(TaskId.parse(make(FAMILY, seed=seed, chaos=0.25).task_id), [0.0], CandidateTypes())

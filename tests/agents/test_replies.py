@@ -1,4 +1,4 @@
-"""Replies: the calls in whatever a model says; and whatever comes, it is worth a step and no more."""
+"""The calls in a model's reply are found; any other reply costs exactly one step."""
 
 import json
 from typing import Any
@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from companyos.agents import make as make_agent
 from companyos.agents import play
-from companyos.agents.llm.replies import MOST_CALLS, NOTHING, Asked, NotAReply, Reply, Said, by_line, by_tools, read_reply
+from companyos.agents.llm.replies import (
+    MOST_CALLS,
+    NOTHING,
+    ModelMessage,
+    ModelReply,
+    NotAReply,
+    RequestedCall,
+    by_line,
+    by_tools,
+    read_reply,
+)
 from companyos.company import TOOLBOX
 from companyos.core.calls import BAD_ACTION, BAD_ARGUMENTS, UNKNOWN_TOOL, Call
 from companyos.env import make
@@ -22,44 +32,44 @@ from tests.helpers import STEADY, task_id
 READ = Call("ticketdesk", "get_ticket", {"ticket_id": "T-1"})
 
 
-def heard(asked: Asked) -> str:
-    """What the company says to a call."""
+def heard(asked: RequestedCall) -> str:
+    """Return the code of the company's reply to a call."""
     return make(task_id()).step(asked.action).code
 
 
-def from_tools(*calls: Any, content: str = "") -> Said:
+def from_tools(*calls: Any, content: str = "") -> ModelMessage:
     return by_tools(read_reply(completion(content, *calls).body), TOOLBOX)
 
 
-def from_text(text: str) -> Said:
-    return by_line(Reply(text), TOOLBOX)
+def from_text(text: str) -> ModelMessage:
+    return by_line(ModelReply(text), TOOLBOX)
 
 
-# -- calls that are right ----------------------------------------------------------------------------------------------
+# -- valid calls -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_call_of_an_expert_can_be_said_in_both_forms(family: str) -> None:
+def test_every_call_of_an_expert_can_be_written_in_both_forms(family: str) -> None:
     for turn in play(make(family, seed=3, chaos=0.5), make_agent("expert")).turns:
         for said in (from_tools(tool_call(turn.call)), from_text(write_line(turn.call))):
-            assert [asked.action for asked in said.asked] == [turn.call]
-            assert not said.asked[0].wrong
+            assert [asked.action for asked in said.calls] == [turn.call]
+            assert not said.calls[0].wrong
 
 
 @pytest.mark.parametrize("name", ["ticketdesk_get_ticket", "ticketdesk.get_ticket", "get_ticket"])
 @pytest.mark.parametrize("arguments", ['{"ticket_id": "T-1"}', {"ticket_id": "T-1"}])
-def test_a_tool_is_found_however_its_app_is_written(name: str, arguments: Any) -> None:
-    assert from_tools(function(name, arguments)).asked[0].action == READ
+def test_a_tool_is_found_with_any_spelling_of_its_app(name: str, arguments: Any) -> None:
+    assert from_tools(function(name, arguments)).calls[0].action == READ
 
 
 @pytest.mark.parametrize("arguments", ["", None, "{}"])
 def test_a_tool_without_arguments_needs_none(arguments: Any) -> None:
-    assert from_tools(function("ticketdesk_wait", arguments)).asked[0].action == Call("ticketdesk", "wait", {})
+    assert from_tools(function("ticketdesk_wait", arguments)).calls[0].action == Call("ticketdesk", "wait", {})
 
 
-def test_several_tool_calls_are_made_one_after_the_other_up_to_a_limit() -> None:
+def test_several_tool_calls_are_made_in_order_up_to_a_limit() -> None:
     calls = [Call("ticketdesk", "get_ticket", {"ticket_id": f"T-{n}"}) for n in range(MOST_CALLS + 5)]
-    assert [asked.action for asked in from_tools(*map(tool_call, calls)).asked] == calls[:MOST_CALLS]
+    assert [asked.action for asked in from_tools(*map(tool_call, calls)).calls] == calls[:MOST_CALLS]
 
 
 @pytest.mark.parametrize(
@@ -76,15 +86,15 @@ def test_several_tool_calls_are_made_one_after_the_other_up_to_a_limit() -> None
     ],
 )
 def test_a_call_is_found_among_other_words(text: str) -> None:
-    assert [asked.action for asked in from_text(text).asked] == [READ]
+    assert [asked.action for asked in from_text(text).calls] == [READ]
 
 
-def test_what_comes_after_the_call_is_left_out_and_what_came_before_is_kept() -> None:
+def test_text_before_the_call_is_kept_and_text_after_it_is_dropped() -> None:
     said = from_text("I look first.\nget_ticket T-1\n[Thu 2026-01-15 12:13, step 1 of 65] ok\nT-1; title=Imagined")
-    assert (said.thought, said.asked[0].arguments) == ("I look first.", "get_ticket T-1")
+    assert (said.thought, said.calls[0].arguments) == ("I look first.", "get_ticket T-1")
 
 
-# -- what is none ------------------------------------------------------------------------------------------------------
+# -- invalid calls -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -111,11 +121,11 @@ def test_what_comes_after_the_call_is_left_out_and_what_came_before_is_kept() ->
         ("get_ticket T-1", BAD_ACTION),
     ],
 )
-def test_a_broken_tool_call_is_an_invalid_call_that_can_be_said_again(call: Any, code: str) -> None:
-    [asked] = from_tools(call).asked
+def test_a_broken_tool_call_is_an_invalid_call_that_later_requests_can_contain(call: Any, code: str) -> None:
+    [asked] = from_tools(call).calls
     assert heard(asked) == code
     assert (code == BAD_ACTION) == bool(asked.wrong)
-    # Servers take a conversation apart, and refuse all of it where a name or the arguments are none.
+    # Servers parse the conversation, and refuse all of it if a name or the arguments are invalid.
     assert msgspec.json.decode(asked.arguments, type=dict) is not None
     assert 0 < len(asked.name) <= 64
     assert asked.name.isascii()
@@ -123,9 +133,9 @@ def test_a_broken_tool_call_is_an_invalid_call_that_can_be_said_again(call: Any,
 
 def test_a_reply_without_a_tool_call_is_an_invalid_call() -> None:
     said = from_tools(content="I think the ticket is fine.")
-    assert [heard(asked) for asked in said.asked] == [BAD_ACTION]
-    assert said.asked[0].action == said.thought == "I think the ticket is fine."
-    assert not said.asked[0].name
+    assert [heard(asked) for asked in said.calls] == [BAD_ACTION]
+    assert said.calls[0].action == said.thought == "I think the ticket is fine."
+    assert not said.calls[0].name
 
 
 @pytest.mark.parametrize(
@@ -149,17 +159,17 @@ def test_a_reply_without_a_tool_call_is_an_invalid_call() -> None:
 )
 def test_a_text_without_a_call_is_an_invalid_call_and_says_what_is_wrong(text: str, wrong: str) -> None:
     said = from_text(text)
-    [asked] = said.asked
+    [asked] = said.calls
     assert wrong in asked.wrong
     assert heard(asked) == BAD_ACTION
     assert len(str(said)) < 5000
 
 
 def test_a_reply_that_never_came_is_an_invalid_call() -> None:
-    assert [heard(asked) for asked in NOTHING.asked] == [BAD_ACTION]
+    assert [heard(asked) for asked in NOTHING.calls] == [BAD_ACTION]
 
 
-# -- whatever comes ----------------------------------------------------------------------------------------------------
+# -- arbitrary input ---------------------------------------------------------------------------------------------------
 
 BODIES = [
     b"",
@@ -180,7 +190,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_a_body_that_is_no_chat_completion_is_no_reply(body: bytes) -> None:
+def test_a_body_that_is_not_a_chat_completion_raises(body: bytes) -> None:
     with pytest.raises(NotAReply) as why:
         read_reply(body)
     assert "\n" not in str(why.value)
@@ -190,7 +200,7 @@ def test_a_body_that_is_no_chat_completion_is_no_reply(body: bytes) -> None:
     "usage",
     [None, [], "many", {"prompt_tokens": -1, "completion_tokens": 1e300}, {"prompt_tokens": 2**70}, {"prompt_tokens": "9"}],
 )
-def test_counts_that_make_no_sense_count_nothing(usage: Any) -> None:
+def test_invalid_token_counts_are_read_as_0(usage: Any) -> None:
     reply = read_reply(json.dumps({"choices": [{"message": {"content": "x"}}], "usage": usage}).encode())
     assert (reply.tokens_in, reply.tokens_out) == (0, 0)
 
@@ -198,7 +208,7 @@ def test_counts_that_make_no_sense_count_nothing(usage: Any) -> None:
 def test_a_text_may_come_in_parts() -> None:
     parts = [{"type": "text", "text": "get_ticket "}, {"type": "image"}, 7, {"type": "text", "text": "T-1"}]
     body = json.dumps({"choices": [{"message": {"content": parts}}]}).encode()
-    assert by_line(read_reply(body), TOOLBOX).asked[0].action == READ
+    assert by_line(read_reply(body), TOOLBOX).calls[0].action == READ
 
 
 JSON = st.recursive(
@@ -222,14 +232,14 @@ COMPLETIONS = st.fixed_dictionaries(
 @given(st.binary(max_size=300) | (COMPLETIONS | JSON).map(lambda value: json.dumps(value).encode()))
 @example(json.dumps({"choices": [{"message": {"tool_calls": [function("get_ticket", '{"ticket_id": 1e999}')]}}]}).encode())
 @example(json.dumps({"choices": [{"message": {"tool_calls": [function("get_ticket", {"x": 2**80})]}}]}).encode())
-def test_whatever_an_endpoint_sends_is_a_step_or_no_reply(body: bytes) -> None:
+def test_any_body_gives_a_step_or_not_a_reply(body: bytes) -> None:
     try:
         reply = read_reply(body)
     except NotAReply:
         return
     for said in (by_tools(reply, TOOLBOX), by_line(reply, TOOLBOX)):
         env = make(task_id())
-        for asked in said.asked:
+        for asked in said.calls:
             assert env.step(asked.action).step == len(env.turns)
             msgspec.json.encode([said.thought, asked.name, asked.arguments])  # it goes into the next request
         assert env.turns
@@ -238,6 +248,6 @@ def test_whatever_an_endpoint_sends_is_a_step_or_no_reply(body: bytes) -> None:
 
 @STEADY
 @given(st.text())
-def test_whatever_a_model_writes_is_one_step(text: str) -> None:
-    [asked] = from_text(text).asked
+def test_any_text_of_a_model_is_one_step(text: str) -> None:
+    [asked] = from_text(text).calls
     assert make(task_id()).step(asked.action).step == 1

@@ -1,4 +1,4 @@
-"""Slips: how work goes wrong, for every family."""
+"""Slips and failing episodes can be made for every family."""
 
 import pytest
 
@@ -12,7 +12,7 @@ EVERY_FAMILY = pytest.mark.parametrize("family", FAMILIES)
 
 @EVERY_FAMILY
 @pytest.mark.parametrize("from_middle", [False, True])
-def test_slips_are_the_last_turns_and_the_company_carried_them_out(family: str, from_middle: bool) -> None:
+def test_slips_are_the_last_turns_and_all_succeeded(family: str, from_middle: bool) -> None:
     for seed in range(20):
         env = make(family, seed=seed, chaos=0.5)
         way = experts_way(env)
@@ -25,7 +25,7 @@ def test_slips_are_the_last_turns_and_the_company_carried_them_out(family: str, 
 
 
 @EVERY_FAMILY
-def test_the_experts_way_from_the_middle_is_the_rest_of_an_episode_that_is_won(family: str) -> None:
+def test_the_experts_turns_from_the_middle_win_the_episode(family: str) -> None:
     env = make(family, seed=3, chaos=0.5)
     for turn in experts_way(env)[:4]:
         env.step(turn.call)
@@ -35,7 +35,7 @@ def test_the_experts_way_from_the_middle_is_the_rest_of_an_episode_that_is_won(f
 
 
 def failures(family: str, way: str, chaos: float = 0.5) -> list[CompanyEnv]:
-    """The episodes of twenty that this way of working brings to a bad end."""
+    """Play twenty episodes in a bad way, and return those that failed."""
     found = []
     for seed in range(20):
         env = make(family, seed=seed, chaos=chaos)
@@ -52,12 +52,12 @@ def test_every_bad_way_of_working_fails_sooner_or_later(family: str, way: str) -
 
 
 @EVERY_FAMILY
-def test_where_nothing_goes_wrong_by_itself_one_can_still_fail(family: str) -> None:
+def test_every_bad_way_but_the_careless_one_fails_at_chaos_0_too(family: str) -> None:
     assert all(failures(family, way, chaos=0.0) for way in FAILURES if way != "careless")
 
 
 @EVERY_FAMILY
-def test_who_is_mistaken_has_done_all_but_the_closing(family: str) -> None:
+def test_a_mistaken_failure_is_wrong_only_in_the_closing_call(family: str) -> None:
     for env in failures(family, "mistaken"):
         assert env.verdict is not None
         assert not env.verdict.damage
@@ -66,7 +66,7 @@ def test_who_is_mistaken_has_done_all_but_the_closing(family: str) -> None:
 
 
 @EVERY_FAMILY
-def test_who_is_harmful_leaves_damage(family: str) -> None:
+def test_a_harmful_failure_leaves_damage(family: str) -> None:
     for env in failures(family, "harmful"):
         assert env.verdict is not None
         assert env.verdict.damage

@@ -16,7 +16,7 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import Tool, ToolDef, ToolParams
 
-from companyos.agents.llm.replies import Asked, Reply, by_tools
+from companyos.agents.llm.replies import ModelReply, RequestedCall, by_tools
 from companyos.env import CompanyEnv, make
 from companyos.env.chat import SYSTEM
 from companyos.evaluate.suites.suite import frozen_names
@@ -48,7 +48,7 @@ def works() -> Solver:
             before = len(company.turns)
             state = await generate(state, tool_calls="single")
             if len(company.turns) == before:  # it called nothing, or nothing that Inspect could read
-                [asked] = by_tools(Reply(state.output.completion), company.toolbox).asked
+                [asked] = by_tools(ModelReply(state.output.completion), company.toolbox).calls
                 state.messages.append(ChatMessageUser(content=_step(company, state, asked)))
         return state
 
@@ -58,7 +58,7 @@ def works() -> Solver:
 def _tool(company: CompanyEnv, state: TaskState, told: dict[str, Any]) -> Tool:
     async def execute(**arguments: Any) -> str:
         called = {"function": {"name": told["name"], "arguments": arguments}}
-        [asked] = by_tools(Reply(tool_calls=(called,)), company.toolbox).asked
+        [asked] = by_tools(ModelReply(tool_calls=(called,)), company.toolbox).calls
         return _step(company, state, asked)
 
     asked_for = told["parameters"]["properties"].items()
@@ -67,7 +67,7 @@ def _tool(company: CompanyEnv, state: TaskState, told: dict[str, Any]) -> Tool:
     return ToolDef(execute, name=told["name"], description=told["description"], parameters=parameters).as_tool()
 
 
-def _step(company: CompanyEnv, state: TaskState, asked: Asked) -> str:
+def _step(company: CompanyEnv, state: TaskState, asked: RequestedCall) -> str:
     if not company.done:
         state.store.get(ACTIONS).append(msgspec.to_builtins(asked.action))
     return asked.hears(company.step(asked.action)).text

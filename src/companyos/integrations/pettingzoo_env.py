@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.spaces import Text
 from pettingzoo import ParallelEnv
 
-from companyos.agents.llm.replies import Asked, Reply, by_line
+from companyos.agents.llm.replies import ModelReply, RequestedCall, by_line
 from companyos.chaos import Chaos
 from companyos.company import Person
 from companyos.core.errors import BadChoice
@@ -100,8 +100,8 @@ class CompanyOS(ParallelEnv[str, str, str]):
             there = sum(agent.startswith(department) for agent in self._handles)
             self._handles[f"{department} {there + 1}" if there else department] = handle
 
-    def _asked(self, text: str) -> Asked:
-        return by_line(Reply(text), self.company.toolbox).asked[0]
+    def _asked(self, text: str) -> RequestedCall:
+        return by_line(ModelReply(text), self.company.toolbox).calls[0]
 
     def _texts(self, seen: dict[str, Observation]) -> dict[str, str]:
         return {agent: in_space(obs.text) for agent, obs in seen.items()}

@@ -12,7 +12,7 @@ import verifiers.v1 as vf
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import CallToolResult, TextContent, Tool
 
-from companyos.agents.llm.replies import Reply, by_tools
+from companyos.agents.llm.replies import ModelReply, by_tools
 from companyos.core.calls import OK
 from companyos.data.splits import CHAOS
 from companyos.env import CompanyEnv, make
@@ -51,7 +51,7 @@ class CompanyTools(vf.Toolset[vf.ToolsetConfig, CompanyState]):
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context | None = None) -> CallToolResult:
         called = {"function": {"name": name, "arguments": arguments}}
-        [asked] = by_tools(Reply(tool_calls=(called,)), self.company.toolbox).asked
+        [asked] = by_tools(ModelReply(tool_calls=(called,)), self.company.toolbox).calls
         obs = asked.hears(self.company.step(asked.action))
         if len(self.company.turns) > len(self.state.actions):
             self.state.actions.append(msgspec.to_builtins(asked.action))

@@ -1,4 +1,4 @@
-"""Endpoints: a server that speaks as OpenAI's does, asked until it has answered or there is no point in asking on."""
+"""A client for OpenAI-compatible endpoints, with timeouts and retries."""
 
 import asyncio
 import random
@@ -14,16 +14,16 @@ import msgspec
 from companyos.core.errors import BadChoice
 
 TRIES = 5
-MOST_BYTES = 2**20  # of an answer; no call is that long
-_AGAIN = frozenset({408, 409, 425, 429})  # and whatever begins with a 5: it may go better in a while
+MOST_BYTES = 2**20  # limit for the body of an answer
+_RETRIED = frozenset({408, 409, 425, 429})  # status codes after which a retry can help, besides 5xx
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0  # seconds
 _TOO_LONG = ("context", "too long", "too many tokens", "too large")
 _sleep = asyncio.sleep
-_SHOWN = 300  # characters of what a server said
+_SHOWN = 300  # characters of a server's error that are shown
 
 
 class NoAnswer(Exception):
-    """There was no answer to be had. `status` is what the server last answered instead, 0 where it said nothing."""
+    """All tries have failed. `status` is the last status code, or 0 if the server did not answer."""
 
     def __init__(self, why: str, failures: int, status: int = 0) -> None:
         super().__init__(why)
@@ -36,19 +36,19 @@ class NoAnswer(Exception):
         return self.status in (400, 413, 422) and any(map(self.speaks_of, _TOO_LONG))
 
     def speaks_of(self, words: str) -> bool:
-        """Whether the server, where it said anything, spoke of this."""
+        """Whether the server's error contains these words."""
         return self.status != 0 and words in str(self).lower()
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What came back, whatever it is, and how many requests came to nothing before it."""
+    """The body of an answer, and the number of failed requests before it."""
 
     body: bytes
     failures: int = 0
 
 
 class _Failed(Exception):
-    """One request that came to nothing: why, and after how many seconds it should be tried again, where the server said."""
+    """One failed request: why, and the pause before a retry if the server asked for one."""
 
     def __init__(self, why: str, status: int = 0, pause: float | None = None) -> None:
         super().__init__(why)
@@ -57,8 +57,8 @@ class _Failed(Exception):
 
 
 class Endpoint:
-    """Asks one server, from as many threads as there are. What it waits for runs on one loop in a thread of its own:
-    only so does a time-out hold for a whole request, be it that the server sends a byte a minute."""
+    """A client of one server that many threads can use. Requests run on an event loop in a separate thread, because only
+    there a timeout covers a whole request, even if the server sends one byte a minute."""
 
     def __init__(self, base_url: str, key: str = "", timeout: float = 120.0) -> None:
         if not (key.isascii() and key.isprintable()):
@@ -67,7 +67,10 @@ class Endpoint:
         self._key = key
         self._timeout = timeout
         self._down = False
-        headers = {"content-type": "application/json", "accept-encoding": "identity"}  # a zipped answer has no known length
+        headers = {
+            "content-type": "application/json",
+            "accept-encoding": "identity",
+        }  # the size of a compressed answer is unknown
         if key:
             headers["authorization"] = f"Bearer {key}"
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
@@ -77,9 +80,9 @@ class Endpoint:
         self._thread.start()
 
     def ask(self, request: Mapping[str, Any], tries: int = TRIES) -> Answer:
-        """One request and what came back. `NoAnswer` once it has been tried often enough."""
+        """Send a request and return the answer. Raise `NoAnswer` after the last try."""
         body = msgspec.json.encode(request)
-        # Whoever did not answer a moment ago is not given another round of tries for every step of every episode.
+        # After a failure, one try per request: else every step of every episode would wait for all retries.
         return asyncio.run_coroutine_threadsafe(self._ask(body, 1 if self._down else tries), self._loop).result()
 
     def close(self) -> None:
@@ -90,8 +93,8 @@ class Endpoint:
         self._loop.close()
 
     async def _hang_up(self) -> None:
-        """Close the client and, as `asyncio.run` does, end what is left on the loop: an answer that was cut short leaves
-        generators of httpx behind, which the garbage collector hands to tasks of their own."""
+        """Close the client and end all tasks and generators on the loop, as `asyncio.run` does. An answer that was cut off
+        leaves generators of httpx behind."""
         await self._client.aclose()
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
@@ -113,12 +116,12 @@ class Endpoint:
             else:
                 self._down = False
                 return Answer(answer, failures)
-            again = failed.status == 0 or failed.status in _AGAIN or failed.status >= 500
+            again = failed.status == 0 or failed.status in _RETRIED or failed.status >= 500
             if not again or failures == tries - 1:
                 self._down = again
                 raise NoAnswer(self._without_key(str(failed)), failures + 1, failed.status)
             await _sleep(pause_after(failures, failed.pause))
-        raise AssertionError("it is tried once at least")
+        raise AssertionError("there is at least one try")
 
     async def _once(self, body: bytes) -> bytes:
         async with self._client.stream("POST", self.url, content=body) as answer:
@@ -126,7 +129,7 @@ class Endpoint:
             async for piece in answer.aiter_raw():
                 read += piece
                 if len(read) > MOST_BYTES:
-                    break  # hangs up on who does not stop talking
+                    break  # and close the connection
             if answer.status_code == httpx.codes.OK:
                 return bytes(read)
             said = " ".join(read[:4096].decode(errors="replace").split())[:_SHOWN]
@@ -143,20 +146,20 @@ def _checked(base_url: str) -> str:
         good = place.scheme in ("http", "https") and bool(place.host) and (place.port or 1) < 2**16
     except (httpx.InvalidURL, UnicodeError):
         good = False
-    # Where a model is stands in the run's files, and no secret may stand there.
+    # The URL is written to the files of a run, so it must not contain a secret.
     if not good or place.userinfo or place.query or place.fragment:
         raise BadChoice("base URL", base_url, ["http://HOST:PORT/v1", "https://HOST/v1"])
     return base_url.rstrip("/")
 
 
 def pause_after(failures: int, asked: float | None) -> float:
-    """Seconds before the next try: as the server asks, else twice as long each time; never the same for two who wait."""
+    """Return the seconds before the next try: what the server asked for, else exponential backoff. Both have jitter."""
     pause = _FIRST_PAUSE * 2**failures if asked is None else asked
     return min(pause, _LONGEST_PAUSE) * random.uniform(*((0.5, 1.0) if asked is None else (1.0, 1.1)))
 
 
 def asked_to_wait(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a server asks for, as a number or as a date; None where it asks for nothing that makes sense."""
+    """Return the pause in the header `retry-after`, a number of seconds or a date. None if it is missing or invalid."""
     text = headers.get("retry-after", "")
     if text.isascii() and text.isdecimal():
         return float(text[:9])

@@ -1,7 +1,7 @@
-"""Language models: any that answers behind an OpenAI-compatible endpoint, as agents.
+"""Language models behind an OpenAI-compatible endpoint, as agents.
 
-A model is asked for tool calls; where its endpoint takes no tools, or where one says so, for a line of text. Whatever comes
-back, or does not, is worth a step: what is no call is sent as it is, refused as no action, and counted.
+The model is asked for tool calls, or for a line of text if the endpoint takes no tools or the user wants text. Every answer
+costs a step: an answer without a valid call is sent to the environment as it is, which refuses and counts it.
 """
 
 import os
@@ -16,7 +16,7 @@ import msgspec
 from companyos.agents.agent import Usage
 from companyos.agents.llm.conversation import Conversation, size_of
 from companyos.agents.llm.endpoint import TRIES, Endpoint, NoAnswer
-from companyos.agents.llm.replies import NOTHING, Asked, NotAReply, Reply, by_line, by_tools, read_reply
+from companyos.agents.llm.replies import NOTHING, ModelReply, NotAReply, RequestedCall, by_line, by_tools, read_reply
 from companyos.company import ALL_TOOLS, Toolbox, toolbox_of
 from companyos.core.errors import BadChoice
 from companyos.env.chat import Message, at_length, in_brief, prompt
@@ -24,15 +24,15 @@ from companyos.env.observations import Observation
 
 _GREETING = "Good morning! Are you there?"
 _GREETING_TRIES, _GREETING_TOKENS = 3, 16
-_CHARACTERS = 2.5  # a token, until the endpoint has counted some: ids and numbers take many
-_BRIEF_TOKENS = 400  # what is needed at least beside the tools: the brief, a call and its reply
-_SAFELY = 0.95  # of the characters that a token had so far: the next ones may have fewer
-_SHORTER, _SHORTENINGS = 0.75, 4  # where the endpoint finds a request too long
-_NOTED = 200  # characters of what went wrong
+_CHARACTERS = 2.5  # characters a token, as a first estimate; low, because ids and numbers take many tokens
+_BRIEF_TOKENS = 400  # least room besides the tools: the brief, a call and its reply
+_SAFELY = 0.95  # safety factor on the measured characters a token
+_SHORTER, _SHORTENINGS = 0.75, 4  # factor and number of retries when the endpoint finds a request too long
+_NOTED = 200  # characters of an error that are kept
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a model is asked. `api_key_env` names the variable that holds the key: the key itself is written nowhere."""
+class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of a model. `api_key_env` names the environment variable with the key; the key itself is never written."""
 
     base_url: str = ""
     api_key_env: str = ""
@@ -41,96 +41,97 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_tokens: int = 2048
     context: int = 32768
     timeout: float = 120.0
-    price_in: float = 0.0  # for a million tokens
+    price_in: float = 0.0  # per million tokens
     price_out: float = 0.0
 
-    def cost(self, reply: Reply) -> float:
+    def cost(self, reply: ModelReply) -> float:
         return (reply.tokens_in * self.price_in + reply.tokens_out * self.price_out) / 1e6
 
 
 @cache
 def open_model(name: str, options: tuple[tuple[str, str], ...]) -> "Model":
-    """The model of this name; the same object for the same options, so that all who ask share its connections."""
+    """Return the model of this name. The same options give the same object, so all agents share its connections."""
     try:
-        return Model(name, msgspec.convert(dict(options), Settings, strict=False))
+        return Model(name, msgspec.convert(dict(options), ModelSettings, strict=False))
     except msgspec.ValidationError as error:
-        raise BadChoice("option", str(error), Settings.__struct_fields__) from None
+        raise BadChoice("option", str(error), ModelSettings.__struct_fields__) from None
 
 
-class Manner(msgspec.Struct, frozen=True):
-    """How an endpoint wants to be asked, as far as that was found out: servers differ in what they take."""
+class RequestFormat(msgspec.Struct, frozen=True):
+    """The request format that an endpoint accepts, found out by a first request: servers differ."""
 
     form: str
-    limit: str = "max_tokens"  # what the field is called that bounds an answer
-    tokens: int = 0  # that the greeting took: the prompt and the tools, and little else
-    characters: float = _CHARACTERS  # a token
+    limit: str = "max_tokens"  # name of the field that limits an answer
+    tokens: int = 0  # tokens of the first request: the prompt, the tools and a greeting
+    characters: float = _CHARACTERS  # characters a token
 
 
 class Model:
-    """A language model that is measured: it gives an agent for each episode."""
+    """A language model under evaluation. It makes an agent for each episode."""
 
     waits = True
 
-    def __init__(self, name: str, settings: Settings) -> None:
+    def __init__(self, name: str, settings: ModelSettings) -> None:
         self.name = name
         self.settings = settings
         key = os.environ.get(settings.api_key_env, "")
         if settings.api_key_env and not key:
             raise BadChoice("variable", settings.api_key_env, ["one that is set and holds the key"])
         self._endpoint = Endpoint(settings.base_url, key, settings.timeout)
-        self._greeted: Manner | None = None
+        self._greeted: RequestFormat | None = None
         self._greeting = Lock()
 
     def agent(self, task_id: str, trial: int) -> "LanguageModel":
         return LanguageModel(self)
 
     def lacks(self, tasks: Sequence[str], trials: int) -> str:
+        """Return why the model cannot be evaluated, or an empty text."""
         room = self.settings.context - self.settings.max_tokens
         try:
-            needed = self.manner.tokens + _BRIEF_TOKENS
-        except (NoAnswer, NotAReply) as silence:
-            return f"no answer from {self.name} at {self._endpoint.url}: {silence}"
+            needed = self.request_format.tokens + _BRIEF_TOKENS
+        except (NoAnswer, NotAReply) as failure:
+            return f"no answer from {self.name} at {self._endpoint.url}: {failure}"
         if needed > room:
             return f"a context of {self.settings.context} tokens is too short: it takes about {needed} beside the answer's"
         return ""
 
     @property
-    def manner(self) -> Manner:
-        """How it wants to be asked: found out by greeting it, once."""
+    def request_format(self) -> RequestFormat:
+        """The request format, found out by one greeting."""
         with self._greeting:
             if self._greeted is None:
                 self._greeted = self._greet()
             return self._greeted
 
-    def _greet(self) -> Manner:
-        manner = Manner("text" if self.settings.form == "text" else "tools")
+    def _greet(self) -> RequestFormat:
+        request_format = RequestFormat("text" if self.settings.form == "text" else "tools")
         while True:
-            messages = [{"role": "system", "content": self.system(manner.form, ALL_TOOLS)}]
+            messages = [{"role": "system", "content": self.system(request_format.form, ALL_TOOLS)}]
             messages.append({"role": "user", "content": _GREETING})
             try:
-                reply, _ = self._ask(messages, ALL_TOOLS, manner, _GREETING_TRIES, _GREETING_TOKENS)
-            except NoAnswer as silence:
-                if manner.limit == "max_tokens" and silence.speaks_of("max_completion_tokens"):
-                    manner = msgspec.structs.replace(manner, limit="max_completion_tokens")
-                elif manner.form == "tools" and self.settings.form == "auto" and silence.speaks_of("tool"):
-                    manner = msgspec.structs.replace(manner, form="text")
+                reply, _ = self._ask(messages, ALL_TOOLS, request_format, _GREETING_TRIES, _GREETING_TOKENS)
+            except NoAnswer as failure:
+                if request_format.limit == "max_tokens" and failure.speaks_of("max_completion_tokens"):
+                    request_format = msgspec.structs.replace(request_format, limit="max_completion_tokens")
+                elif request_format.form == "tools" and self.settings.form == "auto" and failure.speaks_of("tool"):
+                    request_format = msgspec.structs.replace(request_format, form="text")
                 else:
                     raise
                 continue
-            size = self.fixed_size(manner.form, ALL_TOOLS) + size_of(messages)
+            size = self.fixed_size(request_format.form, ALL_TOOLS) + size_of(messages)
             tokens = reply.tokens_in or int(size / _CHARACTERS)
-            return msgspec.structs.replace(manner, tokens=tokens, characters=size / tokens)
+            return msgspec.structs.replace(request_format, tokens=tokens, characters=size / tokens)
 
-    def ask(self, messages: list[Message], toolbox: Toolbox) -> tuple[Reply, int]:
-        """What the model says to this, and how many requests came to nothing before."""
-        return self._ask(messages, toolbox, self.manner, TRIES, self.settings.max_tokens)
+    def ask(self, messages: list[Message], toolbox: Toolbox) -> tuple[ModelReply, int]:
+        """Return the model's reply, and the number of failed requests before it."""
+        return self._ask(messages, toolbox, self.request_format, TRIES, self.settings.max_tokens)
 
     def _ask(
-        self, messages: list[Message], toolbox: Toolbox, manner: Manner, tries: int, most_tokens: int
-    ) -> tuple[Reply, int]:
+        self, messages: list[Message], toolbox: Toolbox, request_format: RequestFormat, tries: int, most_tokens: int
+    ) -> tuple[ModelReply, int]:
         request: dict[str, Any] = {"model": self.name, "messages": messages}
-        request[manner.limit] = min(most_tokens, self.settings.max_tokens)
-        if manner.form == "tools":
+        request[request_format.limit] = min(most_tokens, self.settings.max_tokens)
+        if request_format.form == "tools":
             request["tools"] = toolbox.schemas
         if self.settings.temperature is not None:
             request["temperature"] = self.settings.temperature
@@ -138,72 +139,72 @@ class Model:
         return read_reply(answer.body), answer.failures
 
     def system(self, form: str, toolbox: Toolbox) -> str:
-        """The prompt; where tools are not sent apart they stand in it, at length if there is room for that."""
+        """Return the system prompt. In text form it contains the tools, in full if they fit into a third of the context."""
         if form == "tools":
             return prompt(form)
-        told = at_length(toolbox)
-        return prompt(form).format(tools=in_brief(toolbox) if len(told) / _CHARACTERS > self.settings.context / 3 else told)
+        full = at_length(toolbox)
+        return prompt(form).format(tools=in_brief(toolbox) if len(full) / _CHARACTERS > self.settings.context / 3 else full)
 
     def fixed_size(self, form: str, toolbox: Toolbox) -> int:
-        """The characters of each request that are no message."""
+        """Return the characters of each request besides the messages."""
         return size_of(toolbox.schemas) if form == "tools" else 0
 
 
 class LanguageModel:
-    """One episode of a model. It keeps the conversation, and what each turn cost."""
+    """The agent for one episode. It keeps the conversation and the usage of each turn."""
 
     def __init__(self, model: Model) -> None:
         self.usage: list[Usage] = []
         self._model = model
-        self._talk: Conversation | None = None
-        self._toolbox = ALL_TOOLS  # until it is known which are offered
-        self._queue: deque[Asked] = deque()  # the calls of its last message that are still to be made
-        self._characters = model.manner.characters
+        self._conversation: Conversation | None = None
+        self._toolbox = ALL_TOOLS  # replaced by the offered tools at the first observation
+        self._queue: deque[RequestedCall] = deque()  # calls of the last message that were not made yet
+        self._characters = model.request_format.characters
 
     def act(self, obs: Observation) -> Any:
-        """The next call of the model's last message; after the last of them it is asked again."""
-        form = self._model.manner.form
-        if self._talk is None:
+        """Return the next call of the model's last message. Ask the model again after the last one."""
+        form = self._model.request_format.form
+        if self._conversation is None:
             self._toolbox = toolbox_of(obs.scene.offered)
-            self._talk = Conversation(form, self._model.system(form, self._toolbox), obs.text)
+            self._conversation = Conversation(form, self._model.system(form, self._toolbox), obs.text)
         else:
-            self._talk.hear(obs)
+            self._conversation.hear(obs)
         spent = Usage(form=form)
         if not self._queue:
-            spent = self._ask(self._talk, spent)
+            spent = self._ask(self._conversation, spent)
         asked = self._queue.popleft()
         self.usage.append(msgspec.structs.replace(spent, note=spent.note or asked.wrong[:_NOTED]))
         return asked.action
 
-    def _ask(self, talk: Conversation, spent: Usage) -> Usage:
-        said = NOTHING
+    def _ask(self, conversation: Conversation, spent: Usage) -> Usage:
+        message = NOTHING
         try:
-            reply, failures = self._answer(talk)
-            said = (by_tools if spent.form == "tools" else by_line)(reply, self._toolbox)
+            reply, failures = self._answer(conversation)
+            message = (by_tools if spent.form == "tools" else by_line)(reply, self._toolbox)
             cost = self._model.settings.cost(reply)
             spent = Usage(reply.tokens_in, reply.tokens_out, cost, failures, form=spent.form)
-        except NoAnswer as silence:
-            spent = Usage(failures=silence.failures, note=str(silence)[:_NOTED], form=spent.form)
-        except NotAReply as garbage:
-            spent = Usage(failures=1, note=str(garbage)[:_NOTED], form=spent.form)
-        talk.say(said)
-        self._queue.extend(said.asked)
+        except NoAnswer as failure:
+            spent = Usage(failures=failure.failures, note=str(failure)[:_NOTED], form=spent.form)
+        except NotAReply as invalid:
+            spent = Usage(failures=1, note=str(invalid)[:_NOTED], form=spent.form)
+        conversation.say(message)
+        self._queue.extend(message.calls)
         return spent
 
-    def _answer(self, talk: Conversation) -> tuple[Reply, int]:
-        """The model's answer, to less where the endpoint says that it was too much."""
-        settings, fixed = self._model.settings, self._model.fixed_size(self._model.manner.form, self._toolbox)
+    def _answer(self, conversation: Conversation) -> tuple[ModelReply, int]:
+        """Ask the model. Shorten the conversation and retry if the endpoint says that it is too long."""
+        settings, fixed = self._model.settings, self._model.fixed_size(self._model.request_format.form, self._toolbox)
         for _ in range(_SHORTENINGS):
             room = (settings.context - settings.max_tokens) * self._characters * _SAFELY - fixed
-            messages = talk.messages(room)
+            messages = conversation.messages(room)
             try:
                 reply, failures = self._model.ask(messages, self._toolbox)
-            except NoAnswer as silence:
-                if not silence.too_long:
+            except NoAnswer as failure:
+                if not failure.too_long:
                     raise
                 self._characters *= _SHORTER
                 continue
             if reply.tokens_in:
                 self._characters = (fixed + size_of(messages)) / reply.tokens_in
             return reply, failures
-        raise NoAnswer("every request was too long for it", _SHORTENINGS)
+        raise NoAnswer("every request was too long", _SHORTENINGS)

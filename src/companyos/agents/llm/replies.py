@@ -1,4 +1,4 @@
-"""Replies: what a language model said, read from whatever an endpoint sent, and the calls in it."""
+"""Replies of language models: read from the body that an endpoint sent, and searched for calls."""
 
 import re
 from typing import Any
@@ -11,22 +11,22 @@ from companyos.env import CompanyEnv
 from companyos.env.line_syntax import find_tool, parse_line
 from companyos.env.observations import Observation
 
-MOST_CALLS = 16  # of one message are made; whoever plans further ahead has not seen a reply for long
+MOST_CALLS = 16  # calls of one message that are made; the model has not seen a reply since it wrote them
 _MOST_TOKENS = 2**31
-_KEPT = 500  # characters of what was no call, for the transcript
-_LONGEST = 4000  # characters of arguments that are repeated to whoever wrote them
+_KEPT = 500  # characters of an invalid call that the transcript keeps
+_LONGEST = 4000  # characters of arguments that are shown to the model again
 _NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _THOUGHTS = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)
-_MOST_LINES = 200  # in which a call is looked for
+_MOST_LINES = 200  # lines to search for a call
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class NotAReply(ValueError):
-    """A body that is no reply of a model, and why."""
+    """A body that is not a chat completion."""
 
 
-class Reply(msgspec.Struct, frozen=True):
-    """What a model said: its text, its tool calls as they came, and what it cost."""
+class ModelReply(msgspec.Struct, frozen=True):
+    """A model's text, its unparsed tool calls, and its token counts."""
 
     content: str = ""
     tool_calls: tuple[Any, ...] = ()
@@ -34,10 +34,10 @@ class Reply(msgspec.Struct, frozen=True):
     tokens_out: int = 0
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """One call that a model asks for: what the company is sent, and how it is repeated to the model.
+class RequestedCall(msgspec.Struct, frozen=True):
+    """One call that a model requests: the action for the environment, and how it is shown to the model again.
 
-    `wrong` says why it is no call; sending it costs a step all the same.
+    `wrong` says why the call is invalid. An invalid call still costs a step.
     """
 
     action: Any
@@ -46,20 +46,20 @@ class Asked(msgspec.Struct, frozen=True):
     wrong: str = ""
 
     def hears(self, obs: Observation) -> Observation:
-        """What is shown to its author of what came of it."""
-        # What a line should look like helps them more than what an action in JSON should.
-        said = msgspec.structs.replace(obs.reply, message=self.wrong) if self.wrong else obs.reply
-        return msgspec.structs.replace(obs, reply=said)
+        """Return the observation that the model sees after this call."""
+        # An invalid call gets our message, which fits the form of the call; the environment's message is about JSON.
+        reply = msgspec.structs.replace(obs.reply, message=self.wrong) if self.wrong else obs.reply
+        return msgspec.structs.replace(obs, reply=reply)
 
 
-class Said(msgspec.Struct, frozen=True):
-    """One message of a model: what it wrote before its calls, and the calls, of which there is always one at least."""
+class ModelMessage(msgspec.Struct, frozen=True):
+    """One message of a model: what it wrote before its calls, and at least one call."""
 
     thought: str
-    asked: tuple[Asked, ...]
+    calls: tuple[RequestedCall, ...]
 
 
-NOTHING = Said("", (Asked("", wrong="nothing arrived"),))  # instead of a reply that never came
+NOTHING = ModelMessage("", (RequestedCall("", wrong="nothing arrived"),))  # in place of a reply that never came
 
 
 class _Function(msgspec.Struct):
@@ -85,21 +85,23 @@ class _Body(msgspec.Struct):
     usage: Any = None
 
 
-def read_reply(body: bytes) -> Reply:
-    """The reply in a body. `NotAReply` for anything that is none."""
+def read_reply(body: bytes) -> ModelReply:
+    """Parse the body of an answer. Raise `NotAReply` if it is not a chat completion."""
     try:
-        found = msgspec.json.decode(body, type=_Body)
+        decoded = msgspec.json.decode(body, type=_Body)
     except _NOT_JSON as error:
         raise NotAReply(f"not a chat completion: {error}") from None
-    if not found.choices:
+    if not decoded.choices:
         raise NotAReply("a chat completion without a choice")
-    message, usage = found.choices[0].message, found.usage if isinstance(found.usage, dict) else {}
+    message, usage = decoded.choices[0].message, decoded.usage if isinstance(decoded.usage, dict) else {}
     calls = message.tool_calls if isinstance(message.tool_calls, list) else []
-    return Reply(_text(message.content), tuple(calls), _count(usage, "prompt_tokens"), _count(usage, "completion_tokens"))
+    return ModelReply(
+        _text(message.content), tuple(calls), _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    )
 
 
 def _text(content: Any) -> str:
-    """A message's text, which may come in parts."""
+    """Return the text of a message, which may come in parts."""
     if isinstance(content, list):
         return "".join(_text(part.get("text")) for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""
@@ -113,21 +115,21 @@ def _count(usage: dict[str, Any], name: str) -> int:
 # -- tool calls --------------------------------------------------------------------------------------------------------
 
 
-def by_tools(reply: Reply, toolbox: Toolbox) -> Said:
-    """The tool calls of a message, one after the other; `toolbox` holds the tools that were offered."""
+def by_tools(reply: ModelReply, toolbox: Toolbox) -> ModelMessage:
+    """Return the tool calls of a reply. `toolbox` holds the offered tools."""
     if not reply.tool_calls:
         wrong = "that was no tool call; the work is done by calling the tools"
-        return Said(reply.content, (Asked(reply.content[:_KEPT], wrong=wrong),))
-    return Said(reply.content, tuple(_tool_call(one, toolbox) for one in reply.tool_calls[:MOST_CALLS]))
+        return ModelMessage(reply.content, (RequestedCall(reply.content[:_KEPT], wrong=wrong),))
+    return ModelMessage(reply.content, tuple(_tool_call(one, toolbox) for one in reply.tool_calls[:MOST_CALLS]))
 
 
-def _tool_call(raw: Any, toolbox: Toolbox) -> Asked:
+def _tool_call(raw: Any, toolbox: Toolbox) -> RequestedCall:
     try:
         function = msgspec.convert(raw, _ToolCall).function
     except msgspec.ValidationError as error:
-        return Asked("<broken tool call>", "unknown", "{}", f"a broken tool call: {error}")
+        return RequestedCall("<broken tool call>", "unknown", "{}", f"a broken tool call: {error}")
     name, arguments = function.name, function.arguments
-    # Names of apps have no underscore; some models put the point back, or leave the app out.
+    # Names of apps have no underscore. Some models write a dot after the app, or leave the app out.
     tool = find_tool(name.replace("_", ".", 1), toolbox) or find_tool(name, toolbox)
     app, _, method = name[:100].partition("_")
     where = (tool.app, tool.method) if tool else (app, method)
@@ -138,12 +140,12 @@ def _tool_call(raw: Any, toolbox: Toolbox) -> Asked:
         )
     except (*_NOT_JSON, UnicodeEncodeError) as error:
         broken = {"app": where[0], "method": where[1], "params": str(arguments)[:_KEPT]}
-        return Asked(broken, shown, "{}", f"the arguments of {shown} are no JSON object: {error}")
-    return Asked(Call(*where, params), shown, _as_written(params))
+        return RequestedCall(broken, shown, "{}", f"the arguments of {shown} are no JSON object: {error}")
+    return RequestedCall(Call(*where, params), shown, _as_written(params))
 
 
 def _as_written(params: dict[str, Any]) -> str:
-    """Arguments as the model reads them again: always JSON, for some servers take a conversation apart."""
+    """Return the arguments as the model sees them again. Always valid JSON, because some servers parse it."""
     try:
         text = msgspec.json.encode(params).decode()
     except (msgspec.MsgspecError, OverflowError, RecursionError):
@@ -154,22 +156,22 @@ def _as_written(params: dict[str, Any]) -> str:
 # -- lines -------------------------------------------------------------------------------------------------------------
 
 
-def by_line(reply: Reply, toolbox: Toolbox) -> Said:
-    """The first line of a text that is a call. What comes after it is left out: its author had not seen the reply."""
+def by_line(reply: ModelReply, toolbox: Toolbox) -> ModelMessage:
+    """Return the first line of a text that is a call. Later lines are ignored: the model had not seen the reply."""
     lines = [bare for line in _THOUGHTS.sub("", reply.content).splitlines() if (bare := _bare(line))][:_MOST_LINES]
-    slips = []
+    invalid = []
     for number, line in enumerate(lines):
         if _names_a_tool(line, toolbox):
             call = parse_line(line, toolbox) if len(line) <= _LONGEST else f"a call has at most {_LONGEST} characters"
             if isinstance(call, Call):
-                return Said("\n".join(lines[:number]), (Asked(call, arguments=line),))
-            slips.append((line, call))
-    line, wrong = slips[0] if slips else _no_call(lines[0] if lines else "", toolbox)
-    return Said("", (Asked(line[:_KEPT], arguments=line[:_KEPT], wrong=wrong[:_KEPT]),))
+                return ModelMessage("\n".join(lines[:number]), (RequestedCall(call, arguments=line),))
+            invalid.append((line, call))
+    line, wrong = invalid[0] if invalid else _no_call(lines[0] if lines else "", toolbox)
+    return ModelMessage("", (RequestedCall(line[:_KEPT], arguments=line[:_KEPT], wrong=wrong[:_KEPT]),))
 
 
 def _bare(line: str) -> str:
-    """A line without what models put around it: marks of a list, of a quotation, of code."""
+    """Return a line without Markdown marks of lists, quotations and code."""
     return line.lstrip(" \t>*-•`").rstrip(" \t`").strip()
 
 
@@ -178,12 +180,12 @@ def _names_a_tool(line: str, toolbox: Toolbox) -> bool:
 
 
 def _no_call(line: str, toolbox: Toolbox) -> tuple[str, str]:
-    slip = parse_line(line[:_KEPT], toolbox)
-    assert isinstance(slip, str), "a line that names no tool is no call"
-    return line, slip
+    wrong = parse_line(line[:_KEPT], toolbox)
+    assert isinstance(wrong, str), "a line without the name of a tool is not a call"
+    return line, wrong
 
 
 def step_by_line(env: CompanyEnv, text: str) -> Observation:
-    """Makes the call that a text says, and gives what its author sees of that. A text that says none costs a step, too."""
-    [asked] = by_line(Reply(text), env.toolbox).asked
+    """Make the call in a text and return what the model sees of it. A text without a call costs a step, too."""
+    [asked] = by_line(ModelReply(text), env.toolbox).calls
     return asked.hears(env.step(asked.action))

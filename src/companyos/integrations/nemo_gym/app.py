@@ -20,7 +20,7 @@ from nemo_gym.base_resources_server import (
 )
 from nemo_gym.server_utils import SESSION_ID_KEY
 
-from companyos.agents.llm.replies import Reply, by_tools
+from companyos.agents.llm.replies import ModelReply, by_tools
 from companyos.chaos import Chaos
 from companyos.data.splits import CHAOS
 from companyos.env import CompanyEnv, make
@@ -64,7 +64,7 @@ class CompanyOSResourcesServer(SimpleResourcesServer):
 
     async def call(self, request: Request, tool: str, body: dict[str, Any]) -> str:
         env = self._episodes[request.session[SESSION_ID_KEY]]
-        [asked] = by_tools(Reply(tool_calls=({"function": {"name": tool, "arguments": body}},)), env.toolbox).asked
+        [asked] = by_tools(ModelReply(tool_calls=({"function": {"name": tool, "arguments": body}},)), env.toolbox).calls
         return asked.hears(env.step(asked.action)).text
 
     async def verify(self, request: Request, body: BaseVerifyRequest) -> VerifyResponse:
