@@ -1,4 +1,4 @@
-"""Proof: the expert solves a task with nothing but what the agent is told."""
+"""A proof shows that the expert solves a task and uses only what the agent is told."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ NOWHERE = 987_654_321  # a number that no company contains
 
 
 def episode(*said: tuple[Call, Any]) -> CompanyEnv:
-    """An episode of these calls, each with the data of its reply. The brief names one ticket and nothing else with an id."""
+    """Return an episode of these calls with the data of their replies. The brief names one ticket and no other id."""
     env = staged()
     env.turns = [_turn(call, Reply(True, "ok", data)) for call, data in said]
     return env
@@ -40,16 +40,16 @@ def looked_up(record: str) -> Call:
 
 
 def heard(data: Any, then: Call) -> Any:
-    """The value in a call that `untold` reports after a reply with this data, or None."""
+    """Return the value of a call that `untold` reports after a reply with this data, or None."""
     found = untold(episode((call("ticketdesk.list_tickets"), data), (then, None)))
     assert found is None or found[0] == then
     return found and found[1]
 
 
-# -- what was told may be used -----------------------------------------------------------------------------------------
+# -- told values -------------------------------------------------------------------------------------------------------
 
 
-def test_the_brief_tells_its_ticket() -> None:
+def test_the_ticket_of_the_brief_may_be_used() -> None:
     env = staged()
     step(env, "ticketdesk.get_ticket", ticket_id=ticket(env).id)
     assert untold(env) is None
@@ -78,7 +78,7 @@ def submitted(**data: Any) -> Call:
     return call("approvalflow.submit_approval", approval_type="vendor", approver="@a.b", data=data)
 
 
-# -- what was not told is a guess --------------------------------------------------------------------------------------
+# -- guesses -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_guessed_number_is_caught() -> None:
@@ -118,18 +118,18 @@ def test_a_guessed_name_of_a_field_is_caught() -> None:
         ("at 09:30", "09"),
     ],
 )
-def test_a_fragment_of_what_was_told_is_a_guess(told: str, fragment: str) -> None:
+def test_a_fragment_of_a_told_value_is_a_guess(told: str, fragment: str) -> None:
     for data in (told, {"note": told}, [{"text": f"We know: {told}."}]):
         assert heard(data, looked_up(fragment)) == fragment
         assert heard(data, looked_up(told)) is None
 
 
-def test_what_is_told_only_by_the_reply_to_a_call_is_a_guess_in_that_call() -> None:
+def test_a_value_from_the_reply_to_a_call_is_a_guess_in_that_same_call() -> None:
     env = episode((looked_up("E-1234"), {"id": "E-1234"}))
     assert untold(env) == (looked_up("E-1234"), "E-1234")
 
 
-def test_what_somebody_else_was_told_is_a_guess_and_what_they_call_is_not_ours() -> None:
+def test_replies_and_calls_of_another_actor_do_not_count() -> None:
     env = staged()
     elsewhere = _turn(looked_up("E-77"), Reply(True, "ok", {"id": "E-1234"}), actor="@a.b")
     env.turns = [elsewhere, _turn(looked_up("E-1234"), Reply(True, "ok", None))]
@@ -141,7 +141,7 @@ def test_the_first_guess_is_reported() -> None:
     assert untold(env) == (looked_up("E-1"), "E-1")
 
 
-def test_a_refusal_tells_what_it_says() -> None:
+def test_values_in_a_refusal_may_be_used() -> None:
     env = staged()
     refusal = Reply(False, "unknown_record", None, "there is no E-1; did you mean E-12?")
     env.turns = [_turn(call("datahub.list_metrics"), refusal), _turn(looked_up("E-12"), Reply(True, "ok", None))]
@@ -158,7 +158,7 @@ def test_choices_of_the_schema_may_be_used_and_others_are_guesses() -> None:
         assert (found and found[1]) == guess
 
 
-def test_hours_and_pages_are_the_agents_own_choice_and_nothing_has_to_tell_them() -> None:
+def test_the_agent_may_choose_hours_and_pages() -> None:
     assert heard(None, call("ticketdesk.wait", hours=37)) is None
     assert heard(None, call("ticketdesk.list_tickets", page=9, status="")) is None
 
@@ -177,7 +177,7 @@ def test_ids_and_numbers_in_prose_must_have_been_told_and_words_need_not() -> No
         assert (found and found[1]) == guess
 
 
-def test_a_value_deep_in_a_structure_is_looked_at() -> None:
+def test_a_guess_deep_in_a_structure_is_caught() -> None:
     env = staged()
     cited = {"record": ticket(env).id, "field": "amount", "value": NOWHERE}
     closing = call(
@@ -188,24 +188,24 @@ def test_a_value_deep_in_a_structure_is_looked_at() -> None:
     assert untold(env) == (closing, NOWHERE)
 
 
-def test_a_call_that_the_episode_offers_no_tool_for_is_passed_over() -> None:
+def test_a_call_of_a_tool_that_is_not_offered_is_ignored() -> None:
     assert heard(None, call("ticketdesk.no_such_tool", record="E-1")) is None
 
 
-# -- in the proof itself -----------------------------------------------------------------------------------------------
+# -- proofs ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_win_that_rests_on_a_guess_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_win_by_a_guess_is_not_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     def guessing(env: CompanyEnv, taste: Taste | None = None) -> None:
         step(env, "datahub.get_entry", entry_id="E-999999")
         work(env, taste)
 
     monkeypatch.setattr(proof, "work", guessing)
-    with pytest.raises(Unsolvable, match=r"used 'E-999999' in datahub\.get_entry, which nothing had told it"):
+    with pytest.raises(Unsolvable, match=r"used 'E-999999' in datahub\.get_entry, which it had not been told"):
         prove(task_id())
 
 
-def test_a_proof_says_how_many_steps_the_expert_took_and_how_the_task_ends() -> None:
+def test_a_proof_has_the_experts_steps_and_the_ending() -> None:
     env = make(task_id(), reward="sparse")
     work(env)
     assert env.success
@@ -213,7 +213,7 @@ def test_a_proof_says_how_many_steps_the_expert_took_and_how_the_task_ends() -> 
 
 
 def guesses_in(turn: Turn) -> Iterator[tuple[Turn, str]]:
-    """The turn with one argument, or one value of a filled-in form, replaced by a part of it or by a neighbouring number."""
+    """Yield the turn with one argument or one form value replaced by a part of it or by a neighbouring number."""
     for name, value in turn.call.params.items():
         for wrong in _near(value):
             yield replace(turn, call=replace(turn.call, params=turn.call.params | {name: wrong})), str(wrong)
@@ -234,7 +234,7 @@ def _near(value: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_whatever_value_of_an_experts_calls_is_replaced_by_a_guess_is_caught(name: str) -> None:
+def test_a_guess_in_any_value_of_an_experts_calls_is_caught(name: str) -> None:
     env, caught = make(name, seed=1, chaos=0.5, reward="sparse"), 0
     work(env)
     turns = list(env.turns)
@@ -245,7 +245,7 @@ def test_whatever_value_of_an_experts_calls_is_replaced_by_a_guess_is_caught(nam
         for wrong, guess in guesses_in(turn):
             bounded = turn.call.method in ("wait",) or "page" in turn.call.params
             if bounded or {guess, f"{guess}."} & tokens:
-                continue  # the agent's own choice, or told elsewhere as a value of its own
+                continue  # chosen by the agent, or also told as a whole value
             env.turns = [*turns[:number], wrong]
             found = untold(env)
             assert found is not None, (turn.call, guess)
@@ -253,10 +253,10 @@ def test_whatever_value_of_an_experts_calls_is_replaced_by_a_guess_is_caught(nam
     assert caught > 10
 
 
-# -- where two episodes part -------------------------------------------------------------------------------------------
+# -- first differences -------------------------------------------------------------------------------------------------
 
 
-def test_two_episodes_differ_first_where_a_call_or_a_reply_does() -> None:
+def test_the_first_difference_is_the_first_turn_with_another_call_or_reply() -> None:
     one, other = looked_up("E-1"), looked_up("E-2")
     same, told = _turn(one, Reply(True, "ok", 1)), _turn(one, Reply(True, "ok", 2))
     assert first_difference([same, same], [same, same]) == 2
@@ -266,7 +266,7 @@ def test_two_episodes_differ_first_where_a_call_or_a_reply_does() -> None:
     assert first_difference([], [same]) == 0
 
 
-def test_closing_the_ticket_and_asking_for_a_signature_cannot_be_taken_back() -> None:
+def test_closing_the_ticket_and_requesting_a_signature_are_irreversible() -> None:
     env = staged()
     step(env, "ticketdesk.get_ticket", ticket_id=ticket(env).id)
     assert first_irreversible(env.turns, ticket(env).id) == 1

@@ -1,11 +1,11 @@
-"""Proofs: many tasks and their twins, and how many steps the experts take."""
+"""Proofs of many tasks report par, endings, twins and faults."""
 
 import pytest
 
 from companyos.assurance import prove as proof
 from companyos.assurance import prove_many as proofs
 from companyos.assurance.prove import first_irreversible, solve
-from companyos.assurance.prove_many import Checked, Spread, check, spread
+from companyos.assurance.prove_many import ProofResult, Spread, check, spread
 from companyos.assurance.twins import same_ending, siblings
 from companyos.core.errors import Unsolvable
 from companyos.env import CompanyEnv, make
@@ -13,17 +13,17 @@ from companyos.families import Taste
 from tests.helpers import staged, step, task_id, ticket
 
 
-def test_a_checked_task_has_its_par_its_ending_and_its_twins_with_another_ending() -> None:
+def test_a_result_has_par_ending_and_the_count_of_twins_with_another_ending() -> None:
     env = staged()
     expected = sum(not same_ending(env, make(other)) for _, _, other in siblings(env.task_id))
     assert 0 < expected < len(siblings(env.task_id))
     par = solve(staged()).step_count
-    assert check(env.task_id, with_twins=True) == Checked(env.task_id, par, env.setting.ending.name, expected)
-    assert check(env.task_id, with_twins=False) == Checked(env.task_id, par, env.setting.ending.name, 0)
+    assert check(env.task_id, with_twins=True) == ProofResult(env.task_id, par, env.setting.ending.name, expected)
+    assert check(env.task_id, with_twins=False) == ProofResult(env.task_id, par, env.setting.ending.name, 0)
 
 
 @pytest.mark.parametrize(("later", "in_time"), [(-1, True), (0, False), (1, False)])
-def test_twins_must_differ_before_the_expert_commits_itself(
+def test_twins_must_differ_before_the_expert_does_anything_irreversible(
     monkeypatch: pytest.MonkeyPatch, later: int, in_time: bool
 ) -> None:
     env = solve(staged())
@@ -34,7 +34,7 @@ def test_twins_must_differ_before_the_expert_commits_itself(
     assert in_time or "comes before anything differs from" in fault
 
 
-def test_an_expert_that_closes_wrongly_or_gives_up_has_proved_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_closing_or_giving_up_is_not_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(env: CompanyEnv, taste: Taste | None = None) -> None:
         closing = {"resolution": "declined", "reason": "no_budget", "evidence": []}
         step(env, "ticketdesk.resolve_ticket", ticket_id=ticket(env).id, **closing)

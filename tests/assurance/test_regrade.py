@@ -1,4 +1,4 @@
-"""Regrading: old transcripts under the present grader, and whose verdict is another one than it was."""
+"""Regrading reports the transcripts whose verdict or rewards differ under the present grader."""
 
 import json
 from pathlib import Path
@@ -61,7 +61,7 @@ def test_another_goal_changes_verdict_goal_and_return(monkeypatch: pytest.Monkey
     assert again.what[2].startswith("return +")
 
 
-def test_what_is_damage_all_at_once_is_named_and_so_is_what_no_longer_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_damage_and_former_damage_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     harm = Damage("T-1", "priority", True)
     right = text_of(played("expert", 7))
     monkeypatch.setattr(environment, "damage", lambda *_: [harm])
@@ -71,27 +71,27 @@ def test_what_is_damage_all_at_once_is_named_and_so_is_what_no_longer_is(monkeyp
     assert regrade(wrong).what[:2] == ("failure -> success", "no longer damage: T-1 priority")
 
 
-def test_another_payment_changes_the_return_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_reward_changes_only_the_return(monkeypatch: pytest.MonkeyPatch) -> None:
     env = played("expert", 7)
     total = env.transcript().footer.total
     monkeypatch.setattr(rewards, "SUCCESS", rewards.SUCCESS + 1)
     assert regrade(text_of(env)).what == (f"return {total:+.10g} -> {total + 1:+.10g}",)
 
 
-def test_a_goal_that_nobody_asked_for_then_is_named() -> None:
+def test_a_new_goal_is_named() -> None:
     lines = text_of(played("expert", 7)).decode().splitlines()
     footer = json.loads(lines[-1])
     del footer["verdict"]["goals"]["Cites"]
     assert regrade("\n".join([*lines[:-1], json.dumps(footer)]).encode()).what == ("Cites: not asked for -> reached",)
 
 
-# -- another world, another version, something else ----------------------------------------------------------------------
+# -- other worlds, other versions, other files -----------------------------------------------------------------------------
 
 GRADES = {"reward", "parts", "done", "success", "total", "verdict"}
 
 
 @pytest.mark.parametrize("number", range(len(TAMPERING)))
-def test_unchanged_is_only_what_replays_in_every_line(number: int) -> None:
+def test_a_transcript_is_unchanged_only_if_every_line_replays(number: int) -> None:
     field, line, change = TAMPERING[number]
     text = tampered(line, change)
     with pytest.raises(ReplayDiffers) as difference:
@@ -106,7 +106,7 @@ def test_unchanged_is_only_what_replays_in_every_line(number: int) -> None:
         assert again.what
 
 
-def test_a_return_that_is_paid_otherwise_on_the_way_has_changed() -> None:
+def test_an_equal_return_with_other_rewards_on_the_way_is_a_change() -> None:
     again = regrade(tampered(2, lambda line: line.update(reward=1.0)).encode())
     assert again.outcome == CHANGED
     assert again.what[0].startswith("line 2: reward was recorded as 1.0")
@@ -119,13 +119,13 @@ def test_a_turn_after_the_end_is_another_world() -> None:
 
 
 @pytest.mark.parametrize("header", [{"task_id": f"gardening-v{BENCHMARK_VERSION}-train-7-50"}, {"reward": "generous"}])
-def test_a_header_that_names_nothing_we_have_is_another_world(header: dict[str, str]) -> None:
+def test_a_header_with_unknown_names_is_another_world(header: dict[str, str]) -> None:
     again = regrade(tampered(1, lambda line: line.update(header)).encode())
     assert again.outcome == OTHER_WORLD
     assert again.what[0].startswith("line 1: unknown ")
 
 
-def test_a_transcript_of_another_version_is_known_as_such_whatever_form_it_has() -> None:
+def test_a_transcript_of_another_version_is_recognised_in_any_form() -> None:
     old = b'{"task_id":"vendor_onboarding-v1-train-7-50","version":1,"mood":"good"}\n{"nothing":"we know"}\n'
     assert regrade(old, "a") == Regraded("a", OTHER_VERSION, "vendor_onboarding-v1-train-7-50", ("of version 1",))
 
@@ -138,20 +138,20 @@ def test_an_older_or_a_newer_transcript_is_of_another_version(version: int) -> N
 
 
 @pytest.mark.parametrize("text", [b"", b"\n\n", b"hello", b"\xff\xfe", b"{}\n{}", b'{"task_id":7,"version":1}', b"[1]\n[2]"])
-def test_what_is_no_transcript_is_counted_as_such(text: bytes) -> None:
+def test_a_file_that_is_not_a_transcript_is_reported(text: bytes) -> None:
     again = regrade(text)
     assert again.outcome == NO_TRANSCRIPT
     assert again.what
 
 
-def test_a_verdict_of_an_unknown_form_makes_no_transcript() -> None:
+def test_a_verdict_of_unknown_form_is_not_a_transcript() -> None:
     def odd(line: dict[str, Any]) -> None:
         line["verdict"] = {"grade": "B+"}
 
     assert regrade(tampered(7, odd).encode()).outcome == NO_TRANSCRIPT
 
 
-def test_a_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+def test_an_unreadable_file_does_not_stop_the_others(tmp_path: Path) -> None:
     good = tmp_path / "good.jsonl"
     good.write_bytes(text_of(played("expert", 7)))
     gone, kept = regrade_all([tmp_path / "gone.jsonl", good])

@@ -1,4 +1,4 @@
-"""Replay: re-execute a transcript and check that every line follows from its task id and calls."""
+"""A replay makes the calls of a transcript again and finds the first line that differs."""
 
 import json
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def test_every_episode_replays_to_the_same_end(agent: str, reward: str) -> None:
         assert again.verdict == env.verdict
 
 
-def test_an_unfinished_episode_replays_to_where_it_stands() -> None:
+def test_an_unfinished_episode_replays_to_its_last_turn() -> None:
     env = make(FAMILY, seed=1)
     step(env, "ticketdesk.wait", hours=5)
     again = replay(env.transcript())
@@ -61,7 +61,7 @@ def test_a_transcript_with_fields_of_a_newer_version_is_refused_by_its_line() ->
 
 
 @pytest.mark.parametrize("number", range(len(NO_CALLS)))
-def test_an_episode_with_what_is_no_call_replays_too(number: int) -> None:
+def test_an_episode_with_invalid_calls_replays_too(number: int) -> None:
     env = make(FAMILY, seed=1)
     env.step(NO_CALLS[number])
     step(env, "datahub.list_metrics")
@@ -69,7 +69,7 @@ def test_an_episode_with_what_is_no_call_replays_too(number: int) -> None:
 
 
 def episode(text: str = "Hello.") -> CompanyEnv:
-    """Two reads, a write, a request, a wait, something that is no call, and the end."""
+    """Play two reads, a write, a request, a wait, an invalid call, and the closing call."""
     env = staged()
     step(env, "ticketdesk.get_ticket", ticket_id=ticket(env).id)
     step(env, "ticketdesk.comment", ticket_id=ticket(env).id, text=text)
@@ -81,7 +81,7 @@ def episode(text: str = "Hello.") -> CompanyEnv:
 
 
 def tampered(number: int, change: Callable[[dict[str, Any]], object], text: str = "Hello.") -> str:
-    """The transcript with one line changed."""
+    """Return the transcript with one line changed."""
     lines = episode(text).transcript().to_jsonl().split("\n")
     line = json.loads(lines[number - 1])
     change(line)
@@ -117,13 +117,13 @@ TAMPERING: list[tuple[str, int, Callable[[dict[str, Any]], object]]] = [
 
 
 @pytest.mark.parametrize("number", range(len(TAMPERING)))
-def test_tampering_is_found_out_at_the_first_line_that_differs(number: int) -> None:
+def test_tampering_is_detected_at_the_first_line_that_differs(number: int) -> None:
     field, line, change = TAMPERING[number]
     with pytest.raises(ReplayDiffers, match=rf"^line {line}: {field} was recorded as "):
         replay(tampered(line, change))
 
 
-def test_what_is_tampered_with_is_otherwise_in_order() -> None:
+def test_the_transcript_used_for_tampering_replays_unchanged() -> None:
     assert replay(tampered(2, lambda line: None)).done
 
 
@@ -133,24 +133,24 @@ def test_no_text_in_a_call_hides_the_line_that_differs(text: str) -> None:
         replay(tampered(4, lambda line: line.update(now="?"), text))
 
 
-def test_another_profile_in_the_header_shows_in_the_first_reward() -> None:
+def test_another_reward_profile_in_the_header_is_detected_at_the_first_reward() -> None:
     with pytest.raises(ReplayDiffers, match=r"^line 2: reward was recorded as "):
         replay(tampered(1, lambda line: line.update(reward="sparse")))
 
 
-def test_another_task_in_the_header_shows_there() -> None:
+def test_another_task_in_the_header_is_detected_there() -> None:
     with pytest.raises(ReplayDiffers, match=r"^line 1: brief was recorded as "):
         replay(tampered(1, lambda line: line.update(task_id=task_id(999))))
 
 
-def test_a_line_left_out_shows_where_it_is_missing() -> None:
+def test_a_missing_line_is_detected_at_its_place() -> None:
     lines = episode().transcript().to_jsonl().split("\n")
     del lines[2]
     with pytest.raises(ReplayDiffers, match=r"^line 3: "):
         replay("\n".join(lines))
 
 
-def test_a_turn_after_the_end_is_found_out() -> None:
+def test_a_turn_after_the_end_is_detected() -> None:
     lines = episode().transcript().to_jsonl().split("\n")
     lines.insert(6, lines[1])
     with pytest.raises(ReplayDiffers, match=r"^line 7: a turn after the episode was over"):
@@ -158,17 +158,17 @@ def test_a_turn_after_the_end_is_found_out() -> None:
 
 
 @pytest.mark.parametrize("header", [{"task_id": "nonsense-7"}, {"reward": "generous"}])
-def test_a_header_that_names_nothing_we_have_is_a_value_error(header: dict[str, str]) -> None:
+def test_a_header_with_unknown_names_is_a_value_error(header: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"no task id|valid: dense, score, sparse"):
         replay(tampered(1, lambda line: line.update(header)))
 
 
-def test_a_replay_of_text_that_is_no_transcript_is_a_value_error() -> None:
+def test_text_that_is_not_a_transcript_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="not a transcript"):
         replay("nothing of the kind")
 
 
-def test_a_replay_may_take_the_transcript_itself() -> None:
+def test_a_replay_accepts_a_transcript_object() -> None:
     transcript = episode().transcript()
     again = Transcript.from_jsonl(transcript.to_jsonl())
     assert replay(again).transcript() == transcript

@@ -1,4 +1,4 @@
-"""Twins: one task beside the tasks that differ from it in one cause."""
+"""Twins are tasks that differ in exactly one cause."""
 
 from importlib import import_module
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ from tests.helpers import role, staged, task_id, ticket
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_cause_set_to_the_value_that_it_has_anyway_is_the_same_task(name: str) -> None:
+def test_setting_a_cause_to_its_own_value_gives_the_same_task(name: str) -> None:
     env = make(name, seed=3, chaos=0.5)
     for cause in family(name).specs():
         assert do(env.task_id, **{cause.name: getattr(env.setting.causes, cause.name)}) == env.task_id
@@ -49,7 +49,7 @@ def test_opposites_differ_in_a_fact_and_in_their_ending(name: str) -> None:
         assert not same_ending(env, make(other))
 
 
-def test_overrides_add_up_and_the_last_one_of_a_cause_counts() -> None:
+def test_overrides_accumulate_and_the_last_one_of_a_cause_counts() -> None:
     once = do(task_id(), conflict=True, insurance="expired")
     assert dict(TaskId.parse(once).do).keys() == {"conflict", "insurance"}
     assert do(do(task_id(), conflict=True), insurance="expired") == once
@@ -70,7 +70,7 @@ def _specs() -> Any:
     return family("vendor_onboarding").specs()
 
 
-def test_two_endings_are_the_same_in_name_and_decider() -> None:
+def test_two_endings_are_equal_if_name_and_decider_are() -> None:
     def ended(name: str, decider: str) -> Any:
         return SimpleNamespace(setting=SimpleNamespace(ending=SimpleNamespace(name=name, decider=decider)))
 
@@ -82,7 +82,7 @@ def test_two_endings_are_the_same_in_name_and_decider() -> None:
 @pytest.mark.parametrize(
     ("there", "back", "expected"), [(True, True, "none"), (True, False, "way"), (False, True, "way"), (False, False, "way")]
 )
-def test_a_twin_changes_nothing_only_where_either_ones_calls_win_the_other(
+def test_a_twin_is_irrelevant_only_if_the_calls_of_each_win_the_other(
     monkeypatch: pytest.MonkeyPatch, there: bool, back: bool, expected: str
 ) -> None:
     ours = staged(reward="sparse")
@@ -105,14 +105,14 @@ def test_the_calls_of_one_task_carry_over_to_a_task_that_differs_in_nothing_they
     assert set(found.values()) == {"ending", "way", "none"}
 
 
-def test_weathers_are_counted_on_from_the_tasks_own() -> None:
+def test_weathers_are_numbered_from_the_tasks_own_weather() -> None:
     first = weathers(task_id(chaos="50"), 4)
     assert first == [task_id(chaos="50"), *(f"{task_id(chaos='50')}-w{number}" for number in (1, 2, 3))]
     assert weathers(first[2], 3) == [f"{task_id(chaos='50')}-w{number}" for number in (2, 3, 4)]
     assert weathers(first[0], 1) == [first[0]]
 
 
-def test_worlds_differ_in_records_fields_and_clock_whichever_side_has_them() -> None:
+def test_differences_of_worlds_cover_records_fields_and_clock_on_both_sides() -> None:
     env = staged()
     one, other = env.world, env.world.fork()
     assert differences(one, other) == set()

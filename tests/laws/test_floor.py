@@ -11,7 +11,7 @@ from companyos.agents import make as make_agent
 from companyos.agents import play
 from companyos.agents.adversaries import ADVERSARIES, KNOWN
 from companyos.agents.adversaries.careless import HABITS, experts_ending, known_endings
-from companyos.assurance.floor import CHAOS, SHORT, Job, Tally, tally, wilson
+from companyos.assurance.floor import CHAOS, SHORT, FloorJob, Tally, tally, wilson
 from companyos.assurance.twins import opposites
 from companyos.chaos import DIALS
 from companyos.env import make, par, task_named
@@ -26,7 +26,7 @@ def reached(policy: str, name: str, variant: int | None = None) -> Tally:
     # A script or a fixed ending is played in all its variants: the sample is of them together, unless the law runs whole.
     variants = ADVERSARIES[policy].variants
     shared = variants(name) if variants and not FULL else 1
-    return tally(Job(policy, name, tuple(range(max(6, share(EPISODES, name) // shared))), variant, with_twins=True))
+    return tally(FloorJob(policy, name, tuple(range(max(6, share(EPISODES, name) // shared))), variant, with_twins=True))
 
 
 def variants(policy: str, name: str) -> list[int | None]:
@@ -81,7 +81,7 @@ def test_having_everything_signed_tells_nobody_how_it_ends(name: str) -> None:
     won = 0
     episodes = share(EPISODES, name)
     for seed, variant in product(range(episodes), variants("ask_around", name)):
-        policy = Job("ask_around", name, (seed,), variant)
+        policy = FloorJob("ask_around", name, (seed,), variant)
         env = play(make(name, seed=seed, chaos=CHAOS), policy.agent(seed))
         won += bool(env.success)
         for other in (make(task) for _, task in (opposites(env.task_id) if env.success else ())):
@@ -132,7 +132,8 @@ def test_no_ending_is_near(name: str) -> None:
 
 def test_a_naive_expert_loses_at_least_20_points_to_chaos() -> None:
     calm, struck = (
-        sum(tally(Job("naive", name, tuple(range(size(30, 200, name))), chaos=dose)).share for name in NAMES) / len(NAMES)
+        sum(tally(FloorJob("naive", name, tuple(range(size(30, 200, name))), chaos=dose)).share for name in NAMES)
+        / len(NAMES)
         for dose in (0.0, 1.0)
     )
     print(f"naive: {calm:.3f} at dose 0, {struck:.3f} at dose 1")
@@ -143,7 +144,7 @@ def test_a_naive_expert_loses_at_least_20_points_to_chaos() -> None:
 def test_every_dial_alone_costs_whoever_does_not_mind_it(dial: str) -> None:
     seeds = {name: tuple(range(size(30, 200, name))) for name in NAMES}
     calm, struck = (
-        sum(tally(Job(dial, name, seeds[name], chaos=chaos)).share for name in NAMES) / len(NAMES)
+        sum(tally(FloorJob(dial, name, seeds[name], chaos=chaos)).share for name in NAMES) / len(NAMES)
         for chaos in (0.0, {dial: 1.0})
     )
     print(f"{dial}: {calm:.3f} without it, {struck:.3f} with it")

@@ -103,7 +103,7 @@ def test_an_expert_that_cannot_solve_its_own_task_is_named_with_seed_and_cause(r
 
 def test_a_brief_that_leaks_a_cause_is_named_with_seed_and_cause(register: Callable[[Family], str]) -> None:
     broken = register(replace(FAMILY, name="talkative_car", stage=talkative))
-    told = r"the cause abroad, [01] or [01], is told by the brief: .*It (goes abroad|stays in the country)\."
+    told = r"the cause abroad, [01] or [01], is revealed by the brief: .*It (goes abroad|stays in the country)\."
     with pytest.raises(LawBroken, match=rf"^{broken}-v\d+-train-5-0: {told}"):
         laws.briefs_tell_nothing(broken, [5])
 
@@ -111,6 +111,6 @@ def test_a_brief_that_leaks_a_cause_is_named_with_seed_and_cause(register: Calla
 def test_twins_that_differ_in_the_first_observation_are_named_with_seed_and_cause(register: Callable[[Family], str]) -> None:
     broken = register(replace(FAMILY, name="untimely_car", stage=untimely))
     laws.briefs_tell_nothing(broken, [5])
-    told = r"the cause licence, (valid or ends|ends or valid), is told by the first observation: "
+    told = r"the cause licence, (valid or ends|ends or valid), is revealed by the first observation: "
     with pytest.raises(LawBroken, match=rf"^{broken}-v\d+-train-5-0: {told}"):
         laws.twins_look_alike(broken, [5])

@@ -24,7 +24,7 @@ from websockets.sync.client import ClientConnection, connect
 from companyos.agents import play
 from companyos.agents.adversaries import ADVERSARIES
 from companyos.agents.adversaries.slips import slip
-from companyos.assurance.floor import Job, tally
+from companyos.assurance.floor import FloorJob, tally
 from companyos.assurance.prove_many import check
 from companyos.assurance.replay import replay
 from companyos.core.calls import Call
@@ -342,7 +342,7 @@ def test_statistical_reward_reachability() -> None:
 def test_statistical_difficulty_separation() -> None:
     """The dose is a difficulty: who overlooks what it adds succeeds less often the higher it is."""
     calm, half, full = (
-        statistics.fmean(tally(Job("naive", name, tuple(range(24)), chaos=dose)).share for name in FAMILIES)
+        statistics.fmean(tally(FloorJob("naive", name, tuple(range(24)), chaos=dose)).share for name in FAMILIES)
         for dose in (0.0, 0.5, 1.0)
     )
     print(calm, half, full)
@@ -353,7 +353,9 @@ def test_statistical_difficulty_separation() -> None:
 def test_statistical_adversarial_floor() -> None:
     """None of the registered adversaries wins without looking, and one with a fixed ending only where that is right."""
     wins = {
-        policy: sum(tally(Job(policy, name, SEEDS, one)).wins for name in FAMILIES for one in a_few_variants(policy, name))
+        policy: sum(
+            tally(FloorJob(policy, name, SEEDS, one)).wins for name in FAMILIES for one in a_few_variants(policy, name)
+        )
         for policy, adversary in ADVERSARIES.items()
         if adversary.group in ("blind", "constant")
     }

@@ -1,4 +1,4 @@
-"""Floor: what can be had without doing the work, measured for every adversary and written down with its intervals."""
+"""The floor of the benchmark: success rates of all adversaries and careless experts, measured and written as a page."""
 
 import math
 from collections import Counter
@@ -15,14 +15,14 @@ from companyos.core.task import BENCHMARK_VERSION
 from companyos.env import make, par, task_named
 
 CHAOS = 0.5
-PAIRED = 5  # one task in so many is played beside its twins, too
-SHORT = 6  # calls: no ending may be had in fewer, in more than a fifth of a family's tasks
+PAIRED = 5  # every fifth task is also played on its twins
+SHORT = 6  # calls; at most a fifth of a family's tasks may have a shorter solution
 
 Chaos = float | dict[str, float]
 
 
-class Job(msgspec.Struct, frozen=True):
-    """Episodes to be played by one policy: an adversary, in one of its variants, or the careless expert of a dial."""
+class FloorJob(msgspec.Struct, frozen=True):
+    """Episodes for one policy: an adversary in one of its variants, or the careless expert that ignores a dial."""
 
     policy: str
     family: str
@@ -38,21 +38,21 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """What came of a job."""
+    """The results of a job."""
 
-    job: Job
+    job: FloorJob
     wins: int
-    total: float  # of the returns
-    pairs: int  # tasks with a twin that has another ending
-    both: int  # of those, passed on both sides
+    total: float  # sum of the returns
+    pairs: int  # twins with another right ending
+    both: int  # pairs of which both sides were won
 
     @property
     def share(self) -> float:
         return self.wins / len(self.job.seeds)
 
 
-def tally(job: Job) -> Tally:
-    """Plays a job's episodes."""
+def tally(job: FloorJob) -> Tally:
+    """Play the episodes of a job."""
     wins, total, pairs, both = 0, 0.0, 0, 0
     for seed in job.seeds:
         env = play(make(job.family, seed=seed, chaos=job.chaos), job.agent(seed))
@@ -66,105 +66,105 @@ def tally(job: Job) -> Tally:
     return Tally(job, wins, total, pairs, both)
 
 
-def jobs(families: Sequence[str], episodes: int) -> list[Job]:
-    """All that the floor is made of: the adversaries at one dose, and the careless with and without what they overlook."""
+def jobs(families: Sequence[str], episodes: int) -> list[FloorJob]:
+    """Return all jobs of the floor: each adversary at one dose, and each careless expert with and without its dial."""
     seeds = tuple(range(episodes))
-    found = [
-        Job(adversary.name, family, seeds, variant, with_twins=True)
+    all_jobs = [
+        FloorJob(adversary.name, family, seeds, variant, with_twins=True)
         for family in families
         for adversary in ADVERSARIES.values()
         for variant in (range(adversary.variants(family)) if adversary.variants else (None,))
     ]
     few = seeds[: max(1, episodes // PAIRED)]
     for family in families:
-        found += [Job("naive", family, few, chaos=dose) for dose in (0.0, 1.0)]
-        found += [Job(dial, family, few, chaos=chaos) for dial in HABITS for chaos in (0.0, {dial: 1.0})]
-    return found
+        all_jobs += [FloorJob("naive", family, few, chaos=dose) for dose in (0.0, 1.0)]
+        all_jobs += [FloorJob(dial, family, few, chaos=chaos) for dial in HABITS for chaos in (0.0, {dial: 1.0})]
+    return all_jobs
 
 
 def measure(families: Sequence[str], episodes: int, workers: int) -> Iterator[Tally]:
-    """Plays everything, job by job."""
+    """Run all jobs on `workers` processes, and yield their results."""
     return pooled(tally, jobs(families, episodes), workers)
 
 
-# -- the document ------------------------------------------------------------------------------------------------------
+# -- the page ----------------------------------------------------------------------------------------------------------
 
 
 PAGE = """\
-# The floor: what can be had without doing the work
+# The floor: how far cheap strategies get
 
 Written by `companyos floor --episodes {episodes}`, benchmark version {version}: {episodes} episodes a family and
 policy at chaos {chaos}, seeds from 0 of split `train`. Success in percent, with its 95 % interval (Wilson) over all
-families. A policy that comes in variants (a script from each of 20 seeds, one for each ending) counts by its best
-variant on each family. `pairs` are tasks beside a twin that differs in one hidden cause and has another right ending;
-`both` is how often a policy passed on both sides.
+families. Some policies have variants (a script from each of 20 seeds, or one for each ending); the best variant on each
+family counts. `pairs` counts tasks with a twin: the same task with one hidden cause changed and another right ending.
+`both` counts how often a policy won both the task and its twin.
 
 {adversaries}
 
-Anyone is invited to beat these: CONTRIBUTING.md says how to add an adversary.
+You are invited to beat these numbers: CONTRIBUTING.md explains how to add an adversary.
 
 `reward_watcher` prepares a ticket, then records one outcome after the other and submits the form, and keeps what pays. It
 checks nothing. With the rewards of version 3 it won 79.5 % of the same 200 tasks of `vendor_onboarding` and 20.7 % of all
-2,400, and named the right ending in 58.2 % of all: the reward told it the branch. Since version 4 profile `dense` pays
-nothing on the way that tells the branch ([what rewards reveal](reference/rewards.md#what-rewards-reveal)), and a law holds
-the watcher to the share of tasks in which the most frequent ending is right.
+2,400, and found the right ending in 58.2 % of all: the reward revealed it. Since version 4 profile `dense` pays nothing
+during the episode that reveals the right ending ([what rewards reveal](reference/rewards.md#what-rewards-reveal)). A law
+limits the watcher to the share of tasks in which the most frequent ending is right.
 
-## Known to beat constant rules
+## Agents that exploit constant rules
 
 The rules of a family are the same in every company; only the numbers in the policies' terms are drawn with the seed. These
-agents use that. No law bounds them, and the bounds of the others are not loosened for them.
+agents use that. No law bounds them; the bounds of the other agents are unchanged.
 
 - `memoriser` works as the expert does but opens no policy. It knows every text from other seeds (100 of split `validation`),
   and for each term the most frequent number there. It may search, so it knows the titles, dates and ids, and it cites a
   policy's term with the number that it remembers. It opens the changelog of the forms, which is not a policy.
 - `numbers_only` is the same but opens policies for their numbers. It ignores their texts.
 - `submit_first` prepares the ticket and asks approvers before it checks anything. If somebody signs, it completes the
-  ticket; if a rejection names a ground on which such tickets end, it closes the ticket on that ground.
+  ticket; if a rejection names a reason for which such tickets are closed, it closes the ticket for that reason.
 
 {known}
 
 What this means: until the rules themselves vary, a family tests procedure (find the records, prepare the ticket, compare,
 ask the right person, cite) more than it tests reading of policies. An agent that was trained on a family can know its rules
-by heart, and a high score there does not show that it read them. `numbers_only` shows that the texts are not needed at all;
-the distance between `memoriser` and `numbers_only` is what the numbers in the terms are worth. `submit_first` shows what
-approvers give away who apply a rule that belongs to their form: they answer a request with a wrong value with that alone,
-and name no number, but a right request still learns its ground. A later version makes the rules vary with the seed.
+by heart, and a high score there does not show that it read them. `numbers_only` shows that the texts are not needed at all.
+The difference between `memoriser` and `numbers_only` shows how much the numbers in the terms matter. `submit_first` shows
+how much approvers reveal when they apply a rule of their form: a rejection of a wrong value names no number, but a rejection
+of a right request names the reason. A later version makes the rules vary with the seed.
 
-## Knowing beforehand how it ends
+## Fixed endings
 
-`constant` reads, prepares and cites as the expert does, but has its ending fixed. It cannot win more often than that
+`constant` reads, prepares and cites as the expert does, but its ending is fixed. It can only win tasks in which that ending
 is right.
 
 {constants}
 
-## How short the way is
+## Length of the shortest solutions
 
 {shortest}
 
-## What each dial costs whoever does not mind it
+## The cost of ignoring each dial
 
-The family's expert with one careless habit, at dose 0 and with that one dial at 1; `naive` checks neither freshness,
-presence nor authority, and meets all dials.
+Success of the family's expert with one careless habit, at dose 0 and with only that dial at 1. `naive` ignores freshness,
+presence and authority, and is measured with all dials at 1.
 
 {dials}
 
-## Doing what texts say
+## Obeying orders in texts
 
-The family's expert, but what a comment or a document orders it carries out, too: on tasks with hostile text, and on their
-twins without.
+The family's expert, but it also carries out orders that it reads in comments and documents: on tasks with hostile text, and
+on their twins without.
 
 {orders}
 
-## Beside the original
+## Compared with the original
 
 The random agent's mean return here is {random:+.2f}; the original published −2.04. It differs because here a failure
-of any kind costs 5 at the end, not only a time-out, milestones are given back when they are undone, and nothing is
-paid twice; there, repeating a paid call paid again.
+of any kind costs 5 at the end, not only a timeout; milestones that are undone are taken back; and nothing is paid twice. In
+the original, repeating a paid call paid again.
 """
 
 
 def report(tallies: Sequence[Tally], families: Sequence[str], episodes: int) -> str:
-    """The floor as a page of Markdown."""
+    """Return the floor as a page of Markdown."""
     at_half = [t for t in tallies if t.job.with_twins]
     of_random = [t for t in at_half if t.job.policy == "random"]
     return PAGE.format(
@@ -182,7 +182,7 @@ def report(tallies: Sequence[Tally], families: Sequence[str], episodes: int) -> 
 
 
 def _adversaries(tallies: Sequence[Tally], families: Sequence[str], known: bool) -> Iterator[list[str]]:
-    """A row for each adversary, of those known to beat constant rules or of the others."""
+    """Yield a row for each adversary: with `known`, for those that exploit constant rules, else for the others."""
     yield ["policy", "group", *families, "all", "interval", "mean return", "pairs", "both"]
     for name, adversary in ADVERSARIES.items():
         if (adversary.group == KNOWN) != known:
@@ -260,7 +260,7 @@ def _percent(share: float) -> str:
 
 
 def wilson(wins: int, played: int) -> tuple[float, float]:
-    """The 95 % interval of a share."""
+    """Return the 95 % Wilson interval of a share."""
     z = 1.96
     share, middle = wins / played, 1 + z * z / played
     centre = (share + z * z / (2 * played)) / middle

@@ -1,7 +1,7 @@
-"""Laws: what must hold of every family, as checks over some of its seeds.
+"""Laws: properties that every family must have, checked on some of its seeds.
 
-Each raises `LawBroken`, whose message names the task, and so family and seed, and the cause. The tests run them over the
-registry; whoever writes a family as a plug-in runs them over their own.
+Each law raises `LawBroken` with a message that names the task id and the cause. The tests run the laws on all registered
+families. Authors of a plug-in can run them on their own family.
 """
 
 from collections import Counter
@@ -20,17 +20,17 @@ from companyos.families.kit.case import Cause, Fact, Trouble
 from companyos.families.kit.family import write_value
 
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)
-MOST = 0.4  # of a family's tasks may have one ending
+MOST = 0.4  # largest share of a family's tasks that may have the same right ending
 
 
 def solvable(name: str, seeds: Iterable[int], chaos: Chaos = 0.0, split: str = "train") -> None:
-    """The expert does every task, from what it was told and within the budget."""
+    """The expert solves every task within the budget, and uses only what it was told."""
     for seed in seeds:
         _proved(str(task_named(name, seed, chaos, split)))
 
 
 def briefs_tell_nothing(name: str, seeds: Iterable[int]) -> None:
-    """Whichever cause is changed, the brief stays; and it names its family and no other."""
+    """A changed cause does not change the brief, and the brief names its own family only."""
     for ours in _episodes(name, seeds):
         brief = ours.scene.task
         named = [one.name for one in installed().values() if one.phrase in brief]
@@ -39,21 +39,23 @@ def briefs_tell_nothing(name: str, seeds: Iterable[int]) -> None:
         for cause, value, other in siblings(ours.task_id):
             theirs = make(other).scene.task
             if theirs != brief:
-                raise LawBroken(f"{_told(ours, cause, value)} by the brief: {brief!r}, but {theirs!r}")
+                raise LawBroken(f"{_revealed(ours, cause, value)} by the brief: {brief!r}, but {theirs!r}")
 
 
 def twins_look_alike(name: str, seeds: Iterable[int]) -> None:
-    """Whichever cause is changed, the first observation stays as it is, to the byte."""
+    """A changed cause does not change a byte of the first observation."""
     for ours in _episodes(name, seeds):
         first = ours.reset()
         for cause, value, other in siblings(ours.task_id):
             theirs = make(other).reset()
             if theirs != first or theirs.text.encode() != first.text.encode():
-                raise LawBroken(f"{_told(ours, cause, value)} by the first observation: {first.text!r}, but {theirs.text!r}")
+                raise LawBroken(
+                    f"{_revealed(ours, cause, value)} by the first observation: {first.text!r}, but {theirs.text!r}"
+                )
 
 
 def causes_keep_to_their_footprint(name: str, seeds: Iterable[int]) -> None:
-    """A cause changes nothing of the first morning beyond what it declares."""
+    """A cause changes only those records and fields of the start state that it declares."""
     for ours in _episodes(name, seeds):
         for cause, value, other in siblings(ours.task_id):
             beyond = differences(ours.setting.world, make(other).setting.world) - footprint(ours.task_id, cause)
@@ -62,7 +64,7 @@ def causes_keep_to_their_footprint(name: str, seeds: Iterable[int]) -> None:
 
 
 def endings_part_in_time(name: str, seeds: Iterable[int]) -> None:
-    """Where a cause changes the ending, the expert is told something else before it does what cannot be undone."""
+    """If a cause changes the right ending, a reply differs before the expert does anything irreversible."""
     for ours in _episodes(name, seeds):
         work(ours)
         for cause, value, other in siblings(ours.task_id):
@@ -74,11 +76,11 @@ def endings_part_in_time(name: str, seeds: Iterable[int]) -> None:
             parted = first_difference(ours.turns, theirs.turns)
             for ticket in changed:
                 if parted >= min(first_irreversible(env.turns, ticket) for env in (ours, theirs)):
-                    raise LawBroken(f"{_changed(ours, cause, value)} changes the ending, and nothing tells so in time")
+                    raise LawBroken(f"{_changed(ours, cause, value)} changes the ending, but no reply differs in time")
 
 
 def facts_decide(name: str, seeds: Iterable[int], more: Iterable[int] = ()) -> None:
-    """No trouble changes the ending, no dose does, and every fact can: if not in these seeds, then in one of some more."""
+    """Neither a trouble nor the dose changes the ending. Every fact can: in one of `seeds`, or in one of `more`."""
     idle = {cause.name for cause in family(name).specs() if isinstance(cause.mark, Fact)}
     for seed in seeds:
         ours = make(name, seed=seed, chaos=0.5)
@@ -89,17 +91,18 @@ def facts_decide(name: str, seeds: Iterable[int], more: Iterable[int] = ()) -> N
                 idle.discard(cause.name)
         endings = {make(name, seed=seed, chaos=dose).setting.ending.name for dose in DOSES}
         if len(endings) > 1:
-            raise LawBroken(f"{ours.task_id}: the ending hangs on the dose: {sorted(endings)}")
+            raise LawBroken(f"{ours.task_id}: the ending depends on the dose: {sorted(endings)}")
     for seed in more:
         ours = make(name, seed=seed, chaos=0.5)
         twins = [(cause, other) for cause, _, other in siblings(ours.task_id) if cause.name in idle]
         idle -= {cause.name for cause, other in twins if not same_ending(ours, make(other))}
     if idle:
-        raise LawBroken(f"{name}: in none of these seeds does it change the ending if one changes {sorted(idle)}")
+        raise LawBroken(f"{name}: these facts do not change the ending in any of the seeds: {sorted(idle)}")
 
 
 def weathers_differ_in_trouble(name: str, seeds: Iterable[int]) -> None:
-    """In another weather facts, ending and first observation stay, some trouble is another, and the expert does it, too."""
+    """Another weather (another draw of the troubles) keeps facts, ending and first observation, changes some trouble, and
+    can be solved by the expert."""
     facts = [cause.name for cause in family(name).specs() if isinstance(cause.mark, Fact)]
     same = True
     for seed in seeds:
@@ -111,33 +114,33 @@ def weathers_differ_in_trouble(name: str, seeds: Iterable[int]) -> None:
             if changed or not same_ending(ours, theirs):
                 raise LawBroken(f"{other}: the weather changes the facts {changed} or the ending")
             if theirs.reset() != ours.reset():
-                raise LawBroken(f"{other}: the weather is told by the first observation")
+                raise LawBroken(f"{other}: the first observation reveals the weather")
             same = same and causes == others
             _proved(other)
     if same:
-        raise LawBroken(f"{name}: in none of these seeds does another weather change a trouble")
+        raise LawBroken(f"{name}: another weather does not change a trouble in any of the seeds")
 
 
 def is_large_enough(name: str) -> None:
-    """Four facts, five troubles and four endings, of which none is right too often."""
+    """A family has at least four facts, five troubles and four endings, and no ending is right too often."""
     specs = family(name).specs()
     for kind, least in ((Fact, 4), (Trouble, 5)):
         count = sum(isinstance(cause.mark, kind) for cause in specs)
         if count < least:
-            raise LawBroken(f"{name} has {count} causes that are a {kind.__name__}, and needs {least}")
+            raise LawBroken(f"{name} has {count} causes of kind {kind.__name__}; it needs at least {least}")
     shares = Counter(make(name, seed=seed).setting.ending.name for seed in range(400))
     [(ending, most)] = shares.most_common(1)
     if len(shares) < 4 or most > MOST * shares.total():
-        raise LawBroken(f"{name}: {len(shares)} endings, of which {ending} is right in {most / shares.total():.0%}")
+        raise LawBroken(f"{name}: {len(shares)} endings; {ending} is right in {most / shares.total():.0%} of the tasks")
 
 
 def harmless_variants_win(name: str, seeds: Iterable[int]) -> Counter[str]:
-    """The expert's way wins with any harmless change to it. Gives how often each variant was played."""
+    """The expert wins with every harmless variation. Returns how often each one was played."""
     return _play(name, seeds, HARMLESS, True)
 
 
 def wrong_variants_lose(name: str, seeds: Iterable[int]) -> Counter[str]:
-    """The expert's way loses with any wrong change to it. Gives how often each variant was played."""
+    """The expert loses with every wrong variation. Returns how often each one was played."""
     return _play(name, seeds, WRONG, False)
 
 
@@ -162,14 +165,14 @@ def _proved(task_id: str) -> None:
 
 
 def _endings(env: CompanyEnv) -> dict[str, tuple[str, str]]:
-    """How the brief's ticket and those that are linked to it end, and who decides."""
+    """Return ending and decider of the brief's ticket and of the tickets linked to it."""
     ending = env.setting.ending
     endings = {env.setting.case.ticket_id: ending} | {one.ticket_id: one.ending for one in ending.linked}
     return {ticket: (one.name, one.decider) for ticket, one in endings.items()}
 
 
 def _episodes(name: str, seeds: Iterable[int]) -> Iterable[CompanyEnv]:
-    """One of each seed, the doses taking turns."""
+    """Return an episode for each seed, with a different dose from one seed to the next."""
     return (make(name, seed=seed, chaos=DOSES[seed % len(DOSES)]) for seed in seeds)
 
 
@@ -178,6 +181,6 @@ def _changed(ours: CompanyEnv, cause: Cause, value: str) -> str:
     return f"{ours.task_id}: the cause {cause.name}, from {was} to {value},"
 
 
-def _told(ours: CompanyEnv, cause: Cause, value: str) -> str:
+def _revealed(ours: CompanyEnv, cause: Cause, value: str) -> str:
     was = write_value(getattr(ours.setting.causes, cause.name))
-    return f"{ours.task_id}: the cause {cause.name}, {was} or {value}, is told"
+    return f"{ours.task_id}: the cause {cause.name}, {was} or {value}, is revealed"

@@ -1,4 +1,4 @@
-"""Proof: the expert solves a task with nothing but what the agent is told."""
+"""Proofs of solvability: the expert solves a task and uses only what the agent is told."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from companyos.families.kit.working import PERCENT
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """The expert solved this task: in how many steps, and with which ending."""
+    """The expert solved this task. Par is the number of its steps."""
 
     task_id: str
     par: int
@@ -31,17 +31,17 @@ class Proof(msgspec.Struct, frozen=True):
 
 
 def prove(task_id: str) -> Proof:
-    """Solve a task as its expert, through the real tools. Raises `Unsolvable` where it fails or guesses a value."""
+    """Solve a task as its expert, through the real tools. Raise `Unsolvable` if the expert fails or guesses a value."""
     env = CompanyEnv(TaskId.parse(task_id), "sparse")
     solve(env)
     guess = untold(env)
     if guess is not None:
-        raise Unsolvable(f"{task_id}: the expert used {guess[1]!r} in {guess[0].tool}, which nothing had told it")
+        raise Unsolvable(f"{task_id}: the expert used {guess[1]!r} in {guess[0].tool}, which it had not been told")
     return Proof(task_id, env.step_count, env.setting.ending.name)
 
 
 def solve(env: CompanyEnv, taste: Taste | None = None) -> CompanyEnv:
-    """Let the expert finish an episode. Raises `Unsolvable` where it does not win."""
+    """Let the expert finish an episode. Raise `Unsolvable` if it does not win."""
     try:
         work(env, taste)
     except Stuck as stuck:
@@ -53,7 +53,7 @@ def solve(env: CompanyEnv, taste: Taste | None = None) -> CompanyEnv:
 
 
 def first_difference(ours: list[Turn], theirs: list[Turn]) -> int:
-    """The number of the first turn whose call or reply differs between two episodes."""
+    """Return the number of the first turn whose call or reply differs between two episodes."""
     for number, (one, other) in enumerate(zip(ours, theirs, strict=False)):
         if one.call != other.call or one.reply != other.reply:
             return number
@@ -61,12 +61,12 @@ def first_difference(ours: list[Turn], theirs: list[Turn]) -> int:
 
 
 def first_irreversible(turns: list[Turn], ticket_id: str) -> int:
-    """The number of the first turn that closes this ticket or requests a signature for it."""
+    """Return the number of the first turn that closes this ticket or requests a signature for it."""
     return next((n for n, turn in enumerate(turns) if ticket_acted_on(turn.call) == ticket_id), len(turns))
 
 
 def untold(env: CompanyEnv) -> tuple[Call, Any] | None:
-    """The first call of an episode that used an id, number or choice that the agent had not been told, and that value.
+    """Return the first call of an episode with an id, number or choice that the agent had not been told, and that value.
 
     The agent knows the brief, the replies to its own earlier calls, and what the schema of the called tool offers.
     """
@@ -83,9 +83,10 @@ def untold(env: CompanyEnv) -> tuple[Call, Any] | None:
 
 
 def untold_working(env: CompanyEnv, working: Sequence[Sequence[str]]) -> tuple[str, str] | None:
-    """The first working line with an id, date or number that was neither told nor computed aloud, and that value.
+    """Return the first working line with an id, date or number that was neither told nor computed, and that value.
 
-    `working` has the lines said before each turn of the episode. A line whose arithmetic is wrong is found, too.
+    Working lines are the expert's reasoning in text. `working` has the lines before each turn. A line with wrong
+    arithmetic is returned, too.
     """
     told = Told(f"{env.setting.case.brief} {clock_text(env.setting.world.now)}")
     computed = {str(PERCENT)}
@@ -111,7 +112,7 @@ _DAYS = re.compile(r"(\d{4}-\d\d-\d\d) to (\d{4}-\d\d-\d\d) = (?:(\d+(?: \+ \d+)
 
 
 def _computed(line: str) -> str | None:
-    """What a line that computes something should come to; None for a line that does not."""
+    """Return the right result of a line that computes something; None for any other line."""
     if found := _SUM.fullmatch(line):
         left, right = int(found[1]), int(found[3])
         return str(left + right if found[2] == "+" else left * right)
@@ -122,7 +123,7 @@ def _computed(line: str) -> str | None:
 
 
 def _guesses(call: Call, tool: Tool, told: Told, texts: list[str]) -> Iterator[Any]:
-    """The values in a call's arguments that the agent was not told. Bounded integers such as `hours` are its own choice."""
+    """Yield the argument values of a call that the agent was not told. It may choose bounded integers such as `hours`."""
     schema_words, bounded = _schema_of(call.app, call.method)
     for name, argument in call.params.items():
         marks = getattr(tool.hints[name], "__metadata__", ())
@@ -139,14 +140,14 @@ _IDS_AND_NUMBERS = re.compile(r"[A-Z]+-\d+|@[a-z]+\.[a-z]+|\d+")
 
 
 def _stood_in(value: str, texts: list[str]) -> bool:
-    """Whether a text contains the value as a whole: not as a part of an id, a name, a decimal number, a date or a time."""
+    """Return whether a text contains the value as a whole, not as part of an id, name, decimal number, date or time."""
     whole = re.compile(rf"(?<![\w@-])(?<!\w\.)(?<!\d[,:]){re.escape(value)}(?![\w@-]|\.\w|[,:]\d)")
     return any(whole.search(text) for text in texts if value in text)
 
 
 @cache
 def _schema_of(app: str, method: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The words in a tool's schema, and the names of its arguments that are integers with a maximum."""
+    """Return the words in a tool's schema, and the names of its arguments that are integers with a maximum."""
     function = ALL_TOOLS.tools[app, method].schema["function"]
     words = {part for text in _strings(function) for part in [text, *re.findall(r"[\w@.-]+", text)]}
     properties = function["parameters"].get("properties", {})

@@ -1,4 +1,4 @@
-"""Proofs: many tasks and their twins, proved on several processes, and how many steps the experts take."""
+"""Proofs of many tasks and their twins on several processes, and the distribution of par (the expert's steps)."""
 
 import math
 import statistics
@@ -17,18 +17,18 @@ from companyos.families import setting
 from companyos.families.kit.family import write_value
 
 
-class Checked(msgspec.Struct, frozen=True):
-    """The result of proving one task; `fault` is empty where the proof succeeded."""
+class ProofResult(msgspec.Struct, frozen=True):
+    """The result of proving one task. `fault` is empty if the proof succeeded."""
 
     task_id: str
     par: int = 0
     ending: str = ""
-    twins: int = 0  # how many twins have another ending
+    twins: int = 0  # twins with another ending
     fault: str = ""
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """The distribution of some numbers; each percentile is one of them (nearest rank)."""
+    """The distribution of some numbers. Each percentile is one of the numbers (nearest rank)."""
 
     count: int
     median: int
@@ -38,42 +38,43 @@ class Spread(msgspec.Struct, frozen=True):
     mean: float
 
 
-def check_all(task_ids: Sequence[str], workers: int, with_twins: bool, together: int = 4) -> Iterator[Checked]:
-    """Prove tasks, in order, on `workers` processes, `together` consecutive tasks at a time."""
-    return pooled(partial(check, with_twins=with_twins), task_ids, workers, chunk=together)
+def check_all(task_ids: Sequence[str], workers: int, with_twins: bool, chunk: int = 4) -> Iterator[ProofResult]:
+    """Prove tasks, in order, on `workers` processes, `chunk` consecutive tasks at a time."""
+    return pooled(partial(check, with_twins=with_twins), task_ids, workers, chunk=chunk)
 
 
-def check(task_id: str, with_twins: bool) -> Checked:
-    """Prove one task and, with `with_twins`, that each twin with another ending can be told apart in time."""
+def check(task_id: str, with_twins: bool) -> ProofResult:
+    """Prove one task. With `with_twins`, also prove that a reply tells each twin with another ending apart in time."""
     try:
         proof = prove(task_id)
         told_apart = _tell_twins_apart(task_id) if with_twins else 0
     except Unsolvable as fault:
-        return Checked(task_id, fault=str(fault))
+        return ProofResult(task_id, fault=str(fault))
     except Exception as bug:
         bug.add_note(f"while proving {task_id}")
         raise
-    return Checked(task_id, proof.par, proof.outcome, told_apart)
+    return ProofResult(task_id, proof.par, proof.outcome, told_apart)
 
 
 def blame(task_id: str) -> str:
-    """Name the causes that make a proof fail: those of which some other value alone makes the proof succeed."""
+    """Name the causes that make a proof fail: causes for which another value makes the proof succeed."""
     causes = setting(TaskId.parse(task_id)).causes
     guilty = {cause.name: None for cause, _, other in siblings(task_id) if not check(other, with_twins=False).fault}
     if not guilty:
-        return "and so it is whichever one cause is changed"
+        return "no change of a single cause makes the proof succeed"
     return "the cause: " + ", ".join(f"{name}={write_value(getattr(causes, name))}" for name in guilty)
 
 
 def spread(numbers: Sequence[int]) -> Spread:
-    """Summarise numbers, of which there must be at least one."""
+    """Summarise one or more numbers."""
     ordered = sorted(numbers)
     median, p90, p99 = (ordered[math.ceil(share * len(ordered)) - 1] for share in (0.5, 0.9, 0.99))
     return Spread(len(ordered), median, p90, p99, ordered[-1], statistics.fmean(ordered))
 
 
 def _tell_twins_apart(task_id: str) -> int:
-    """Count the twins with another ending. Raises `Unsolvable` where the expert commits itself before a reply differs."""
+    """Count the twins with another ending. Raise `Unsolvable` if the expert does something irreversible before a reply
+    differs from the twin's."""
     ours = solve(CompanyEnv(TaskId.parse(task_id), "sparse"))
     committed = first_irreversible(ours.turns, ours.setting.case.ticket_id)
     count = 0

@@ -1,4 +1,4 @@
-"""Regrading: old transcripts under the present grader, and whose verdict is another one than it was."""
+"""Regrade recorded transcripts with the present grader, and report those whose verdict or rewards have changed."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,13 +15,13 @@ from companyos.families.kit.goals import Damage
 
 UNCHANGED = "unchanged"
 CHANGED = "changed"
-OTHER_WORLD = "other world"  # its calls no longer lead to what was recorded: there is nothing to judge again
-OTHER_VERSION = "other version"  # it names a task that no longer exists
+OTHER_WORLD = "other world"  # the calls no longer give the recorded replies, so the old episode cannot be judged
+OTHER_VERSION = "other version"  # the task belongs to another version of the benchmark
 NO_TRANSCRIPT = "no transcript"
 
 
 class Regraded(msgspec.Struct, frozen=True):
-    """One file and what became of it; `what` says it in words where it is not as it was."""
+    """The result for one file. `what` describes the changes."""
 
     path: str
     outcome: str
@@ -38,7 +38,7 @@ def regrade_all(paths: Iterable[Path]) -> Iterator[Regraded]:
 
 
 def regrade(text: bytes, path: str = "") -> Regraded:
-    """Plays the text of a transcript again and compares how it was judged with how it is."""
+    """Replay the text of a transcript, and compare the recorded verdict with the present one."""
     claim = claim_of(text)
     if claim is not None and claim.version != BENCHMARK_VERSION:
         return Regraded(path, OTHER_VERSION, claim.task_id, (f"of version {claim.version}",))
@@ -59,20 +59,20 @@ def regrade(text: bytes, path: str = "") -> Regraded:
     try:
         compare(recorded, played)
     except ReplayDiffers as difference:
-        # The same verdict and return, and yet a turn that is paid otherwise.
+        # Verdict and return are the same, but the reward of some turn differs.
         return Regraded(path, CHANGED, task_id, what or (str(difference),))
     return Regraded(path, UNCHANGED, task_id)
 
 
 class Claim(msgspec.Struct):
-    """What the first line of a transcript of any version says, whatever else stands in it."""
+    """The fields that the first line of a transcript has in every version."""
 
     task_id: str
     version: int
 
 
 def claim_of(text: bytes) -> Claim | None:
-    """The claim of what may be a transcript; None where its first line is no header."""
+    """Return the claim in the first line of a text, or None if that is not the header of a transcript."""
     try:
         return msgspec.json.decode(text.lstrip().partition(b"\n")[0], type=Claim)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -80,13 +80,13 @@ def claim_of(text: bytes) -> Claim | None:
 
 
 def _ungraded(transcript: Transcript) -> Transcript:
-    """What happened, without what anybody thought of it."""
+    """Return a transcript without rewards and verdict."""
     turns = tuple(replace(turn, reward=0.0, parts={}) for turn in transcript.turns)
     return Transcript(transcript.header, turns, Footer(False, None, 0.0))
 
 
 class _Grade(msgspec.Struct, frozen=True):
-    """All that a footer says of how the episode is judged."""
+    """The grades in the footer of a transcript."""
 
     success: bool | None
     total: float

@@ -11,7 +11,7 @@ from companyos.env import CompanyEnv
 
 
 def replay(transcript: Transcript | str) -> CompanyEnv:
-    """Plays a transcript (or the text of one) again. Raises `ReplayDiffers` with the first line that differs."""
+    """Replay a transcript (or the text of one). Raise `ReplayDiffers` with the first line that differs."""
     recorded = Transcript.from_jsonl(transcript) if isinstance(transcript, str) else transcript
     env = play_again(recorded)
     compare(recorded, env.transcript())
@@ -19,7 +19,7 @@ def replay(transcript: Transcript | str) -> CompanyEnv:
 
 
 def play_again(recorded: Transcript) -> CompanyEnv:
-    """Makes the calls of a transcript once more, whatever comes of them. Raises `ReplayDiffers` where it is over before."""
+    """Make the calls of a transcript again without comparing replies. Raise `ReplayDiffers` if the episode ends early."""
     header = recorded.header
     env = CompanyEnv(TaskId.parse(header.task_id), header.reward, actors=header.actors or ())
     for _ in states(recorded, env):
@@ -28,7 +28,7 @@ def play_again(recorded: Transcript) -> CompanyEnv:
 
 
 def states(recorded: Transcript, env: CompanyEnv) -> Iterator[CompanyEnv]:
-    """Makes the calls of a transcript in an episode of the same task, which is given before each call and after the last."""
+    """Make the calls of a transcript in an episode of its task. Yield the episode before each call and after the last."""
     for number, turn in enumerate(recorded.turns, 2):
         if env.done:
             raise ReplayDiffers(f"line {number}: a turn after the episode was over")
@@ -38,7 +38,7 @@ def states(recorded: Transcript, env: CompanyEnv) -> Iterator[CompanyEnv]:
 
 
 def compare(recorded: Transcript, played: Transcript) -> None:
-    """Raises `ReplayDiffers` with the first line of two transcripts of the same calls that differs."""
+    """Raise `ReplayDiffers` with the first line that differs between two transcripts of the same calls."""
     lines = zip(recorded.to_jsonl().split("\n"), played.to_jsonl().split("\n"), strict=True)
     for number, (was, is_now) in enumerate(lines, 1):
         if was != is_now:

@@ -1,6 +1,6 @@
-"""Laws on rewards: what is paid while an episode runs says nothing about its right ending.
+"""A law on rewards: rewards during an episode reveal nothing about its right ending.
 
-Each raises `LawBroken`, whose message names the task, its twin, the sequence of calls and the turn.
+The law raises `LawBroken` with a message that names the task, its twin, the sequence of calls and the turn.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,15 +18,15 @@ from companyos.env.knowledge import Told
 from companyos.families.kit.goals import TicketIs
 
 OUTCOME_FIELDS = ("duplicate_of", "escalated_to", "waiting_on", "assignee")
-_PASS_TIME = Call("approvalflow", "list_approval_types", {})  # two minutes, and its reply tells of no request
+_PASS_TIME = Call("approvalflow", "list_approval_types", {})  # takes two minutes; its reply says nothing about requests
 
-Named = tuple[str, list[Call]]  # a sequence of calls, and what it tries
+Named = tuple[str, list[Call]]  # a description, and a sequence of calls
 
 
 def rewards_tell_nothing(name: str, seeds: Iterable[int]) -> int:
-    """Along one sequence of calls, a task and its `ending` twins pay the same until a reply differs or the episode ends.
+    """For the same calls, a task and its `ending` twins give the same rewards until a reply differs or the episode ends.
 
-    Returns how many turns were compared, so that a caller can see that the law had something to compare.
+    Returns the number of compared turns, so that a caller can check that the law was really tested.
     """
     compared = 0
     for seed in seeds:
@@ -45,7 +45,7 @@ def _compare(ours: CompanyEnv, theirs: CompanyEnv, fact: str, label: str, calls:
             return number
         if (mine.reward, ours.turns[-1].parts) != (other.reward, theirs.turns[-1].parts):
             raise LawBroken(
-                f"{ours.task_id}: the reward tells {fact} before any reply does: {label}, turn {number + 1}, {call}: "
+                f"{ours.task_id}: the reward reveals {fact} before any reply does: {label}, turn {number + 1}, {call}: "
                 f"{ours.turns[-1].parts}, but {theirs.turns[-1].parts} on {theirs.task_id}"
             )
     return len(calls)
@@ -55,7 +55,7 @@ def _compare(ours: CompanyEnv, theirs: CompanyEnv, fact: str, label: str, calls:
 
 
 def sequences(ours: CompanyEnv, theirs: CompanyEnv, seed: int) -> Iterator[Named]:
-    """What is tried on a task and its twin: both experts' calls, their writes alone, guesses, and mixtures of these."""
+    """Yield the sequences for a task and its twin: both experts' calls, only their writes, guesses, and mixtures."""
     ways = [_experts_calls(env) for env in (ours, theirs)]
     for side, calls in zip(("ours", "theirs"), ways, strict=True):
         writes = [
@@ -78,7 +78,7 @@ def _experts_calls(env: CompanyEnv) -> list[Call]:
 
 
 def _random_calls(env: CompanyEnv, seed: int, count: int) -> list[Call]:
-    """Random calls from the table of candidates. They use what the replies of this episode have told."""
+    """Return random candidate calls, made from what the replies of this episode have told."""
     trial, streams = make(env.task_id), Streams(f"laws_rewards/{seed}")
     told = Told(trial.setting.case.brief)
     while not trial.done and trial.step_count < count:
@@ -94,7 +94,7 @@ def _mixed(one: list[Call], other: list[Call]) -> list[Call]:
 
 
 def _outcomes(ours: CompanyEnv, theirs: CompanyEnv) -> list[Call]:
-    """Sets each field that records an outcome to the value that either twin asks for, and to some others, and clears it."""
+    """Set each outcome field to the value that either twin requires, and to some others, and clear it each time."""
     ticket_id, roles = ours.setting.case.ticket_id, ours.setting.case.roles
     asked = [
         (goal.field, goal.value or "")
@@ -112,7 +112,7 @@ def _outcomes(ours: CompanyEnv, theirs: CompanyEnv) -> list[Call]:
 
 
 def _requests(ways: list[list[Call]]) -> list[Call]:
-    """Verifies as the experts do, submits what either of them submits, and lets time pass without asking for news."""
+    """Verify as the experts do, submit all their requests, and let time pass without reading the decisions."""
     calls = [call for way in ways for call in way]
     verified = [
         call for call in calls if call.method == "update_ticket" and call.params["field"] in ("priority", "verified")
@@ -123,7 +123,7 @@ def _requests(ways: list[list[Call]]) -> list[Call]:
 
 
 def _preparations(env: CompanyEnv) -> list[Call]:
-    """Verifies with every entry of the case, refreshes every figure of it and, some time later, reads it."""
+    """Verify with every entry of the case, refresh every metric of it, and read the metrics some time later."""
     ticket_id, roles, world = env.setting.case.ticket_id, env.setting.case.roles, env.setting.world
     entries = [record for record in roles.values() if world.peek(Entry, record)]
     figures = [record for record in roles.values() if world.peek(Metric, record)]

@@ -1,4 +1,4 @@
-"""Twins: the same morning with one truth changed."""
+"""Twins: tasks with the same seed that differ in exactly one hidden cause."""
 
 from functools import lru_cache
 from typing import Any
@@ -16,7 +16,10 @@ from companyos.families.kit.family import footprint_of, write_value
 
 
 class Twin(msgspec.Struct, frozen=True):
-    """A task that differs from another in exactly one cause, and what that changes: the ending, the way, or nothing."""
+    """A task that differs from another in exactly one cause.
+
+    Its relevance is what that changes: `ending` (the right ending), `way` (only the solution) or `none`.
+    """
 
     cause: str
     value: str
@@ -25,7 +28,7 @@ class Twin(msgspec.Struct, frozen=True):
 
 
 def do(task_id: str, **causes: Value) -> str:
-    """The task with these causes set, as an intervention: all else stays as the seed has it."""
+    """Return the task with these causes set. Everything else stays as the seed draws it."""
     task = TaskId.parse(task_id)
     fixed = dict(task.do) | {name: write_value(value) for name, value in causes.items()}
     changed = canonical(msgspec.structs.replace(task, do=tuple(sorted(fixed.items()))))
@@ -35,19 +38,19 @@ def do(task_id: str, **causes: Value) -> str:
 
 
 def weathers(task_id: str, count: int) -> list[str]:
-    """The task under this many weathers, its own first: the same facts, and what goes wrong drawn anew.
+    """Return the task and `count` - 1 versions of it in other weathers: the same facts, but other draws of the troubles.
 
-    At dose 0 nothing goes wrong in any weather.
+    At dose 0 there are no troubles in any weather.
     """
     task = TaskId.parse(task_id)
     facts = {cause.name for cause in family(task.family).specs() if isinstance(cause.mark, Fact)}
-    kept = tuple((name, value) for name, value in task.do if name in facts)  # an overridden trouble is drawn anew, too
+    kept = tuple((name, value) for name, value in task.do if name in facts)  # an overridden trouble is drawn again, too
     others = range(task.weather + 1, task.weather + count)
     return [task_id, *(str(msgspec.structs.replace(task, weather=number, do=kept)) for number in others)]
 
 
 def siblings(task_id: str, marked: type[Fact | Trouble] | None = None) -> list[tuple[Cause, str, str]]:
-    """Every other value of every cause, or of those marked so: the cause, the value, the task that has it."""
+    """Return all tasks with one cause changed, or one cause of this mark: the cause, its new value, the task id."""
     task = TaskId.parse(task_id)
     causes = setting(task).causes
     return [
@@ -61,21 +64,21 @@ def siblings(task_id: str, marked: type[Fact | Trouble] | None = None) -> list[t
 
 @lru_cache(maxsize=4096)
 def opposites(task_id: str) -> tuple[tuple[str, str], ...]:
-    """The tasks that differ from one in a single fact and have another right ending, each after the name of that fact."""
+    """Return the twins with another right ending: the name of the changed fact, and the task id."""
     ours = CompanyEnv(TaskId.parse(task_id))
-    others = siblings(task_id, Fact)  # no trouble changes what is right
+    others = siblings(task_id, Fact)  # a trouble never changes the ending
     return tuple((c.name, other) for c, _, other in others if not same_ending(ours, CompanyEnv(TaskId.parse(other))))
 
 
 def twins(task_id: str) -> list[Twin]:
-    """All twins of a task, each with its relevance."""
+    """Return all twins of a task with their relevance."""
     ours = CompanyEnv(TaskId.parse(task_id), "sparse")
     work(ours)
     return [Twin(cause.name, value, other, relevance(ours, other)) for cause, value, other in siblings(task_id)]
 
 
 def relevance(ours: CompanyEnv, other: str) -> str:
-    """What a twin changes, for an episode that our expert has solved."""
+    """Return the relevance of a twin of a solved episode."""
     theirs = CompanyEnv(TaskId.parse(other), "sparse")
     if not same_ending(ours, theirs):
         return "ending"
@@ -89,7 +92,7 @@ def same_ending(ours: CompanyEnv, theirs: CompanyEnv) -> bool:
 
 
 def _carries_over(source: CompanyEnv, target: CompanyEnv) -> bool:
-    """Whether the calls that won one task, made blindly, win the other."""
+    """Return whether the calls that solved one task also solve the other."""
     blind = CompanyEnv(TaskId.parse(target.task_id), "sparse")
     for turn in source.turns:
         blind.step(turn.call)
@@ -97,7 +100,7 @@ def _carries_over(source: CompanyEnv, target: CompanyEnv) -> bool:
 
 
 def differences(one: World, other: World) -> set[tuple[str, str, str]]:
-    """Kind, id and field of all that two worlds do not have in common; the clock and the counters as kind `World`."""
+    """Return kind, id and field of all differences between two worlds. Clock and counters have the kind `World`."""
     found: set[tuple[str, str, str]] = set()
     if (one.now, one.digest_of_rest()) != (other.now, other.digest_of_rest()):
         found.add(("World", "", "clock, agenda or counters"))
@@ -117,7 +120,7 @@ def _shown(record: Any) -> dict[str, Any]:
 
 
 def footprint(task_id: str, cause: Cause) -> set[tuple[str, str, str]]:
-    """What a cause may change in the start state of a task; `*` in its declaration stands for whatever entries can say."""
+    """Return what a cause may change in the start state of a task. A declared field `*` stands for any detail of entries."""
     staged = setting(TaskId.parse(task_id))
     declared = footprint_of(cause, staged.case)
     said = {"copy_of"}.union(*(entry.details for entry in staged.world.all(Entry)))

@@ -33,7 +33,7 @@ def _prove(args: Namespace) -> int:
 
     tasks, began = list(task_ids(args)), time.monotonic()
     # All doses of a seed go to one process, because they share the staged company.
-    proofs = check_all(tasks, args.workers, not args.no_twins, together=len(args.chaos))
+    proofs = check_all(tasks, args.workers, not args.no_twins, chunk=len(args.chaos))
     checked = list(with_bar(proofs, len(tasks), "proving"))
     show_proofs(checked, not args.no_twins, screen())
     minutes, seconds = divmod(round(time.monotonic() - began), 60)

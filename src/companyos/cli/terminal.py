@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from companyos import agents
-from companyos.assurance.prove_many import Checked, blame, spread
+from companyos.assurance.prove_many import ProofResult, blame, spread
 from companyos.assurance.regrade import CHANGED, NO_TRANSCRIPT, OTHER_VERSION, OTHER_WORLD, UNCHANGED, Regraded
 from companyos.assurance.twins import Twin
 from companyos.company import Tool, Toolbox
@@ -164,7 +164,7 @@ def with_bar(things: Iterable[T], total: int, doing: str, note: Callable[[T], st
 # -- proofs ------------------------------------------------------------------------------------------------------------
 
 
-def show_proofs(checked: list[Checked], with_twins: bool, console: Console) -> None:
+def show_proofs(checked: list[ProofResult], with_twins: bool, console: Console) -> None:
     """What could not be proved and why, how many were, and how long the expert takes."""
     failed = [one for one in checked if one.fault]
     proved = [one for one in checked if not one.fault]
@@ -179,7 +179,7 @@ def show_proofs(checked: list[Checked], with_twins: bool, console: Console) -> N
         console.print(par_table("ending", proved, lambda one: one.ending))
 
 
-def par_table(by: str, proved: list[Checked], group: Callable[[Checked], str]) -> Table:
+def par_table(by: str, proved: list[ProofResult], group: Callable[[ProofResult], str]) -> Table:
     """How many steps the expert takes, in each family and group."""
     groups = defaultdict(list)
     for one in proved:
