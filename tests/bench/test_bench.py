@@ -1,4 +1,4 @@
-"""The benchmark runs and reports everything. How fast things are is never a test: machines differ."""
+"""The benchmark runs and reports every row. No test checks a speed, because machines differ."""
 
 import json
 import math
@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from companyos.bench import speed as bench
-from companyos.bench.speed import Row
+from companyos.bench.speed import Measurement
 
 STEPS = ["step, both", "step, expert", "step, random", "step, both, first play", "step and its text, both"]
 
@@ -35,7 +35,7 @@ def test_a_tiny_run_reports_every_row_with_finite_numbers(capsys: pytest.Capture
     assert all(any(row["what"] in shown for shown in table) for row in rows)
 
 
-def test_importing_the_package_brings_nothing_large_along() -> None:
+def test_importing_the_package_imports_no_large_package() -> None:
     [_, unwanted] = bench._imports(rounds=1)
     assert unwanted.value == 0
 
@@ -48,7 +48,7 @@ def test_without_gymnasium_one_line_says_what_to_install(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("rounds", "episodes"), [(0, 1), (1, 0)])
-def test_nothing_is_measured_in_no_rounds(rounds: int, episodes: int) -> None:
+def test_rounds_and_episodes_must_be_at_least_1(rounds: int, episodes: int) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         bench.measure(rounds, episodes)
 
@@ -66,8 +66,8 @@ def test_nothing_is_measured_in_no_rounds(rounds: int, episodes: int) -> None:
 )
 def test_a_verdict_says_which_mark_was_reached(value: float, more_is_better: bool, verdict: str) -> None:
     floor, goal = (1.0, 2.0) if more_is_better else (2.0, 1.0)
-    assert Row("speed", "", value, value, value, floor, goal, more_is_better).verdict == verdict
+    assert Measurement("speed", "", value, value, value, floor, goal, more_is_better).verdict == verdict
 
 
-def test_what_is_only_told_gets_no_verdict() -> None:
-    assert Row("speed", "", 1.0, 1.0, 1.0).verdict == ""
+def test_a_row_without_limits_has_no_verdict() -> None:
+    assert Measurement("speed", "", 1.0, 1.0, 1.0).verdict == ""

@@ -1,4 +1,4 @@
-"""The race with other people's environments: who takes part, what is told of whom. Speeds are no test: machines differ."""
+"""The comparison with other environments: its sides and its report. No test checks a speed, because machines differ."""
 
 import json
 import math
@@ -11,13 +11,13 @@ from companyos.bench import speed as bench
 from companyos.bench.peers import KNOWN, Missing, Peer, load, ours, race
 from companyos.bench.peers.games import CartPole, Taxi
 from companyos.bench.peers.ours import Ours, OursWithText
-from companyos.bench.peers.race import Spread
+from companyos.bench.peers.race import MedianRange
 from companyos.cli.main import main
 from tests.peers.law import keeps_the_law
 
 
 class Counting(Peer):
-    """A peer that only counts, and has fixed tasks."""
+    """A peer with fixed tasks that only counts."""
 
     name = "Counting"
     module = "pytest"
@@ -42,13 +42,13 @@ class Counting(Peer):
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few episodes of each, where it is not they that matter."""
+    """Use few episodes, for tests that do not depend on them."""
     monkeypatch.setattr(ours, "EPISODES", 2)
     monkeypatch.setattr(race, "LIVE", 1)
 
 
 @pytest.mark.parametrize("kind", [Ours, OursWithText])
-def test_ours_keeps_the_law_and_its_episodes_end(kind: type[Ours]) -> None:
+def test_our_sides_meet_the_contract_and_their_episodes_end(kind: type[Ours]) -> None:
     side = kind()
     keeps_the_law(side, lambda reply: reply if side.text else reply.text)
     for number, script in enumerate(side.scripts):
@@ -57,7 +57,7 @@ def test_ours_keeps_the_law_and_its_episodes_end(kind: type[Ours]) -> None:
         assert env.step(script[-1]).done
 
 
-def test_ours_plays_every_family_by_the_expert_and_at_random() -> None:
+def test_our_side_plays_every_family_with_the_expert_and_the_random_agent() -> None:
     side = Ours()
     played = [side.begin(None, number) for number in range(len(side.scripts))]
     for env, script in zip(played, side.scripts, strict=True):
@@ -69,7 +69,7 @@ def test_ours_plays_every_family_by_the_expert_and_at_random() -> None:
 
 
 @pytest.mark.parametrize("kind", [Taxi, CartPole])
-def test_a_game_keeps_the_law_and_its_episodes_end(kind: type[Taxi | CartPole]) -> None:
+def test_games_meet_the_contract_and_their_episodes_end(kind: type[Taxi | CartPole]) -> None:
     game = kind()
     keeps_the_law(game, repr)
     for number, script in enumerate(game.scripts):
@@ -78,14 +78,14 @@ def test_a_game_keeps_the_law_and_its_episodes_end(kind: type[Taxi | CartPole]) 
 
 
 @pytest.mark.usefixtures("few")
-def test_a_race_tells_everything_of_everybody() -> None:
+def test_a_race_measures_every_quantity_of_every_side() -> None:
     found = race.race([Ours(), OursWithText(), Counting(), CartPole()], rounds=1, seconds=0.0)
     sides = ["CompanyOS", "Counting", "Gymnasium CartPole"]
     told = {what: [finding.side for finding in found if finding.what == what] for what in {f.what for f in found}}
     assert told == {
         "step": ["CompanyOS", "CompanyOS as text", "Counting", "Gymnasium CartPole"],
         "reset, known task": sides,
-        "reset, new seed": ["CompanyOS", "Gymnasium CartPole"],  # to count has no seeds
+        "reset, new seed": ["CompanyOS", "Gymnasium CartPole"],  # the counting peer has no seeds
         "fork in mid-episode": sides,
         "memory, live episode": sides,
     }
@@ -98,13 +98,13 @@ def test_a_race_tells_everything_of_everybody() -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_ratios_are_taken_within_a_round_and_text_is_held_against_text() -> None:
+def test_ratios_are_computed_within_a_round_and_text_is_compared_with_text() -> None:
     plain, text, words, moves = Ours(), OursWithText(), Counting(), CartPole()
     took = {plain: [1.0, 2.0, 4.0], text: [2.0, 4.0, 8.0], words: [8.0, 8.0, 8.0], moves: [1.0, 1.0, 1.0]}
-    assert race._times_ours(words, took[words], took) == Spread(2.0, 1.0, 4.0)
-    assert race._times_ours(moves, took[moves], took) == Spread(0.5, 0.25, 1.0)
-    del took[text]  # where text makes no difference
-    assert race._times_ours(words, took[words], took) == Spread(4.0, 2.0, 8.0)
+    assert race._times_ours(words, took[words], took) == MedianRange(2.0, 1.0, 4.0)
+    assert race._times_ours(moves, took[moves], took) == MedianRange(0.5, 0.25, 1.0)
+    del took[text]  # for quantities that do not depend on text
+    assert race._times_ours(words, took[words], took) == MedianRange(4.0, 2.0, 8.0)
     assert race._times_ours(plain, took[plain], took) is None
 
 
@@ -123,14 +123,14 @@ def test_sides_take_turns_and_the_first_round_is_not_counted() -> None:
 
 
 @pytest.mark.parametrize("file", KNOWN)
-def test_a_peer_that_is_missing_is_one_line_with_what_would_bring_it(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_peer_gives_one_line_that_says_what_to_install(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _nobody_is_here(monkeypatch)
     with pytest.raises(Missing, match=rf"^{KNOWN[file]}: .*; pip install {KNOWN[file]}$"):
         load(file)
 
 
 @pytest.mark.usefixtures("few")
-def test_the_command_races_whoever_is_here_and_says_who_is_not(
+def test_the_command_compares_installed_peers_and_names_the_missing_ones(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _nobody_is_here(monkeypatch)
@@ -145,17 +145,17 @@ def test_the_command_races_whoever_is_here_and_says_who_is_not(
     assert "fork in mid-episode" in shown
 
 
-def test_the_table_picks_units() -> None:
-    assert race.shown(Spread(2.5e-6, 1e-6, 3e-6), "s") == "2.5 µs (1–3)"
-    assert race.shown(Spread(0.25, 0.2, 0.3), "s") == "250 ms (200–300)"
-    assert race.shown(Spread(1.5, 1.5, 1.5), "s") == "1.5 s"
-    assert race.shown(Spread(144.0, 144.0, 144.0), "kB") == "144 kB"
-    assert race.shown(Spread(2500.0, 2500.0, 2500.0), "kB") == "2.5 MB"
-    assert race.shown(Spread(0.7, 0.6, 0.8)) == "0.7 (0.6–0.8)"
+def test_the_table_chooses_readable_units() -> None:
+    assert race.shown(MedianRange(2.5e-6, 1e-6, 3e-6), "s") == "2.5 µs (1–3)"
+    assert race.shown(MedianRange(0.25, 0.2, 0.3), "s") == "250 ms (200–300)"
+    assert race.shown(MedianRange(1.5, 1.5, 1.5), "s") == "1.5 s"
+    assert race.shown(MedianRange(144.0, 144.0, 144.0), "kB") == "144 kB"
+    assert race.shown(MedianRange(2500.0, 2500.0, 2500.0), "kB") == "2.5 MB"
+    assert race.shown(MedianRange(0.7, 0.6, 0.8)) == "0.7 (0.6–0.8)"
 
 
 @pytest.mark.usefixtures("few")
-def test_what_is_raced_is_what_the_benchmark_plays() -> None:
+def test_the_race_plays_the_same_episodes_as_the_benchmark() -> None:
     assert Ours().begin(None, 5).task_id == bench.episode(5).task_id
 
 
@@ -166,5 +166,5 @@ def _nobody_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delitem(sys.modules, f"companyos.bench.peers.{file}", raising=False)
 
 
-def _numbers(spread: Spread) -> tuple[float, float, float]:
+def _numbers(spread: MedianRange) -> tuple[float, float, float]:
     return spread.value, spread.low, spread.high

@@ -1,4 +1,4 @@
-"""What every side of the race keeps, or the race would be none: its episodes run, alike each time, and forks are forks."""
+"""The contract of every compared environment: episodes run, give the same replies each time, and can be forked."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from companyos.bench.peers import Peer
 
 
 def keeps_the_law(peer: Peer, told: Callable[[Any], object]) -> None:
-    """`told` is what is compared of a reply."""
+    """Check the contract. `told` returns the part of a reply that is compared."""
     number = len(peer.scripts) - 1
     script = peer.scripts[number]
     whole = _play(peer, peer.begin(peer.open(), number), script, told)

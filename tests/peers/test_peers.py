@@ -1,4 +1,4 @@
-"""Other people's environments play their episodes from start to end, here, for real."""
+"""The installed peers really play their episodes from start to end."""
 
 from contextlib import suppress
 
@@ -11,12 +11,12 @@ from companyos.bench.peers.tau2_retail import Retail
 from companyos.bench.peers.textworld_games import TextWorldGames
 from tests.peers.law import keeps_the_law
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what their libraries warn of is not ours to mend
+pytestmark = pytest.mark.filterwarnings("ignore")  # their libraries' warnings are not ours to fix
 
 
 @pytest.fixture(scope="module")
 def games() -> TextWorldGames:
-    return TextWorldGames()  # compiling them takes a while
+    return TextWorldGames()  # compiling the games takes a while
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def retail() -> Retail:
     return Retail()
 
 
-def test_whoever_is_known_can_be_brought_here() -> None:
+def test_every_known_peer_can_be_installed() -> None:
     peers, skipped = gather()
     assert skipped == []
     assert len({peer.name for peer in peers}) >= len(KNOWN) == len({type(peer).__module__ for peer in peers})
@@ -40,12 +40,12 @@ def test_a_textworld_walkthrough_wins_its_game(games: TextWorldGames) -> None:
         assert state["won"]
 
 
-def test_a_textworld_game_that_was_not_there_is_made(games: TextWorldGames) -> None:
+def test_a_textworld_game_with_a_new_seed_is_made(games: TextWorldGames) -> None:
     env = games.begin(games.open(), 1000)
     assert env.reset().feedback != games.begin(games.open(), 0).reset().feedback
 
 
-def test_a_tau2_script_leaves_the_database_that_its_task_asks_for(retail: Retail) -> None:
+def test_a_tau2_script_leaves_the_database_that_its_task_requires(retail: Retail) -> None:
     keeps_the_law(retail, lambda reply: reply.content)
     changed = failed = 0
     for number, script in enumerate(retail.scripts):
@@ -53,7 +53,7 @@ def test_a_tau2_script_leaves_the_database_that_its_task_asks_for(retail: Retail
         before = env.get_db_hash()
         failed += sum(reply.error for reply in map(retail.stepper(env), script))
         for call in script:
-            with suppress(ValueError):  # some calls that tasks hold for right are refused
+            with suppress(ValueError):  # some reference calls of tasks are refused
                 asked.use_tool(call.name, **call.arguments)
         assert env.get_db_hash() == asked.get_db_hash()
         changed += env.get_db_hash() != before

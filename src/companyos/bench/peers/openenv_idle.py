@@ -1,6 +1,6 @@
-"""Idle OpenEnv: the smallest environment that OpenEnv's own classes allow. It does nothing.
+"""The smallest environment that OpenEnv's classes allow. It does nothing but count.
 
-In process, without the server; how ours does against it over a socket, `make bench-serve` measures.
+It runs in this process, without a server. `make bench-serve` compares the servers.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ class Idle(Environment[Action, Observation, State]):
 class IdleOpenEnv(Peer):
     name = "OpenEnv, idle"
     module = "openenv"
-    includes = "nothing but a count, and OpenEnv's observation made; in process, without its server"
+    includes = "a counter and OpenEnv's observation; in process, without its server"
 
     def __init__(self) -> None:
         self.scripts = [[Action() for _ in range(STEPS)] for _ in range(EPISODES)]

@@ -1,4 +1,4 @@
-"""Ours: the company as one more environment in the race, with its observations as objects or as text."""
+"""CompanyOS as one of the compared environments, with observations as objects or as text."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,13 +9,13 @@ from companyos.bench.peers.peer import Peer
 from companyos.env import CompanyEnv
 from companyos.families import SHORT_FAMILIES
 
-EPISODES = 4 * len(SHORT_FAMILIES)  # the expert's and the random agent's in turn, over all families
+EPISODES = 4 * len(SHORT_FAMILIES)  # all families, played by the expert and by the random agent
 
 
 class Ours(Peer):
     name = "CompanyOS"
     module = "companyos"
-    includes = f"a call checked, carried out, journaled, graded, digested, observed; chaos {bench.CHAOS}, all families"
+    includes = f"a call checked, carried out, journaled, graded, hashed, observed; chaos {bench.CHAOS}, all families"
     seeded = True
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Ours(Peer):
         return f"companyos {__version__}"
 
     def open(self) -> None:
-        """There is nothing to open: a task makes its environment."""
+        """Do nothing: each task has its own environment."""
 
     def begin(self, env: CompanyEnv | None, number: int) -> CompanyEnv:
         return bench.episode(number)
@@ -38,12 +38,12 @@ class Ours(Peer):
         return env.fork()
 
     def live(self, number: int) -> CompanyEnv:
-        return bench.lived(next(bench.FRESH_SEEDS))  # a task that no other episode shares its first morning with
+        return bench.lived(next(bench.FRESH_SEEDS))  # a task whose start state no other episode shares
 
 
 class OursWithText(Ours):
     name = "CompanyOS as text"
-    includes = "the same, and the observation written as text"
+    includes = "the same, and the observation rendered as text"
     text = True
 
     def stepper(self, env: CompanyEnv) -> Callable[[Any], str]:

@@ -1,8 +1,8 @@
-"""Race: ours and every peer that is here, in turns, in one process; what counts is the ratio within a round.
+"""A comparison of speed and memory between CompanyOS and the installed peers, in one process.
 
-In a round each side has its moment, then the next; every other round they come in the opposite order, so that a machine
-that grows faster or slower favours nobody. What is counted is the processor's time, not the wall's: whatever else the
-machine does is none of the racers' doing. Whose replies are text is held against ours with its text.
+In each round, all sides run in turn; every other round reverses the order, so that a machine that becomes faster or slower
+favours no side. The result is the ratio within a round. CPU time is measured, not wall time, so other programs on the
+machine matter less. Peers whose replies are text are compared with ours as text.
 """
 
 import gc
@@ -22,30 +22,30 @@ from companyos.bench import speed as bench
 from companyos.bench.peers import KNOWN, Missing, Peer, load
 from companyos.bench.peers.ours import Ours, OursWithText
 
-LIVE = 5  # episodes whose memory is counted, of each side
-NEW_SEEDS = count(10**6)  # tasks that nobody has played
+LIVE = 5  # episodes of each side for the measurement of memory
+NEW_SEEDS = count(10**6)  # tasks that were never played
 
 
-class Spread(msgspec.Struct, frozen=True):
-    """The median of the rounds, the least and the most."""
+class MedianRange(msgspec.Struct, frozen=True):
+    """The median of the rounds, with minimum and maximum."""
 
     value: float
     low: float
     high: float
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """One thing measured of one side, and how many times as fast, or as small, ours is."""
+class RaceResult(msgspec.Struct, frozen=True):
+    """One quantity of one side, and how many times as fast, or as small, ours is."""
 
     what: str
     side: str
     unit: str  # /s, s or kB
-    value: Spread
-    ours_is: Spread | None = None
+    value: MedianRange
+    ours_is: MedianRange | None = None
 
 
 def main(rounds: int = 7, seconds: float = 0.3) -> None:
-    """Races whoever is here; prints a table, what a step is, who was skipped and why, and all of it as one line of JSON."""
+    """Compare all installed peers. Print a table, what a step includes, skipped peers, and all of it as a line of JSON."""
     peers, skipped = gather()
     sides = [Ours(), OursWithText(), *peers]
     found = race(sides, rounds, seconds)
@@ -61,7 +61,7 @@ def main(rounds: int = 7, seconds: float = 0.3) -> None:
 
 
 def gather() -> tuple[list[Peer], list[str]]:
-    """Peers that can play here; and of the others a line each."""
+    """Return the installed peers, and a line about each of the others."""
     peers, skipped = [], []
     for file in KNOWN:
         try:
@@ -71,33 +71,33 @@ def gather() -> tuple[list[Peer], list[str]]:
     return peers, skipped
 
 
-def race(sides: Sequence[Peer], rounds: int, seconds: float) -> list[Finding]:
-    """All that is measured, `seconds` for each side and thing in a round. Memory comes last: counting it slows all down."""
+def race(sides: Sequence[Peer], rounds: int, seconds: float) -> list[RaceResult]:
+    """Measure everything, `seconds` for each side and quantity in a round. Memory comes last: tracing it slows all down."""
     steps = _in_turns(sides, _steps, rounds, seconds)
     found = [
-        Finding("step", side.name, "/s", _spread([1 / second for second in seen]), _times_ours(side, seen, steps))
+        RaceResult("step", side.name, "/s", _spread([1 / second for second in seen]), _times_ours(side, seen, steps))
         for side, seen in steps.items()
     ]
-    others = [side for side in sides if not isinstance(side, OursWithText)]  # all but steps is the same with text
+    others = [side for side in sides if not isinstance(side, OursWithText)]  # text matters only for steps
     for what, prepare in STARTS.items():
         starts = _in_turns(others, prepare, rounds, seconds)
         found += [
-            Finding(what, side.name, "s", _spread(seen), _times_ours(side, seen, starts)) for side, seen in starts.items()
+            RaceResult(what, side.name, "s", _spread(seen), _times_ours(side, seen, starts)) for side, seen in starts.items()
         ]
     sizes = {side: [_memory(side)] for side in others}
     found += [
-        Finding("memory, live episode", side.name, "kB", _spread(seen), _times_ours(side, seen, sizes))
+        RaceResult("memory, live episode", side.name, "kB", _spread(seen), _times_ours(side, seen, sizes))
         for side, seen in sizes.items()
     ]
     return found
 
 
-Timed = Callable[[float], float]  # given for how many seconds, it does a thing at least once: seconds that one took
+Timed = Callable[[float], float]  # repeats a task for some seconds, at least once, and returns the seconds of one
 Rounds = dict[Peer, list[float]]
 
 
 def _in_turns(sides: Sequence[Peer], prepare: Callable[[Peer], Timed | None], rounds: int, seconds: float) -> Rounds:
-    """What each side took in each round; those that have no such thing are left out."""
+    """Return the seconds of each side in each round. Sides for which `prepare` returns None are left out."""
     racing = {side: timed for side in sides if (timed := prepare(side)) is not None}
     took: Rounds = {side: [] for side in racing}
     for number in range(1 + rounds):
@@ -107,23 +107,23 @@ def _in_turns(sides: Sequence[Peer], prepare: Callable[[Peer], Timed | None], ro
     return {side: seen for side, (_, *seen) in took.items()}  # the first round only warms up
 
 
-def _times_ours(side: Peer, seen: list[float], took: Rounds) -> Spread | None:
-    """How many times what ours took, round by round."""
+def _times_ours(side: Peer, seen: list[float], took: Rounds) -> MedianRange | None:
+    """Return the ratio to our seconds, round by round."""
     if isinstance(side, Ours):
         return None
     own = {one.text: its for one, its in took.items() if isinstance(one, Ours)}
     return _spread([theirs / ours for theirs, ours in zip(seen, own.get(side.text, own[False]), strict=True)])
 
 
-def _spread(values: list[float]) -> Spread:
-    return Spread(median(values), min(values), max(values))
+def _spread(values: list[float]) -> MedianRange:
+    return MedianRange(median(values), min(values), max(values))
 
 
-# -- what is measured --------------------------------------------------------------------------------------------------
+# -- quantities --------------------------------------------------------------------------------------------------------
 
 
 def _steps(side: Peer) -> Timed:
-    """All episodes that it has scripts for, over and over, of which only the steps are timed."""
+    """Time the steps of all scripted episodes, without resets."""
     env = side.open()
 
     def timed(seconds: float) -> float:
@@ -142,19 +142,19 @@ def _steps(side: Peer) -> Timed:
 
 
 def _known_task(side: Peer) -> Timed:
-    """To the start of an episode that was played before."""
+    """Time the start of an episode that was played before."""
     numbers, env = cycle(range(len(side.scripts))), side.open()
     return _again_and_again(lambda: side.begin(env, next(numbers)))
 
 
 def _new_task(side: Peer) -> Timed | None:
-    """To the start of an episode that nobody has seen, where there are such."""
+    """Time the start of an episode with a new seed. None if the side has no seeds."""
     env = side.open()
     return _again_and_again(lambda: side.begin(env, next(NEW_SEEDS))) if side.seeded else None
 
 
 def _fork(side: Peer) -> Timed:
-    """A second environment that goes on from the middle of an episode."""
+    """Time the fork of an environment in the middle of an episode."""
     middle = side.half(0)
     return _again_and_again(lambda: side.fork(middle))
 
@@ -178,37 +178,37 @@ def _again_and_again(once: Callable[[], object]) -> Timed:
 
 
 def _clock() -> float:
-    """Seconds of the processor, for this process and for those that it had work for it."""
+    """Return the CPU seconds of this process and its finished children."""
     others = os.times()
     return process_time() + others.children_user + others.children_system
 
 
 def _memory(side: Peer) -> float:
-    """kB that Python holds for one; what lies in native code beside it is not seen."""
-    side.live(0)  # so that what is made once for all is there
+    """Return the kB that Python allocates for an episode. Memory of native code is not counted."""
+    side.live(0)  # fills the shared caches
     return bench.growth(side.live(number % len(side.scripts)) for number in range(LIVE)) / LIVE / 1e3
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
 
 
-def _table(found: list[Finding], title: str) -> Table:
+def _table(found: list[RaceResult], title: str) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("what, and whose", no_wrap=True)
     table.add_column("median (min–max)", justify="right", no_wrap=True)
     table.add_column("ours is × as fast", justify="right", overflow="fold")
     what = ""
-    for finding in found:
-        if finding.what != what:
-            what = finding.what
+    for result in found:
+        if result.what != what:
+            what = result.what
             table.add_row(what)
-        ratio = "" if finding.ours_is is None else shown(finding.ours_is)
-        table.add_row(f"  {finding.side}", shown(finding.value, finding.unit), ratio)
+        ratio = "" if result.ours_is is None else shown(result.ours_is)
+        table.add_row(f"  {result.side}", shown(result.value, result.unit), ratio)
     return table
 
 
-def shown(spread: Spread, unit: str = "") -> str:
-    """In the unit that reads best."""
+def shown(spread: MedianRange, unit: str = "") -> str:
+    """Return median and range in a readable unit."""
     _, scale, unit = next(fit for fit in _UNITS.get(unit, ((0.0, 1.0, unit),)) if spread.value >= fit[0])
     value, low, high = (bench.short(scale * number) for number in (spread.value, spread.low, spread.high))
     return " ".join(filter(None, (value, unit, "" if spread.low == spread.high else f"({low}–{high})")))
@@ -217,4 +217,4 @@ def shown(spread: Spread, unit: str = "") -> str:
 _UNITS = {
     "s": ((1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (0.0, 1e6, "µs")),
     "kB": ((1e3, 1e-3, "MB"), (0.0, 1.0, "kB")),
-}  # from which value on, times what, called what
+}  # smallest value, factor and name of each unit

@@ -1,6 +1,6 @@
-"""tau2 retail: its tool calls, those that its tasks hold for right, without the language models on either side.
+"""The retail domain of tau2-bench: the reference tool calls of its tasks, without language models.
 
-NVIDIA's package of tau2-bench: the one on PyPI that brings code and data.
+It uses NVIDIA's package of tau2-bench, the one on PyPI that contains code and data.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Retail(Peer):
         self.scripts = [[_call(action) for action in task.evaluation_criteria.actions] for task in self._tasks]
 
     def open(self) -> None:
-        """There is nothing to open: each task has an environment built, as its own orchestrator does."""
+        """Do nothing: `begin` builds an environment for each task, as tau2's orchestrator does."""
 
     def begin(self, env: Any, number: int) -> Any:
         env, start = get_environment(), self._tasks[number].initial_state

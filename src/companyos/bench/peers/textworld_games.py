@@ -1,4 +1,4 @@
-"""TextWorld games: houses of five rooms, generated and compiled by TextWorld, won by their own walkthroughs."""
+"""TextWorld games: houses of five rooms, generated and compiled by TextWorld, played by their walkthroughs."""
 
 import shutil
 import weakref
@@ -41,7 +41,7 @@ class TextWorldGames(Peer):
         return env.copy()
 
     def _make(self, number: int) -> list[str]:
-        """Makes this game; how it is won."""
+        """Make this game, and return its walkthrough."""
         options = textworld.GameOptions()
         options.nb_rooms, options.nb_objects, options.quest_length, options.seeds = ROOMS, OBJECTS, QUEST, number
         options.path = str(Path(self._folder, f"{number}.z8"))
