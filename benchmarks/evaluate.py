@@ -1,4 +1,4 @@
-"""Evaluation: how many episodes a second a run has worked and judged, with one worker and with two, in turn.
+"""Benchmark of `companyos eval`: episodes a second with one worker and with two, in alternating rounds.
 
 python -m benchmarks.evaluate --episodes 20000 --rounds 5
 """
@@ -18,7 +18,7 @@ WORKERS = (1, 2)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--episodes", type=int, default=20_000, help="in all, for each number of workers")
+    parser.add_argument("--episodes", type=int, default=20_000, help="total for each number of workers")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--agent", default="expert")
     args = parser.parse_args()
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def speed(agent: str, first: int, size: int, workers: int) -> float:
-    """Episodes a second, from start to results, the start of the workers included."""
+    """Return the episodes a second of a whole run, including the start of the workers."""
     with TemporaryDirectory() as folder:
         tasks = Path(folder) / "tasks.txt"
         tasks.write_text("\n".join(str(task_at("train", (first + n) % 10_000)) for n in range(size)))

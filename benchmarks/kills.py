@@ -1,9 +1,9 @@
-"""Benchmark: a server is killed again and again under clients at work. What they were told must stand, each step once.
+"""Benchmark of durability: a server is killed again and again while clients work. It may not lose or double a step.
 
-`python -m benchmarks.kills [sqlite|postgres] [KILLS] [CLIENTS]`, with the extra `serve` and PostgreSQL's server; by default
-100 kills at 32 clients on each ledger. With PostgreSQL every other kill strikes the database. Clients send every call, with
-its turn, until it is acknowledged. In the end the ledger is compared with the calls that the expert makes in process. Exits
-with 1 where a step was lost or doubled.
+`python -m benchmarks.kills [sqlite|postgres] [KILLS] [CLIENTS]` needs the extra `serve` and PostgreSQL's server. The default
+is 100 kills at 32 clients on each ledger. With PostgreSQL, every other kill hits the database. Clients send every call with
+its turn number until it is acknowledged. At the end, the ledger is compared with the calls that the expert makes in process.
+The exit code is 1 if a step was lost or doubled.
 """
 
 import random
@@ -23,7 +23,7 @@ from tests.serve.postgres import Postgres, running
 from tests.serve.test_faults import Crew
 
 LEDGERS = ("sqlite", "postgres")
-LONGEST = 0.6  # seconds between a start and the next kill
+LONGEST = 0.6  # largest number of seconds between a start and the next kill
 
 
 def main(ledgers: tuple[str, ...], kills: int, clients: int) -> int:
@@ -36,12 +36,12 @@ def main(ledgers: tuple[str, ...], kills: int, clients: int) -> int:
             server = Server(folder / "ledger", LEDGER=place, LOG_FORMAT="json")
             server.start()
             stack.callback(server.kill)
-            wrong += report(ledger, place, struck(server, database, kills, clients), kills, clients)
+            wrong += report(ledger, place, run_with_kills(server, database, kills, clients), kills, clients)
     return 1 if wrong else 0
 
 
-def struck(server: Server, database: Postgres | None, kills: int, clients: int) -> Crew:
-    """Clients at work while things are killed and started again; they end the episodes that they are at."""
+def run_with_kills(server: Server, database: Postgres | None, kills: int, clients: int) -> Crew:
+    """Kill and restart the server and the database while clients work, then let the clients finish their episodes."""
 
     def kill_server() -> None:
         server.kill()
@@ -52,21 +52,21 @@ def struck(server: Server, database: Postgres | None, kills: int, clients: int) 
         database.stop("kill -9")
         database.start()
 
-    blows: list[Callable[[], None]] = [kill_server, kill_database if database is not None else kill_server]
+    restarts: list[Callable[[], None]] = [kill_server, kill_database if database is not None else kill_server]
     seed = time.time_ns()
     print("seed", seed, flush=True)
     draw, crew = random.Random(seed), Crew(server.url, clients)
     crew.start()
     for number in range(kills):
         time.sleep(draw.uniform(0.02, LONGEST))
-        blows[number % 2]()
+        restarts[number % 2]()
     crew.finish()
     crew.close()
     return crew
 
 
 def report(ledger: str, place: str, crew: Crew, kills: int, clients: int) -> int:
-    """Print what was lost and doubled; return how many."""
+    """Print how many steps were lost and doubled, and return the sum."""
     kept = open_ledger(place)
     acknowledged = lost = doubled = 0
     for expert in crew.done:
@@ -81,10 +81,10 @@ def report(ledger: str, place: str, crew: Crew, kills: int, clients: int) -> int
     return lost + doubled
 
 
-def compared(told: list[Call], stands: tuple[Call, ...]) -> tuple[int, int]:
-    """Turns that are not as they were acknowledged, and turns beyond them."""
-    missing = sum(one != other for one, other in zip_longest(told, stands[: len(told)]))
-    return missing, max(0, len(stands) - len(told))
+def compared(acknowledged: list[Call], stored: tuple[Call, ...]) -> tuple[int, int]:
+    """Return the number of turns that differ from the acknowledged calls, and the number of extra turns."""
+    missing = sum(one != other for one, other in zip_longest(acknowledged, stored[: len(acknowledged)]))
+    return missing, max(0, len(stored) - len(acknowledged))
 
 
 if __name__ == "__main__":

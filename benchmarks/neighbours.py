@@ -1,9 +1,9 @@
-"""Benchmark: how long others wait while somebody misbehaves or does much at once.
+"""Benchmark of latency while another client misbehaves or sends large requests.
 
-`python -m benchmarks.neighbours [SECONDS]`, with the extra `serve`. One client asks `/health`, another makes steps, both all
-the time. Beside them in turn: nobody; 900 clients that send half a request and stay; one that sends a URL without end; one
-that sends headers without end; one that sends rollouts of 1,000 sessions. Exits with 1 unless `/health` stays under 100 ms
-at the 99th percentile.
+`python -m benchmarks.neighbours [SECONDS]` needs the extra `serve`. One client asks for `/health` and another makes steps,
+all the time. Beside them run in turn: no other client; 900 clients that send half a request and stay connected; a client
+that sends an endless URL; one that sends endless headers; one that sends rollouts of 1,000 sessions. The exit code is 1 if
+`/health` takes more than 100 ms at the 99th percentile.
 """
 
 import sys
@@ -24,7 +24,7 @@ HALF_SENT = 900
 SESSIONS = 1000
 HEAD = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 STEP = {"app": "ticketdesk", "method": "list_tickets", "params": {}}
-BOUND = 0.1  # seconds, of /health at the 99th percentile
+BOUND = 0.1  # limit in seconds for /health at the 99th percentile
 
 
 def main(seconds: float) -> int:
@@ -37,17 +37,20 @@ def main(seconds: float) -> int:
                 with nuisance(server):
                     health, steps = waits(server, seconds)
                 slow += percentile(health, 99) > BOUND
-                print(f"{name:24} /health {said(health)}   /step {said(steps)}   {server.memory() / 1e6:.0f} MB", flush=True)
+                print(
+                    f"{name:24} /health {summary(health)}   /step {summary(steps)}   {server.memory() / 1e6:.0f} MB",
+                    flush=True,
+                )
         finally:
             server.kill()
     return 1 if slow else 0
 
 
 def waits(server: Server, seconds: float) -> tuple[list[float], list[float]]:
-    """How long /health and steps took, asked over and over by a client each."""
+    """Return the seconds of each `/health` request and of each step, from one client each."""
     name = good(httpx.post(f"{server.url}/reset", json={}, timeout=60))["session_id"]
     health = threading.Thread(target=ask, args=(server, HEAD + b"\r\n", seconds, asked := list[float]()))
-    # A turn that was made already: it costs what a step costs at the door, and the episode does not end.
+    # Repeat a turn that was already made: it costs the server the same, and the episode does not end.
     good(httpx.post(f"{server.url}/step", json={**STEP, "session_id": name, "turn": 1}, timeout=60))
     again = request("/step", {**STEP, "session_id": name, "turn": 1})
     steps = threading.Thread(target=ask, args=(server, again, seconds, stepped := list[float]()))
@@ -69,7 +72,7 @@ def ask(server: Server, wire: bytes, seconds: float, took: list[float]) -> None:
             time.sleep(0.005)
 
 
-# -- who misbehaves ------------------------------------------------------------------------------------------------------
+# -- disturbances --------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -86,7 +89,7 @@ def half_sent(server: Server) -> Iterator[None]:
 
 
 def endless(begin: bytes, piece: bytes) -> Callable[[Server], Any]:
-    """Sends without end; hung up on, it comes again."""
+    """Send without end, and connect again when the server closes the connection."""
 
     def pour(server: Server) -> None:
         with suppress(OSError), connect(server.port) as one:
@@ -114,27 +117,27 @@ def rollouts(server: Server) -> Iterator[None]:
 
 @contextmanager
 def busy(work: Callable[[], None]) -> Iterator[None]:
-    """Does something over and over beside."""
+    """Do some work again and again in another thread."""
     enough = threading.Event()
 
     def go_on() -> None:
         while not enough.is_set():
             work()
 
-    beside = threading.Thread(target=go_on, daemon=True)
-    beside.start()
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
     try:
         yield
     finally:
         enough.set()
-        beside.join(30)
+        thread.join(30)
 
 
 NUISANCES: dict[str, Callable[[Server], Any]] = {
     "nobody": nobody,
     f"{HALF_SENT} half-sent requests": half_sent,
-    "a URL without end": endless(b"GET /", b"a" * 65536),
-    "headers without end": endless(HEAD, b"x-more: " + b"a" * 8000 + b"\r\n"),
+    "an endless URL": endless(b"GET /", b"a" * 65536),
+    "endless headers": endless(HEAD, b"x-more: " + b"a" * 8000 + b"\r\n"),
     f"rollouts of {SESSIONS:,}": rollouts,
 }
 
@@ -143,7 +146,7 @@ def percentile(took: list[float], share: int) -> float:
     return sorted(took)[min(len(took) - 1, len(took) * share // 100)]
 
 
-def said(took: list[float]) -> str:
+def summary(took: list[float]) -> str:
     return "  ".join(f"p{share} {percentile(took, share) * 1000:6.1f} ms" for share in (50, 99)) + f" ({len(took):,})"
 
 

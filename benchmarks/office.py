@@ -1,8 +1,8 @@
-"""Benchmark: how long people wait for a page of the office, 64 of them at work at once.
+"""Benchmark of the web pages: how long 64 simultaneous people wait for a page.
 
-`python -m benchmarks.office [SECONDS]`, with the extra `serve`. Each works the expert's way through a task of their own, in
-a process of its own beside the server's: clicks (a POST, then the page it leads to), reads for two seconds on average, and
-clicks again. The last line asks for pages one after another, which says what a page costs.
+`python -m benchmarks.office [SECONDS]` needs the extra `serve`. Each person follows the expert through their own tasks:
+clicks (a POST and the page that it redirects to), reads for two seconds on average, and clicks again. The server runs in
+its own process. The last line is for pages requested one after another, which shows the cost of a single page.
 """
 
 import random
@@ -25,7 +25,7 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 class Person:
-    """Somebody at a desk of their own, and how long they waited, in milliseconds."""
+    """A simulated person with their own session, and their waiting times in milliseconds."""
 
     def __init__(self, port: int, number: int) -> None:
         self._number = number
@@ -36,7 +36,7 @@ class Person:
         self.address = ""
 
     def click(self) -> None:
-        """One call and its page."""
+        """Make one call and load the page after it."""
         place, form = next(self._clicks)
         _, waited, self.address = self._ask("POST", place, form)
         self.clicks.append(waited)
@@ -55,7 +55,7 @@ class Person:
             time.sleep(pace.expovariate(1 / READING))
 
     def _work(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """One task after another, each up to its verdict."""
+        """Yield the expert's calls as forms, task after task, each up to its verdict."""
         seed = self._number
         while True:
             family = SHORT_FAMILIES[seed % len(SHORT_FAMILIES)]
@@ -79,7 +79,7 @@ def main(seconds: float) -> None:
     with server("companyos.web.app:create", COMPANYOS_LEDGER="none") as port:
         people = [Person(port, number) for number in range(PEOPLE)]
         for person in people:
-            for _ in range(10):  # into the middle of their work
+            for _ in range(10):  # so that everybody is in the middle of a task
                 person.click()
             person.clicks, person.pages = [], []
         until = time.perf_counter() + seconds

@@ -1,9 +1,8 @@
-"""Benchmark: how many observations a second there are where they are pictures, eight sessions at work at once.
+"""Benchmark of screenshots as observations: pictures a second with eight simultaneous sessions.
 
-`python -m benchmarks.screens [SECONDS]`, with the extras `serve` and `browser`. First each session works the expert's way
-through tasks of its own by tool calls, and every reply brings a JPEG of the page that it led to. Then there are keys and
-scrolls that stay on a page, then pictures of one that stands still. The server, the browser and the clients, which do next
-to nothing, share the machine.
+`python -m benchmarks.screens [SECONDS]` needs the extras `serve` and `browser`. First each session follows the expert by
+tool calls, and every reply contains a JPEG of the resulting page. Then come keys and scrolls that stay on a page, then
+pictures of an unchanged page. The server, the browser and the clients, which do little, share the machine.
 """
 
 import sys
@@ -25,7 +24,7 @@ PRESSES = (("key", {"key": "j"}), ("scroll", {"dy": 200}), ("key", {"key": "?"})
 
 
 class Agent:
-    """Somebody with a session of their own, and how long they waited for pictures, in milliseconds."""
+    """A client with its own session, and its waiting times for pictures in milliseconds."""
 
     def __init__(self, port: int, number: int) -> None:
         self._line = HTTPConnection("127.0.0.1", port, timeout=120)
@@ -34,7 +33,7 @@ class Agent:
         self.waits: list[float] = []
 
     def calls(self) -> Iterator[None]:
-        """One task after another, by tool calls."""
+        """Follow the expert by tool calls, task after task."""
         seed = self._number
         while True:
             family = SHORT_FAMILIES[seed % len(SHORT_FAMILIES)]
@@ -47,7 +46,7 @@ class Agent:
             seed += SESSIONS
 
     def gestures(self) -> Iterator[None]:
-        """On a list, what hands do that set off no call."""
+        """Press keys and scroll on a list, without making a call."""
         self.begin("vendor_onboarding", self._number)
         self._step("ticketdesk", "list_tickets", {})
         while True:
@@ -56,7 +55,7 @@ class Agent:
                 yield
 
     def pictures(self, view: str) -> Iterator[None]:
-        """Of a page that stands still."""
+        """Ask for pictures of an unchanged page."""
         while True:
             self._ask("GET", f"/render?session_id={self._session}&view={view}")
             yield
@@ -85,9 +84,9 @@ class Agent:
 
 
 def measure(agents: list[Agent], what: str, way: Callable[[Agent], Iterator[None]], seconds: float) -> None:
-    """All of them at once, each as fast as it is answered."""
+    """Let all clients work at once, each as fast as it gets answers, and print the rate."""
     ways = [way(agent) for agent in agents]
-    for one in ways:  # has a page, and has begun
+    for one in ways:  # starts the session and loads a page
         next(one)
     for agent in agents:
         agent.waits = []

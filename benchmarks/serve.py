@@ -1,8 +1,9 @@
-"""Benchmark: REST steps against a bare FastAPI POST that sends the same bytes back, and rollouts, in interleaved rounds.
+"""Benchmark of the REST server: steps and rollouts, compared with a bare FastAPI POST that returns the same bytes.
 
-`python -m benchmarks.serve [ROUNDS]`, with the extra `serve` and PostgreSQL's server. The client writes prepared bytes to
-plain sockets and reads only lengths, so that what is measured is the server. A machine drifts; what counts is the ratio
-within a round. PostgreSQL flushes each commit to disk and shares the machine with everybody else here.
+`python -m benchmarks.serve [ROUNDS]` needs the extra `serve` and PostgreSQL's server. The client writes prepared bytes to
+plain sockets and reads only lengths, so that the server is measured and not the client. Because the speed of a machine
+varies, rounds alternate and the result is the ratio within a round. PostgreSQL flushes each commit to disk and runs on the
+same machine.
 """
 
 import json
@@ -29,13 +30,13 @@ from tests.serve.postgres import running
 
 CONNECTIONS = 16
 SESSIONS = 256
-EPISODES = 4  # a connection and round
+EPISODES = 4  # per connection and round
 OPEN, LIVE_STEPS = 1000, 15
-CLIENT = httpx.Client()  # for what is not measured
+CLIENT = httpx.Client()  # for requests that are not measured
 
 
 class Action(BaseModel):
-    """What the bare server takes."""
+    """The request body of the bare server."""
 
     session_id: str
     app: str
@@ -44,7 +45,7 @@ class Action(BaseModel):
 
 
 def bare() -> FastAPI:
-    """A server that does nothing: checks the body and sends a reply of the usual length."""
+    """Return a server that only checks the body and sends a fixed reply of typical length."""
     app, reply = FastAPI(), json.loads(os.environ["BARE_REPLY"])
 
     @app.post("/step")
@@ -84,7 +85,7 @@ def main(rounds: int) -> None:
 
 
 def step_speed(port: int, sockets: Sequence[socket.socket], calls: list[dict[str, Any]]) -> float:
-    """Requests a second, all connections asking at once, each in a session of its own."""
+    """Return the requests a second of all connections at once, each with its own session."""
     seconds, count = 0.0, 0
     for _ in range(EPISODES):
         sessions = [reset(port) for _ in sockets]
@@ -101,7 +102,7 @@ def step_speed(port: int, sockets: Sequence[socket.socket], calls: list[dict[str
 
 
 def rollout_speed(port: int, one: socket.socket, calls: list[dict[str, Any]]) -> float:
-    """Steps a second in requests that step all sessions once."""
+    """Return the steps a second of requests that step all sessions once."""
     sessions = [reset(port) for _ in range(SESSIONS)]
     batches = [request("/rollout", {"steps": [{**call, "session_id": name} for name in sessions]}) for call in calls]
     began = time.perf_counter()
@@ -115,7 +116,7 @@ def rollout_speed(port: int, one: socket.socket, calls: list[dict[str, Any]]) ->
 
 
 def memory_of_open_sessions() -> float:
-    """Megabytes that a server process takes with many sessions in it, each in the middle of the expert's work."""
+    """Return the megabytes of a server process with many sessions, each in the middle of the expert's solution."""
     with process("companyos.serve.app:create", COMPANYOS_LEDGER="none") as (port, pid):
         tasks = [(name, seed) for seed in range(OPEN) for name in FAMILIES][:OPEN]
         crew = []
@@ -135,13 +136,13 @@ def memory_of_open_sessions() -> float:
 
 
 def reset(port: int) -> str:
-    """A new session; the bare server has none and does not mind."""
+    """Start a session and return its id; the bare server gives none."""
     reply = CLIENT.post(f"http://127.0.0.1:{port}/reset", json={"seed": 8, "chaos": 0.5})
     return str(reply.json().get("session_id", "none"))
 
 
 def usual_reply(port: int, calls: list[dict[str, Any]]) -> str:
-    """The reply of middling length, so that both sides send the same."""
+    """Return the reply of median length, so that both sides send the same."""
     name = reset(port)
     replies = [CLIENT.post(f"http://127.0.0.1:{port}/step", json={**call, "session_id": name}).text for call in calls]
     return sorted(replies, key=len)[len(replies) // 2]
@@ -154,11 +155,11 @@ def request(place: str, body: dict[str, Any]) -> bytes:
 
 
 def read(one: socket.socket) -> None:
-    """Reads one reply, and sees that it is a good one."""
+    """Read one reply and check that its status is 200."""
     got = b""
     while b"\r\n\r\n" not in got:
         more = one.recv(65536)
-        assert more, "it hung up"
+        assert more, "the server closed the connection"
         got += more
     head, _, body = got.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200"), got
@@ -175,19 +176,19 @@ def connect(port: int) -> socket.socket:
 
 @contextmanager
 def server(factory: str, **variables: str) -> Iterator[int]:
-    """A server process of its own: the port it listens at."""
+    """Run a server in a separate process, and yield its port."""
     with process(factory, **variables) as (port, _):
         yield port
 
 
 @contextmanager
 def process(factory: str, **variables: str) -> Iterator[tuple[int, int]]:
-    """The same, and its pid."""
+    """Run a server in a separate process, and yield its port and process id."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    kept = "timeout_keep_alive=600"  # connections are idle while the others have their turn
-    # Ours goes through the same protocols as under `companyos serve`.
+    kept = "timeout_keep_alive=600"  # connections are idle while other servers are measured
+    # Our server uses the same protocol classes as under `companyos serve`.
     ours = "from companyos.serve.http.connections import Connection, Socket; more = {'http': Connection, 'ws': Socket}"
     code = (
         f"import uvicorn; {ours if factory.startswith('companyos') else 'more = {}'}; "

@@ -1,8 +1,8 @@
-"""Benchmark: steps over `/ws` against an OpenEnv environment that does nothing, under OpenEnv's own server.
+"""Benchmark of steps over `/ws`, compared with an OpenEnv environment that does nothing under OpenEnv's own server.
 
-`python -m benchmarks.sockets [ROUNDS]`, with the extra `serve`. Both sides send the same observation, byte for byte in its
-middling length. The client writes prepared frames and reads only lengths, so that what is measured is the server; rounds are
-interleaved, and what counts is the ratio within a round.
+`python -m benchmarks.sockets [ROUNDS]` needs the extra `serve`. Both sides send an observation of the same bytes, of median
+length. The client writes prepared frames and reads only lengths, so that the server is measured and not the client. Rounds
+alternate, and the result is the ratio within a round.
 """
 
 import base64
@@ -24,14 +24,15 @@ from benchmarks.serve import connect, server
 from companyos.env import make, work
 
 SESSIONS = (1, 16, 64)
-STEPS = 4000  # a round and number of sessions, about
+STEPS = 4000  # at least, per round and number of sessions
 RESET = {"type": "reset", "data": {"seed": 8, "chaos": 0.5}}
 
 
 def idle() -> FastAPI:
-    """OpenEnv's server over an environment that gives the same observation whatever is done.
+    """Return OpenEnv's server over an environment that always gives the same observation.
 
-    As most are written, its `step` is a plain function, which OpenEnv runs in a thread. `QUICK` overrides `step_async`, too.
+    As in most environments, `step` is a plain function, which OpenEnv runs in a thread. The variable `QUICK` selects one
+    that overrides `step_async`, too.
     """
     from openenv.core.env_server.http_server import create_app
     from openenv.core.env_server.interfaces import Environment
@@ -55,19 +56,19 @@ def idle() -> FastAPI:
             return CompanyState()
 
     class Quick(Idle):
-        """The same without the thread."""
+        """The same without a thread."""
 
         async def step_async(self, action: CompanyAction, timeout_s: float | None = None, **_: Any) -> CompanyObservation:
             return shown
 
-    room = 4 * max(SESSIONS)  # it takes a moment until those of the last round are gone
+    room = 4 * max(SESSIONS)  # sessions of the last round take a moment to end
     kind = Quick if os.environ.get("QUICK") else Idle
     app: FastAPI = create_app(kind, CompanyAction, CompanyObservation, state_cls=CompanyState, max_concurrent_envs=room)
     return app
 
 
 class Line:
-    """A WebSocket that sends what was prepared and skips what comes back."""
+    """A WebSocket client that sends prepared frames and does not parse the replies."""
 
     def __init__(self, port: int) -> None:
         self._socket = connect(port)
@@ -86,7 +87,7 @@ class Line:
         self._socket.sendall(frame)
 
     def read(self) -> bytes:
-        """The payload of one frame."""
+        """Return the payload of one frame."""
         length, start = self._need(2)[1], 2
         if length > 125:
             start = 4 if length == 126 else 10
@@ -110,12 +111,12 @@ class Line:
 
     def _more(self) -> None:
         got = self._socket.recv(1 << 18)
-        assert got, "it hung up"
+        assert got, "the server closed the connection"
         self._got += got
 
 
 def frame(message: Any) -> bytes:
-    """A text frame as clients send them, masked with nothing."""
+    """Return a text frame of a client, with a mask of zeros."""
     raw = json.dumps(message).encode()
     length = bytes([128 | len(raw)]) if len(raw) < 126 else struct.pack(">BH", 128 | 126, len(raw))
     return b"\x81" + length + bytes(4) + raw
@@ -134,7 +135,7 @@ def lines(port: int, count: int) -> Iterator[list[Line]]:
 
 
 def step_speed(crew: Sequence[Line], frames: list[bytes]) -> float:
-    """Steps a second, all sockets asking at once, each in a session of its own."""
+    """Return the steps a second of all sockets at once, each with its own session."""
     seconds, count = 0.0, 0
     while count < STEPS:
         for line in crew:
@@ -151,7 +152,7 @@ def step_speed(crew: Sequence[Line], frames: list[bytes]) -> float:
 
 
 def usual_reply(port: int, frames: list[bytes]) -> str:
-    """The reply of middling length, so that both sides send the same."""
+    """Return the reply of median length, so that both sides send the same."""
     with lines(port, 1) as [line]:
         line.ask(RESET)
         replies = []

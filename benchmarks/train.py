@@ -1,9 +1,10 @@
-"""Training: how fast the lean loop's rollouts are, and how much of their time is our own work: the company and its texts.
+"""Benchmark of rollouts in the lean training loop: their speed, and the share of time for the environment and its texts.
 
 python -m benchmarks.train --model smollm2 --episodes 16 --longest-call 12
 
-Learning comes on top of it, and has no work of ours in it. Calls are cut short on a processor: a model that has not learned
-to end its lines would ramble, and the less it says, the larger our share.
+The update of the weights is not included; the environment has no part in it. On a CPU, limit the length of calls with
+`--longest-call`: a model that has not learned to end its lines generates up to the limit. Short calls make the share of the
+environment larger, so the result is an upper bound.
 """
 
 import argparse
@@ -20,12 +21,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--families", default=",".join(STARTER_FAMILIES), help="names with commas between")
+    parser.add_argument("--families", default=",".join(STARTER_FAMILIES), help="names, separated by commas")
     parser.add_argument("--dose", type=float, default=0.25)
     parser.add_argument("--episodes", type=int, default=16)
-    parser.add_argument("--rows", type=int, default=16, help="episodes at work at once")
+    parser.add_argument("--rows", type=int, default=16, help="simultaneous episodes")
     parser.add_argument("--longest-call", type=int, default=RESERVE, help="in tokens")
-    parser.add_argument("--rounds", type=int, default=1, help="the first one also captures graphs, on a GPU")
+    parser.add_argument("--rounds", type=int, default=1, help="on a GPU, the first one also captures CUDA graphs")
     args = parser.parse_args()
     learner = load(args.model, device_named(args.device))
     tongue, families = Tongue(learner), args.families.split(",")
@@ -41,10 +42,10 @@ def main() -> None:
 
 def show(played: list[Played], spent: Spent, wall: float) -> None:
     turns = sum(one.env.step_count for one in played)
-    print(f"{len(played)} episodes, {turns:,} turns, {spent.tokens:,} tokens said: {wall:.1f} s")
+    print(f"{len(played)} episodes, {turns:,} turns, {spent.tokens:,} tokens generated: {wall:.1f} s")
     print(f"  {spent.tokens / wall:,.0f} tokens/s, {len(played) / wall:.2f} episodes/s")
     shares = ", ".join(f"{name} {seconds / wall:.2%}" for name, seconds in spent.seconds.items())
-    print(f"  our own work: {sum(spent.seconds.values()) / wall:.2%} of it ({shares})", flush=True)
+    print(f"  environment and texts: {sum(spent.seconds.values()) / wall:.2%} of the time ({shares})", flush=True)
 
 
 if __name__ == "__main__":
