@@ -1,10 +1,10 @@
-"""Container check: the Dockerfile's steps carried out, and its image run, without a Docker engine.
+"""Build and run the image of the Dockerfile without a Docker engine.
 
     make container-check        (as root, with Debian's debootstrap and curl; three minutes)
 
-debootstrap furnishes the base image: the same Debian, with its own Python of the same version. Each step then happens as
-Docker would have it happen, in a root of its own. The image is started as OpenEnv's validator starts it: uid 65532, a
-read-only root, /tmp the only place to write, no capability, no network but its own loopback. An episode is played by curl.
+debootstrap makes the base image: the same Debian, with its own Python of the same version. Each step then runs as in Docker,
+in a separate root directory. The image is started as OpenEnv's validator starts it: uid 65532, a read-only root, only /tmp
+writable, no capabilities, no network but the loopback. curl then plays an episode.
 """
 
 import argparse
@@ -31,7 +31,7 @@ TASK = "vendor_onboarding-v4-train-7-50"
 SECONDS_TO_HEALTH = 30
 DISK = "512m"  # as openenv.yaml declares
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# What a Debian needs to stand in for the official image of Python on Debian slim.
+# Packages that Debian needs to replace the official Python image on Debian slim.
 PACKAGES = "ca-certificates,python3,python3-pip,python3-venv"
 _BASE = re.compile(r"python:(?P<python>3\.\d+)-slim-(?P<debian>[a-z]+)")
 _LOOPBACK_UP = "import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sh', b'lo', 1))"
@@ -42,7 +42,7 @@ def say(line: str) -> None:
 
 
 def done(command: list[str]) -> str:
-    """Carries a command out and gives what it printed; if it fails, so does the check."""
+    """Run a command and return its output. End the check if it fails."""
     found: subprocess.CompletedProcess[str] = subprocess.run(command, capture_output=True, text=True, check=False)
     if found.returncode:
         raise SystemExit(f"failed ({found.returncode}): {shlex.join(command)}\n{found.stdout[-2000:]}{found.stderr[-2000:]}")
@@ -53,23 +53,23 @@ def done(command: list[str]) -> str:
 
 
 def furnish(base: str, root: Path) -> None:
-    """A root that is like this base image."""
+    """Make a root directory like this base image."""
     wanted = _BASE.fullmatch(base)
     if wanted is None:
-        raise SystemExit(f"no Debian stands in for the base image {base}")
+        raise SystemExit(f"cannot replace the base image {base} by a Debian")
     done(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", wanted["debian"], str(root)])
-    for name in ("python", "pip"):  # where, and under which names, the official image has them
+    for name in ("python", "pip"):  # the paths of the official image
         (root / f"usr/local/bin/{name}").symlink_to(f"/usr/bin/{name}3")
     for mark in root.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):
         mark.unlink()
     version = done(["chroot", str(root), "python", "--version"]).strip()
     if not version.startswith(f"Python {wanted['python']}."):
-        raise SystemExit(f"{base} stands for another Python than {version}")
+        raise SystemExit(f"{base} has another Python than {version}")
     say(f"base {base}: {version} on Debian {(root / 'etc/debian_version').read_text().strip()}")
 
 
 class Build:
-    """The stages of a Dockerfile on their way to an image."""
+    """A build of the stages of a Dockerfile."""
 
     def __init__(self, workshop: Path, base: Path) -> None:
         self._workshop = workshop
@@ -112,7 +112,7 @@ class Build:
                 shutil.copy2(file, goal)
 
     def _run(self, step: Step, root: Path, folder: PurePosixPath, environment: Mapping[str, str]) -> None:
-        """As Docker does, but that pip finds packages where it finds them on this machine."""
+        """Run a step as Docker does, but with the package index and certificates of this machine's pip."""
         settings, places = _pip_of_this_machine()
         shutil.copy2("/etc/resolv.conf", root / "etc/resolv.conf")
         for place in places:
@@ -129,7 +129,7 @@ class Build:
 
 
 def _pip_of_this_machine() -> tuple[dict[str, str], list[Path]]:
-    """Where pip looks for packages here and whom it trusts, as variables; and what of that lies on this machine."""
+    """Return the settings of this machine's pip as variables, and the local paths that they name."""
     settings = {"PIP_ROOT_USER_ACTION": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     places: set[Path] = set()
     for line in done([sys.executable, "-m", "pip", "config", "list"]).splitlines():
@@ -139,7 +139,9 @@ def _pip_of_this_machine() -> tuple[dict[str, str], list[Path]]:
             settings[f"PIP_{key.upper().replace('-', '_')}"] = text
             words = (Path(word.removeprefix("file://")) for word in text.split())
             here = (place for place in words if place.is_absolute() and place.exists())
-            places |= {place.parent if place.name == "simple" else place for place in here}  # an index's files lie beside it
+            places |= {
+                place.parent if place.name == "simple" else place for place in here
+            }  # the files of an index are beside it
     return settings, sorted(places)
 
 
@@ -147,7 +149,7 @@ def _pip_of_this_machine() -> tuple[dict[str, str], list[Path]]:
 
 
 class Container:
-    """An image that runs, as strictly as OpenEnv's validator runs it."""
+    """A running image, with the restrictions of OpenEnv's validator."""
 
     def __init__(self, root: Path, image: Stage, process: subprocess.Popen[bytes], variables: Mapping[str, str]) -> None:
         self._root = root
@@ -157,17 +159,17 @@ class Container:
 
     @property
     def first(self) -> int:
-        """The process that is number 1 in there; when it dies, all do."""
+        """The process with id 1 inside. When it ends, all others do."""
         return int((Path("/proc") / str(self._process.pid) / "task" / str(self._process.pid) / "children").read_text())
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """A command beside the server, as `docker exec` would run it."""
+        """Run a command beside the server, as `docker exec` does."""
         beside = ["nsenter", "--target", str(self.first), "--mount", "--net", "--pid"]
         inside = as_user(self._root, self._user, self._variables, list(command))
         return subprocess.run([*beside, *inside], capture_output=True, text=True, check=False)
 
     def curl(self, port: int, place: str, body: Any = None) -> Any:
-        """A request from within its network, which nothing else reaches."""
+        """Send a request from inside the container's network."""
         sent = [] if body is None else ["--data", json.dumps(body)]
         here = ["nsenter", "--target", str(self._process.pid), "--net"]
         found = subprocess.run(
@@ -187,7 +189,7 @@ class Container:
         return time.monotonic() - began
 
     def stop(self) -> float:
-        """As `docker stop` does: asks the first process to end."""
+        """Send SIGTERM to the first process, as `docker stop` does, and return the seconds until it ended."""
         began = time.monotonic()
         os.kill(self.first, signal.SIGTERM)
         self._process.wait(20)
@@ -195,7 +197,7 @@ class Container:
 
 
 def as_user(root: Path, user: str, variables: Mapping[str, str], command: list[str]) -> list[str]:
-    """A command in this root as this user, who can become nobody else."""
+    """Return the command line that runs a command in this root as this user, without privileges."""
     uid, gid = user.split(":")
     weak = ["--clear-groups", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]
     given = [f"{name}={value}" for name, value in variables.items()]
@@ -204,7 +206,7 @@ def as_user(root: Path, user: str, variables: Mapping[str, str], command: list[s
 
 @contextmanager
 def container(root: Path, image: Stage, **more: str) -> Iterator[Container]:
-    """The image's own command under way."""
+    """Run the image's own command."""
     variables = {"HOME": "/"} | image.environment | more
     quoted = shlex.quote(str(root))
     folder = image.last("WORKDIR").text
@@ -231,7 +233,7 @@ def container(root: Path, image: Stage, **more: str) -> Iterator[Container]:
 def check_run(root: Path, image: Stage) -> None:
     with container(root, image) as subject:
         say(f"healthy after {subject.wait_for_health(8000):.1f} s")
-        check_walls(subject)
+        check_restrictions(subject)
         beat = subject.run(*image.last("HEALTHCHECK").command)
         if beat.returncode:
             raise SystemExit(f"the health check fails on a healthy server: {beat.stderr}")
@@ -246,20 +248,22 @@ def check_run(root: Path, image: Stage) -> None:
         subject.stop()
 
 
-def check_walls(subject: Container) -> None:
-    """That the walls which the rest is measured within are there."""
+def check_restrictions(subject: Container) -> None:
+    """Check that the restrictions are in effect."""
     who = subject.run("id", "-u").stdout.strip()
     places = ("/tmp", "/", "/opt/companyos", "/var/tmp")
     written = [place for place in places if subject.run("touch", f"{place}/x").returncode == 0]
     nets = subject.run("python", "-c", "import socket; print([name for _, name in socket.if_nameindex()])").stdout.strip()
     caps = subject.run("grep", "CapEff", "/proc/self/status").stdout.split()[1]
     if (who, written, nets, int(caps, 16)) != ("65532", ["/tmp"], "['lo']", 0):
-        raise SystemExit(f"the walls have holes: uid {who}, writes to {written}, networks {nets}, capabilities {caps}")
-    say(f"runs as uid {who}, writes to /tmp alone, has no capability and no network but {nets}")
+        raise SystemExit(
+            f"the restrictions are not in effect: uid {who}, writes to {written}, networks {nets}, capabilities {caps}"
+        )
+    say(f"runs as uid {who}, can write only to /tmp, has no capabilities and only the network {nets}")
 
 
 def check_episode(subject: Container) -> None:
-    """An expert's episode, which must go as it goes in process."""
+    """Play an expert's episode, which must give the same rewards as in process."""
     env = make(TASK)
     work(env)
     begun = subject.curl(8000, "/reset", {"task": TASK})
@@ -267,7 +271,7 @@ def check_episode(subject: Container) -> None:
         call = {"app": turn.call.app, "method": turn.call.method, "params": turn.call.params}
         reply = subject.curl(8000, "/step", {"session_id": begun["session_id"], **call})
         if reply is None or reply["reward"] != turn.reward:
-            raise SystemExit(f"went another way than in process: {call} gave {reply}")
+            raise SystemExit(f"differs from the episode in process: {call} gave {reply}")
     if not (reply["done"] and reply["success"]):
         raise SystemExit("the expert did not succeed")
     say(f"episode of {len(env.turns)} steps by curl: done, success, every reward as in process")
@@ -275,14 +279,14 @@ def check_episode(subject: Container) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Builds and runs the image without a Docker engine.")
-    parser.add_argument("--base", type=Path, help="keep the base here, or take it from here")
+    parser.add_argument("--base", type=Path, help="store the base image here, or use the one that is here")
     args = parser.parse_args()
     if os.geteuid() or not shutil.which("debootstrap", path=f"{os.environ['PATH']}:/usr/sbin"):
         raise SystemExit("this needs root and debootstrap (apt-get install debootstrap)")
     began = time.monotonic()
     plan = stages((CONTEXT / "Dockerfile").read_text())
     if len({stage.base for stage in plan}) != 1:
-        raise SystemExit("all stages have one base here")
+        raise SystemExit("all stages must have the same base image")
     with tempfile.TemporaryDirectory(prefix="companyos-container-") as folder:
         workshop = Path(folder)
         workshop.chmod(0o755)

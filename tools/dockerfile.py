@@ -1,4 +1,4 @@
-"""Dockerfiles: their stages and steps, read strictly. Whatever ours does not use is refused rather than overlooked."""
+"""A strict parser for Dockerfiles. It refuses every instruction that our Dockerfile does not use."""
 
 import json
 import shlex
@@ -12,14 +12,14 @@ _KNOWN = {"FROM", "RUN", "COPY", "ENV", "WORKDIR", "USER", "EXPOSE", "HEALTHCHEC
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One instruction and what follows it."""
+    """One instruction with its arguments."""
 
     name: str
     text: str
 
     @property
     def words(self) -> list[str]:
-        """What follows, without its options."""
+        """The arguments without options."""
         return [word for word in shlex.split(self.text) if not word.startswith("--")]
 
     @property
@@ -29,20 +29,20 @@ class Step(msgspec.Struct, frozen=True):
 
     @property
     def command(self) -> list[str]:
-        """A command in its JSON form, which is the only one that gets signals itself."""
+        """The command in its JSON form. Only in this form the process receives signals itself."""
         found: list[str] = json.loads(self.text[self.text.index("[") :])
         return found
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """An image on the way: its base, its name among the stages, and its steps."""
+    """A build stage: its base image, its name, and its steps."""
 
     base: str
     name: str
     steps: tuple[Step, ...]
 
     def last(self, name: str) -> Step:
-        """The one that counts where the last one does."""
+        """Return the last step of this name, which is the one in effect."""
         return [step for step in self.steps if step.name == name][-1]
 
     @property
@@ -52,7 +52,7 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 def stages(text: str) -> list[Stage]:
-    """The stages of a Dockerfile, in order; `ValueError` names what is not known here."""
+    """Return the stages of a Dockerfile in order. Raise `ValueError` for an unknown instruction."""
     lines = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     found: list[Stage] = []
     for line in lines.replace("\\\n", " ").splitlines():
@@ -61,7 +61,7 @@ def stages(text: str) -> list[Stage]:
         name, _, rest = line.strip().partition(" ")
         step = Step(name.upper(), rest.strip())
         if step.name not in _KNOWN:
-            raise ValueError(f"a step that is not known here: {line}")
+            raise ValueError(f"unknown instruction: {line}")
         if step.name == "FROM":
             base, *named = step.words
             found.append(Stage(base, named[1] if named else "", ()))
@@ -71,7 +71,7 @@ def stages(text: str) -> list[Stage]:
 
 
 def held_back(path: PurePosixPath, patterns: Sequence[str]) -> bool:
-    """Whether .dockerignore keeps a file from the build: the last of its lines that fits the file, or a folder it is in."""
+    """Return whether .dockerignore excludes a file. The last pattern that matches the file or one of its folders decides."""
     held = False
     for pattern in patterns:
         wanted = pattern.removeprefix("!")

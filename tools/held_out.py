@@ -1,10 +1,10 @@
-"""Held out: writes the suites in `results`, the work by which trained models are told from one another.
+"""Write the held-out suites in `results`, with which trained models are compared.
 
     python -m tools.held_out
 
-Of the test split, at dose 0.5: tasks of the families that are trained on; pairs of theirs whose right endings differ; tasks
-of families that nobody is trained on (`held_out`). The first seeds of the former at other doses (`doses`). Beginnings of
-`held_out`, for those who are short of time. They were frozen before the update that they measure, and a test compares.
+All tasks are of the test split. `held_out` has, at dose 0.5, tasks and pairs of the families that models are trained on, and
+tasks of families that no model is trained on. `doses` has the first seeds of the trained families at other doses. Two more
+suites are the first tasks of `held_out`, for quick runs. The suites were frozen before training; a test compares them.
 """
 
 from pathlib import Path
@@ -18,16 +18,16 @@ UNSEEN = ("access_request", "contract_renewal")
 CHAOS, SPLIT = 0.5, "test"
 TASKS, PAIRS, OF_UNSEEN = 200, 120, 80
 OTHER_DOSES, OF_A_DOSE = (0.0, 0.25, 0.75, 1.0), 80
-BEGINNINGS = {"twenty_four": 24, "base": 128}  # for a processor, and for the untrained model, which is slow to end
+BEGINNINGS = {"twenty_four": 24, "base": 128}  # for a CPU, and for the untrained model, whose episodes are long
 
 
 def seen() -> Checkup:
-    """Of the families that are trained on."""
+    """Return tasks and pairs of the families that models are trained on."""
     return checkup_of(STARTER_FAMILIES, CHAOS, TASKS, PAIRS, SPLIT)
 
 
 def unseen() -> tuple[str, ...]:
-    """Tasks of the others."""
+    """Return tasks of the families that no model is trained on."""
     return checkup_of(UNSEEN, CHAOS, OF_UNSEEN, 0, SPLIT).tasks
 
 
@@ -36,7 +36,7 @@ def held_out() -> Suite:
 
 
 def at_other_doses() -> Suite:
-    """The first seeds of every family that is trained on. At dose 0.5 they are held out anyway."""
+    """Return the first seeds of every trained family at other doses. At dose 0.5 they are part of `held_out`."""
     alone = [checkup_of(STARTER_FAMILIES, dose, OF_A_DOSE, 0, SPLIT).tasks for dose in OTHER_DOSES]
     return suite_of("doses", [task_id for tasks in alone for task_id in tasks])
 

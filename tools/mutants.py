@@ -1,7 +1,7 @@
-"""Mutants: small bugs, planted one at a time in a copy of the source, that the named tests must notice.
+"""Mutation tests: small bugs are planted one at a time in a copy of the source, and the named tests must fail.
 
-`tools/mutants.toml` lists them. `python -m tools.mutants` plants each one and prints whether the tests killed it. A mutant
-that survives shows a gap in the tests. `make mutants` runs it in the server's environment, which the ledger's tests need.
+`tools/mutants.toml` lists the mutants. `python -m tools.mutants` plants each one and prints whether the tests killed it. A
+surviving mutant shows a gap in the tests. `make mutants` runs in the server's environment, which the ledger's tests need.
 """
 
 import argparse
@@ -32,12 +32,12 @@ Fate = Literal["killed", "survived", "stale", "cannot run"]
 
 
 class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One bug: a text that occurs once in a file of `src/companyos`, what it becomes, and the tests that must fail."""
+    """One bug: a text that occurs once in a file of `src/companyos`, its replacement, and the tests that must fail."""
 
     file: str
     old: str
     new: str
-    breaks: str  # what no longer holds, in words
+    breaks: str  # a description of the bug
     tests: str  # arguments of pytest
 
     @property
@@ -46,17 +46,17 @@ class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def listed(path: Path = LIST) -> list[Mutant]:
-    """The mutants of a list, in its order."""
+    """Return the mutants of a list in order."""
     return msgspec.convert(tomllib.loads(path.read_text())["mutant"], list[Mutant])
 
 
 def planted(mutant: Mutant, source: str) -> str | None:
-    """The source with the bug in it; None where its place is gone or is no longer the only one."""
+    """Return the source with the bug, or None if its text does not occur exactly once."""
     return source.replace(mutant.old, mutant.new) if source.count(mutant.old) == 1 else None
 
 
 def copy_of(root: Path, folder: Path) -> Path:
-    """A copy of what tests need of a checkout, for bugs to be planted in."""
+    """Copy the parts of a checkout that tests need."""
     for name in _COPIED:
         if (root / name).is_dir():
             shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -66,7 +66,7 @@ def copy_of(root: Path, folder: Path) -> Path:
 
 
 def tests_pass(copy: Path, tests: str) -> bool | None:
-    """Whether tests pass on a copy; None where pytest could not run them. Tests that hang have failed."""
+    """Return whether tests pass on a copy, or None if pytest could not run them. Tests that hang have failed."""
     environment = os.environ | _ENVIRONMENT | {"PYTHONPATH": str(copy / "src")}
     command = [sys.executable, "-m", "pytest", *_OPTIONS, *shlex.split(tests)]
     try:
@@ -92,7 +92,7 @@ def fate(mutant: Mutant, copy: Path) -> Fate:
 
 
 def fates(mutants: Sequence[Mutant], copy: Path) -> Iterator[tuple[Mutant, Fate]]:
-    """What becomes of each mutant. Raises `RuntimeError` where tests fail before anything is planted."""
+    """Yield the fate of each mutant. Raise `RuntimeError` if tests fail without a mutant."""
     sound: dict[str, bool | None] = {}
     for mutant in mutants:
         if mutant.tests not in sound:
@@ -103,11 +103,11 @@ def fates(mutants: Sequence[Mutant], copy: Path) -> Iterator[tuple[Mutant, Fate]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the fate of every mutant, then the counts. Exit code 1: fewer are killed than `GOAL`, or one is out of date."""
+    """Print the fate of every mutant and the counts. The exit code is 1 if too few are killed or one is out of date."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=main.__doc__)
     parser.add_argument("files", nargs="*", metavar="TEXT", help="only mutants whose file or description contains this")
     parser.add_argument("--list", type=Path, default=LIST, metavar="FILE")
-    parser.add_argument("--root", type=Path, default=ROOT, metavar="DIR", help="the checkout whose tests are tried")
+    parser.add_argument("--root", type=Path, default=ROOT, metavar="DIR", help="the checkout to copy")
     args = parser.parse_args(argv)
     chosen = [m for m in listed(args.list) if not args.files or any(text in f"{m.file} {m.breaks}" for text in args.files)]
     counts: Counter[Fate] = Counter()

@@ -1,6 +1,6 @@
-"""Notebooks: `python -m tools.notebooks` runs the examples and keeps what they print.
+"""Run the example notebooks and store their outputs: `python -m tools.notebooks`.
 
-Cells with the tag `gpu` need one, and a hub. They are left out here, and tests only compile them.
+Cells with the tag `gpu` need a GPU and a model hub. They are not run here; tests only compile them.
 """
 
 import os
@@ -27,7 +27,7 @@ def needs_gpu(cell: Any) -> bool:
 
 
 def run(notebook: Any, folder: Path, last: str = "") -> Any:
-    """A copy that was run in this folder, without the cells for GPUs and with this one after the others."""
+    """Run a copy of a notebook in this folder, without its GPU cells and with `last` as an additional cell."""
     copy = deepcopy(notebook)
     copy.cells = [cell for cell in copy.cells if not needs_gpu(cell)]
     copy.cells += [nbformat.v4.new_code_cell(last)] * bool(last)
@@ -42,7 +42,7 @@ def run(notebook: Any, folder: Path, last: str = "") -> Any:
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     client.execute(env=os.environ | {"PATH": programs, "MPLBACKEND": "module://matplotlib_inline.backend_inline"})
     for cell in code(copy):
-        cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]  # bars, and warnings of others
+        cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]  # progress bars and warnings
     return copy
 
 
@@ -51,7 +51,7 @@ def code(notebook: Any) -> list[Any]:
 
 
 def printed(cell: Any) -> str:
-    """What a cell said, in words: a picture's bytes are another library's business."""
+    """Return the text output of a cell, without pictures."""
     return "".join(output.get("text") or output["data"].get("text/plain", "") for output in cell.outputs)
 
 

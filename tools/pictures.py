@@ -1,6 +1,6 @@
-"""Pictures: what docs/concepts.md shows, drawn from real episodes. `python -m tools.pictures` draws them anew.
+"""Draw the pictures of docs/concepts.md from real episodes of the expert: `python -m tools.pictures`.
 
-An expert plays, and what it did is drawn: the same to the byte on every machine, so a test says when one is out of date.
+They are the same on every machine, to the byte. A test fails when one is out of date.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,13 +17,13 @@ from companyos.env import CompanyEnv, make, task_named, work
 from companyos.env.line_syntax import write_line
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
-EPISODE = str(task_named("vendor_onboarding", seed=1, chaos=0.5))  # in which all three apps have a part
+EPISODE = str(task_named("vendor_onboarding", seed=1, chaos=0.5))  # uses all three apps
 TASK, CAUSE, VALUE = str(task_named("vendor_onboarding", seed=8)), "insurance", "expired"
 APPS = dict(zip(TOOLBOX.apps, ("#2563eb", "#0d9488", "#c2410c"), strict=True))
 APP_NAMES = dict(zip(TOOLBOX.apps, ("TicketDesk", "DataHub", "ApprovalFlow"), strict=True))
 WIDTH = 760
 
-# A picture has a paper of its own, so that it can be read wherever it is shown.
+# A picture has its own background, so that it is readable on any page.
 STYLE = """
 svg {
   --paper: #fbfbfd; --card: #ffffff; --mark: #fff4d6; --line: #cdd2dc;
@@ -71,24 +71,22 @@ def _short(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-# -- the way of a call -------------------------------------------------------------------------------------------------
+# -- the path of a call ------------------------------------------------------------------------------------------------
 
 
 def flow() -> str:
-    """Agent, call, chaos, apps, world and journal, and back; at the end the grader."""
+    """Draw the path of a call through chaos, apps, world and journal, the observation, and the grader."""
     count = len(list(TOOLBOX))
     parts = [
-        *_box(24, 36, 130, 132, "Agent", ["reads a brief,", "makes calls, and", "ends it by one:", "resolve_ticket"]),
+        *_box(24, 36, 130, 132, "Agent", ["reads a brief,", "makes calls; one", "ends the episode:", "resolve_ticket"]),
         *_box(222, 36, 130, 84, "Chaos", [f"{len(DIALS)} dials, each", "with a dose"]),
         *_box(420, 36, 150, 132, "Apps", [*APP_NAMES.values(), f"{count} tools, one gate"], list(APPS.values())),
         *_box(618, 36, 118, 132, "Transcript", ["calls, replies,", "rewards, digests:", "a file that", "replays"]),
-        *_box(24, 232, 130, 84, "Reward", ["milestones, and", "what offends"]),
+        *_box(24, 232, 130, 84, "Reward", ["milestones and", "penalties"]),
         *_box(222, 232, 130, 84, "Colleagues", ["programs behind", "the same calls"]),
         *_box(420, 232, 150, 84, "World", ["records, clock,", "agenda, digest"]),
         *_box(618, 232, 118, 84, "Journal", ["every write:", "who, when, why"]),
-        *_box(
-            24, 376, 328, 84, "Verdict", ["success: every goal holds over what is left behind,", "and nothing is damaged"]
-        ),
+        *_box(24, 376, 328, 84, "Verdict", ["success: every goal holds in the end state,", "and nothing is damaged"]),
         *_box(420, 376, 150, 84, "Grader", ["goals and damage,", "at the end"]),
         *_arrow("M154 78H220", 187, 70, "call"),
         *_arrow("M352 78H418"),
@@ -105,7 +103,7 @@ def flow() -> str:
         *_arrow("M420 418H354"),
     ]
     return _picture(
-        "The way of a call: from the agent through chaos and apps into the world, and what is graded", 484, parts
+        "The path of a call: from the agent through chaos and apps into the world, and what is graded", 484, parts
     )
 
 
@@ -135,7 +133,7 @@ _LANES = dict(zip(APPS, (120, 144, 168), strict=True))
 
 
 def timeline() -> str:
-    """One episode of an expert, a row a step: when, in which app, which call, and what came of it."""
+    """Draw one episode of an expert, with a row for each step: time, app, call and result."""
     env = _played(EPISODE)
     parts = [
         _text(24, 32, f"An expert works {EPISODE}", "bold"),
@@ -156,7 +154,7 @@ def timeline() -> str:
     bottom = _TOP + _ROW * env.step_count + 14
     verdict = f"Success: {env.setting.ending.name}, {env.step_count} steps, return {env.total:+.2f}"
     parts.append(_text(24, bottom, verdict, "bold good"))
-    return _picture(f"One episode, {EPISODE}: {env.step_count} calls and what came of each", bottom + 20, parts)
+    return _picture(f"One episode, {EPISODE}: {env.step_count} calls and their results", bottom + 20, parts)
 
 
 def _step(row: int, turn: Turn, x: int, y: int) -> Iterator[str]:
@@ -179,19 +177,19 @@ def _step(row: int, turn: Turn, x: int, y: int) -> Iterator[str]:
 
 
 def twins() -> str:
-    """Two episodes of the expert side by side: one morning, one truth changed."""
+    """Draw two episodes of the expert side by side: a task and its twin."""
     ours, theirs = _played(TASK), _played(do(TASK, **{CAUSE: VALUE}))
     parted = first_difference(ours.turns, theirs.turns)
     bottom = _TOP + 16 + _ROW * max(ours.step_count, theirs.step_count) + 14
     parts = [
-        _text(24, 32, "One morning, one truth changed: the same brief, the same first observation", "bold"),
+        _text(24, 32, "A task and its twin: one hidden fact differs, brief and first observation are the same", "bold"),
         _text(24, 52, _short(ours.look().task, 116), "faint small"),
         f'<rect class="mark" x="12" y="{_TOP + _ROW * parted}" width="{WIDTH - 24}" height="{_ROW}" rx="4"/>',
         f'<line class="line" x1="{WIDTH // 2}" y1="68" x2="{WIDTH // 2}" y2="{bottom - 20}"/>',
         _text(
             24,
             bottom + 24,
-            "Marked: the first reply that differs. Who never looks there cannot be right on both.",
+            "Marked: the first reply that differs. An agent that never reads it cannot win both tasks.",
             "faint small",
         ),
     ]
@@ -205,7 +203,7 @@ def twins() -> str:
 
 
 def _told(turn: Turn, other: Turn) -> str:
-    """What this reply says and the other does not."""
+    """Return the fields of this reply that differ from the other."""
     return ", ".join(f"{field} {value}" for field, value in turn.reply.data.items() if other.reply.data[field] != value)
 
 

@@ -1,7 +1,7 @@
-"""Pins: what the image installs, to the version. `python -m tools.pins` writes them to requirements.txt.
+"""Write the exact versions that the image installs to requirements.txt: `python -m tools.pins`.
 
-They are what the server's extra has brought into this environment, and what that needs in turn: what the tests ran with.
-`openenv` is for hosts: the server speaks its protocol without it, and an image without it is a third of the size.
+They are the installed versions of the extra `serve` and its dependencies, with which the tests ran. `openenv` is left out:
+the server implements its protocol without the package, and an image without it is a third of the size.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _HEADING = """\
 
 
 def needed() -> dict[str, list[Requirement]]:
-    """Every distribution that the server needs, with all that is asked of its version."""
+    """Return every distribution that the server needs, with all requirements on its version."""
     found: dict[str, list[Requirement]] = {}
     seen: set[tuple[str, str]] = set()
     waiting = [("companyos", "serve")]
@@ -47,7 +47,7 @@ def _asked_by(name: str, extra: str) -> Iterator[Requirement]:
 
 
 def pinned() -> dict[str, str]:
-    """What stands in the file: names and versions."""
+    """Return names and versions in the file."""
     lines = [line for line in FILE.read_text().splitlines() if not line.startswith("#")]
     return dict(line.split("==") for line in lines)
 

@@ -1,7 +1,7 @@
-"""Plans: the episodes that OpenEnv's validation plays. `python -m tools.plans` writes them to validation/ anew.
+"""Write the episodes that OpenEnv's validation plays to validation/: `python -m tools.plans`.
 
-`runtime.json` is an expert's episode from end to end. `canaries.json` are episodes that do no work and must be worth next to
-nothing: one of each blind adversary; the families take turns.
+`runtime.json` is a whole episode of the expert. `canaries.json` has one episode of each blind adversary, over all families
+in turn; they do no work and must earn almost no reward.
 """
 
 import json
@@ -17,7 +17,7 @@ from companyos.families import FAMILIES
 
 FOLDER = Path(__file__).parents[1] / "validation"
 SEED, CHAOS = 7, 0.5
-CANARY_SEED = 3  # not the one that a variant's script comes from
+CANARY_SEED = 3  # another seed than those from which scripts are copied
 
 
 def runtime() -> dict[str, Any]:
@@ -45,7 +45,7 @@ def canaries() -> list[dict[str, Any]]:
 
 
 def written(plan: Any) -> str:
-    """As a file that one can read: an action a line."""
+    """Return a plan as readable JSON with one action a line."""
     text = json.dumps(plan, ensure_ascii=False)
     return text.replace('{"app"', '\n  {"app"').replace('{"policy"', '\n{"policy"') + "\n"
 

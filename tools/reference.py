@@ -1,6 +1,6 @@
-"""Reference: what there is to call, to name and to set. `python -m tools.reference` writes docs/reference/ anew.
+"""Write the reference pages in docs/reference/ from the registries and the source code: `python -m tools.reference`.
 
-All of it follows from the registries and from the code as it is written, so a test says when a page is out of date.
+A test fails when a page is out of date.
 """
 
 import inspect
@@ -24,7 +24,7 @@ from companyos.evaluate.suites.suite import SUITES, suite
 from companyos.serve import errors as served
 from companyos.serve.ops.settings import PREFIX, Settings
 from tools.interface import commands, exceptions, python
-from tools.markdown import code, one_line, page, said, sentence, table
+from tools.markdown import code, default_text, one_line, page, sentence, table
 from tools.sources import comments, refusals
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -33,15 +33,14 @@ FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 TOOLS = """\
-The {count} tools of the three apps, as an agent sees them. Each takes minutes of the company's time; **writes** says
-that it changes something; **may fail to answer** says that dial `flaky` can strike it. Then
-the answer is `no_answer`. A refusal has written nothing; beside the codes named here every tool may answer
+The {count} tools of the three apps, as an agent sees them. Each call takes some minutes of simulated time. **writes** marks
+a tool that changes something. **may fail to answer** marks a tool that dial `flaky` can affect; its reply is then
+`no_answer`. A refused call has written nothing. Besides the codes on this page, every tool may reply
 `bad_arguments` ([all codes](codes.md))."""
 CLUTTER = """\
-## Tools that no work needs
+## Tools that no task needs
 
-Dial `tool_clutter` offers some of these {count} as well. They do what they say, and what they write is damage like
-any other's."""
+Dial `tool_clutter` also offers some of these {count} tools. They work as described. What they write counts as damage."""
 
 
 def tools() -> str:
@@ -49,7 +48,7 @@ def tools() -> str:
     for app in TOOLBOX.apps:
         parts += [f"## {app}", *(_tool(tool) for tool in TOOLBOX if tool.app == app)]
     rows = [[code(tool.name), one_line(tool.description)] for tool in EXTRAS]
-    clutter = [CLUTTER.format(count=len(EXTRAS)), table(["tool", "what it does"], rows)]
+    clutter = [CLUTTER.format(count=len(EXTRAS)), table(["tool", "description"], rows)]
     return page("Tools", TOOLS.format(count=len(list(TOOLBOX))), *parts, *clutter)
 
 
@@ -62,7 +61,7 @@ def _tool(tool: Tool) -> str:
             [code(name), _kind(properties[name]), _default(tool, name), one_line(argument_help(tool, name))]
             for name in tool.hints
         ]
-        lines.append(table(["argument", "kind", "unless given", "what it is"], rows))
+        lines.append(table(["argument", "type", "default", "description"], rows))
     if words := refusals(tool.function):
         lines.append(f"Refuses with {', '.join(f'`{word}`' for word in words)}.")
     return "\n\n".join(lines)
@@ -80,12 +79,12 @@ def _default(tool: Tool, name: str) -> str:
     return "–" if default in (None, "") else code(default)
 
 
-# -- what can be named -------------------------------------------------------------------------------------------------
+# -- dials, agents, suites and rewards ---------------------------------------------------------------------------------
 
 CHAOS = """\
 `chaos=` takes one dose from 0 to 1 for all dials, `{"stale": 0.5, "flaky": 1.0}` for some of them, or a preset by its
-name. What strikes at 0.3 strikes at 0.6, no dial changes what is right, and every one leaves a way out. What each
-costs somebody who does not mind it stands on the [families' pages](../families/README.md)."""
+name. Troubles at dose 0.3 also occur at dose 0.6. No dial changes the right ending, and every task stays solvable. The
+[families' pages](../families/README.md) show how much success an agent loses that ignores a dial."""
 
 
 def dials() -> str:
@@ -101,14 +100,20 @@ def dials() -> str:
     ]
     days = [[code(name), f"all dials at {dose:g}"] for name, dose in PRESETS.items() if isinstance(dose, float)]
     days.append(["`only_DIAL`", "that dial alone, at 1"])
-    heading = ["dial", "in task ids", "what one sees; what was written; what recovers", "levels", "who loses by it"]
-    return page("Dials", CHAOS, table(heading, rows), "## Presets", table(["preset", "what it is"], days))
+    heading = [
+        "dial",
+        "letter in task ids",
+        "visible effect; what was written; recovery",
+        "levels",
+        "habit that loses by it",
+    ]
+    return page("Dials", CHAOS, table(heading, rows), "## Presets", table(["preset", "description"], days))
 
 
 AGENT = """\
-`companyos eval --agent NAME`, `companyos watch TASK --agent NAME`, `agents.make(name, seed)`. The expert and the
-jittered one do the work; all others are adversaries, and what they reach is [the floor](../floor.md). Of a policy
-that comes in variants, the trial's number is the variant's."""
+Use a name with `companyos eval --agent NAME`, `companyos watch TASK --agent NAME` or `agents.make(name, seed)`. `expert` and
+`jittered` do the work. All others are adversaries; their success rates are [the floor](../floor.md). If a policy has
+variants, the number of the trial selects the variant."""
 
 
 def agent_names() -> str:
@@ -124,26 +129,28 @@ def agent_names() -> str:
     return page(
         "Agents",
         AGENT,
-        table(["agent", "group", "variants", "what it does"], rows),
-        "## By something more than a name",
-        table(["name", "who that is"], more),
-        "## Experts with one bad habit",
+        table(["agent", "group", "variants", "description"], rows),
+        "## Agents with a parameter",
+        table(["name", "description"], more),
+        "## Experts with one careless habit",
         table(["name", "the habit"], habits),
     )
 
 
 NAMED = {
     "variant": "one variant of a policy that has several",
-    "careless": "the expert who does not mind one dial",
-    "saved": "whoever played the transcripts that lie in a folder",
+    "careless": "the expert with a habit that ignores one dial",
+    "saved": "the agent that played the transcripts in a folder",
     "openai": "a language model behind an OpenAI-compatible endpoint (`companyos[llm]`)",
-    "local": "what `companyos train sft` or `grpo` wrote (`companyos[train]`)",
-    "tiny": "what `companyos train tiny` wrote (`companyos[tiny]`)",
+    "local": "a model that `companyos train sft` or `grpo` wrote (`companyos[train]`)",
+    "tiny": "a policy that `companyos train tiny` wrote (`companyos[tiny]`)",
 }
 
 
 def suites() -> str:
-    about = "Frozen lists of task ids; [measuring agents](../evaluate.md) says how they are used, and how to have one drawn."
+    about = (
+        "Frozen lists of task ids. [Measuring agents](../evaluate.md) explains how to use them and how to draw a new one."
+    )
     rows = []
     for name, what in SUITES.items():
         one = suite(name)
@@ -151,29 +158,29 @@ def suites() -> str:
         rows.append(
             [code(name), what, str(len(one.tasks)), str(len(one.pairs) or ""), splits, str(one.version), code(one.hash)]
         )
-    return page("Suites", about, table(["suite", "what", "tasks", "pairs", "split", "version", "hash"], rows))
+    return page("Suites", about, table(["suite", "description", "tasks", "pairs", "split", "version", "hash"], rows))
 
 
 REWARD = """\
-`make(..., reward=NAME)`. A turn's reward is the sum of named parts (`turn.parts`). Whatever the profile, success is
-judged by the state that is left behind; that every success beats every failure, and that nothing can be farmed, is
-computed from these constants and attacked by search in the tests."""
+Choose a profile with `make(..., reward=NAME)`. The reward of a turn is the sum of named parts (`turn.parts`). With every
+profile, success is judged by the state of the company at the end. Tests compute from these constants that every success
+earns more than every failure and that no cycle of calls earns reward, and search for counterexamples."""
 REVEALED = """\
 ## What rewards reveal
 
-An agent that sees its rewards while it works could use them to find the right branch. So a law over all families
-(`companyos.assurance.reward_laws`) compares each task with its `ending` twins: along one sequence of calls both pay the
-same until a reply differs or the episode ends.
+An agent that sees its rewards during an episode could use them to find the right ending. So a law over all families
+(`companyos.assurance.reward_laws`) compares each task with its `ending` twins: for the same calls, both give the same
+rewards until a reply differs or the episode ends.
 
-Profile `dense` pays three kinds of milestones on the way: the ticket has a priority, is unblocked and is verified (every
-ending needs these), and the figures of the case are fresh and were read (some ending needs each of them). The last turn
-settles the difference: it pays what belongs to the right ending alone (outcome recorded, valid request, approved, linked
-tickets closed rightly) and takes back the worth of fresh data that the right ending did not need. The sum over an
-episode is therefore the worth of the right ending's milestones that stand. A rejection is charged when a reply shows it
-(`check_status`, `list_approvals`, a letter), or in the last turn.
+During an episode, profile `dense` pays for milestones that every ending needs (the ticket has a priority, is unblocked and
+is verified) or that some ending needs (the metrics of the case are fresh and were read). The last turn settles the
+difference: it pays for milestones that only the right ending needs (outcome recorded, valid request, approved, linked
+tickets closed correctly), and takes back the payment for fresh data that the right ending did not need. So the sum over an
+episode is the value of the right ending's milestones that are reached at the end. A rejection is charged when a reply shows
+it (`check_status`, `list_approvals`, a letter), or in the last turn.
 
-Two settings do reveal the right ending, and both are for trainers only: `make(..., progress=True)`, which shows the
-milestones of the right ending that stand, and `env.potential`, their worth."""
+Two settings reveal the right ending, and both are for trainers only: `make(..., progress=True)` shows the reached
+milestones of the right ending, and `env.potential` is their value."""
 
 
 def reward_profiles() -> str:
@@ -183,16 +190,16 @@ def reward_profiles() -> str:
         "failure": f"{rewards.FAILURE:+g}".replace("-", "−"),
         "a step": f"−{rewards.STEP:g}, and for all of an episode at most {rewards.STEP * rewards.STEPS_CHARGED:g}",
         "a refused call": _shrinks(rewards.FAILED_CALL),
-        "a request rejected for good reason, when a reply tells": _shrinks(rewards.REJECTION),
-        "a tool that is not there": _shrinks(rewards.UNKNOWN_TOOL),
-        "all milestones": f"from {rewards.LEAST_POTENTIAL:g} to {rewards.MOST_POTENTIAL:g}; given back when undone",
+        "a request rejected for a good reason, when a reply shows it": _shrinks(rewards.REJECTION),
+        "a call of an unknown tool": _shrinks(rewards.UNKNOWN_TOOL),
+        "all milestones": f"from {rewards.LEAST_POTENTIAL:g} to {rewards.MOST_POTENTIAL:g}; taken back when undone",
         "all penalties of an episode": f"at most {rewards.most_penalty():.1f}",
-        "no answer": "nothing: it is the company's doing",
+        "no answer": "0, because it is not the agent's fault",
     }
     return page(
         "Rewards",
         REWARD,
-        table(["profile", "what it pays", "what it reveals"], rows),
+        table(["profile", "rewards", "what it reveals"], rows),
         REVEALED,
         "## Profile `dense` in numbers",
         table(["for", "paid"], [[what, worth] for what, worth in constants.items()]),
@@ -200,31 +207,31 @@ def reward_profiles() -> str:
 
 
 def _shrinks(cost: tuple[float, float]) -> str:
-    return f"−{cost[0]:g}, the next {cost[1]:g} times as much, and so on"
+    return f"−{cost[0]:g}; each further one costs {cost[1]:g} times the one before"
 
 
 # -- the server --------------------------------------------------------------------------------------------------------
 
 SERVER = """\
-Every setting is a variable `COMPANYOS_<NAME>`; `companyos serve --help` says which have a flag as well. Secrets come
-by variable only. `PORT` counts where `COMPANYOS_PORT` is not set. `/docs` of a running server describes every place
-and body."""
+Every setting is an environment variable `COMPANYOS_<NAME>`. `companyos serve --help` lists those that also have a flag.
+Secrets can be set by variable only. `PORT` is used if `COMPANYOS_PORT` is not set. `/docs` of a running server describes
+every path and body."""
 
 
 def server() -> str:
     told = comments(inspect.getsource(Settings))
     rows = []
     for field in msgspec.structs.fields(Settings):
-        default = said(field.default).lower()
+        default = default_text(field.default).lower()
         rows.append([code(f"{PREFIX}{field.name.upper()}"), code(default) if default else "–", one_line(told[field.name])])
-    return page("Server settings", SERVER, table(["variable", "unless set", "what it is"], rows))
+    return page("Server settings", SERVER, table(["variable", "default", "description"], rows))
 
 
 # -- codes -------------------------------------------------------------------------------------------------------------
 
 CODES = """\
-Codes never change; messages may. Three kinds, and no fourth: rules of the company refuse politely and the episode
-goes on, bad input gets one line, bugs crash."""
+Codes never change; messages may. There are three kinds of errors: a rule of the company refuses a call and the episode
+continues; wrong input gives a one-line error; a bug raises an exception."""
 
 
 def codes() -> str:
@@ -241,14 +248,14 @@ def codes() -> str:
     return page(
         "Codes",
         CODES,
-        "## Of any call",
-        table(["code", "what it says"], [[code(word), what] for word, what in _of_any_call()]),
+        "## Codes of any call",
+        table(["code", "meaning"], [[code(word), what] for word, what in _of_any_call()]),
         "## Refusals",
-        "A rule of the company said no, and nothing was written. The message says the rule, never the solution.",
-        table(["code", "who refuses so"], refused),
+        "A rule of the company refused the call, and nothing was written. The message states the rule, never the solution.",
+        table(["code", "tools"], refused),
         "## Errors of the server",
-        "A request that fails with one has changed nothing, but where its words say that this is not known.",
-        table(["code", "status", "what next"], doors),
+        "A request that fails with one of these has changed nothing, unless its message says that this is unknown.",
+        table(["code", "status", "what to do"], doors),
     )
 
 
@@ -259,7 +266,7 @@ def _of_any_call() -> Iterator[tuple[str, str]]:
             yield value, told[name]
 
 
-# -- all of them -------------------------------------------------------------------------------------------------------
+# -- all pages ---------------------------------------------------------------------------------------------------------
 
 PAGES: dict[str, Callable[[], str]] = {
     "tools": tools,

@@ -1,9 +1,9 @@
-"""Rehearsal: a whole training run on a processor, with a model of a million weights, killed once in every phase.
+"""Rehearse a whole training run on a CPU, with a model of a million weights. Each phase is killed once.
 
     make rehearse        (some minutes on two cores)
 
-Warm-up, GRPO, evaluation and plots are the commands that a GPU runs, only smaller. The first three are killed as soon as
-there is something to go on from, and begun again by the same command; then nothing may be missing, or be there twice.
+Warm-up, GRPO, evaluation and plots are the commands of a real run, only smaller. The first three are killed as soon as there
+is a checkpoint, and started again with the same command. Afterwards no update and no episode may be missing or doubled.
 """
 
 import shlex
@@ -43,14 +43,14 @@ def main(folder: Path) -> int:
         phase("plots", f"train plot {warm} {grpo} --out {folder}"),
         _each_once(warm, _DEMONSTRATIONS // _AT_ONCE),
         _each_once(grpo, _UPDATES),
-        said(f"{_episodes(played)} episodes played", _episodes(played) == _PLAYED and (played / "results.json").exists()),
-        said(f"pictures: {', '.join(PICTURES)}", all((folder / name).exists() for name in PICTURES)),
+        report(f"{_episodes(played)} episodes played", _episodes(played) == _PLAYED and (played / "results.json").exists()),
+        report(f"pictures: {', '.join(PICTURES)}", all((folder / name).exists() for name in PICTURES)),
     ]
     return 0 if all(went_well) else 1
 
 
 def phase(name: str, line: str, ripe: Callable[[], bool] | None = None) -> bool:
-    """Carries a command out; if it is told when that is due, kills it first and begins again. Whether that went well."""
+    """Run a command. With `ripe`, kill it once `ripe` is true and run it again. Return whether that worked."""
     print("+ companyos", line, flush=True)
     command = [sys.executable, "-m", "companyos", *shlex.split(line)]
     began = time.monotonic()
@@ -58,11 +58,11 @@ def phase(name: str, line: str, ripe: Callable[[], bool] | None = None) -> bool:
     until = f", killed after {time.monotonic() - began:.0f} s and resumed" if killed else ""
     done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode == 0
     seconds = time.monotonic() - began
-    return said(f"{name}: {seconds:.0f} s{until}", done and killed == (ripe is not None) and seconds < PHASE_SECONDS)
+    return report(f"{name}: {seconds:.0f} s{until}", done and killed == (ripe is not None) and seconds < PHASE_SECONDS)
 
 
 def _killed(command: Sequence[str], ripe: Callable[[], bool]) -> bool:
-    """Kills a command once it is time for that. False where it came to its end before."""
+    """Kill a command once `ripe` is true. Return False if it ended before."""
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     while running.poll() is None:
         if ripe():
@@ -75,14 +75,15 @@ def _killed(command: Sequence[str], ripe: Callable[[], bool]) -> bool:
 def _each_once(run: Path, updates: int) -> bool:
     logged = [record["update"] for record in records(run) if "tokens_per_second" in record]  # not a checkup alone
     whole = len(logged) == updates and logged == [*range(logged[0], logged[0] + updates)]
-    return said(f"{run.name}: {len(logged)} updates, from {logged[0]} to {logged[-1]}", whole)
+    return report(f"{run.name}: {len(logged)} updates, from {logged[0]} to {logged[-1]}", whole)
 
 
 def _episodes(run: Path) -> int:
     return sum(not path.name.endswith(".usage.jsonl") for path in run.glob("episodes/*/*.jsonl"))
 
 
-def said(line: str, well: bool) -> bool:
+def report(line: str, well: bool) -> bool:
+    """Print a line with its result, and return the result."""
     print(f"{'ok ' if well else 'BAD'}  {line}", flush=True)
     return well
 

@@ -1,7 +1,7 @@
-"""Site: the pages at the top of the repository as pages of the documentation, and the links between both.
+"""MkDocs hooks that add the pages at the top of the repository to the documentation site.
 
-MkDocs runs these hooks. Links are written so that they work where the files lie; here they are bent to where a page stands
-in the site. What leads nowhere still does, and MkDocs complains about it.
+Links in the files are relative to the repository. The hooks rewrite them for the site. Broken links stay broken, and MkDocs
+reports them.
 """
 
 import re
@@ -26,20 +26,20 @@ _LINK = re.compile(r"(?<=\]\()(?P<path>[^)#:\s]+)(?=[)#])")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds the pages from the top beside those of docs/."""
+    """Add the pages at the top of the repository to those of docs/."""
     for name in FROM_THE_TOP:
         files.append(File.generated(config, name, content=(ROOT / name).read_text()))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Bends the links of a page that cross from docs/ to the top of the repository, or from there into docs/."""
+    """Rewrite the links of a page between docs/ and the top of the repository."""
     place = page.file.src_uri
     here = "" if place in FROM_THE_TOP else DOCS
 
-    def bent(link: re.Match[str]) -> str:
+    def rewritten(link: re.Match[str]) -> str:
         target = normpath(join(here, dirname(place), link["path"]))
         shown = target if target in FROM_THE_TOP else target.removeprefix(f"{DOCS}/")
         return relpath(shown, dirname(place) or ".")
 
-    return _LINK.sub(bent, markdown)
+    return _LINK.sub(rewritten, markdown)

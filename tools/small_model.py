@@ -1,8 +1,8 @@
-"""A small model: a language model of a million random weights, for trying a whole training run where there is no GPU.
+"""Make a language model with a million random weights, for trying a whole training run without a GPU.
 
     python -m tools.small_model DIR
 
-Its tokenizer has read some episodes of the train split, so that scripts are about as long as others find them.
+Its tokenizer is trained on some episodes of the train split, so that texts have about as many tokens as with real models.
 """
 
 import sys
@@ -24,7 +24,7 @@ _EPISODES = 8  # of each family
 
 
 def small_model(folder: Path, size: int = 128, layers: int = 4, vocabulary: int = VOCABULARY, seed: int = 0) -> Path:
-    """Writes one into a folder, as if it had been downloaded."""
+    """Write the model and its tokenizer to a folder, in the format of a downloaded model."""
     tokenizer = _tokenizer(vocabulary)
     torch.manual_seed(seed)
     config = LlamaConfig(

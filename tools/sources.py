@@ -1,4 +1,4 @@
-"""Sources: what stands in our own code and nowhere at run time: refusals, comments, signatures as they are written."""
+"""Read from our source code what is not available at run time: refusal codes, comments, and signatures as written."""
 
 import ast
 import inspect
@@ -15,7 +15,7 @@ _OURS = "companyos."
 
 
 def refusals(function: Callable[..., Any]) -> dict[str, None]:
-    """The codes with which a tool may refuse, in the order in which they are written, its helpers' included."""
+    """Return the codes with which a tool and its helpers may refuse, in source order."""
     found: dict[str, None] = {}
     for one in _reached(function):
         for node in ast.walk(_tree(one)):
@@ -25,7 +25,7 @@ def refusals(function: Callable[..., Any]) -> dict[str, None]:
 
 
 def _reached(function: Callable[..., Any]) -> list[FunctionType]:
-    """A function and all of ours that it may call: by name, as a method of the world, or out of a table of functions."""
+    """Return a function and all our functions that it may call: by name, as a method of the world, or from a table."""
     todo, seen = [_plain(function)], []
     while todo:
         one = todo.pop(0)
@@ -61,7 +61,7 @@ def _text(node: ast.expr, names: Mapping[str, Any]) -> str:
 
 
 def signature(function: Callable[..., Any]) -> str:
-    """How a function is called, as it is written, but for `self`."""
+    """Return the signature of a function as written, without `self`."""
     tree = _tree(plain := _plain(function))
     assert isinstance(tree, ast.FunctionDef)
     lines = inspect.getsource(plain).splitlines()[tree.lineno - 1 : tree.body[0].lineno - 1]
@@ -70,5 +70,5 @@ def signature(function: Callable[..., Any]) -> str:
 
 
 def comments(text: str) -> dict[str, str]:
-    """What is said after each assignment or field of a piece of code."""
+    """Return the comment after each assignment or field in a piece of code."""
     return dict(re.findall(r"^ *(\w+)(?::[^#\n]*)?(?: = [^#\n]*)?  # (.*)$", text, re.MULTILINE))

@@ -1,7 +1,7 @@
-"""Space: the repository as `openenv push` wants it. `make space` lays it out in build/space.
+"""Make a folder in the layout that `openenv push` needs: `make space` writes build/space.
 
-It holds what the image is built from and what the validator reads. From `space/` come the card and the two files that
-OpenEnv asks for at the top of a package, where they would stand in the way of this repository's own tests.
+It holds the files from which the image is built and those that the validator reads. The card and two files that OpenEnv
+requires at the top of a package come from `space/`; at the top of this repository they would break its tests.
 """
 
 import shutil
@@ -25,7 +25,7 @@ PARTS = (
 
 
 def lay_out(target: Path) -> None:
-    """A fresh package in this folder."""
+    """Write a new package to this folder, replacing an old one."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     leave = shutil.ignore_patterns("__pycache__")

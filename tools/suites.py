@@ -1,4 +1,4 @@
-"""Suites, frozen: writes the lists of task ids that the package ships. Run it when the benchmark's version rises.
+"""Write the frozen suites, the lists of task ids in the package. Run it when the benchmark version changes.
 
 python -m tools.suites
 """
