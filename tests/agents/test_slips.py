@@ -2,7 +2,7 @@
 
 import pytest
 
-from companyos.agents.adversaries.slips import FAILURES, MOST_SLIPS, experts_way, slip
+from companyos.agents.adversaries.slips import FAILURES, MOST_SLIPS, expert_turns, slip
 from companyos.core.world import Streams
 from companyos.env import CompanyEnv, make
 from companyos.families import FAMILIES
@@ -15,7 +15,7 @@ EVERY_FAMILY = pytest.mark.parametrize("family", FAMILIES)
 def test_slips_are_the_last_turns_and_all_succeeded(family: str, from_middle: bool) -> None:
     for seed in range(20):
         env = make(family, seed=seed, chaos=0.5)
-        way = experts_way(env)
+        way = expert_turns(env)
         slips = slip(env, Streams(f"{seed}"), from_middle)
         assert slips.stop == len(env.turns)
         assert len(slips) <= MOST_SLIPS
@@ -27,9 +27,9 @@ def test_slips_are_the_last_turns_and_all_succeeded(family: str, from_middle: bo
 @EVERY_FAMILY
 def test_the_experts_turns_from_the_middle_win_the_episode(family: str) -> None:
     env = make(family, seed=3, chaos=0.5)
-    for turn in experts_way(env)[:4]:
+    for turn in expert_turns(env)[:4]:
         env.step(turn.call)
-    for turn in experts_way(env):
+    for turn in expert_turns(env):
         env.step(turn.call)
     assert env.success
 

@@ -13,7 +13,7 @@ from companyos.bench.peers.games import CartPole, Taxi
 from companyos.bench.peers.ours import Ours, OursWithText
 from companyos.bench.peers.race import MedianRange
 from companyos.cli.main import main
-from tests.peers.law import keeps_the_law
+from tests.peers.law import meets_the_contract
 
 
 class Counting(Peer):
@@ -50,7 +50,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", [Ours, OursWithText])
 def test_our_sides_meet_the_contract_and_their_episodes_end(kind: type[Ours]) -> None:
     side = kind()
-    keeps_the_law(side, lambda reply: reply if side.text else reply.text)
+    meets_the_contract(side, lambda reply: reply if side.text else reply.text)
     for number, script in enumerate(side.scripts):
         env = side.begin(None, number)
         assert all(not env.step(call).done for call in script[:-1])
@@ -71,7 +71,7 @@ def test_our_side_plays_every_family_with_the_expert_and_the_random_agent() -> N
 @pytest.mark.parametrize("kind", [Taxi, CartPole])
 def test_games_meet_the_contract_and_their_episodes_end(kind: type[Taxi | CartPole]) -> None:
     game = kind()
-    keeps_the_law(game, repr)
+    meets_the_contract(game, repr)
     for number, script in enumerate(game.scripts):
         ends = [reply[2] or reply[3] for reply in map(game.stepper(game.begin(game.open(), number)), script)]
         assert ends == [False] * (len(script) - 1) + [True]

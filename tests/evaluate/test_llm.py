@@ -316,7 +316,7 @@ def test_an_endpoint_that_wants_nothing_of_us_is_one_line_too(tmp_path: Path, re
 def test_a_context_in_which_nothing_can_be_said_is_refused(tmp_path: Path) -> None:
     with endpoint(lambda request: completion("Yes.", tokens=(650, 2))) as server:
         said = refused(tmp_path, "--agent", MODEL, "--base-url", server.url, "--context", 1000, "--max-tokens", 100)
-    assert "a context of 1000 tokens is too short: it takes about 1050 beside the answer's" in said
+    assert "a context of 1000 tokens is too short: it needs 1050 besides the answer" in said
 
 
 @pytest.mark.parametrize(

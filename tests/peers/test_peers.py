@@ -9,7 +9,7 @@ from companyos.bench.peers.openenv_idle import STEPS, IdleOpenEnv
 from companyos.bench.peers.race import gather
 from companyos.bench.peers.tau2_retail import Retail
 from companyos.bench.peers.textworld_games import TextWorldGames
-from tests.peers.law import keeps_the_law
+from tests.peers.law import meets_the_contract
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # their libraries' warnings are not ours to fix
 
@@ -32,7 +32,7 @@ def test_every_known_peer_can_be_installed() -> None:
 
 
 def test_a_textworld_walkthrough_wins_its_game(games: TextWorldGames) -> None:
-    keeps_the_law(games, lambda reply: (reply[0].feedback, *reply[1:]))
+    meets_the_contract(games, lambda reply: (reply[0].feedback, *reply[1:]))
     for number, script in enumerate(games.scripts):
         step = games.stepper(games.begin(games.open(), number))
         *_, (state, _, done) = map(step, script)
@@ -46,7 +46,7 @@ def test_a_textworld_game_with_a_new_seed_is_made(games: TextWorldGames) -> None
 
 
 def test_a_tau2_script_leaves_the_database_that_its_task_requires(retail: Retail) -> None:
-    keeps_the_law(retail, lambda reply: reply.content)
+    meets_the_contract(retail, lambda reply: reply.content)
     changed = failed = 0
     for number, script in enumerate(retail.scripts):
         env, asked = retail.begin(None, number), retail.begin(None, number)
@@ -63,7 +63,7 @@ def test_a_tau2_script_leaves_the_database_that_its_task_requires(retail: Retail
 
 def test_the_idle_environment_counts_and_ends() -> None:
     idle = IdleOpenEnv()
-    keeps_the_law(idle, lambda reply: reply.done)
+    meets_the_contract(idle, lambda reply: reply.done)
     env = idle.begin(idle.open(), 0)
     replies = list(map(idle.stepper(env), idle.scripts[0]))
     assert [reply.done for reply in replies] == [False] * (STEPS - 1) + [True]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from companyos.agents.choices.candidates import Candidates
-from companyos.agents.routine import WAIT, Routine, heard
+from companyos.agents.routine import WAIT, Routine, reply_in
 from companyos.company import toolbox_of
 from companyos.core.calls import Call
 from companyos.core.world import Streams
@@ -32,7 +32,7 @@ class Random:
     def act(self, obs: Observation) -> Call:
         if self._told is None:
             self._told = Told(obs.task)
-        self._told.hear(heard(obs))
+        self._told.hear(reply_in(obs))
         return Candidates(self._told, toolbox_of(obs.scene.offered)).sample(self._streams.at(obs.step))
 
 
@@ -69,7 +69,7 @@ class Jittered:
     def act(self, obs: Observation) -> Call:
         if self._told is None:
             self._told = Told(obs.task)
-        self._told.hear(heard(obs))
+        self._told.hear(reply_in(obs))
         if self._next is None:
             call = self._expert.act(obs)
             extra = self._detour(obs)

@@ -20,9 +20,9 @@ class Routine:
         if self._program is None:
             self._program = self._begin(obs)
             return advance(self._program, None) or WAIT
-        return advance(self._program, heard(obs)) or WAIT
+        return advance(self._program, reply_in(obs)) or WAIT
 
 
-def heard(obs: Observation) -> Reply:
+def reply_in(obs: Observation) -> Reply:
     """Return the reply that an observation carries."""
     return Reply(obs.code == OK, obs.code, obs.last_result, obs.message)

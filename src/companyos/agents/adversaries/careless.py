@@ -1,8 +1,8 @@
 """Careless experts: they skip a check that they should make, or decide beforehand how to close the ticket.
 
 A habit is a wrapper between the family's expert and the company: it changes the replies that the expert receives, or the
-calls that it makes. So every habit works with every family. Each one ignores one dial of chaos, and the loss of success
-shows how much that dial matters.
+calls that it makes. So every habit works with every family. Each one ignores one dial (one kind of trouble); its loss of
+success shows how much that dial matters.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from companyos.agents.adversaries.scripts import happy_seeds, winning
+from companyos.agents.adversaries.scripts import expert_solution, happy_seeds
 from companyos.agents.routine import Routine
 from companyos.company.apps.ticketdesk import CHANGED_MEANWHILE
 from companyos.company.clerk import answered, steered, until_stuck
@@ -124,7 +124,7 @@ def knows_the_form_by_heart(state: HabitState, call: Call) -> Exchange:
     reply = yield call
     if call.method != "list_approval_types" or not reply.ok:
         return reply
-    won = winning(state.family, happy_seeds(state.family)[0], 0.0)
+    won = expert_solution(state.family, happy_seeds(state.family)[0], 0.0)
     listed = [then.data for made, then in zip(won.calls, won.replies, strict=True) if made.method == call.method]
     return _altered(reply, rows=listed[0]["rows"]) if listed else reply
 
@@ -270,7 +270,7 @@ class KnownEnding(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=64)
 def known_endings(family: str) -> tuple[KnownEnding, ...]:
     """Return the endings of a family's tickets, from the expert's solutions on the validation split."""
-    return tuple(sorted({_ending(winning(family, seed, 0.0).calls) for seed in range(150)}, key=str))
+    return tuple(sorted({_ending(expert_solution(family, seed, 0.0).calls) for seed in range(150)}, key=str))
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from companyos.agents.adversaries.scripts import winning
+from companyos.agents.adversaries.scripts import expert_solution
 from companyos.agents.choices.candidates import Candidates
 from companyos.agents.choices.evidence import evidence
 from companyos.company import TOOLBOX, Entry
@@ -56,7 +56,7 @@ def ending_patterns(family: str) -> tuple[EndingPattern, ...]:
 
 
 def _outcome(family: str, seed: int) -> EndingPattern:
-    won = winning(family, seed, 0.0)
+    won = expert_solution(family, seed, 0.0)
     closing = won.calls[-1].params
     ticket_id, field, named, asker = closing["ticket_id"], "", "", ""
     offices: dict[str, str] = {}
@@ -81,7 +81,7 @@ def citations(family: str) -> dict[str, tuple[tuple[type[Record], str], ...]]:
     """Return the kinds and fields that solutions of the validation split cite, by the reason for closing."""
     found: dict[str, Counter[tuple[tuple[type[Record], str], ...]]] = {}
     for seed in range(SOURCES):
-        closing = winning(family, seed, 0.0).calls[-1].params
+        closing = expert_solution(family, seed, 0.0).calls[-1].params
         cited = ((next(ids_in(one["record"]), (0, 0, Record))[2], one["field"]) for one in closing["evidence"])
         found.setdefault(closing["reason"], Counter())[tuple(cited)] += 1
     return {reason: counts.most_common(1)[0][0] for reason, counts in found.items()}

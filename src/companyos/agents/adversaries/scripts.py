@@ -17,7 +17,7 @@ from companyos.families import family_of
 SOURCES = 20  # seeds from which a script is copied; the best one counts
 
 
-class Won(msgspec.Struct, frozen=True):
+class Solution(msgspec.Struct, frozen=True):
     """An episode of the validation split as the expert has solved it."""
 
     brief: str
@@ -26,11 +26,11 @@ class Won(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=1024)
-def winning(family: str, seed: int, chaos: float) -> Won:
+def expert_solution(family: str, seed: int, chaos: float) -> Solution:
     """Let the expert solve a task of the validation split."""
     env = CompanyEnv(task_named(family, seed, chaos, split="validation"), "sparse")
     work(env)
-    return Won(env.setting.case.brief, [turn.call for turn in env.turns], [turn.reply for turn in env.turns])
+    return Solution(env.setting.case.brief, [turn.call for turn in env.turns], [turn.reply for turn in env.turns])
 
 
 # -- blindly -----------------------------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ class BlindScript:
 
     def act(self, obs: Observation) -> Call:
         if self._calls is None:
-            won = winning(family_of(obs.task).name, self._source, 0.5)
+            won = expert_solution(family_of(obs.task).name, self._source, 0.5)
             swaps = _same_place(Told(won.brief), Told(obs.task))
             self._calls = [Call(call.app, call.method, _swap(call.params, swaps)) for call in won.calls]
         return self._calls[obs.step % len(self._calls)]
@@ -78,7 +78,7 @@ class Checklist(Routine):
 
     def _follow(self, obs: Observation) -> Program:
         name = family_of(obs.task).name
-        won = winning(name, happy_seeds(name)[self._source], 0.0)
+        won = expert_solution(name, happy_seeds(name)[self._source], 0.0)
         swaps = _same_place(Told(won.brief), Told(obs.task))
         replies: list[Reply] = []
         for number, call in enumerate(won.calls):

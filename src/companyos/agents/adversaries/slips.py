@@ -28,7 +28,7 @@ def slip(env: CompanyEnv, streams: Streams, from_middle: bool) -> range:
     """
     told = Told(env.setting.case.brief)
     if from_middle:
-        way = experts_way(env)
+        way = expert_turns(env)
         _follow(env, told, way[: streams.at("cut").between(0, len(way) - 1)])
     first = len(env.turns)
     left = streams.at("slips").between(0, MOST_SLIPS)
@@ -45,7 +45,7 @@ def slip(env: CompanyEnv, streams: Streams, from_middle: bool) -> range:
     return range(first, len(env.turns))
 
 
-def experts_way(env: CompanyEnv) -> list[Turn]:
+def expert_turns(env: CompanyEnv) -> list[Turn]:
     """Return the turns that the expert would take from here."""
     solved = env.fork()
     work(solved)
@@ -69,7 +69,7 @@ def _at_random(env: CompanyEnv, streams: Streams) -> None:
 
 def _hastily(env: CompanyEnv, streams: Streams) -> None:
     """Follows the expert for a while, then closes the ticket at random."""
-    told, way = Told(env.setting.case.brief), experts_way(env)
+    told, way = Told(env.setting.case.brief), expert_turns(env)
     _follow(env, told, way[: streams.at("cut").between(0, len(way) - 2)])
     call = Candidates(told).fill(_CLOSING, streams.at("closing"))
     assert call is not None, "the brief names the ticket"
@@ -83,7 +83,7 @@ def _carelessly(env: CompanyEnv, streams: Streams) -> None:
 
 def _mistakenly(env: CompanyEnv, streams: Streams) -> None:
     """Does all the work, then closes the ticket with a wrong resolution, a wrong reason or missing evidence."""
-    told, way, draw = Told(env.setting.case.brief), experts_way(env), streams.at("closing")
+    told, way, draw = Told(env.setting.case.brief), expert_turns(env), streams.at("closing")
     _follow(env, told, way[:-1])
     last = way[-1].call
     field = draw.pick(("resolution", "reason", "evidence"))
@@ -96,7 +96,7 @@ def _mistakenly(env: CompanyEnv, streams: Streams) -> None:
 
 def _harmfully(env: CompanyEnv, streams: Streams) -> None:
     """Follows the expert for a while, does damage that cannot be undone, then does the rest of the work."""
-    told, way = Told(env.setting.case.brief), experts_way(env)
+    told, way = Told(env.setting.case.brief), expert_turns(env)
     _follow(env, told, way[: streams.at("cut").between(0, len(way) - 1)])
     looks = MOST_SLIPS
     for attempt in range(_TRIES):

@@ -5,7 +5,7 @@ at each step from what the agent was told so far. A tool is masked while nothing
 """
 
 from companyos.agents.choices.candidates import Candidates
-from companyos.agents.routine import heard
+from companyos.agents.routine import reply_in
 from companyos.company import ALL_TOOLS, Tool
 from companyos.core.calls import Call
 from companyos.core.world import Draw, Streams
@@ -29,7 +29,7 @@ class NumberedCalls:
 
     def hear(self, obs: Observation) -> None:
         """Take in a reply and draw the arguments again."""
-        self._table.told.hear(heard(obs))
+        self._table.told.hear(reply_in(obs))
         self._step = obs.step
 
     def mask(self) -> list[bool]:

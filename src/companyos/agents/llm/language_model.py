@@ -92,7 +92,7 @@ class Model:
         except (NoAnswer, NotAReply) as failure:
             return f"no answer from {self.name} at {self._endpoint.url}: {failure}"
         if needed > room:
-            return f"a context of {self.settings.context} tokens is too short: it takes about {needed} beside the answer's"
+            return f"a context of {self.settings.context} tokens is too short: it needs {needed} besides the answer"
         return ""
 
     @property
