@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.web.site import Served, served
+from tests.web.site import RunningSite, served
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Served]:
+def site() -> Iterator[RunningSite]:
     with served() as one:
         yield one

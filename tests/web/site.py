@@ -10,18 +10,18 @@ from companyos.core.calls import Call
 from companyos.core.task import TaskId
 from companyos.serve.ops.settings import Settings
 from companyos.serve.sessions.sessions import Session
-from companyos.web import local
-from companyos.web.pages.watch import Watch
+from companyos.web import local_server
+from companyos.web.pages.watch import WatchPages
 from tests.serve.doors import ADMIN, body_of, good
 
 
-class Served:
+class RunningSite:
     """Where it is, and what it holds."""
 
-    def __init__(self, server: local.Local) -> None:
+    def __init__(self, server: local_server.LocalServer) -> None:
         self.url = server.url
         self._server = server
-        self.watch: Watch = server.app.state.watch
+        self.watch: WatchPages = server.app.state.watch
 
     def __len__(self) -> int:
         """How many sessions there are."""
@@ -44,7 +44,7 @@ class Served:
 class Agent:
     """A session by the door for programs, and where to watch it."""
 
-    def __init__(self, url: str, watch: Watch, task: str, token: str) -> None:
+    def __init__(self, url: str, watch: WatchPages, task: str, token: str) -> None:
         self._url, self._headers = url, {"authorization": f"Bearer {token}"} if token else {}
         self.session_id = str(self._ask("/reset", {"task": task})["session_id"])
         self.code = watch.code(self.session_id)
@@ -62,7 +62,7 @@ class Agent:
 
 
 @contextmanager
-def served(**settings: Any) -> Iterator[Served]:
+def served(**settings: Any) -> Iterator[RunningSite]:
     """Serves until it is left."""
-    with local.served(Settings(**{"ledger": "none", "admin_token": ADMIN} | settings)) as server:
-        yield Served(server)
+    with local_server.served(Settings(**{"ledger": "none", "admin_token": ADMIN} | settings)) as server:
+        yield RunningSite(server)

@@ -6,7 +6,7 @@ import pytest
 from tests.evaluate.reports import Tags
 from tests.serve.doors import Door
 from tests.web.browser import browsing
-from tests.web.looks import check_clean
+from tests.web.page_checks import check_clean
 from tests.web.site import served
 
 
@@ -22,7 +22,7 @@ def test_every_place_of_the_description_is_on_the_page() -> None:
 def test_it_asks_nobody_else_for_anything() -> None:
     with served() as site, browsing() as seen:
         seen.page.goto(site.url)
-        seen.page.get_by_role("link", name="all places").click()
+        seen.page.get_by_role("link", name="all endpoints").click()
         seen.page.locator(".place summary").first.click()
         assert "session_id" in seen.page.locator(".place[open]").inner_text()
         check_clean(seen, site)

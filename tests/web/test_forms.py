@@ -13,8 +13,8 @@ from companyos.core.calls import Call
 from companyos.env import make, work
 from companyos.families import FAMILIES
 from companyos.serve.errors import Malformed
-from companyos.web.episode.forms import as_typed, read_call, slots, typed_value
-from companyos.web.site import Form
+from companyos.web.episode.forms import as_typed, form_arguments, read_call, typed_value
+from companyos.web.site import SubmittedForm
 from tests.helpers import STEADY
 
 SCALARS = (
@@ -22,22 +22,24 @@ SCALARS = (
 )
 
 
-def filled(tool: Tool, call: Call) -> Form:
+def filled(tool: Tool, call: Call) -> SubmittedForm:
     """A call as a browser sends its form."""
     pairs: list[tuple[str, str]] = []
-    for slot in slots(tool):
-        if slot.name not in call.params:
+    for argument in form_arguments(tool):
+        if argument.name not in call.params:
             continue
-        value = call.params[slot.name]
-        if slot.kind == "citations":
-            pairs += [(slot.name, msgspec.json.encode(fact).decode()) for fact in value]
-        elif slot.kind == "pairs":
-            pairs += [(f"{slot.name}.{name}", item if slot.texts_only else as_typed(item)) for name, item in value.items()]
-        elif slot.kind == "list":
-            pairs.append((slot.name, " ".join(value)))
-        elif slot.kind != "check" or value:
-            pairs.append((slot.name, str(value)))
-    return Form(parse_qsl(urlencode(pairs).replace("%0A", "%0D%0A"), keep_blank_values=True))
+        value = call.params[argument.name]
+        if argument.kind == "citations":
+            pairs += [(argument.name, msgspec.json.encode(fact).decode()) for fact in value]
+        elif argument.kind == "pairs":
+            pairs += [
+                (f"{argument.name}.{name}", item if argument.texts_only else as_typed(item)) for name, item in value.items()
+            ]
+        elif argument.kind == "list":
+            pairs.append((argument.name, " ".join(value)))
+        elif argument.kind != "check" or value:
+            pairs.append((argument.name, str(value)))
+    return SubmittedForm(parse_qsl(urlencode(pairs).replace("%0A", "%0D%0A"), keep_blank_values=True))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -76,11 +78,13 @@ def test_a_number_is_typed_as_a_number_and_in_quotes_as_a_text() -> None:
 
 @pytest.mark.parametrize("tool", list(ALL_TOOLS), ids=lambda tool: tool.name)
 def test_a_form_asks_for_every_argument_and_insists_on_what_the_signature_requires(tool: Tool) -> None:
-    asked = {slot.name: slot for slot in slots(tool)}
+    asked = {argument.name: argument for argument in form_arguments(tool)}
     assert list(asked) == list(tool.hints)
-    assert [name for name, slot in asked.items() if slot.required] == tool.required
+    assert [name for name, argument in asked.items() if argument.required] == tool.required
     empty = (
-        read_call(tool, Form([])) if not any(slot.kind == "number" and slot.required for slot in asked.values()) else None
+        read_call(tool, SubmittedForm([]))
+        if not any(argument.kind == "number" and argument.required for argument in asked.values())
+        else None
     )
     assert empty is None or set(empty.params) == set(tool.required)
 
@@ -88,7 +92,7 @@ def test_a_form_asks_for_every_argument_and_insists_on_what_the_signature_requir
 def test_what_is_no_call_is_said_and_costs_nothing() -> None:
     listing = ALL_TOOLS.tools["ticketdesk", "list_tickets"]
     with pytest.raises(Malformed, match="page is a whole number, not 'two'"):
-        read_call(listing, Form([("page", "two")]))
+        read_call(listing, SubmittedForm([("page", "two")]))
     closing = ALL_TOOLS.tools["ticketdesk", "resolve_ticket"]
     with pytest.raises(Malformed, match="evidence"):
-        read_call(closing, Form([("evidence", "{")]))
+        read_call(closing, SubmittedForm([("evidence", "{")]))

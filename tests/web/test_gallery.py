@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from companyos.chaos import DIALS
 from companyos.evaluate.reports.report import read_run
 from companyos.families import FAMILIES
-from companyos.web.charts import Line, plot, whisker
-from companyos.web.shelf import Shelf
-from companyos.web.words import in_words
+from companyos.web.charts import ChartLine, interval_chart, plot
+from companyos.web.labels import in_words
+from companyos.web.results_folder import ResultsFolder
 from tests.evaluate.reports import HOSTILE, Tags, hostile_run, mixed_run
 from tests.helpers import STEADY
 from tests.web.browser import browsing
-from tests.web.looks import check_clean, look_at
-from tests.web.site import Served, served
+from tests.web.page_checks import check_clean, look_at
+from tests.web.site import RunningSite, served
 
 LOG = [
     {"update": n, "loss": 2 / (n + 1), "success": n / 20, "elapsed": 60.0 * n, "checkup": {"pair_pass": n / 40}}
@@ -46,12 +46,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def site(folder: Path) -> Iterator[Served]:
+def site(folder: Path) -> Iterator[RunningSite]:
     with served(results=str(folder)) as one:
         yield one
 
 
-def test_from_the_gallery_one_comes_to_an_episode_and_back(site: Served, folder: Path) -> None:
+def test_from_the_gallery_one_comes_to_an_episode_and_back(site: RunningSite, folder: Path) -> None:
     run = read_run(folder / "naive")
     failed = [one for one in run.outcomes if not one.success]
     with browsing() as seen:
@@ -64,7 +64,7 @@ def test_from_the_gallery_one_comes_to_an_episode_and_back(site: Served, folder:
         seen.page.get_by_role("link", name="naive", exact=True).click()
         success = run.results.overall.numbers["success"].value
         assert f"{100 * success:.1f} %" in seen.page.locator(".figures").inner_text()
-        seen.page.get_by_label("Ended in").select_option("failure")
+        seen.page.get_by_label("Result").select_option("failure")
         seen.page.get_by_role("button", name="Show").click()
         seen.page.wait_for_load_state()
         assert f"{len(failed)} of {len(run.outcomes)}" in seen.page.locator("#episodes").inner_text()
@@ -82,7 +82,7 @@ def test_from_the_gallery_one_comes_to_an_episode_and_back(site: Served, folder:
         check_clean(seen, site)
 
 
-def test_a_training_run_is_drawn_as_far_as_it_is_written(site: Served) -> None:
+def test_a_training_run_is_drawn_as_far_as_it_is_written(site: RunningSite) -> None:
     with browsing() as seen:
         seen.page.goto(f"{site.url}/gallery")
         seen.page.get_by_role("link", name="warm").click()
@@ -93,7 +93,7 @@ def test_a_training_run_is_drawn_as_far_as_it_is_written(site: Served) -> None:
         check_clean(seen, site)
 
 
-def test_every_family_and_every_dial_is_in_it(site: Served) -> None:
+def test_every_family_and_every_dial_is_in_it(site: RunningSite) -> None:
     page = Tags(httpx.get(f"{site.url}/gallery", timeout=60).text)
     for name in FAMILIES:
         assert ("a", {"href": f"/play?family={name}"}) in page.tags
@@ -101,12 +101,12 @@ def test_every_family_and_every_dial_is_in_it(site: Served) -> None:
         assert in_words(dial) in page.text
 
 
-def test_files_are_read_in_another_process(site: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_read_in_another_process(site: RunningSite, monkeypatch: pytest.MonkeyPatch) -> None:
     def here(*_: object) -> None:
         raise AssertionError("read by the worker")
 
     for name in ("_result", "_log"):
-        monkeypatch.setattr(Shelf, name, here)
+        monkeypatch.setattr(ResultsFolder, name, here)
     for place in ("/gallery", "/replay"):
         page = httpx.get(f"{site.url}{place}", timeout=60)
         assert (page.status_code, "naive" in page.text) == (200, True)
@@ -121,10 +121,10 @@ def test_without_a_folder_it_says_how_to_give_one() -> None:
 
 
 def test_what_is_no_run_is_left_out(folder: Path) -> None:
-    shelf = Shelf(folder)
-    assert sorted(run.name for run in shelf.runs()) == ["hostile", "naive"]
-    assert [log.name for log in shelf.logs()] == ["warm"]
-    assert len(shelf.log("warm").records) == len(LOG)
+    results_folder = ResultsFolder(folder)
+    assert sorted(run.name for run in results_folder.runs()) == ["hostile", "naive"]
+    assert [log.name for log in results_folder.logs()] == ["warm"]
+    assert len(results_folder.log("warm").records) == len(LOG)
 
 
 @pytest.mark.parametrize(
@@ -139,18 +139,18 @@ def test_what_is_no_run_is_left_out(folder: Path) -> None:
         "/replay/episode?run=naive",
     ],
 )
-def test_nothing_is_read_but_what_is_on_the_shelf(site: Served, place: str) -> None:
+def test_nothing_is_read_but_what_is_on_the_shelf(site: RunningSite, place: str) -> None:
     assert httpx.get(f"{site.url}{place}", timeout=60).status_code == 404
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "away").symlink_to(folder / "naive")
     (tmp_path / "log.jsonl").symlink_to(folder / "warm" / "log.jsonl")
-    assert (Shelf(tmp_path).runs(), Shelf(tmp_path).logs()) == ([], [])
+    assert (ResultsFolder(tmp_path).runs(), ResultsFolder(tmp_path).logs()) == ([], [])
 
 
 def test_a_folder_that_is_one_run_is_a_shelf_as_well(folder: Path) -> None:
-    [run] = Shelf(folder / "naive").runs()
+    [run] = ResultsFolder(folder / "naive").runs()
     assert (run.name, run.has_episodes) == (".", True)
     with served(results=str(folder / "naive")) as site:
         page = httpx.get(f"{site.url}/gallery/run?at=.", timeout=60).text
@@ -158,7 +158,7 @@ def test_a_folder_that_is_one_run_is_a_shelf_as_well(folder: Path) -> None:
         assert httpx.get(f"{site.url}{first.replace('&amp;', '&')}", timeout=60).status_code == 200
 
 
-def test_no_text_of_a_run_becomes_a_part_of_a_page(site: Served, folder: Path) -> None:
+def test_no_text_of_a_run_becomes_a_part_of_a_page(site: RunningSite, folder: Path) -> None:
     evil = folder / "evil.jsonl"
     evil.write_text("".join(json.dumps({"update": n, HOSTILE: n}) + "\n" for n in range(2)))
     pages = ("/gallery", "/gallery/run?at=hostile", "/gallery/training?at=evil.jsonl", "/replay")
@@ -176,7 +176,7 @@ def test_no_text_of_a_run_becomes_a_part_of_a_page(site: Served, folder: Path) -
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_gallery_fits_every_screen_and_everybody_can_use_it(site: Served, width: int, scheme: str) -> None:
+def test_the_gallery_fits_every_screen_and_everybody_can_use_it(site: RunningSite, width: int, scheme: str) -> None:
     with browsing(width, 844, scheme) as seen:
         for page in ("/gallery", "/gallery/run?at=naive", "/gallery/training?at=warm", "/docs"):
             look_at(seen, f"{site.url}{page}", width)
@@ -190,7 +190,7 @@ NUMBERS = st.floats(-1e300, 1e300)
 @STEADY
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=50), st.text(max_size=20))
 def test_any_numbers_can_be_drawn(points: list[tuple[float, float]], name: str) -> None:
-    drawn = Tags(str(plot([Line(name, points)], name, name)))
+    drawn = Tags(str(plot([ChartLine(name, points)], name, name)))
     assert drawn.tags[0][0] == "svg"
     assert "nan" not in str(drawn.tags[1:])
 
@@ -198,5 +198,5 @@ def test_any_numbers_can_be_drawn(points: list[tuple[float, float]], name: str) 
 @STEADY
 @given(st.floats(0, 1), st.none() | st.floats(0, 1))
 def test_a_share_is_drawn_with_its_interval_or_without(value: float, low: float | None) -> None:
-    drawn = Tags(str(whisker(value, low, 1.0)))
+    drawn = Tags(str(interval_chart(value, low, 1.0)))
     assert drawn.count("line") == (1 if low is None else 2)

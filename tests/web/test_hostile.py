@@ -14,7 +14,7 @@ from companyos.env import CompanyEnv, make, work
 from companyos.families import FAMILIES
 from tests.evaluate.reports import HOSTILE, Tags
 from tests.web.browser import browsing
-from tests.web.site import Served
+from tests.web.site import RunningSite
 
 BREAKOUTS = (
     HOSTILE,
@@ -48,7 +48,7 @@ def one_of_each(turns: list[Turn]) -> list[Turn]:
 
 @pytest.mark.parametrize("text", BREAKOUTS)
 @pytest.mark.parametrize("name", FAMILIES)
-def test_no_text_of_a_reply_or_a_call_becomes_a_part_of_a_page(site: Served, name: str, text: str) -> None:
+def test_no_text_of_a_reply_or_a_call_becomes_a_part_of_a_page(site: RunningSite, name: str, text: str) -> None:
     env, session = played(name), site.begin(f"{name}-v{BENCHMARK_VERSION}-train-3-100")
     session.env.turns = [
         replace(
@@ -88,7 +88,7 @@ ODD: tuple[Any, ...] = (
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_arguments_of_any_shape_are_shown_and_their_form_again(site: Served, odd: Any) -> None:
+def test_arguments_of_any_shape_are_shown_and_their_form_again(site: RunningSite, odd: Any) -> None:
     task, calls = f"vendor_onboarding-v{BENCHMARK_VERSION}-train-7-0", 0
     for tool in site.begin(task).env.toolbox:
         agent = site.agent(task)
@@ -100,7 +100,7 @@ def test_arguments_of_any_shape_are_shown_and_their_form_again(site: Served, odd
     assert calls > 30
 
 
-def test_in_a_browser_nothing_of_it_runs(site: Served) -> None:
+def test_in_a_browser_nothing_of_it_runs(site: RunningSite) -> None:
     """Written by real calls, read back, cited; on every page of the episode."""
     session = site.begin(f"vendor_onboarding-v{BENCHMARK_VERSION}-train-7-0")
     ticket = session.env.setting.case.ticket_id

@@ -5,50 +5,53 @@ import pytest
 from companyos.core.task import TaskId
 from companyos.env import make, par, work
 from companyos.families import FAMILIES, Memory, Taste, family
-from companyos.web.screen.person import Person
+from companyos.web.screen.driver import OfficeDriver
 from tests.web.browser import Visit, browsing
-from tests.web.looks import check_clean, look_at
-from tests.web.site import Served
+from tests.web.page_checks import check_clean, look_at
+from tests.web.site import RunningSite
 
 SEED, CHAOS = 7, 0.5
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_an_expert_solves_a_task_of_every_family_through_the_pages(site: Served, name: str) -> None:
+def test_an_expert_solves_a_task_of_every_family_through_the_pages(site: RunningSite, name: str) -> None:
     """Told by the same company in this process, which must be the same to the byte after every click."""
     env = make(name, seed=SEED, chaos=CHAOS)
     program = family(name).expert(Memory(env.scene.task, env.reset().now), Taste())
     with browsing() as seen:
-        person = Person(seen.page)
-        person.begin(site.url, name, SEED, CHAOS)
+        driver = OfficeDriver(seen.page)
+        driver.begin(site.url, name, SEED, CHAOS)
         call = next(program)
         while not env.done:
-            said = person.make(call)
+            said = driver.make(call)
             env.step(said)
             there = site.session(seen.page.url).env
             assert (there.turns[-1].call, there.digest()) == (said, env.digest())
             if not env.done:
                 call = program.send(env.turns[-1].reply)
         seen.page.get_by_role("heading", name="Success").wait_for()
-        assert f"par {par(TaskId.parse(env.task_id))}, budget {env.max_steps}" in seen.page.locator(".numbers").inner_text()
+        assert (
+            f"expert: {par(TaskId.parse(env.task_id))}, budget: {env.max_steps}"
+            in seen.page.locator(".numbers").inner_text()
+        )
         check_clean(seen, site)
 
 
 # -- clicks ------------------------------------------------------------------------------------------------------------
 
 
-def begun(seen: Visit, site: Served, family: str = "vendor_onboarding", chaos: float = 0.0) -> Person:
-    person = Person(seen.page)
-    person.begin(site.url, family, SEED, chaos)
+def begun(seen: Visit, site: RunningSite, family: str = "vendor_onboarding", chaos: float = 0.0) -> OfficeDriver:
+    driver = OfficeDriver(seen.page)
+    driver.begin(site.url, family, SEED, chaos)
     seen.page.wait_for_load_state()  # keys are heard by a script
-    return person
+    return driver
 
 
-def steps(seen: Visit, site: Served) -> int:
+def steps(seen: Visit, site: RunningSite) -> int:
     return site.session(seen.page.url).env.step_count
 
 
-def test_a_newcomer_plays_within_two_clicks(site: Served) -> None:
+def test_a_newcomer_plays_within_two_clicks(site: RunningSite) -> None:
     with browsing() as seen:
         seen.page.goto(site.url)
         seen.page.get_by_role("button", name="Play a first task").click()
@@ -59,7 +62,7 @@ def test_a_newcomer_plays_within_two_clicks(site: Served) -> None:
         check_clean(seen, site)
 
 
-def test_reload_back_and_double_click_do_nothing_twice(site: Served) -> None:
+def test_reload_back_and_double_click_do_nothing_twice(site: RunningSite) -> None:
     with browsing() as seen:
         begun(seen, site)
         seen.page.get_by_role("button", name="Tickets", exact=True).first.dblclick()
@@ -80,7 +83,7 @@ def test_reload_back_and_double_click_do_nothing_twice(site: Served) -> None:
         check_clean(seen, site)
 
 
-def test_a_second_tab_is_told_what_the_first_has_done(site: Served) -> None:
+def test_a_second_tab_is_told_what_the_first_has_done(site: RunningSite) -> None:
     with browsing() as seen:
         begun(seen, site)
         other = seen.page.context.new_page()
@@ -95,21 +98,21 @@ def test_a_second_tab_is_told_what_the_first_has_done(site: Served) -> None:
         assert steps(seen, site) == 2
 
 
-def test_everything_works_without_a_script(site: Served) -> None:
+def test_everything_works_without_a_script(site: RunningSite) -> None:
     env = make("handbook_update", seed=SEED)
     program = family("handbook_update").expert(Memory(env.scene.task, env.reset().now), Taste())
     with browsing(scripts=False) as seen:
-        person = begun(seen, site, "handbook_update")
+        driver = begun(seen, site, "handbook_update")
         call = next(program)
         while not env.done:
-            env.step(person.make(call))
+            env.step(driver.make(call))
             if not env.done:
                 call = program.send(env.turns[-1].reply)
         assert site.session(seen.page.url).env.digest() == env.digest()
         seen.page.get_by_role("heading", name="Success").wait_for()
 
 
-def test_keys_open_what_they_say_and_the_list_of_them(site: Served) -> None:
+def test_keys_open_what_they_say_and_the_list_of_them(site: RunningSite) -> None:
     with browsing() as seen:
         begun(seen, site)
         seen.page.keyboard.press("?")
@@ -133,7 +136,7 @@ def test_keys_open_what_they_say_and_the_list_of_them(site: Served) -> None:
         check_clean(seen, site)
 
 
-def test_a_line_can_be_typed(site: Served) -> None:
+def test_a_line_can_be_typed(site: RunningSite) -> None:
     with browsing() as seen:
         begun(seen, site)
         seen.page.keyboard.press("/")
@@ -148,7 +151,7 @@ def test_a_line_can_be_typed(site: Served) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_every_page_fits_every_screen_and_everybody_can_use_it(site: Served, width: int, scheme: str) -> None:
+def test_every_page_fits_every_screen_and_everybody_can_use_it(site: RunningSite, width: int, scheme: str) -> None:
     """Measured by axe, on one page of every sort of an episode in which much is said."""
     env = make("expense_report", seed=8, chaos=0.5)
     work(env)

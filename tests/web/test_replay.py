@@ -14,12 +14,12 @@ from companyos.core.episode import Transcript
 from companyos.core.task import BENCHMARK_VERSION
 from companyos.env import CompanyEnv, make, work
 from companyos.evaluate.judge.blame import blame
-from companyos.web.episode.review import OtherTimes, Unreadable, pieces, review
+from companyos.web.episode.review import OtherVersionTranscript, UnreadableTranscript, review, split_differences
 from tests.evaluate.reports import HOSTILE, Tags
 from tests.helpers import STEADY, played, step, task_id, ticket
 from tests.web.browser import Visit, browsing
-from tests.web.looks import check_clean, check_looks, look_at
-from tests.web.site import Served
+from tests.web.page_checks import check_clean, check_looks, look_at
+from tests.web.site import RunningSite
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def file(lost: CompanyEnv, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def drop(seen: Visit, site: Served, file: Path) -> None:
+def drop(seen: Visit, site: RunningSite, file: Path) -> None:
     seen.page.goto(f"{site.url}/replay")
     seen.page.locator("#file").set_input_files(file)
     seen.page.get_by_role("button", name="Replay").click()
@@ -45,7 +45,7 @@ def drop(seen: Visit, site: Served, file: Path) -> None:
     seen.page.wait_for_load_state()  # keys are heard by a script, which also hides all steps but one
 
 
-def sent(site: Served, text: bytes, **more: str) -> httpx.Response:
+def sent(site: RunningSite, text: bytes, **more: str) -> httpx.Response:
     return httpx.post(f"{site.url}/replay", files={"file": ("a.jsonl", text)}, data=more, timeout=60)
 
 
@@ -57,7 +57,7 @@ def shown_step(seen: Visit) -> int:
 # -- in a browser ------------------------------------------------------------------------------------------------------
 
 
-def test_an_episode_is_stepped_through_from_where_it_was_lost(site: Served, lost: CompanyEnv, file: Path) -> None:
+def test_an_episode_is_stepped_through_from_where_it_was_lost(site: RunningSite, lost: CompanyEnv, file: Path) -> None:
     found = blame(lost.transcript())
     with browsing() as seen:
         drop(seen, site, file)
@@ -75,11 +75,11 @@ def test_an_episode_is_stepped_through_from_where_it_was_lost(site: Served, lost
         assert shown_step(seen) == 5
         wrote = next(n for n, turn in enumerate(lost.turns, 1) if turn.call.method == "update_ticket" and turn.reply.ok)
         seen.page.locator("#scrub").fill(str(wrote))
-        assert "What it changed" in seen.page.locator(f"#step-{wrote}").inner_text()
+        assert "Changes" in seen.page.locator(f"#step-{wrote}").inner_text()
         check_clean(seen, site)
 
 
-def test_a_twin_stands_beside_it_and_the_first_divergence_is_marked(site: Served, lost: CompanyEnv, file: Path) -> None:
+def test_a_twin_stands_beside_it_and_the_first_divergence_is_marked(site: RunningSite, lost: CompanyEnv, file: Path) -> None:
     other = make(do(lost.task_id, duplicate=True))
     apart = 0
     for number, turn in enumerate(lost.turns, 1):
@@ -90,19 +90,19 @@ def test_a_twin_stands_beside_it_and_the_first_divergence_is_marked(site: Served
         drop(seen, site, file)
         seen.page.locator("#twin").select_option(label="Duplicate: yes")
         seen.page.get_by_role("button", name="Show").click()
-        seen.page.get_by_text("First other reply at").wait_for()
+        seen.page.get_by_text("The first different reply is at").wait_for()
         seen.page.wait_for_load_state()
         seen.page.locator("form.twin a").click()
         assert shown_step(seen) == apart
         scene = seen.page.locator(f"#step-{apart}")
-        assert "First divergence from the twin" in scene.inner_text()
+        assert "First difference from the twin" in scene.inner_text()
         assert "Twin, Duplicate: yes" in scene.inner_text()
         assert scene.locator("mark").count() > 0
         assert seen.page.locator(f"#step-{apart - 1} mark").count() == 0
         check_clean(seen, site)
 
 
-def test_without_a_script_all_steps_stand_there(site: Served, lost: CompanyEnv, file: Path) -> None:
+def test_without_a_script_all_steps_stand_there(site: RunningSite, lost: CompanyEnv, file: Path) -> None:
     with browsing(scripts=False) as seen:
         drop(seen, site, file)
         assert [scene.is_visible() for scene in seen.page.locator(".scene").all()] == [True] * len(lost.turns)
@@ -111,7 +111,7 @@ def test_without_a_script_all_steps_stand_there(site: Served, lost: CompanyEnv, 
         seen.page.get_by_text("Twin, Duplicate: yes").first.wait_for()
 
 
-def test_a_file_that_is_dropped_is_sent_at_once(site: Served, file: Path) -> None:
+def test_a_file_that_is_dropped_is_sent_at_once(site: RunningSite, file: Path) -> None:
     with browsing() as seen:
         seen.page.goto(f"{site.url}/replay")
         seen.page.evaluate(
@@ -131,7 +131,7 @@ def test_a_file_that_is_dropped_is_sent_at_once(site: Served, file: Path) -> Non
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_replay_fits_every_screen_and_everybody_can_use_it(site: Served, file: Path, width: int, scheme: str) -> None:
+def test_a_replay_fits_every_screen_and_everybody_can_use_it(site: RunningSite, file: Path, width: int, scheme: str) -> None:
     with browsing(width, 844, scheme) as seen:
         look_at(seen, f"{site.url}/replay", width)
         drop(seen, site, file)
@@ -144,7 +144,7 @@ def test_a_replay_fits_every_screen_and_everybody_can_use_it(site: Served, file:
 # -- hostile text ------------------------------------------------------------------------------------------------------
 
 
-def test_no_text_of_a_transcript_becomes_a_part_of_the_page(site: Served, tmp_path: Path) -> None:
+def test_no_text_of_a_transcript_becomes_a_part_of_the_page(site: RunningSite, tmp_path: Path) -> None:
     env = make(task_id())
     step(env, "ticketdesk.comment", ticket_id=ticket(env).id, text=HOSTILE)
     step(env, "ticketdesk.get_history", ticket_id=ticket(env).id)
@@ -180,28 +180,28 @@ def test_no_text_of_a_transcript_becomes_a_part_of_the_page(site: Served, tmp_pa
         b'{"task_id": "juggling-v4-train-7-50", "reward": "seed", "brief": ""}\n{"done": true, "success": null, "total": 0}',
     ],
 )
-def test_what_is_no_transcript_is_said_by_a_page_that_says_what_is(site: Served, text: bytes) -> None:
+def test_what_is_no_transcript_is_said_by_a_page_that_says_what_is(site: RunningSite, text: bytes) -> None:
     reply = sent(site, text)
     assert reply.status_code == 422
     assert "This cannot be replayed" in reply.text
-    assert re.search(rf"Readable here: benchmark version <b>{BENCHMARK_VERSION}</b>", reply.text)
+    assert re.search(rf"This server replays transcripts of benchmark version <b>{BENCHMARK_VERSION}</b>", reply.text)
 
 
-def test_a_transcript_of_other_times_is_named_and_so_is_what_can_be_read(site: Served, file: Path) -> None:
+def test_a_transcript_of_other_times_is_named_and_so_is_what_can_be_read(site: RunningSite, file: Path) -> None:
     reply = sent(site, file.read_bytes().replace(b'"version":4', b'"version":1').replace(b"-v4-", b"-v1-"))
     assert reply.status_code == 422
-    assert "This is a transcript of benchmark version 1" in reply.text
-    assert f"Readable here: benchmark version <b>{BENCHMARK_VERSION}</b>" in reply.text
+    assert "This transcript is of benchmark version 1" in reply.text
+    assert f"This server replays transcripts of benchmark version <b>{BENCHMARK_VERSION}</b>" in reply.text
 
 
-def test_a_file_that_says_otherwise_than_its_calls_is_found_out(site: Served, lost: CompanyEnv) -> None:
+def test_a_file_that_says_otherwise_than_its_calls_is_found_out(site: RunningSite, lost: CompanyEnv) -> None:
     said = lost.transcript().to_jsonl().replace('"success":false', '"success":true')
     page = sent(site, said.encode()).text
-    assert "The file says otherwise than its calls" in page
+    assert "The file does not match its calls" in page
     assert ">Failure</h1>" in page
 
 
-def test_what_is_no_form_is_refused(site: Served) -> None:
+def test_what_is_no_form_is_refused(site: RunningSite) -> None:
     broken = httpx.post(f"{site.url}/replay", content=b"--x", headers={"content-type": "multipart/form-data; boundary=x"})
     assert broken.status_code == 422
     assert httpx.post(f"{site.url}/replay", data={"twin": "x"}).status_code == 422
@@ -218,9 +218,9 @@ def test_whatever_a_file_holds_it_is_reviewed_or_said_to_be_unreadable(lines: li
     for text in ("\n".join(lines).encode(), noise, "\n".join([*LINES[:cut], LINES[-1]]).encode(), noise.join([b"{", b"}"])):
         try:
             found = review(text)
-        except Unreadable:
+        except UnreadableTranscript:
             continue
-        assert len(found.chapters) == len(Transcript.from_jsonl(text).turns)
+        assert len(found.turns) == len(Transcript.from_jsonl(text).turns)
 
 
 # -- what a review says ------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def test_whatever_a_file_holds_it_is_reviewed_or_said_to_be_unreadable(lines: li
 def test_a_review_says_what_the_judge_and_blame_say(lost: CompanyEnv) -> None:
     found, verdict = review(lost.transcript().to_jsonl().encode()), lost.verdict
     assert verdict is not None
-    assert (found.success, found.done, found.differs) == (False, True, "")
+    assert (found.success, found.done, found.mismatch) == (False, True, "")
     assert [reached for _, _, reached in found.goals] == list(verdict.goals.values())
     assert found.decisive == blame(lost.transcript()).step
     assert found.total == pytest.approx(lost.transcript().footer.total)
@@ -239,21 +239,21 @@ def test_all_that_a_step_wrote_stands_in_its_chapter() -> None:
     env = make(task_id(8, "100"))
     work(env)
     found = review(env.transcript().to_jsonl().encode())
-    told = [(one.record, name) for chapter in found.chapters for one in chapter.written for name, _, _ in one.fields]
+    told = [(one.record, name) for turn in found.turns for one in turn.written for name, _, _ in one.fields]
     assert told == [(change.after.id, name) for change in env.world.journal for name in change.names]
-    assert {dial for chapter in found.chapters for dial in chapter.strikes} >= {"flaky", "interference", "refresh", "noise"}
-    stood = [set(chapter.moment.standing) for chapter in found.chapters]
+    assert {dial for turn in found.turns for dial in turn.troubles} >= {"flaky", "interference", "refresh", "noise"}
+    stood = [set(turn.moment.standing) for turn in found.turns]
     assert stood[-1] == set(range(len(found.milestones)))
 
 
 def test_a_twin_is_chosen_that_must_end_otherwise(lost: CompanyEnv) -> None:
     found = review(lost.transcript().to_jsonl().encode())
-    assert found.beside is not None
-    assert found.beside.other_ending
-    assert found.beside.right != found.right
-    assert found.beside.diverges > 0
+    assert found.twin is not None
+    assert found.twin.other_ending
+    assert found.twin.right != found.right
+    assert found.twin.diverges > 0
     assert {choice.name for choice in found.choices} >= {"duplicate.1", "conflict.1"}
-    assert review(lost.transcript().to_jsonl().encode(), "conflict.1").beside.name == "conflict.1"  # type: ignore[union-attr]
+    assert review(lost.transcript().to_jsonl().encode(), "conflict.1").twin.name == "conflict.1"  # type: ignore[union-attr]
 
 
 def test_who_sits_in_other_chairs_as_well_is_told_and_not_blamed() -> None:
@@ -261,17 +261,17 @@ def test_who_sits_in_other_chairs_as_well_is_told_and_not_blamed() -> None:
     env.step(Call("ticketdesk", "list_tickets"))
     env.step(Call("ticketdesk", "list_tickets"), env.actors[1])
     found = review(env.transcript().to_jsonl().encode())
-    assert [bool(chapter.actor) for chapter in found.chapters] == [False, True]
-    assert (found.decisive, found.beside, found.lost_by) == (0, None, ())
+    assert [bool(turn.actor) for turn in found.turns] == [False, True]
+    assert (found.decisive, found.twin, found.explanation) == (0, None, ())
 
 
 def test_other_times_are_told_from_other_files() -> None:
-    with pytest.raises(OtherTimes, match="benchmark version 2"):
+    with pytest.raises(OtherVersionTranscript, match="benchmark version 2"):
         review(b'{"task_id": "x", "version": 2}\n{}\n')
 
 
 @STEADY
 @given(st.text(), st.text())
 def test_pieces_put_together_are_the_reply(one: str, other: str) -> None:
-    assert "".join(piece for piece, _ in pieces(one, other)) == one
-    assert not any(lacks for _, lacks in pieces(one, one))
+    assert "".join(piece for piece, _ in split_differences(one, other)) == one
+    assert not any(lacks for _, lacks in split_differences(one, one))

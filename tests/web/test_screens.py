@@ -36,12 +36,12 @@ from tests.blocks import ROOT, blocks_of
 from tests.helpers import task_id
 from tests.serve.doors import ADMIN, wait_for
 from tests.web.browser import browsing
-from tests.web.hand import Hand
-from tests.web.site import Served, served
+from tests.web.screen_user import ScreenUser
+from tests.web.site import RunningSite, served
 
 
 @pytest.fixture
-def guest(site: Served) -> Iterator[httpx.Client]:
+def guest(site: RunningSite) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=site.url, timeout=60) as client:
         yield client
 
@@ -49,54 +49,54 @@ def guest(site: Served) -> Iterator[httpx.Client]:
 # -- one episode, however it is worked ---------------------------------------------------------------------------------
 
 
-def test_an_expert_solves_a_task_by_clicks_and_keys_alone(site: Served, guest: httpx.Client) -> None:
+def test_an_expert_solves_a_task_by_clicks_and_keys_alone(site: RunningSite, guest: httpx.Client) -> None:
     """By a click where something on the page is that call, else typed; the company is the same after every step."""
     env = make("handbook_update", seed=7, chaos=0.5)
     program = family("handbook_update").expert(Memory(env.scene.task, env.reset().now), Taste())
     with browsing(WIDTH, HEIGHT) as seen:
-        hand, call, clicks = Hand(guest, seen.page, env.task_id), next(program), 0
+        user, call, clicks = ScreenUser(guest, seen.page, env.task_id), next(program), 0
         while not env.done:
-            hand.look_at(str(env.step_count))
+            user.look_at(str(env.step_count))
             button = seen.page.locator(f"main button[name=_line][value={json.dumps(write_line(call))}]:visible")
             if button.count():
                 clicks += 1
-                hand.click(button.first)
+                user.click(button.first)
             else:
-                hand.types_call(call)
+                user.types_call(call)
             obs = env.step(call)
-            there = site.session(f"/office/{hand.session_id}").env
+            there = site.session(f"/office/{user.session_id}").env
             assert (there.turns[-1].call, there.digest()) == (call, env.digest())
-            assert (hand.last["turn"], hand.last["reward"], hand.last["done"]) == (obs.step, obs.reward, obs.done)
+            assert (user.last["turn"], user.last["reward"], user.last["done"]) == (obs.step, obs.reward, obs.done)
             if not env.done:
                 call = program.send(env.turns[-1].reply)
-        assert hand.last["success"] is True
+        assert user.last["success"] is True
         assert clicks >= 3
 
 
-def test_a_form_is_filled_in_on_the_screen_with_what_a_list_offers(site: Served, guest: httpx.Client) -> None:
+def test_a_form_is_filled_in_on_the_screen_with_what_a_list_offers(site: RunningSite, guest: httpx.Client) -> None:
     with browsing(WIDTH, HEIGHT) as seen:
-        hand, page = Hand(guest, seen.page, task_id()), seen.page
-        hand.look_at("0")
-        hand.click(page.locator('nav.side a[href$="/form/ticketdesk.list_tickets"]'))
-        hand.look_at("form/ticketdesk.list_tickets")
-        closed = hand.picture
-        hand.click(page.locator("select[name=status]"))
-        assert hand.picture != closed, "what a list offers is on the picture"
+        user, page = ScreenUser(guest, seen.page, task_id()), seen.page
+        user.look_at("0")
+        user.click(page.locator('nav.side a[href$="/form/ticketdesk.list_tickets"]'))
+        user.look_at("form/ticketdesk.list_tickets")
+        closed = user.picture
+        user.click(page.locator("select[name=status]"))
+        assert user.picture != closed, "what a list offers is on the picture"
         page.locator("select[name=status]").click()
-        hand.click(page.locator("select[name=status] option", has_text="in_progress"))
-        last = hand.click(page.locator("main form.call > button"))
+        user.click(page.locator("select[name=status] option", has_text="in_progress"))
+        last = user.click(page.locator("main form.call > button"))
         assert last["turn"] == 1
-        assert site.session(f"/office/{hand.session_id}").calls == [
+        assert site.session(f"/office/{user.session_id}").calls == [
             Call("ticketdesk", "list_tickets", {"status": "in_progress"})
         ]
 
 
-def test_gestures_that_call_nothing_are_no_step_and_cost_nothing(site: Served, guest: httpx.Client) -> None:
+def test_gestures_that_call_nothing_are_no_step_and_cost_nothing(site: RunningSite, guest: httpx.Client) -> None:
     with browsing(WIDTH, HEIGHT) as seen:
-        hand = Hand(guest, seen.page, task_id())
-        hand.calls("ticketdesk", "list_tickets")
-        digest = site.session(f"/office/{hand.session_id}").env.digest()
-        pictures = [hand.picture]
+        user = ScreenUser(guest, seen.page, task_id())
+        user.calls("ticketdesk", "list_tickets")
+        digest = site.session(f"/office/{user.session_id}").env.digest()
+        pictures = [user.picture]
         for method, params in (
             ("scroll", {"dy": 200}),
             ("key", {"key": "?"}),
@@ -106,29 +106,29 @@ def test_gestures_that_call_nothing_are_no_step_and_cost_nothing(site: Served, g
             ("key", {"key": "Tab"}),
             ("key", {"key": "Enter"}),  # skips to the content, on the same page
         ):
-            last = hand.does(method, **params)
+            last = user.does(method, **params)
             assert (last["turn"], last["reward"], last["done"]) == (1, 0.0, False)
-            pictures.append(hand.picture)
+            pictures.append(user.picture)
         assert pictures[0] != pictures[1] != pictures[2], "it shows what was done"
-        assert site.session(f"/office/{hand.session_id}").env.digest() == digest
+        assert site.session(f"/office/{user.session_id}").env.digest() == digest
 
 
 def test_tool_calls_and_gestures_go_together(guest: httpx.Client) -> None:
     with browsing(WIDTH, HEIGHT) as seen:
-        hand = Hand(guest, seen.page, task_id())
-        before = hand.picture
-        assert hand.calls("ticketdesk", "list_tickets")["turn"] == 1
-        listed = hand.picture
+        user = ScreenUser(guest, seen.page, task_id())
+        before = user.picture
+        assert user.calls("ticketdesk", "list_tickets")["turn"] == 1
+        listed = user.picture
         assert listed != before
-        hand.look_at("1")
-        assert hand.click(seen.page.get_by_role("button", name="Metrics", exact=True).first)["turn"] == 2
-        assert hand.calls("ticketdesk", "list_tickets")["turn"] == 3
-        assert hand.does("key", key="[")["turn"] == 3  # looks back
-        assert hand.does("key", key="i")["observation"]["code"] == "ok"
-        assert hand.last["turn"] == 4
+        user.look_at("1")
+        assert user.click(seen.page.get_by_role("button", name="Metrics", exact=True).first)["turn"] == 2
+        assert user.calls("ticketdesk", "list_tickets")["turn"] == 3
+        assert user.does("key", key="[")["turn"] == 3  # looks back
+        assert user.does("key", key="i")["observation"]["code"] == "ok"
+        assert user.last["turn"] == 4
 
 
-def test_a_screen_shows_how_it_stands_whoever_made_the_last_step(site: Served, guest: httpx.Client) -> None:
+def test_a_screen_shows_how_it_stands_whoever_made_the_last_step(site: RunningSite, guest: httpx.Client) -> None:
     session = site.begin(task_id())
     place = {"session_id": session.header.session_id}
     first = guest.get("/render", params=place | {"view": "png"}).content
@@ -140,19 +140,19 @@ def test_a_screen_shows_how_it_stands_whoever_made_the_last_step(site: Served, g
     assert (jpeg.headers["content-type"], Image.open(io.BytesIO(jpeg.content)).format) == ("image/jpeg", "JPEG")
 
 
-def test_the_last_picture_is_what_the_last_call_replied_and_no_verdict(guest: httpx.Client, site: Served) -> None:
+def test_the_last_picture_is_what_the_last_call_replied_and_no_verdict(guest: httpx.Client, site: RunningSite) -> None:
     env = make("handbook_update", seed=7)
     work(env)
     calls = [turn.call for turn in env.turns]
     by_tools = site.begin(env.task_id)
     by_tools.play(calls)
     with browsing(WIDTH, HEIGHT) as seen:
-        hand = Hand(guest, seen.page, env.task_id)
+        user = ScreenUser(guest, seen.page, env.task_id)
         for call in calls[:-1]:
-            hand.calls(call.app, call.method, **call.params)
-        hand.types_call(calls[-1])
-        assert hand.last["done"] is True
-        ids = (hand.session_id, by_tools.header.session_id)
+            user.calls(call.app, call.method, **call.params)
+        user.types_call(calls[-1])
+        assert user.last["done"] is True
+        ids = (user.session_id, by_tools.header.session_id)
         shots = [guest.get("/render", params={"session_id": one, "view": "png"}).content for one in ids]
         assert shots[0] == shots[1]
         over = guest.post("/step", json={"session_id": ids[0], "app": "screen", "method": "key", "params": {"key": "i"}})
@@ -201,7 +201,7 @@ localStorage.a = 1;
 
 
 def test_a_page_that_is_handed_on_has_no_past_and_goes_nowhere_else() -> None:
-    """Seen by a page that leaves all the traces that it can, and is one link to somebody else's session."""
+    """RecordHistory by a page that leaves all the traces that it can, and is one link to somebody else's session."""
     asked: list[tuple[str, str]] = []
 
     async def office(scope: Scope, receive: Receive, send: Send) -> None:
@@ -232,14 +232,14 @@ def test_a_page_that_is_handed_on_has_no_past_and_goes_nowhere_else() -> None:
 def test_a_screen_stays_with_its_session(guest: httpx.Client) -> None:
     """Links that lead elsewhere lead back."""
     with browsing(WIDTH, HEIGHT) as seen:
-        hand = Hand(guest, seen.page, task_id())
-        before = hand.picture
-        hand.look_at("0")
+        user = ScreenUser(guest, seen.page, task_id())
+        before = user.picture
+        user.look_at("0")
         for link in (seen.page.get_by_role("link", name="Another task"), seen.page.locator("header a").first):
-            hand.click(link)
-            hand.does("click", x=WIDTH // 2, y=HEIGHT - 1)  # nowhere
-            assert hand.picture == before
-        assert hand.calls("ticketdesk", "list_tickets")["turn"] == 1
+            user.click(link)
+            user.does("click", x=WIDTH // 2, y=HEIGHT - 1)  # nowhere
+            assert user.picture == before
+        assert user.calls("ticketdesk", "list_tickets")["turn"] == 1
 
 
 def test_a_token_s_sessions_are_shown_to_that_token_alone() -> None:
@@ -271,7 +271,7 @@ def test_a_fork_is_looked_at_as_what_it_was_forked_from(guest: httpx.Client) -> 
 # -- other doors -------------------------------------------------------------------------------------------------------
 
 
-def test_openenv_s_socket_shows_pictures_as_well(site: Served) -> None:
+def test_openenv_s_socket_shows_pictures_as_well(site: RunningSite) -> None:
     with connect(f"ws{site.url.removeprefix('http')}/ws") as socket:
 
         def ask(kind: str, **data: Any) -> dict[str, Any]:
@@ -287,7 +287,7 @@ def test_openenv_s_socket_shows_pictures_as_well(site: Served) -> None:
         assert [one["observation"]["step"] for one in (begun, pressed, called)] == [0, 1, 2]
 
 
-def test_the_light_client_has_the_picture_of_every_step(site: Served) -> None:
+def test_the_light_client_has_the_picture_of_every_step(site: RunningSite) -> None:
     with Company(site.url) as company:
         company.reset("vendor_onboarding", seed=7, observation="screenshot")
         first = company.screenshot
@@ -298,7 +298,7 @@ def test_the_light_client_has_the_picture_of_every_step(site: Served) -> None:
         assert Image.open(io.BytesIO(company.picture())).format == "PNG"
 
 
-def test_the_lines_of_the_docs_open_the_ticket(site: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lines_of_the_docs_open_the_ticket(site: RunningSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     [block] = [block for block in blocks_of(ROOT / "docs" / "screens.md") if block.title == "needs a server"]
     names: dict[str, Any] = {}
@@ -366,7 +366,7 @@ def test_where_all_pages_are_worked_on_the_next_waits_until_one_is_closed() -> N
         assert guest.post("/reset", json={"observation": "screenshot"}).status_code == 200
 
 
-def refused(site: Served) -> str:
+def refused(site: RunningSite) -> str:
     """Why there are no pictures, at both doors alike; nothing is left of what was asked for."""
     reset = httpx.post(f"{site.url}/reset", json={"observation": "screenshot"}, timeout=60)
     session_id = httpx.post(f"{site.url}/reset", json={}).json()["session_id"]

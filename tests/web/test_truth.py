@@ -14,7 +14,7 @@ from companyos.env import make, task_named, work
 from companyos.families import FAMILIES
 from companyos.serve.access.roles import Caller
 from companyos.web.app import create
-from companyos.web.episode.story import causes
+from companyos.web.episode.turn_recorder import hidden_causes
 from tests.helpers import FAMILY
 from tests.serve.doors import AS_ADMIN, Door, body_of, good
 from tests.serve.pairs import pairs
@@ -68,8 +68,8 @@ def wrong_end(task_id: str) -> Call:
 
 def tells(page: str, task_id: str) -> bool:
     """Whether a page says what is right in a task, or what is true in it."""
-    meanings = [cause.meaning for cause in causes(make(task_id)) if cause.meaning]
-    return right(task_id) in page or any(meaning in page for meaning in meanings) or "The expert&#39;s way" in page
+    meanings = [cause.meaning for cause in hidden_causes(make(task_id)) if cause.meaning]
+    return right(task_id) in page or any(meaning in page for meaning in meanings) or "The expert&#39;s calls" in page
 
 
 # -- the attacks -------------------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from tests.evaluate.reports import HOSTILE
 from tests.helpers import task_id
 from tests.serve.doors import ADMIN, AS_ADMIN, wait_for
 from tests.web.browser import Visit, browsing
-from tests.web.looks import check_clean, check_looks, look_at
-from tests.web.site import Served, served
+from tests.web.page_checks import check_clean, check_looks, look_at
+from tests.web.site import RunningSite, served
 
 TASK = task_id(8, "100")  # on which much goes wrong
 
@@ -33,7 +33,7 @@ def calls_of(env: CompanyEnv) -> list[Call]:
     return [turn.call for turn in env.turns]
 
 
-def sign_in(seen: Visit, site: Served) -> None:
+def sign_in(seen: Visit, site: RunningSite) -> None:
     seen.page.context.add_cookies([{"name": "companyos_token", "value": ADMIN, "url": site.url}])
 
 
@@ -44,7 +44,7 @@ def last_step(seen: Visit) -> str:
 # -- what is seen ------------------------------------------------------------------------------------------------------
 
 
-def test_calls_come_in_as_they_are_made_until_it_is_over(site: Served, solved: CompanyEnv) -> None:
+def test_calls_come_in_as_they_are_made_until_it_is_over(site: RunningSite, solved: CompanyEnv) -> None:
     agent, calls = site.agent(TASK), calls_of(solved)
     agent.make(calls[:3])
     with browsing() as seen:
@@ -67,7 +67,7 @@ def test_calls_come_in_as_they_are_made_until_it_is_over(site: Served, solved: C
         check_clean(seen, site)
 
 
-def test_the_whole_world_is_for_those_who_run_the_server(site: Served, solved: CompanyEnv) -> None:
+def test_the_whole_world_is_for_those_who_run_the_server(site: RunningSite, solved: CompanyEnv) -> None:
     agent, calls = site.agent(TASK), calls_of(solved)
     agent.make(calls[:18])
     with browsing() as seen:
@@ -82,13 +82,13 @@ def test_the_whole_world_is_for_those_who_run_the_server(site: Served, solved: C
         assert "⚡ Interference" in shown
         earned = sum(turn.reward for turn in solved.turns[:20])
         assert f"{earned:+.2f}" in seen.page.locator("#state").inner_text()
-        seen.page.get_by_role("link", name="Every record").click()
+        seen.page.get_by_role("link", name="All records").click()
         seen.page.locator(".records summary").first.click()
         assert "gita.lindt" in seen.page.locator("main").inner_text()
         check_clean(seen, site)
 
 
-def test_whoever_sees_what_the_agent_sees_learns_no_more(site: Served, solved: CompanyEnv) -> None:
+def test_whoever_sees_what_the_agent_sees_learns_no_more(site: RunningSite, solved: CompanyEnv) -> None:
     agent = site.agent(TASK)
     agent.make(calls_of(solved)[:20])
     guest, admin = httpx.get(agent.place).text, httpx.get(agent.place, headers=AS_ADMIN).text
@@ -108,28 +108,28 @@ def _first_event(address: str) -> str:
         return next(text for text in line.iter_lines() if text.startswith("data:"))
 
 
-def test_without_a_script_one_looks_again(site: Served, solved: CompanyEnv) -> None:
+def test_without_a_script_one_looks_again(site: RunningSite, solved: CompanyEnv) -> None:
     agent = site.agent(TASK)
     with browsing(scripts=False) as seen:
         seen.page.goto(agent.place)
-        assert "No call yet" in seen.page.locator("main").inner_text()
+        assert "No calls yet" in seen.page.locator("main").inner_text()
         agent.make(calls_of(solved)[:2])
-        seen.page.get_by_role("link", name="Look again").click()
+        seen.page.get_by_role("link", name="Reload").click()
         assert last_step(seen) == "2"
 
 
-def test_a_session_that_is_closed_is_gone(site: Served, solved: CompanyEnv) -> None:
+def test_a_session_that_is_closed_is_gone(site: RunningSite, solved: CompanyEnv) -> None:
     agent = site.agent(TASK)
     agent.make(calls_of(solved)[:1])
     with browsing() as seen:
         seen.page.goto(agent.place)
         agent.close()
-        seen.page.get_by_text("This session is gone").wait_for()
+        seen.page.get_by_text("This session no longer exists").wait_for()
         assert last_step(seen) == "1"
         assert httpx.get(agent.place).status_code == 404
 
 
-def test_no_text_that_streams_in_becomes_a_part_of_the_page(site: Served) -> None:
+def test_no_text_that_streams_in_becomes_a_part_of_the_page(site: RunningSite) -> None:
     agent = site.agent(task_id(7))
     ticket = make(task_id(7)).setting.case.ticket_id
     with browsing() as seen:
@@ -154,7 +154,7 @@ def test_no_text_that_streams_in_becomes_a_part_of_the_page(site: Served) -> Non
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_watching_fits_every_screen_and_everybody_can_use_it(
-    site: Served, solved: CompanyEnv, width: int, scheme: str
+    site: RunningSite, solved: CompanyEnv, width: int, scheme: str
 ) -> None:
     agent, calls = site.agent(TASK), calls_of(solved)
     agent.make(calls[:20])
@@ -173,7 +173,7 @@ def test_watching_fits_every_screen_and_everybody_can_use_it(
 # -- who may look ------------------------------------------------------------------------------------------------------
 
 
-def test_a_link_to_watch_lets_nobody_step(site: Served, solved: CompanyEnv) -> None:
+def test_a_link_to_watch_lets_nobody_step(site: RunningSite, solved: CompanyEnv) -> None:
     agent = site.agent(TASK)
     agent.make(calls_of(solved)[:2])
     pages = [httpx.get(f"{site.url}/watch").text, httpx.get(agent.place).text, httpx.get(agent.place, headers=AS_ADMIN).text]
@@ -184,13 +184,13 @@ def test_a_link_to_watch_lets_nobody_step(site: Served, solved: CompanyEnv) -> N
 
 
 @pytest.mark.parametrize("code", ["nothing", "x" * 300, "%00", "ä"])
-def test_what_is_no_link_is_said_so(site: Served, code: str) -> None:
+def test_what_is_no_link_is_said_so(site: RunningSite, code: str) -> None:
     reply = httpx.get(f"{site.url}/watch/{code}")
     assert reply.status_code == 404
     assert "There is no such session" in reply.text
 
 
-def test_by_its_id_a_session_is_found_and_another_is_not(site: Served) -> None:
+def test_by_its_id_a_session_is_found_and_another_is_not(site: RunningSite) -> None:
     agent = site.agent(TASK)
     found = httpx.post(f"{site.url}/watch", data={"session": f" {agent.session_id} "})
     assert (found.status_code, found.headers["location"]) == (303, f"/watch/{agent.code}")
@@ -211,7 +211,7 @@ def test_with_tokens_one_sees_ones_own_and_the_admin_everybodys() -> None:
         assert (mine.code in listed, theirs.code in listed) == (True, True)
 
 
-def test_another_server_reads_no_links_of_this_one_unless_they_share_a_key(site: Served) -> None:
+def test_another_server_reads_no_links_of_this_one_unless_they_share_a_key(site: RunningSite) -> None:
     agent = site.agent(TASK)
     with served() as other, served(watch_key="a") as third, served(watch_key="a") as fourth:
         assert other.watch.code(agent.session_id) != agent.code
@@ -221,7 +221,7 @@ def test_another_server_reads_no_links_of_this_one_unless_they_share_a_key(site:
 # -- nobody who works notices ------------------------------------------------------------------------------------------
 
 
-def test_being_watched_keeps_no_session_in_memory_and_changes_nothing(site: Served, solved: CompanyEnv) -> None:
+def test_being_watched_keeps_no_session_in_memory_and_changes_nothing(site: RunningSite, solved: CompanyEnv) -> None:
     agent = site.agent(TASK)
     agent.make(calls_of(solved)[:5])
     session = next(one for one in site.watch._lane.sessions.live() if one.header.session_id == agent.session_id)
@@ -233,7 +233,7 @@ def test_being_watched_keeps_no_session_in_memory_and_changes_nothing(site: Serv
     assert (session.touched, session.env.digest(), session.env.step_count) == (touched, digest, 5)
 
 
-def test_who_leaves_is_forgotten(site: Served, solved: CompanyEnv) -> None:
+def test_who_leaves_is_forgotten(site: RunningSite, solved: CompanyEnv) -> None:
     agent = site.agent(TASK)
     agent.make(calls_of(solved)[:1])
     wait_for(lambda: site.watch.watchers == 0)
@@ -247,7 +247,7 @@ def test_who_leaves_is_forgotten(site: Served, solved: CompanyEnv) -> None:
     wait_for(lambda: site.watch.watchers == 0)
 
 
-def test_who_does_not_read_holds_up_nobody(site: Served) -> None:
+def test_who_does_not_read_holds_up_nobody(site: RunningSite) -> None:
     """Replies of some kilobytes each, hundreds of them, to somebody who takes none: the steps are made all the same."""
     task = task_id(7)
     agent, call = site.agent(task), Call("ticketdesk", "list_tickets")
@@ -273,7 +273,7 @@ def test_a_line_outlives_the_time_in_which_a_body_must_have_come(solved: Company
             assert next(text for text in texts if text.startswith("id:")) == "id: 1"
 
 
-def test_a_browser_that_comes_back_hears_what_it_has_missed(site: Served, solved: CompanyEnv) -> None:
+def test_a_browser_that_comes_back_hears_what_it_has_missed(site: RunningSite, solved: CompanyEnv) -> None:
     agent = site.agent(TASK)
     agent.make(calls_of(solved)[:6])
     with httpx.stream("GET", f"{agent.place}/events?after=1", headers={"last-event-id": "4"}) as line:
@@ -281,10 +281,10 @@ def test_a_browser_that_comes_back_hears_what_it_has_missed(site: Served, solved
     assert re.findall(r'class=\\"number\\">(\d+)<', data) == ["6", "5"]
 
 
-def test_there_are_only_so_many_who_watch(site: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_are_only_so_many_who_watch(site: RunningSite, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = site.agent(TASK)
     wait_for(lambda: site.watch.watchers == 0)
-    monkeypatch.setattr(watching, "MOST_WATCHERS", 1)
+    monkeypatch.setattr(watching, "MAX_WATCHERS", 1)
     with httpx.stream("GET", f"{agent.place}/events") as line:
         texts = line.iter_lines()
         assert next(texts) == ": here"

@@ -17,9 +17,9 @@ from companyos.families.kit.goals import add_up
 from companyos.serve.errors import UnknownSession
 from companyos.serve.ops.settings import NO_LEDGER, Settings
 from companyos.serve.sessions.sessions import Session
-from companyos.web.local import Local, served
+from companyos.web.local_server import LocalServer, served
+from companyos.web.screen.driver import OfficeDriver
 from companyos.web.screen.gestures import HEIGHT, WIDTH
-from companyos.web.screen.person import Person
 
 try:
     from browsergym.core.registration import register_task
@@ -29,7 +29,7 @@ except ModuleNotFoundError as missing:
 
 
 @cache
-def _server() -> Local:
+def _server() -> LocalServer:
     """One for all tasks of this process."""
     stack = ExitStack()
     atexit.register(stack.close)
@@ -70,11 +70,11 @@ class CompanyTask(AbstractBrowserTask):
         env = CompanyEnv(self._task, self._reward)
         for call in self.session.calls:
             env.step(call)
-        person = Person(page)
+        driver = OfficeDriver(page)
         program = family(self._task.family).expert(env.memory(), Taste())
         call = next(program)
         while not env.done:
-            env.step(person.make(call))
+            env.step(driver.make(call))
             if not env.done:
                 call = program.send(env.turns[-1].reply)
 

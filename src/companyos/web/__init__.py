@@ -1,4 +1,5 @@
-"""Web: the company in a browser. Pages that are made of replies, and forms that are made of signatures.
+"""Web pages: a person plays, watches and replays episodes in a browser.
 
-No page needs a program to work, none asks another host for anything, and no text in a record can become a tag.
+Every page works without JavaScript and loads nothing from other hosts. Templates escape all text, so that no text of a
+record can become HTML.
 """

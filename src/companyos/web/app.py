@@ -1,4 +1,4 @@
-"""App: the server with all its pages. `uvicorn --factory companyos.web.app:create` runs it anywhere."""
+"""Creates the server with its web pages. Run it with `uvicorn --factory companyos.web.app:create`."""
 
 import os
 from pathlib import Path
@@ -7,21 +7,29 @@ from fastapi import FastAPI
 
 from companyos.serve import app
 from companyos.serve.ops.settings import Settings
-from companyos.web.pages.docs import Docs
-from companyos.web.pages.front import Front
-from companyos.web.pages.gallery import Gallery
-from companyos.web.pages.office import Office
-from companyos.web.pages.play import Play
-from companyos.web.pages.replay import Replay
-from companyos.web.pages.watch import Watch
-from companyos.web.screen.screens import Screens
-from companyos.web.shelf import Shelf
-from companyos.web.site import Part, Site
+from companyos.web.pages.docs import DocsPage
+from companyos.web.pages.front import FrontPage
+from companyos.web.pages.gallery import GalleryPages
+from companyos.web.pages.office import OfficePages
+from companyos.web.pages.play import PlayPages
+from companyos.web.pages.replay import ReplayPages
+from companyos.web.pages.watch import WatchPages
+from companyos.web.results_folder import ResultsFolder
+from companyos.web.screen.pool import ScreenPool
+from companyos.web.site import PageGroup, Site
 
 
 def create(settings: Settings | None = None) -> FastAPI:
-    """The app with all its doors, for programs and for people."""
+    """Return the app with all interfaces: the ones for programs and the pages for people."""
     settings = settings or Settings.read(os.environ)
-    watch, shelf = Watch(), Shelf(Path(settings.results) if settings.results else None)
-    parts: tuple[Part, ...] = (Front(), Play(), Office(), watch, Replay(watch, shelf), Gallery(shelf), Docs())
-    return app.create(settings, Site(parts, Screens()))
+    watch, results = WatchPages(), ResultsFolder(Path(settings.results) if settings.results else None)
+    groups: tuple[PageGroup, ...] = (
+        FrontPage(),
+        PlayPages(),
+        OfficePages(),
+        watch,
+        ReplayPages(watch, results),
+        GalleryPages(results),
+        DocsPage(),
+    )
+    return app.create(settings, Site(groups, ScreenPool()))

@@ -1,4 +1,4 @@
-"""Charts: small pictures in SVG, drawn from what a reply says. Colours are the style sheet's, by class."""
+"""Draws small SVG charts. The style sheet sets their colours by class."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -20,10 +20,9 @@ def _svg(width: int, height: int, title: str, body: str, name: str) -> Markup:
 
 
 def freshness(age_days: int, limit: int | None) -> Markup:
-    """How old a measurement is, against the age up to which it counts, where that is known."""
-    most = max(age_days, limit or 0, 7) * 1.15
-    width, left = 420, 0
-    scale = (width - left) / most
+    """Draw a measurement's age as a bar, with the maximum age at which it counts, if that is known."""
+    width = 420
+    scale = width / (max(age_days, limit or 0, 7) * 1.15)
     stale = limit is not None and age_days > limit
     tone = "unknown" if limit is None else "stale" if stale else "fresh"
     bar = max(age_days * scale, 3)
@@ -43,7 +42,7 @@ def freshness(age_days: int, limit: int | None) -> Markup:
 
 
 def readings(values: Sequence[tuple[int, float]]) -> Markup:
-    """The readings of one figure that this session was shown, by step."""
+    """Draw the values of a metric that the player has seen in this session, by step."""
     width, height, pad = 420, 96, 14
     steps, numbers = [step for step, _ in values], [number for _, number in values]
     low, high = min(numbers), max(numbers)
@@ -54,7 +53,7 @@ def readings(values: Sequence[tuple[int, float]]) -> Markup:
         y = height - 24 - (number - low) / tall * (height - 48) if high > low else height / 2 - 4
         return x, y
 
-    points = [point(*one) for one in values]
+    points = [point(step, number) for step, number in values]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     body = f'<line class="axis" x1="{pad}" x2="{width - pad}" y1="{height - 14}" y2="{height - 14}"/>'
     body += f'<polyline class="line" points="{line}"/>'
@@ -70,7 +69,7 @@ def readings(values: Sequence[tuple[int, float]]) -> Markup:
 
 
 def calendar(now: str, away_from: Any, away_until: Any) -> Markup:
-    """Three weeks of somebody's days from this Monday on: weekends, days away, today."""
+    """Draw three weeks of a person's calendar from this Monday on: weekends, days away and today."""
     today = date.fromisoformat(now.split()[1])
     first = today - timedelta(days=today.weekday())
     begins, ends = _day(away_from), _day(away_until)
@@ -102,20 +101,20 @@ def _day(stamp: Any) -> date | None:
 # -- curves ------------------------------------------------------------------------------------------------------------
 
 
-class Line(NamedTuple):
-    """Points to be joined, and how far up and down each might as well be, where that is known."""
+class ChartLine(NamedTuple):
+    """A curve, and the intervals around its points where they are known."""
 
     name: str
     points: Sequence[tuple[float, float]]
-    bands: Sequence[tuple[float, float, float]] = ()  # place, lowest, highest
+    bands: Sequence[tuple[float, float, float]] = ()  # x, lowest y, highest y
 
 
-def plot(lines: Sequence[Line], title: str, across: str, share: bool = False, height: int = 190) -> Markup:
-    """Curves over what stands below them. Shares lie between 0 and 100 %."""
+def plot(lines: Sequence[ChartLine], title: str, across: str, share: bool = False, height: int = 190) -> Markup:
+    """Draw curves. `across` names the x axis; with `share` the y axis goes from 0 to 100 %."""
     width, left, right, top, bottom = 440, 46, 14, 10, 34
     places = [x for line in lines for x, _ in line.points]
     values = [y for line in lines for _, y in line.points] + [y for line in lines for _, *ends in line.bands for y in ends]
-    low, high = (0.0, 1.0) if share else _ends(values)
+    low, high = (0.0, 1.0) if share else _value_range(values)
     first, last = min(places), max(places)
 
     def at(x: float, y: float) -> str:
@@ -125,9 +124,9 @@ def plot(lines: Sequence[Line], title: str, across: str, share: bool = False, he
     body = ""
     for y in _ticks(low, high):
         _, _, tall = at(first, y).partition(",")
-        said = f"{100 * y:.0f} %" if share else f"{y:g}"
+        label = f"{100 * y:.0f} %" if share else f"{y:g}"
         body += f'<line class="axis" x1="{left}" x2="{width - right}" y1="{tall}" y2="{tall}"/>'
-        body += f'<text class="note" x="{left - 6}" y="{float(tall) + 4:.1f}" text-anchor="end">{said}</text>'
+        body += f'<text class="note" x="{left - 6}" y="{float(tall) + 4:.1f}" text-anchor="end">{label}</text>'
     middle = (first + last) / 2 if last - first <= 1 else (first + last) // 2
     for x, anchor in {first: "start", middle: "middle", last: "end"}.items():
         wide = at(x, low).partition(",")[0]
@@ -138,19 +137,19 @@ def plot(lines: Sequence[Line], title: str, across: str, share: bool = False, he
             round_ = [at(x, most) for x, _, most in line.bands] + [at(x, least) for x, least, _ in reversed(line.bands)]
             body += f'<polygon class="band s{number}" points="{" ".join(round_)}"/>'
         body += f'<polyline class="line s{number}" points="{" ".join(at(x, y) for x, y in line.points)}"/>'
-        for x, y in line.points if len(line.points) <= _FEW else ():
+        for x, y in line.points if len(line.points) <= _MAX_DOTS else ():
             x_, _, y_ = at(x, y).partition(",")
-            said = f"{escape(line.name)} {x:g}: {y:.3g}"
-            body += f'<circle class="dot s{number}" cx="{x_}" cy="{y_}" r="3"><title>{said}</title></circle>'
-    said = "; ".join(f"{line.name} from {line.points[0][1]:.3g} to {line.points[-1][1]:.3g}" for line in lines)
-    return _svg(width, height, f"{title}. {said}.", body, "plot")
+            label = f"{escape(line.name)} {x:g}: {y:.3g}"
+            body += f'<circle class="dot s{number}" cx="{x_}" cy="{y_}" r="3"><title>{label}</title></circle>'
+    summary = "; ".join(f"{line.name} from {line.points[0][1]:.3g} to {line.points[-1][1]:.3g}" for line in lines)
+    return _svg(width, height, f"{title}. {summary}.", body, "plot")
 
 
-def earned(rewards: Sequence[float]) -> Markup:
-    """What was earned so far, step by step, as a small line."""
+def reward_sparkline(rewards: Sequence[float]) -> Markup:
+    """Draw the sum of the rewards so far, step by step, as a small line."""
     width, height = 110, 22
     sums = [0.0, *accumulate(rewards)]
-    low, high = _ends(sums)
+    low, high = _value_range(sums)
     points = (
         f"{number / max(len(rewards), 1) * width:.1f},{2 + (high - value) / (high - low) * (height - 4):.1f}"
         for number, value in enumerate(sums)
@@ -158,8 +157,8 @@ def earned(rewards: Sequence[float]) -> Markup:
     return _svg(width, height, f"Earned: {sums[-1]:+.2f}", f'<polyline points="{" ".join(points)}"/>', "earned")
 
 
-def whisker(value: float, low: float | None, high: float | None) -> Markup:
-    """A share as a dot on its interval."""
+def interval_chart(value: float, low: float | None, high: float | None) -> Markup:
+    """Draw a share as a dot on its confidence interval."""
     width, middle = 120, 7
     body = f'<line class="axis" x1="0" x2="{width}" y1="{middle}" y2="{middle}"/>'
     if low is not None and high is not None:
@@ -168,19 +167,19 @@ def whisker(value: float, low: float | None, high: float | None) -> Markup:
     return _svg(width, 2 * middle, f"{100 * value:.1f} %", body, "whisker")
 
 
-_FEW = 30  # points that are seen as such; more are a line
+_MAX_DOTS = 30  # a curve with more points has no dots
 
 
-def _ends(values: Sequence[float]) -> tuple[float, float]:
-    """The least and the most, and some room where they are one, or nearly."""
+def _value_range(values: Sequence[float]) -> tuple[float, float]:
+    """Return the smallest and the largest value, widened where they are (nearly) equal."""
     low, high = min(values), max(values)
     room = max(1.0, abs(low), abs(high))
     return (low, high) if high - low > room * 1e-9 else (low - room / 2, high + room / 2)
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Some round numbers between two others."""
+    """Return round numbers between two values, for the marks of an axis."""
     rough = (high - low) / 4
     size = 10 ** floor(log10(rough))
-    step = next(some * size for some in (1, 2, 2.5, 5, 10) if some * size >= rough)
+    step = next(factor * size for factor in (1, 2, 2.5, 5, 10) if factor * size >= rough)
     return [round(number * step, 12) for number in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]

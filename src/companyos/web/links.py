@@ -1,9 +1,9 @@
-"""Links: a task as an address that tells nobody what is true in it, and a session as one that lets nobody work in it.
+"""Encodes task ids and session ids for links, so that a reader of the link does not see them.
 
-A task id may name causes (`…-50-cfo_away.1`), and whoever follows a link is about to find those out. So a link holds the
-id under a stream of bytes, with a check that a mistyped one does not pass. Every server reads every link: it keeps the
-secret from eyes, not from somebody who reads this file. Links to watch a session hold its id under a key of the server's,
-so that they show the session and give nobody the id, which is all one needs to step in it.
+A task id can name hidden causes (`…-50-cfo_away.1`), and a player should find those out by working. A task link therefore
+XORs the id with a byte stream and adds a checksum that detects typing errors. It needs no key, so every server can decode
+every task link: this hides the id from a casual look, not from somebody who reads this file. A link for watching a session
+is encoded with the server's key, because everybody who knows a session's id can step in it.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -13,49 +13,49 @@ from hashlib import blake2b
 from companyos.core.errors import BadTask
 from companyos.core.task import MAX_LENGTH, TaskId
 
-_CHECK = 6  # bytes
-_LONGEST = 4 * (MAX_LENGTH + _CHECK) // 3 + 4
+_CHECKSUM_BYTES = 6
+_MAX_CODE_LENGTH = 4 * (MAX_LENGTH + _CHECKSUM_BYTES) // 3 + 4
 
 
-def link_code(task: TaskId) -> str:
-    """A task as it stands in a link."""
-    return cover(str(task))
+def encode_task_link(task: TaskId) -> str:
+    """Return the code of a task for a link."""
+    return encode_link(str(task))
 
 
-def task_of(code: str) -> TaskId:
-    """The task that a link is for; `BadTask` where it is for none."""
-    text = uncover(code)
+def decode_task_link(code: str) -> TaskId:
+    """Return the task of a link code. Raise `BadTask` if the code names no task."""
+    text = decode_link(code)
     if text is None:
-        raise BadTask("this link leads to no task; it may have been cut short")
+        raise BadTask("this link does not lead to a task; it may have been cut short")
     return TaskId.parse(text)
 
 
-def cover(text: str, key: bytes = b"") -> str:
-    """A text as it stands in a link. With a key (of up to 32 bytes) only who has it can read it, or make one."""
+def encode_link(text: str, key: bytes = b"") -> str:
+    """Encode a text. With a key (at most 32 bytes), only its owner can decode or create codes."""
     raw = text.encode()
-    check = _check(raw, key)
-    return urlsafe_b64encode(check + _covered(raw, check + key)).rstrip(b"=").decode()
+    checksum = _checksum(raw, key)
+    return urlsafe_b64encode(checksum + _xor(raw, checksum + key)).rstrip(b"=").decode()
 
 
-def uncover(code: str, key: bytes = b"") -> str | None:
-    """The text that was covered; None where none was, or by another key."""
+def decode_link(code: str, key: bytes = b"") -> str | None:
+    """Return the encoded text, or None if the code is invalid or was made with another key."""
     try:
-        if len(code) > _LONGEST:
+        if len(code) > _MAX_CODE_LENGTH:
             raise ValueError
         raw = urlsafe_b64decode(code.encode("ascii") + b"=" * (-len(code) % 4))
-        check, text = raw[:_CHECK], _covered(raw[_CHECK:], raw[:_CHECK] + key)
-        if _check(text, key) != check:
+        checksum, text = raw[:_CHECKSUM_BYTES], _xor(raw[_CHECKSUM_BYTES:], raw[:_CHECKSUM_BYTES] + key)
+        if _checksum(text, key) != checksum:
             raise ValueError
         return text.decode()
     except (Error, ValueError):
         return None
 
 
-def _check(text: bytes, key: bytes) -> bytes:
-    return blake2b(text, digest_size=_CHECK, key=key, person=b"companyos link").digest()
+def _checksum(text: bytes, key: bytes) -> bytes:
+    return blake2b(text, digest_size=_CHECKSUM_BYTES, key=key, person=b"companyos link").digest()
 
 
-def _covered(text: bytes, key: bytes) -> bytes:
-    """Covers a text, or uncovers it: no two texts are covered alike, since the check is part of the key."""
+def _xor(text: bytes, key: bytes) -> bytes:
+    """XOR a text with a byte stream. The key includes the checksum, so each text has its own stream."""
     stream = b"".join(blake2b(bytes([n]), key=key, person=b"companyos link").digest() for n in range(len(text) // 64 + 1))
-    return bytes(one ^ other for one, other in zip(text, stream, strict=False))
+    return bytes(byte ^ mask for byte, mask in zip(text, stream, strict=False))

@@ -1,4 +1,4 @@
-"""Site: what all pages share. Templates, files, headers, errors, and where a form may come from."""
+"""Contains what all pages share: templates, static files, response headers, error pages, forms and sign-in."""
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
@@ -32,14 +32,14 @@ from companyos.serve.ops.settings import Settings
 from companyos.serve.sessions.lane import Lane
 from companyos.serve.sessions.screens import Screens
 from companyos.web import charts
-from companyos.web.aside import Aside
-from companyos.web.words import in_words, sentence, tool_title, with_code
+from companyos.web.background import BackgroundProcess
+from companyos.web.labels import capitalized, in_words, tool_title, with_code
 
 HTML = "text/html; charset=utf-8"
 STATIC, SIGN_IN = "/static", "/sign-in"
-MOST_FIELDS = 1000  # of one form
+MAX_FORM_FIELDS = 1000
 _MEDIA = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
-# Nothing runs and nothing is fetched but what lies in `static/`; no page of ours stands in somebody else's frame.
+# Pages run and load only files of `static/`, and no other site can show them in a frame.
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -47,53 +47,53 @@ _POLICY = (
 HEADERS = {
     "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",  # an address may hold a session's id, which is all one needs to play on
+    "referrer-policy": "same-origin",  # an address may contain a session id, which is enough to play on
     "cross-origin-opener-policy": "same-origin",
-    "cache-control": "no-store",  # going back asks again, so that forms carry the turn that is due
+    "cache-control": "no-store",  # the browser's Back button reloads, so that forms contain the current turn
 }
 
 
-# What programs are told to do next where people do something else.
-_NEXT = {
-    "unknown_session": "sessions are forgotten some time after their last step; begin another",
-    "no_such_place": "the front page leads everywhere",
-    "wrong_method": "the front page leads everywhere",
-    "bad_task": "choose another",
-    "malformed": "go back, correct it, and send it again",
-    "other_version": "begin another",
-    "over_capacity": "try again in a while",
-    "ledger_down": "send it again; it happens once",
+# Advice for people, where the error's own `what_next` is for programs.
+_ADVICE = {
+    "unknown_session": "sessions expire some time after their last step; start another one",
+    "no_such_place": "the front page links to every page",
+    "wrong_method": "the front page links to every page",
+    "bad_task": "choose another task",
+    "malformed": "go back, correct the form and send it again",
+    "other_version": "start another session",
+    "over_capacity": "try again later",
+    "ledger_down": "send the form again; the call is made only once",
 }
 
 
-class Part(Protocol):
-    """Some pages that belong together, all under one place."""
+class PageGroup(Protocol):
+    """Pages that belong together and share a path prefix."""
 
-    place: str  # `/office`: its pages lie there and below
-    title: str  # in the navigation; empty: not in it
+    place: str  # the first path segment, such as `/office`
+    title: str  # in the navigation bar; empty: not in it
 
     def open(self, app: FastAPI, site: "Site", lane: Lane, metrics: Metrics, settings: Settings) -> None:
-        """Adds its pages to the app."""
+        """Add the pages to the app."""
 
 
-class Camera(Screens, Protocol):
-    """What takes pictures of pages, once it knows which."""
+class ScreenshotService(Screens, Protocol):
+    """Takes screenshots of pages."""
 
     def open(self, app: FastAPI, lane: Lane, metrics: Metrics, settings: Settings) -> None:
-        """Hears of the app whose pages they are."""
+        """Set the app whose pages are shown."""
 
 
 class Site:
-    """All pages of a server: `serve.pages.Pages`."""
+    """All pages of a server. Implements `serve.http.pages.Pages`."""
 
-    def __init__(self, parts: Sequence[Part], screens: Camera) -> None:
+    def __init__(self, groups: Sequence[PageGroup], screens: ScreenshotService) -> None:
         self.screens = screens
-        self._parts = parts
-        self._places = {part.place for part in parts} | {STATIC, SIGN_IN}
+        self._groups = groups
+        self._places = {group.place for group in groups} | {STATIC, SIGN_IN}
         self._files = _static_files()
         self._settings = Settings()
-        self.aside = Aside()
-        self.at_end: list[Callable[[], None]] = [self.aside.close]  # what is to be done when the server ends
+        self.background = BackgroundProcess()
+        self.at_end: list[Callable[[], None]] = [self.background.close]  # called when the server stops
         self.templates = Environment(
             loader=PackageLoader("companyos.web"),
             autoescape=True,
@@ -101,17 +101,17 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        said = (in_words, sentence, tool_title, with_code)
-        self.templates.filters |= {one.__name__: one for one in said}
-        self.templates.globals |= {"asset": self._asset, "earned": charts.earned}
-        self.templates.globals["ways"] = [(part.place, part.title) for part in parts if part.title]
+        filters = (in_words, capitalized, tool_title, with_code)
+        self.templates.filters |= {function.__name__: function for function in filters}
+        self.templates.globals |= {"asset": self._asset, "reward_sparkline": charts.reward_sparkline}
+        self.templates.globals["page_links"] = [(group.place, group.title) for group in groups if group.title]
 
-    # -- what the server asks of pages -----------------------------------------------------------------------------
+    # -- the server's interface, `serve.http.pages.Pages` ---------------------------------------------------------------
 
     def open(self, app: FastAPI, lane: Lane, metrics: Metrics, settings: Settings) -> None:
         self._settings = settings
-        for part in self._parts:
-            part.open(app, self, lane, metrics, settings)
+        for group in self._groups:
+            group.open(app, self, lane, metrics, settings)
         self.screens.open(app, lane, metrics, settings)
         app.router.routes.extend(
             [
@@ -122,8 +122,8 @@ class Site:
         )
 
     def close(self) -> None:
-        for end in self.at_end:
-            end()
+        for callback in self.at_end:
+            callback()
 
     def place(self, path: str) -> str:
         first = "/" + path.split("/", 2)[1]
@@ -137,55 +137,54 @@ class Site:
         return scope["type"] == "http" and (bool(self.place(scope["path"])) or b"text/html" in accepted)
 
     def refusal(self, scope: Scope, error: ServeError) -> Response:
-        """Says what is wrong and what to do next, in words; an unknown task gets the list of what there is to do."""
+        """Return an error page that says what is wrong and what to do. For an unknown task it lists the families."""
         if scope["path"].startswith(STATIC):
             return respond(error)
         if isinstance(error, WrongToken):
             if scope["method"] == "GET":
-                return self.page("sign_in.html", error.status, wrong=False, back=_address(scope))
+                return self.page("sign_in.html", error.status, wrong=False, back=_address_of(scope))
             return self.page("sign_in.html", error.status, wrong=False, back="/")
         families = list(FAMILIES) if isinstance(error, BadTask | NoSuchPlace) else []
-        shown = self.page(
+        response = self.page(
             "error.html",
             error.status,
             error=error,
             families=families,
-            what_next=_NEXT.get(error.code, error.what_next),
+            what_next=_ADVICE.get(error.code, error.what_next),
             back=_session_in(scope["path"], error),
         )
         if (seconds := getattr(error, "retry_after", None)) is not None:
-            shown.headers["retry-after"] = str(seconds)
-        return shown
+            response.headers["retry-after"] = str(seconds)
+        return response
 
-    # -- what parts ask for ----------------------------------------------------------------------------------------
+    # -- for page groups -----------------------------------------------------------------------------------------------
 
-    def page(self, template: str, status: int = 200, **shown: Any) -> Response:
-        """A page from its template. What is shown is escaped there, all of it."""
-        text = self.templates.get_template(template).render(shown)
-        # Half of a pair of signs, which a record may hold, has no bytes.
+    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Render a template, which escapes all values."""
+        text = self.templates.get_template(template).render(values)
+        # A record may contain a lone surrogate, which UTF-8 cannot encode.
         return Response(text.encode("utf-8", "replace"), status, HEADERS, HTML)
 
-    # -- its own places --------------------------------------------------------------------------------------------
+    # -- static files and sign-in --------------------------------------------------------------------------------------
 
     def _asset(self, name: str) -> str:
-        """A file's address, which changes when the file does: so it may be kept for ever."""
+        """Return the address of a static file. It changes with the content, so browsers may cache it forever."""
         return f"{STATIC}/{name}?v={self._files[name][1]}"
 
     async def _file(self, request: Request) -> Response:
-        found = self._files.get(request.path_params["name"])
-        if found is None:
+        if request.path_params["name"] not in self._files:
             raise NoSuchPlace("there is no such file")
-        raw, digest = found
-        kept = "public, max-age=31536000, immutable" if request.query_params.get("v") == digest else "no-cache"
+        raw, digest = self._files[request.path_params["name"]]
+        caching = "public, max-age=31536000, immutable" if request.query_params.get("v") == digest else "no-cache"
         media = _MEDIA[request.path_params["name"].rpartition(".")[2]]
-        return Response(raw, headers={"cache-control": kept, "x-content-type-options": "nosniff"}, media_type=media)
+        return Response(raw, headers={"cache-control": caching, "x-content-type-options": "nosniff"}, media_type=media)
 
     async def _ask_token(self, request: Request) -> Response:
         return self.page("sign_in.html", wrong=False, back=_local(request.query_params.get("back", "/")))
 
     async def _take_token(self, request: Request) -> Response:
-        """Keeps a token where scripts cannot read it and other sites cannot make a form of it."""
-        form = await form_of(request)
+        """Store the token in a cookie that scripts cannot read and that other sites' forms do not send."""
+        form = await read_form(request)
         token, back = form.one("token").strip(), _local(form.one("back"))
         if token not in (*self._settings.tokens, self._settings.admin_token or None):
             return self.page("sign_in.html", WrongToken.status, wrong=True, back=back)
@@ -194,18 +193,18 @@ class Site:
         return reply
 
 
-class Form:
-    """What a form sent: texts by name, in their order."""
+class SubmittedForm:
+    """The fields of a submitted form, in their order."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         self.pairs = pairs
         self._values: dict[str, list[str]] = {}
         for name, value in pairs:
-            # Browsers end lines as telegraphs did.
+            # Browsers send lines with CRLF.
             self._values.setdefault(name, []).append(value.replace("\r\n", "\n"))
 
     def one(self, name: str) -> str:
-        """The first of this name, or an empty text."""
+        """Return the first value of a name, or an empty text."""
         return self._values.get(name, [""])[0]
 
     def all(self, name: str) -> list[str]:
@@ -218,20 +217,20 @@ class Form:
         return iter(self._values)
 
 
-async def form_of(request: Request) -> Form:
-    """What a form of ours sent. One that another site's page sent is refused."""
+async def read_form(request: Request) -> SubmittedForm:
+    """Read a form that a page of this server sent. Refuse one that comes from another site."""
     check_origin(request)
     try:
         text = (await body_of(request)).decode()
-        return Form(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS))
+        return SubmittedForm(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FORM_FIELDS))
     except ValueError as error:
-        raise Malformed(f"this is no form: {error}") from None
+        raise Malformed(f"this is not a valid form: {error}") from None
 
 
 def check_origin(request: Request) -> None:
-    """Lets through what a page of this server sends, and programs, which say nothing of where they are.
+    """Refuse requests that a page of another site sends. Programs send no origin and pass.
 
-    Beside it stands the session's id in the address, which no other site knows: this is the second lock, not the first.
+    This is a second defence: another site does not know the session id in the address either.
     """
     site = request.headers.get("sec-fetch-site")
     if site is not None and site not in ("same-origin", "none"):
@@ -241,33 +240,33 @@ def check_origin(request: Request) -> None:
         raise OtherOrigin
 
 
-def go_to(path: str) -> Response:
-    """Sends a browser on to a page, by GET: loading that again sends no form again."""
+def redirect_to(path: str) -> Response:
+    """Redirect a browser with GET, so that a reload does not send the form again."""
     return RedirectResponse(path, 303, HEADERS)
 
 
 def _session_in(path: str, error: ServeError) -> str:
-    """Where to go on working, if what went wrong did so within a session."""
+    """Return the address of the session in which the error happened, or an empty text."""
     parts = path.split("/")
-    within = parts[1] == "office" and len(parts) > 3 and not isinstance(error, UnknownSession | OtherVersion)
-    return f"/office/{quote(parts[2], safe='')}" if within else ""
+    in_session = parts[1] == "office" and len(parts) > 3 and not isinstance(error, UnknownSession | OtherVersion)
+    return f"/office/{quote(parts[2], safe='')}" if in_session else ""
 
 
-def _address(scope: Scope) -> str:
+def _address_of(scope: Scope) -> str:
     query = scope["query_string"].decode("latin-1")
     return f"{scope['path']}?{query}" if query else str(scope["path"])
 
 
 def _local(address: str) -> str:
-    """An address, if it is on this server: nobody is sent elsewhere by a link to our sign-in."""
+    """Return the address if it is on this server, else `/`, so that a sign-in link cannot lead to another site."""
     parts = urlsplit(address)
     here = not parts.scheme and not parts.netloc and address.startswith("/") and "\\" not in address
     return address if here and not address.startswith("//") else "/"
 
 
 def _static_files() -> dict[str, tuple[bytes, str]]:
-    found = {}
+    contents = {}
     for file in (files("companyos.web") / "static").iterdir():
         raw = file.read_bytes()
-        found[file.name] = (raw, blake2b(raw, digest_size=6).hexdigest())
-    return found
+        contents[file.name] = (raw, blake2b(raw, digest_size=6).hexdigest())
+    return contents

@@ -1,1 +1,1 @@
-"""Parts of pages that show an episode: its story, its verdict, its replies and forms."""
+"""The parts of pages that show an episode: its replies as layouts, its forms, its replay and its verdict."""

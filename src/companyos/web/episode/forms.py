@@ -1,4 +1,4 @@
-"""Forms: a tool's signature as fields to fill in, and what was filled in as a call."""
+"""Makes an HTML form from a tool's signature, and a call from a form that was filled in."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -12,59 +12,58 @@ from companyos.company.apps.tool import PROSE, reference
 from companyos.core.calls import Call
 from companyos.env.line_syntax import given_hint, is_evidence, plain_hint
 from companyos.serve.errors import Malformed
-from companyos.web.site import Form
+from companyos.web.site import SubmittedForm
 
-Kind = Literal["text", "prose", "number", "choice", "check", "record", "list", "pairs", "citations"]
-BLANKS = 3  # rows to add by hand where a form has no end
+FieldKind = Literal["text", "prose", "number", "choice", "check", "record", "list", "pairs", "citations"]
 
 
-class Slot(msgspec.Struct, frozen=True):
+class FormArgument(msgspec.Struct, frozen=True):
     """One argument of a tool, as a form asks for it."""
 
     name: str
-    kind: Kind
-    required: bool  # by the signature
-    filled: bool  # so that a browser insists on it: some arguments mean something when they are empty
+    kind: FieldKind
+    required: bool  # by the tool's signature
+    never_empty: bool  # the browser refuses an empty field; some required arguments may be empty
     help: str = ""
     choices: tuple[str, ...] = ()
-    record: str = ""  # the kind of record whose id it is
-    least: int | None = None
-    most: int | None = None
-    longest: int | None = None
-    usual: Any = None  # what it is where nothing is said
-    texts_only: bool = False  # a pair's value is never a number
+    record: str = ""  # the kind of record whose id the argument is
+    minimum: int | None = None
+    maximum: int | None = None
+    max_length: int | None = None
+    default: Any = None  # the value of an argument that is left out
+    texts_only: bool = False  # the values of pairs are never numbers
 
 
 @lru_cache(maxsize=256)
-def slots(tool: Tool) -> tuple[Slot, ...]:
-    """The fields of a tool's form, in the order of its signature."""
-    return tuple(_slot(tool, name) for name in tool.hints)
+def form_arguments(tool: Tool) -> tuple[FormArgument, ...]:
+    """Return the arguments of a tool, in the order of its signature."""
+    return tuple(_argument(tool, name) for name in tool.hints)
 
 
-def _slot(tool: Tool, name: str) -> Slot:
+def _argument(tool: Tool, name: str) -> FormArgument:
     hint = tool.hints[name]
     given, plain = given_hint(hint), plain_hint(hint)
     schema = tool.schema["function"]["parameters"]["properties"][name]
-    said = next((part for part in schema.get("anyOf", ()) if part.get("type") != "null"), {}) | schema
+    described = next((part for part in schema.get("anyOf", ()) if part.get("type") != "null"), {}) | schema
     required, kind = name in tool.required, _kind(hint, given, plain)
     record = reference(given)
-    return Slot(
+    return FormArgument(
         name=name,
         kind=kind,
         required=required,
-        filled=required and kind in ("record", "choice", "prose", "number", "list"),
-        help=said.get("description", ""),
+        never_empty=required and kind in ("record", "choice", "prose", "number", "list"),
+        help=described.get("description", ""),
         choices=tuple(map(str, get_args(plain))) if kind == "choice" else (),
         record=record.__name__ if record else "",
-        least=said.get("minimum"),
-        most=said.get("maximum"),
-        longest=said.get("maxLength"),
-        usual=schema.get("default"),
-        texts_only=said.get("additionalProperties", {}).get("type") == "string",
+        minimum=described.get("minimum"),
+        maximum=described.get("maximum"),
+        max_length=described.get("maxLength"),
+        default=schema.get("default"),
+        texts_only=described.get("additionalProperties", {}).get("type") == "string",
     )
 
 
-def _kind(hint: Any, given: Any, plain: Any) -> Kind:
+def _kind(hint: Any, given: Any, plain: Any) -> FieldKind:
     if is_evidence(hint):
         return "citations"
     if get_origin(plain) is dict:
@@ -82,18 +81,18 @@ def _kind(hint: Any, given: Any, plain: Any) -> Kind:
     return "prose" if PROSE in getattr(given, "__metadata__", ()) else "text"
 
 
-def read_call(tool: Tool, form: Form) -> Call:
-    """The call that a filled form says; what was left empty and may be is left out. `Malformed` is no call at all."""
+def read_call(tool: Tool, form: SubmittedForm) -> Call:
+    """Return the call of a form, without optional arguments that are empty. Raise `Malformed` if the form is invalid."""
     params: dict[str, Any] = {}
-    for slot in slots(tool):
-        value = _READERS[slot.kind](slot, form)
+    for argument in form_arguments(tool):
+        value = _READERS[argument.kind](argument, form)
         if value is not None:
-            params[slot.name] = value
+            params[argument.name] = value
     return Call(tool.app, tool.method, params)
 
 
 def typed_value(text: str) -> str | int | float | bool | None:
-    """What somebody means who types this where a number may stand, too: a text in quotes is one, whatever it looks like."""
+    """Read a typed value. Text in quotes stays text, even if it looks like a number."""
     try:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -102,61 +101,61 @@ def typed_value(text: str) -> str | int | float | bool | None:
 
 
 def as_typed(value: Any) -> str:
-    """A value as it has to be typed to be read as it is."""
+    """Return how to type a value so that `typed_value` reads it back."""
     if isinstance(value, str) and typed_value(value) == value:
         return value
     return msgspec.json.encode(value).decode()
 
 
-def _read_text(slot: Slot, form: Form) -> str | None:
-    text = form.one(slot.name)
-    if slot.kind in ("record", "choice"):
+def _read_text(argument: FormArgument, form: SubmittedForm) -> str | None:
+    text = form.one(argument.name)
+    if argument.kind in ("record", "choice"):
         text = text.strip()
-    return text if text or slot.required else None
+    return text if text or argument.required else None
 
 
-def _read_number(slot: Slot, form: Form) -> int | None:
-    text = form.one(slot.name).strip()
-    if not text and not slot.required:
+def _read_number(argument: FormArgument, form: SubmittedForm) -> int | None:
+    text = form.one(argument.name).strip()
+    if not text and not argument.required:
         return None
     try:
         return int(text)
     except ValueError:
-        raise Malformed(f"{slot.name} is a whole number, not {text!r}") from None
+        raise Malformed(f"{argument.name} is a whole number, not {text!r}") from None
 
 
-def _read_check(slot: Slot, form: Form) -> bool | None:
-    return True if slot.name in form else None
+def _read_check(argument: FormArgument, form: SubmittedForm) -> bool | None:
+    return True if argument.name in form else None
 
 
-def _read_list(slot: Slot, form: Form) -> list[str] | None:
-    found = form.one(slot.name).replace(",", " ").split()
-    return found if found or slot.required else None
+def _read_list(argument: FormArgument, form: SubmittedForm) -> list[str] | None:
+    items = form.one(argument.name).replace(",", " ").split()
+    return items if items or argument.required else None
 
 
-def _read_pairs(slot: Slot, form: Form) -> dict[str, Any] | None:
-    """Fields whose names the page knew (`data.amount`), and those that were named by hand."""
-    begin = f"{slot.name}."
-    pairs = [(name.removeprefix(begin), form.one(name)) for name in form if name.startswith(begin)]
-    pairs += zip(form.all(f"{slot.name}:name"), form.all(f"{slot.name}:value"), strict=False)
-    read = str if slot.texts_only else typed_value
-    found = {name.strip(): read(value.strip()) for name, value in pairs if name.strip() and value.strip()}
-    return found if found or slot.required else None
+def _read_pairs(argument: FormArgument, form: SubmittedForm) -> dict[str, Any] | None:
+    """Read the fields that the page named (`data.amount`), then the pairs that the person named."""
+    prefix = f"{argument.name}."
+    pairs = [(name.removeprefix(prefix), form.one(name)) for name in form if name.startswith(prefix)]
+    pairs += zip(form.all(f"{argument.name}:name"), form.all(f"{argument.name}:value"), strict=False)
+    read = str if argument.texts_only else typed_value
+    values = {name.strip(): read(value.strip()) for name, value in pairs if name.strip() and value.strip()}
+    return values if values or argument.required else None
 
 
-def _read_citations(slot: Slot, form: Form) -> list[dict[str, Any]]:
-    """Facts that were ticked, as they were shown, then those that were typed."""
+def _read_citations(argument: FormArgument, form: SubmittedForm) -> list[dict[str, Any]]:
+    """Return the facts that were ticked, then those that were typed."""
     try:
-        ticked = [msgspec.json.decode(raw, type=Citation) for raw in form.all(slot.name)]
+        ticked = [msgspec.json.decode(raw, type=Citation) for raw in form.all(argument.name)]
     except msgspec.MsgspecError as error:
-        raise Malformed(f"{slot.name}: {error}") from None
-    columns = (form.all(f"{slot.name}:{part}") for part in ("record", "field", "value"))
+        raise Malformed(f"{argument.name}: {error}") from None
+    columns = (form.all(f"{argument.name}:{part}") for part in ("record", "field", "value"))
     typed = [(record.strip(), field.strip(), value.strip()) for record, field, value in zip(*columns, strict=False)]
     facts = [Citation(record, field, typed_value(value)) for record, field, value in typed if record or field or value]
     return [{"record": one.record, "field": one.field, "value": one.value} for one in [*ticked, *facts]]
 
 
-_READERS: dict[Kind, Any] = {
+_READERS: dict[FieldKind, Any] = {
     "text": _read_text,
     "prose": _read_text,
     "record": _read_text,
@@ -169,37 +168,39 @@ _READERS: dict[Kind, Any] = {
 }
 
 
-class Blank(msgspec.Struct):
-    """A form to be filled in: a tool, what its fields say already, and what they could say."""
+class ToolForm(msgspec.Struct):
+    """A form to fill in: the tool, the values that are filled in already, and proposed values."""
 
     tool: Tool
-    slots: tuple[Slot, ...]
+    arguments: tuple[FormArgument, ...]
     values: Mapping[str, Any]
-    options: Mapping[str, Sequence[str]]  # by slot: what one was told that would fit
-    fields: Mapping[str, Sequence[tuple[str, bool, str]]] = {}  # of pairs: name, whether it is required, what it may be
-    facts: Sequence["Known"] = ()  # to tick
-    kinds: Sequence[str] = ()  # of forms that the company has, where the tool fills one in
+    options: Mapping[str, Sequence[str]]  # by argument: known values that fit
+    fields: Mapping[
+        str, Sequence[tuple[str, bool, str]]
+    ] = {}  # by argument of kind "pairs": name, whether it is required, proposed value
+    facts: Sequence["CitableRecord"] = ()  # offered as citations
+    kinds: Sequence[str] = ()  # of company forms that the tool can fill in, such as approval types
 
     @property
     def about(self) -> str:
-        """The record that the form is about, if that is settled."""
+        """The id of the record that the form is about, if it is known already."""
         return str(self.values.get(self.tool.target, "")) if self.tool.target else ""
 
-    def value(self, slot: Slot) -> str:
-        """What stands in a field."""
-        value = self.values.get(slot.name)
+    def value(self, argument: FormArgument) -> str:
+        """Return the text that is filled in for an argument."""
+        value = self.values.get(argument.name)
         if value is None or isinstance(value, dict | list):
             return ", ".join(map(str, value)) if isinstance(value, list) else ""
         return str(value)
 
-    def pair(self, slot: Slot, name: str, proposed: str) -> str:
-        given = self.values.get(slot.name)
+    def pair(self, argument: FormArgument, name: str, proposed: str) -> str:
+        given = self.values.get(argument.name)
         return as_typed(given[name]) if isinstance(given, dict) and name in given else proposed
 
 
-class Known(msgspec.Struct, frozen=True):
-    """A record and the facts of it that were shown."""
+class CitableRecord(msgspec.Struct, frozen=True):
+    """A record and its facts that a reply has shown, which can be cited."""
 
     record: str
     title: str
-    facts: Sequence[tuple[str, str, str, bool]]  # field, value in words, the citation in JSON, whether it is ticked
+    facts: Sequence[tuple[str, str, str, bool]]  # field, value, the citation as JSON, whether it is ticked

@@ -1,4 +1,7 @@
-"""Reviews: a whole episode looked back at. Its story, the call at which it was lost, and the same calls on a twin."""
+"""Reviews a finished transcript: its turns, the call at which it failed, and the same calls on a twin.
+
+A twin is the same task with one hidden cause changed.
+"""
 
 import re
 from collections.abc import Sequence
@@ -12,40 +15,40 @@ from companyos.core.task import BENCHMARK_VERSION, TaskId
 from companyos.evaluate.judge.blame import blame
 from companyos.evaluate.judge.blame_text import sentences
 from companyos.evaluate.judge.playback import difference
-from companyos.web.episode.story import Cause, Chapter, Telling, causes
-from companyos.web.words import goal_in_words, in_words
+from companyos.web.episode.turn_recorder import HiddenCause, RecordedTurn, TurnRecorder, hidden_causes
+from companyos.web.labels import goal_in_words, in_words
 
 
-class Unreadable(ValueError):
-    """A file that is no transcript, or none that can be played here: what is wrong with it, in one line."""
+class UnreadableTranscript(ValueError):
+    """A file that is not a transcript, or cannot be replayed here. The message is one line."""
 
 
-class OtherTimes(Unreadable):
+class OtherVersionTranscript(UnreadableTranscript):
     """A transcript of another version of the benchmark."""
 
 
-class Choice(msgspec.Struct, frozen=True):
-    """A twin that one can look at: the task with one cause set otherwise."""
+class TwinChoice(msgspec.Struct, frozen=True):
+    """A twin that the page offers."""
 
     name: str  # `cause.value`
     title: str
-    other_ending: bool  # there, something else is right
+    other_ending: bool  # another ending is right there
 
 
-class Beside(msgspec.Struct, frozen=True):
+class TwinReplay(msgspec.Struct, frozen=True):
     """The same calls, made on a twin."""
 
     name: str
     title: str
     other_ending: bool
     right: str
-    chapters: tuple[Chapter, ...]  # as many as the twin took: it may be over sooner
-    diverges: int  # the first step whose reply or clock is another; 0: none
+    turns: tuple[RecordedTurn, ...]  # fewer than the calls, if the twin ended earlier
+    diverges: int  # the first step with another reply or clock; 0: none
     success: bool | None
 
 
-class Review(msgspec.Struct, frozen=True):
-    """All that a page shows of an episode that has been."""
+class EpisodeReview(msgspec.Struct, frozen=True):
+    """Everything that the replay page shows."""
 
     task_id: str
     brief: str
@@ -55,148 +58,151 @@ class Review(msgspec.Struct, frozen=True):
     total: float
     done: bool
     success: bool | None
-    chapters: tuple[Chapter, ...]
+    turns: tuple[RecordedTurn, ...]
     milestones: tuple[str, ...]
     goals: tuple[tuple[str, str, bool], ...]
     damage: tuple[str, ...]
-    causes: tuple[Cause, ...]
+    causes: tuple[HiddenCause, ...]
     right: str
-    decisive: int  # the step at which it was lost; 0: at none
-    late: int
-    lost_by: tuple[str, ...]  # in sentences
-    differs: str  # where the file says otherwise than its calls
-    choices: tuple[Choice, ...]
-    beside: Beside | None
+    decisive: int  # the step at which success became impossible; 0: none
+    explanation: tuple[str, ...]  # sentences that say why it failed
+    mismatch: str  # where the file and its replayed calls differ
+    choices: tuple[TwinChoice, ...]
+    twin: TwinReplay | None
 
     def mark(self, step: int) -> str:
-        """What is to be said of a step before all else."""
+        """Return the most important mark of a step: "decisive", "diverges" or none."""
         if step == self.decisive:
             return "decisive"
-        return "diverges" if self.beside is not None and step == self.beside.diverges else ""
+        return "diverges" if self.twin is not None and step == self.twin.diverges else ""
 
 
-def review(text: bytes, twin: str = "") -> Review:
-    """Makes the calls of a transcript again. `twin` names the cause and the value to lay beside it; else one is chosen."""
+def review(text: bytes, twin: str = "") -> EpisodeReview:
+    """Replay a transcript. `twin` names the cause and the value of the twin (`cause.value`); otherwise one is chosen."""
     recorded = read(text)
     header = recorded.header
-    telling = _tell(recorded, header.task_id)
-    if len(telling.chapters) < len(recorded.turns):
-        raise Unreadable(f"line {len(telling.chapters) + 2}: a turn after the episode was over")
-    env = telling.env
-    # Who sits in other chairs as well is neither blamed nor laid beside a twin: both are about one who works alone.
-    found = None if header.actors else blame(recorded)
+    recorder = _replay(recorded, header.task_id)
+    if len(recorder.turns) < len(recorded.turns):
+        raise UnreadableTranscript(f"line {len(recorder.turns) + 2}: a turn after the end of the episode")
+    env = recorder.env
+    # Blame and twins are defined for a single worker, so episodes with several actors have neither.
+    blamed = None if header.actors else blame(recorded)
     choices = () if header.actors else _choices(env.task_id)
-    doubted = (*found.misjudged, *found.blind) if found else ()
+    suspects = (*blamed.misjudged, *blamed.blind) if blamed else ()
     verdict, ending = env.verdict, env.setting.ending
-    return Review(
+    return EpisodeReview(
         task_id=env.task_id,
         brief=env.scene.task,
-        begins=telling.begins,
+        begins=recorder.begins,
         budget=env.max_steps,
         reward=header.reward,
-        total=telling.env.total,
+        total=recorder.env.total,
         done=env.done,
         success=env.success,
-        chapters=tuple(telling.chapters),
-        milestones=tuple(name for name, _ in telling.milestones),
+        turns=tuple(recorder.turns),
+        milestones=tuple(name for name, _ in recorder.milestones),
         goals=tuple((goal_in_words(n), ending.asks(n), holds) for n, holds in verdict.goals.items()) if verdict else (),
         damage=tuple(f"{harm.record} {harm.field}" for harm in verdict.damage) if verdict else (),
-        causes=tuple(causes(env)),
-        right=_right(telling),
-        decisive=found.step if found else 0,
-        late=found.late if found else 0,
-        lost_by=tuple(sentences(found)) if found else (),
-        differs=difference(recorded, env.transcript()),
+        causes=tuple(hidden_causes(env)),
+        right=_right_ending(recorder),
+        decisive=blamed.step if blamed else 0,
+        explanation=tuple(sentences(blamed)) if blamed else (),
+        mismatch=difference(recorded, env.transcript()),
         choices=choices,
-        beside=_beside(recorded, telling, choices, twin, doubted) if choices else None,
+        twin=_choose_twin(recorded, recorder, choices, twin, suspects) if choices else None,
     )
 
 
 def read(text: bytes) -> Transcript:
-    """A transcript from its file; `Unreadable` says why it is none."""
+    """Read a transcript. Raise `UnreadableTranscript` if the text is not one."""
     claim = claim_of(text)
     if claim is not None and claim.version != BENCHMARK_VERSION:
-        raise OtherTimes(f"this is a transcript of benchmark version {claim.version}, of the task {claim.task_id}")
+        raise OtherVersionTranscript(f"this transcript is of benchmark version {claim.version}, task {claim.task_id}")
     try:
         recorded = Transcript.from_jsonl(text)
         TaskId.parse(recorded.header.task_id)
     except RecursionError:
-        raise Unreadable("not a transcript: it is nested too deep") from None
+        raise UnreadableTranscript("not a transcript: its JSON is nested too deeply") from None
     except ValueError as mistake:
-        raise Unreadable(str(mistake)) from None
+        raise UnreadableTranscript(str(mistake)) from None
     return recorded
 
 
-def _tell(recorded: Transcript, task_id: str) -> Telling:
-    """The story of a transcript's calls on a task, up to their end or the task's."""
+def _replay(recorded: Transcript, task_id: str) -> TurnRecorder:
+    """Make a transcript's calls on a task, until the calls or the task end."""
     header = recorded.header
     try:
-        telling = Telling(task_id, header.reward, header.actors or ())
+        recorder = TurnRecorder(task_id, header.reward, header.actors or ())
         for turn in recorded.turns:
-            if telling.env.done or not telling.env.steps_left(turn.actor):
+            if recorder.env.done or not recorder.env.steps_left(turn.actor):
                 break
-            telling.tell(turn.action[0] if turn.action else turn.call, turn.actor)
+            recorder.step(turn.action[0] if turn.action else turn.call, turn.actor)
     except ValueError as mistake:
-        raise Unreadable(str(mistake)) from None
-    return telling
+        raise UnreadableTranscript(str(mistake)) from None
+    return recorder
 
 
 # -- twins -------------------------------------------------------------------------------------------------------------
 
 
-def _choices(task_id: str) -> tuple[Choice, ...]:
+def _choices(task_id: str) -> tuple[TwinChoice, ...]:
     others = {other for _, other in opposites(task_id)}
-    found = [
-        Choice(f"{cause.name}.{value}", f"{in_words(cause.name)}: {_value(value)}", other in others)
+    twins = [
+        TwinChoice(f"{cause.name}.{value}", f"{in_words(cause.name)}: {_value(value)}", other in others)
         for cause, value, other in siblings(task_id)
     ]
-    return tuple(sorted(found, key=lambda one: not one.other_ending))
+    return tuple(sorted(twins, key=lambda twin: not twin.other_ending))
 
 
 def _value(value: str) -> str:
     return {"0": "no", "1": "yes"}.get(value, value.replace("_", " "))
 
 
-def _beside(recorded: Transcript, ours: Telling, choices: Sequence[Choice], wanted: str, doubted: Sequence[str]) -> Beside:
-    """The twin that is asked for. Else the first that has another ending and tells itself apart; doubtful causes first."""
+def _choose_twin(
+    recorded: Transcript, ours: TurnRecorder, choices: Sequence[TwinChoice], wanted: str, suspects: Sequence[str]
+) -> TwinReplay:
+    """Replay the wanted twin, or else the first with another right ending whose replies differ.
+
+    Twins of suspect causes (misjudged, or never looked at) are tried first.
+    """
     tasks = {f"{cause.name}.{value}": other for cause, value, other in siblings(ours.env.task_id)}
-    known = {one.name: one for one in choices}
-    if wanted in known:
-        return _twin(recorded, ours, known[wanted], tasks[wanted])
-    order = sorted(choices, key=lambda one: (not one.other_ending, one.name.partition(".")[0] not in doubted))
+    by_name = {choice.name: choice for choice in choices}
+    if wanted in by_name:
+        return _replay_twin(recorded, ours, by_name[wanted], tasks[wanted])
+    order = sorted(choices, key=lambda choice: (not choice.other_ending, choice.name.partition(".")[0] not in suspects))
     first = None
     for choice in order:
-        found = _twin(recorded, ours, choice, tasks[choice.name])
-        first = first or found
+        twin = _replay_twin(recorded, ours, choice, tasks[choice.name])
+        first = first or twin
         if not choice.other_ending:
             break
-        if found.diverges:
-            return found
+        if twin.diverges:
+            return twin
     assert first is not None, "every task has twins"
     return first
 
 
-def _twin(recorded: Transcript, ours: Telling, choice: Choice, task_id: str) -> Beside:
-    theirs = _tell(recorded, task_id)
-    pairs = zip(ours.chapters, theirs.chapters, strict=False)
-    apart = next((one.number for one, other in pairs if _heard(one) != _heard(other)), 0)
-    if not apart and len(ours.chapters) != len(theirs.chapters):
-        apart = min(len(ours.chapters), len(theirs.chapters)) + 1
-    chapters = tuple(theirs.chapters)
-    return Beside(choice.name, choice.title, choice.other_ending, _right(theirs), chapters, apart, theirs.env.success)
+def _replay_twin(recorded: Transcript, ours: TurnRecorder, choice: TwinChoice, task_id: str) -> TwinReplay:
+    theirs = _replay(recorded, task_id)
+    pairs = zip(ours.turns, theirs.turns, strict=False)
+    diverges = next((our.number for our, their in pairs if _reply_of(our) != _reply_of(their)), 0)
+    if not diverges and len(ours.turns) != len(theirs.turns):
+        diverges = min(len(ours.turns), len(theirs.turns)) + 1
+    right, turns = _right_ending(theirs), tuple(theirs.turns)
+    return TwinReplay(choice.name, choice.title, choice.other_ending, right, turns, diverges, theirs.env.success)
 
 
-def _heard(chapter: Chapter) -> tuple[str, str, str]:
-    return chapter.moment.clock, chapter.moment.code, chapter.moment.reply
+def _reply_of(turn: RecordedTurn) -> tuple[str, str, str]:
+    return turn.moment.clock, turn.moment.code, turn.moment.reply
 
 
-def _right(telling: Telling) -> str:
-    ending = telling.env.setting.ending
+def _right_ending(recorder: TurnRecorder) -> str:
+    ending = recorder.env.setting.ending
     return f"{ending.resolution}, {ending.reason}".replace("_", " ")
 
 
-def pieces(reply: str, other: str) -> list[tuple[str, bool]]:
-    """A reply in pieces, each with whether the other one lacks it."""
+def split_differences(reply: str, other: str) -> list[tuple[str, bool]]:
+    """Split a reply into pieces, each with whether the other reply lacks it."""
     there = set(_SEPARATORS.split(other))
     return [(piece, piece not in there) for piece in _SEPARATORS.split(reply) if piece]
 

@@ -1,4 +1,4 @@
-"""Verdicts: how an episode was judged, and the expert's way beside one's own."""
+"""Summarizes the verdict of a finished episode, and compares its calls with the expert's."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -9,22 +9,22 @@ from companyos.core.episode import Turn
 from companyos.core.task import TaskId
 from companyos.env import CompanyEnv, work
 from companyos.env.line_syntax import write_line
-from companyos.web.links import link_code
-from companyos.web.words import goal_in_words
+from companyos.web.labels import goal_in_words
+from companyos.web.links import encode_task_link
 
 
-class Stride(msgspec.Struct, frozen=True):
-    """One call of one way."""
+class CallLine(msgspec.Struct, frozen=True):
+    """One call of the player or of the expert."""
 
     line: str
     code: str
     ok: bool
     writes: bool
-    shared: bool  # the other way has it, too
+    shared: bool  # the other one made the same call
 
 
-class Judged(msgspec.Struct, frozen=True):
-    """All that a verdict shows."""
+class VerdictSummary(msgspec.Struct, frozen=True):
+    """Everything that the verdict page shows."""
 
     success: bool
     out_of_steps: bool
@@ -34,20 +34,20 @@ class Judged(msgspec.Struct, frozen=True):
     damage: Sequence[tuple[str, str]]
     steps: int
     budget: int
-    par: int
+    par: int  # the number of steps that the expert takes
     total: float
-    parts: Sequence[tuple[str, float]]
-    yours: Sequence[Stride]
-    experts: Sequence[Stride]
+    parts: Sequence[tuple[str, float]]  # the return by reward term
+    yours: Sequence[CallLine]
+    experts: Sequence[CallLine]
     code: str
     family: str
 
 
-def judged(env: CompanyEnv) -> Judged:
-    """An episode that is over, looked back at."""
+def summarize_verdict(env: CompanyEnv) -> VerdictSummary:
+    """Return the summary of an episode that is over."""
     verdict, ending, task = env.verdict, env.setting.ending, TaskId.parse(env.task_id)
     assert verdict is not None
-    expert = _expert(task)
+    expert = _expert_turns(task)
     mine = {write_line(turn.call) for turn in env.turns}
     theirs = {write_line(turn.call) for turn in expert}
     parts: dict[str, float] = {}
@@ -56,39 +56,39 @@ def judged(env: CompanyEnv) -> Judged:
             parts[name] = parts.get(name, 0.0) + worth
     last = env.turns[-1].call.params if env.turns else {}
     resolved = any(turn.reply.ok and turn.call.method == "resolve_ticket" for turn in env.turns[-1:])
-    return Judged(
+    return VerdictSummary(
         success=verdict.success,
         out_of_steps=env.step_count >= env.max_steps and not resolved,
-        right=_how(ending.resolution, ending.reason),
-        closed_as=_how(last.get("resolution"), last.get("reason")) if resolved else "",
+        right=_ending_text(ending.resolution, ending.reason),
+        closed_as=_ending_text(last.get("resolution"), last.get("reason")) if resolved else "",
         goals=[(goal_in_words(name), ending.asks(name), reached) for name, reached in verdict.goals.items()],
         damage=[(harm.record, harm.field) for harm in verdict.damage],
         steps=env.step_count,
         budget=env.max_steps,
         par=len(expert),
         total=env.total,
-        parts=sorted(parts.items(), key=lambda one: -abs(one[1])),
-        yours=_strides(env, env.turns, theirs),
-        experts=_strides(env, expert, mine),
-        code=link_code(task),
+        parts=sorted(parts.items(), key=lambda part: -abs(part[1])),
+        yours=_call_lines(env, env.turns, theirs),
+        experts=_call_lines(env, expert, mine),
+        code=encode_task_link(task),
         family=task.family,
     )
 
 
-def _how(resolution: object, reason: object) -> str:
+def _ending_text(resolution: object, reason: object) -> str:
     return f"{resolution}, {reason}".replace("_", " ")
 
 
-def _strides(env: CompanyEnv, turns: Sequence[Turn], others: set[str]) -> list[Stride]:
-    strides = []
+def _call_lines(env: CompanyEnv, turns: Sequence[Turn], others: set[str]) -> list[CallLine]:
+    lines = []
     for turn in turns:
         line, tool = write_line(turn.call), env.toolbox.find(turn.call)
-        strides.append(Stride(line, turn.reply.code, turn.reply.ok, bool(tool and tool.writes), line in others))
-    return strides
+        lines.append(CallLine(line, turn.reply.code, turn.reply.ok, bool(tool and tool.writes), line in others))
+    return lines
 
 
 @lru_cache(maxsize=256)
-def _expert(task: TaskId) -> tuple[Turn, ...]:
+def _expert_turns(task: TaskId) -> tuple[Turn, ...]:
     env = CompanyEnv(task, "sparse")
     work(env)
     return tuple(env.turns)

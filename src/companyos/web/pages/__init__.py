@@ -1,1 +1,1 @@
-"""One module per page of the web interface."""
+"""The pages of the web interface, one module for each group of pages."""

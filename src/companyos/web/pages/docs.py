@@ -1,4 +1,4 @@
-"""Docs: the API for people, from its own description, without a line of program from elsewhere."""
+"""The page `/docs`: the HTTP API for people, generated from its OpenAPI description."""
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -12,17 +12,17 @@ from companyos.serve.sessions.lane import Lane
 from companyos.web.site import Site
 
 
-class Docs:
-    """The page at `/docs`."""
+class DocsPage:
+    """The page `/docs`."""
 
     place, title = DOCS, ""
 
     def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
         async def docs(_: Request) -> Response:
-            shown = site.page("docs.html", places=places(app.openapi()), version=app.version)
-            # Hosts show it in a frame of theirs (`base_path` of a Space). There is nothing to click here that does anything.
-            policy = shown.headers["content-security-policy"]
-            shown.headers["content-security-policy"] = policy.replace("frame-ancestors 'none'", "frame-ancestors *")
-            return shown
+            page = site.page("api_docs.html", places=places(app.openapi()), version=app.version)
+            # Hosts such as Hugging Face Spaces show this page in a frame. Nothing on it changes anything, so this is safe.
+            policy = page.headers["content-security-policy"]
+            page.headers["content-security-policy"] = policy.replace("frame-ancestors 'none'", "frame-ancestors *")
+            return page
 
         app.router.routes.append(Route(DOCS, docs))

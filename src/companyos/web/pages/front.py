@@ -1,4 +1,4 @@
-"""Front: the first page. What this is, and one click from working in it."""
+"""The front page: what CompanyOS is, and a button that starts a first task."""
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -9,17 +9,17 @@ from companyos.families import FAMILIES
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
 from companyos.serve.sessions.lane import Lane
+from companyos.web.labels import title_and_question
 from companyos.web.site import Site
-from companyos.web.words import asked
 
 
-class Front:
-    """The page at `/`."""
+class FrontPage:
+    """The page `/`."""
 
     place, title = "/", ""
 
     def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
-        families = [(name, *asked(family)) for name, family in FAMILIES.items()]
+        families = [(name, *title_and_question(family)) for name, family in FAMILIES.items()]
 
         async def front(_: Request) -> Response:
             return site.page("front.html", families=families)

@@ -1,8 +1,8 @@
-"""Office: the three apps in a browser. A page is one turn: it shows what that turn's call replied, whenever it is opened.
+"""The office: the three apps in a browser. Each page belongs to one turn and always shows that turn's reply.
 
-Nothing but a POST to `call` steps, and it carries the number of its turn: sent twice it happens once, and sent late, from a
-page that is no longer the last, it is held back and shown. Reading is a step too, so what looks like a link to a record
-is a button of the one form that every page has.
+Only a POST to `call` makes a step. It carries the number of its turn, so that a form that is sent twice makes one step.
+A form from an old page makes none: the player is asked whether to send it for the next turn. Reading a record is a step
+too. Therefore an id is not a link but a button of the one form that every page has (`CALL_FORM_ID`).
 """
 
 from typing import Any
@@ -26,24 +26,30 @@ from companyos.serve.sessions.lane import Lane
 from companyos.serve.sessions.sessions import Sessions
 from companyos.serve.sessions.truth import Truth
 from companyos.serve.steps import Step
-from companyos.web.episode.desk import APPS, Desk, Desks, acts, ways, writers_on
-from companyos.web.episode.forms import read_call, slots
-from companyos.web.episode.sheets import GO, Pen, kind_of, lay_out
-from companyos.web.episode.verdict import Judged, judged
-from companyos.web.site import Form, Site, form_of, go_to
+from companyos.web.episode.forms import form_arguments, read_call
+from companyos.web.episode.layouts import CALL_FORM_ID, ValueRenderer, lay_out, record_kind
+from companyos.web.episode.navigation import APPS, actions_on, app_menus, write_tools_for
+from companyos.web.episode.office_view import OfficeView, OfficeViews
+from companyos.web.episode.verdict import VerdictSummary, summarize_verdict
+from companyos.web.site import Site, SubmittedForm, read_form, redirect_to
 
-MOST_INLINE = 4  # fields of a form that stands beside a record; a longer one has a page
+MAX_INLINE = 4  # a write tool with at most this many arguments has its form beside the record
 
 
-class Office:
-    """The pages at `/office`."""
+class OfficePages:
+    """The pages under `/office`."""
 
     place, title = "/office", ""
 
     def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
         self._site, self._lane, self._metrics = site, lane, metrics
-        self._desks, self._truth = Desks(), Truth()
-        site.templates.globals |= {"GO": GO, "ways_of": ways, "writers_on": writers_on, "APPS": APPS}
+        self._views, self._truth = OfficeViews(), Truth()
+        site.templates.globals |= {
+            "CALL_FORM_ID": CALL_FORM_ID,
+            "app_menus": app_menus,
+            "write_tools_for": write_tools_for,
+            "APPS": APPS,
+        }
         session = "/office/{session_id}"
         app.router.routes.extend(
             [
@@ -56,103 +62,109 @@ class Office:
             ]
         )
 
-    # -- what changes something ------------------------------------------------------------------------------------
+    # -- making a call -----------------------------------------------------------------------------------------------
 
     async def call(self, request: Request) -> Response:
-        """Makes one call, then leads to the page of its turn."""
-        form = await form_of(request)
-        desk = await self._desk(request)
-        call, turn = checked(_call(form, desk.toolbox)), _turn(form)
+        """Make one call, then redirect to the page of its turn."""
+        form = await read_form(request)
+        view = await self._view(request)
+        call, turn = checked(_call(form, view.toolbox)), _turn(form)
         try:
-            step = Step(desk.session_id, call, turn, caller_of(request).owner)
+            step = Step(view.session_id, call, turn, caller_of(request).owner)
             outcome = await self._lane.step(step)
         except TurnTaken as taken:
-            # From a page that is not the last any more: nothing happened, and whoever sent it says whether it still should.
-            later = await self._desk(request)
-            return self._show("late.html", later, 409, call=call, line=write_line(call), taken=turn, stands=taken.stands)
+            # The form came from an old page. Nothing was done; the player decides whether to send it again.
+            view = await self._view(request)
+            return self._show(
+                "office_turn_taken.html", view, 409, call=call, line=write_line(call), taken=turn, stands=taken.stands
+            )
         except TurnAhead:
             raise Malformed(f"turn {turn} is not due yet") from None
         except SessionOver:
-            return go_to(f"{desk.place}/verdict")
+            return redirect_to(f"{view.place}/verdict")
         self._metrics.steps(1)
-        # What ended it is shown by the verdict.
-        return go_to(f"{desk.place}/verdict" if outcome.observation.done else f"{desk.place}/{turn}")
+        # The verdict page also shows the last call.
+        return redirect_to(f"{view.place}/verdict" if outcome.observation.done else f"{view.place}/{turn}")
 
-    # -- what shows something --------------------------------------------------------------------------------------
+    # -- pages -------------------------------------------------------------------------------------------------------
 
     async def last(self, request: Request) -> Response:
-        """Where one left off."""
-        desk = await self._desk(request)
-        return go_to(f"{desk.place}/{desk.step}")
+        """Redirect to the page of the last turn."""
+        view = await self._view(request)
+        return redirect_to(f"{view.place}/{view.step}")
 
     async def turn(self, request: Request) -> Response:
-        """What one call replied, and what can be done with it."""
-        desk, number = await self._desk(request), request.path_params["turn"]
-        if number > desk.step:
-            raise NoSuchPlace(f"turn {number} has not been made; the last one is {desk.step}")
+        """The reply of one call, and what can be done with it."""
+        view, number = await self._view(request), request.path_params["turn"]
+        if number > view.step:
+            raise NoSuchPlace(f"turn {number} has not been made yet; the last one is {view.step}")
         if number == 0:
-            return self._show("brief.html", desk, turn=0)
-        turn = desk.turns[number - 1]
-        tool, pen = desk.toolbox.find(turn.call), Pen(not desk.done)
-        sheet = lay_out(tool, turn.reply.data, pen, desk.seen(number)) if turn.reply.ok else None
-        record = (sheet.id or _about(tool, turn.call)) if sheet and not desk.done else ""
-        reads, writes = acts(desk.toolbox, record, tool.name if tool else "") if record else ([], [])
-        beside = [one for one in writes if len(slots(one)) <= MOST_INLINE and not one.ends]
-        again = tool if tool is not None and not desk.done and tool.hints and not tool.writes and not tool.target else None
+            return self._show("office_brief.html", view, turn=0)
+        turn = view.turns[number - 1]
+        tool, renderer = view.toolbox.find(turn.call), ValueRenderer(not view.done)
+        layout = lay_out(tool, turn.reply.data, renderer, view.history_up_to(number)) if turn.reply.ok else None
+        record = (layout.id or _record_of(tool, turn.call)) if layout and not view.done else ""
+        reads, writes = actions_on(view.toolbox, record, tool.name if tool else "") if record else ([], [])
+        inline = [one for one in writes if len(form_arguments(one)) <= MAX_INLINE and not one.ends]
+        is_list = tool is not None and bool(tool.hints) and not tool.writes and not tool.target
         return self._show(
-            "turn.html",
-            desk,
+            "office_turn.html",
+            view,
             turn=number,
             made=turn,
             tool=tool,
             line=write_line(turn.call),
-            sheet=sheet,
-            message=pen.text(turn.reply.message),
+            layout=layout,
+            message=renderer.text(turn.reply.message),
             refused=turn.reply.code not in (OK, NO_ANSWER),
             unanswered=turn.reply.code == NO_ANSWER,
             record=record,
             reads=reads,
-            beside=[desk.blank(one, {one.target: record}) for one in beside],
-            elsewhere=[one for one in writes if one not in beside],
-            filters=desk.blank(again, turn.call.params) if again else None,
-            flip=_flip(turn.call, sheet.page, sheet.pages) if sheet and not desk.done else (None, None),
-            retry=desk.blank(tool, turn.call.params) if tool and _worth_changing(tool, turn) and not desk.done else None,
-            about=_about(tool, turn.call),
+            inline_forms=[view.tool_form(one, {one.target: record}) for one in inline],
+            linked_tools=[one for one in writes if one not in inline],
+            filters=view.tool_form(tool, turn.call.params) if tool and is_list and not view.done else None,
+            page_lines=_page_lines(turn.call, layout.page, layout.pages) if layout and not view.done else (None, None),
+            retry=view.tool_form(tool, turn.call.params)
+            if tool and _may_be_corrected(tool, turn) and not view.done
+            else None,
+            about=_record_of(tool, turn.call),
         )
 
     async def form(self, request: Request) -> Response:
-        """A tool's form, by itself. Opening it is no step."""
-        desk = await self._desk(request)
-        tool = find_tool(request.path_params["tool"], desk.toolbox)
+        """A tool's form on its own page. Opening it is not a step."""
+        view = await self._view(request)
+        tool = find_tool(request.path_params["tool"], view.toolbox)
         if tool is None:
             raise NoSuchPlace(f"there is no tool {request.path_params['tool']!r}")
-        blank = desk.blank(tool, dict(request.query_params))
-        shown = desk.last_shown(blank.about) if blank.about else None
-        beside = lay_out(None, shown[1], Pen(not desk.done), desk.seen(shown[0])) if shown else None
-        return self._show("form.html", desk, turn=None, blank=blank, beside=beside, at=shown[0] if shown else 0)
+        tool_form = view.tool_form(tool, dict(request.query_params))
+        shown = view.last_shown(tool_form.about) if tool_form.about else None
+        record = lay_out(None, shown[1], ValueRenderer(not view.done), view.history_up_to(shown[0])) if shown else None
+        return self._show(
+            "office_form.html", view, turn=None, tool_form=tool_form, record=record, at=shown[0] if shown else 0
+        )
 
     async def steps(self, request: Request) -> Response:
-        """All calls so far."""
-        desk = await self._desk(request)
-        made = [(number, one, write_line(one.call)) for number, one in enumerate(desk.turns, 1)]
-        return self._show("steps.html", desk, turn=None, made=made[::-1])
+        """The list of all calls so far."""
+        view = await self._view(request)
+        made = [(number, one, write_line(one.call)) for number, one in enumerate(view.turns, 1)]
+        return self._show("office_steps.html", view, turn=None, made=made[::-1])
 
     async def verdict(self, request: Request) -> Response:
-        """How it ended, once it has."""
-        desk = await self._desk(request)
-        if not desk.done:
-            return go_to(f"{desk.place}/{desk.step}")
-        owner, session_id, caller = self._owner(request), desk.session_id, caller_of(request)
+        """The verdict, once the episode is over."""
+        view = await self._view(request)
+        if not view.done:
+            return redirect_to(f"{view.place}/{view.step}")
+        owner, session_id, caller = self._owner(request), view.session_id, caller_of(request)
 
-        def look(sessions: Sessions) -> tuple[bool, Judged | None]:
+        def look(sessions: Sessions) -> tuple[bool, VerdictSummary | None]:
             env = sessions.observe(session_id, owner).env
-            told = self._truth.may_see(sessions, caller, TaskId.parse(env.task_id))
-            return bool(env.success), judged(env) if told else None
+            may_see = self._truth.may_see(sessions, caller, TaskId.parse(env.task_id))
+            return bool(env.success), summarize_verdict(env) if may_see else None
 
-        success, found = await self._lane.run(look)
-        if found is None:
-            return self._show("sealed.html", desk, turn=None, success=success)
-        return self._show("verdict.html", desk, turn=None, judged=found)
+        success, verdict = await self._lane.run(look)
+        if verdict is None:
+            return self._show("office_verdict_withheld.html", view, turn=None, success=success)
+        return self._show("office_verdict.html", view, turn=None, verdict=verdict)
 
     # -- helpers ---------------------------------------------------------------------------------------------------
 
@@ -160,41 +172,41 @@ class Office:
         caller = caller_of(request)
         return None if caller.admin else caller.owner
 
-    async def _desk(self, request: Request) -> Desk:
+    async def _view(self, request: Request) -> OfficeView:
         owner, session_id = self._owner(request), request.path_params["session_id"]
-        return await self._lane.run(lambda sessions: self._desks.of(sessions.observe(session_id, owner)))
+        return await self._lane.run(lambda sessions: self._views.of(sessions.observe(session_id, owner)))
 
-    def _show(self, template: str, desk: Desk, status: int = 200, **shown: Any) -> Response:
-        return self._site.page(template, status, desk=desk, pen=Pen(not desk.done), **shown)
+    def _show(self, template: str, view: OfficeView, status: int = 200, **values: Any) -> Response:
+        return self._site.page(template, status, view=view, renderer=ValueRenderer(not view.done), **values)
 
 
-def _call(form: Form, toolbox: Toolbox) -> Call:
-    """The call that a button's line or a form's fields say. What is no call costs nothing."""
+def _call(form: SubmittedForm, toolbox: Toolbox) -> Call:
+    """Return the call of a button's line or of a form's fields. An invalid one makes no step."""
     if "_line" in form:
-        said = parse_line(form.one("_line"), toolbox)
-        if isinstance(said, str):
-            raise Malformed(said)
-        return said
+        parsed = parse_line(form.one("_line"), toolbox)
+        if isinstance(parsed, str):
+            raise Malformed(parsed)
+        return parsed
     tool = find_tool(form.one("_tool"), toolbox)
     if tool is None:
         raise Malformed(f"there is no tool {form.one('_tool')!r}")
     return read_call(tool, form)
 
 
-def _turn(form: Form) -> int:
+def _turn(form: SubmittedForm) -> int:
     text = form.one("_turn")
     if not text.isdecimal() or not text.isascii() or len(text) > 9 or int(text) < 1:
-        raise Malformed("which turn this is for is not said")
+        raise Malformed("the form does not say which turn this is for")
     return int(text)
 
 
-def _worth_changing(tool: Tool, turn: Turn) -> bool:
-    """Whether a call did not work and might with other arguments: then its form is shown as it was filled in."""
+def _may_be_corrected(tool: Tool, turn: Turn) -> bool:
+    """Return whether a call failed and may work with other arguments. Then its form is shown as it was filled in."""
     return not turn.reply.ok and (turn.reply.code != NO_ANSWER or tool.writes) and bool(tool.hints)
 
 
-def _flip(call: Call, page: int, pages: int) -> tuple[str | None, str | None]:
-    """The lines that turn a list's page back and on."""
+def _page_lines(call: Call, page: int, pages: int) -> tuple[str | None, str | None]:
+    """Return the calls, as lines, that show the previous and the next page of a list."""
 
     def line(number: int) -> str:
         params = {name: value for name, value in call.params.items() if name != "page"}
@@ -203,7 +215,7 @@ def _flip(call: Call, page: int, pages: int) -> tuple[str | None, str | None]:
     return line(page - 1) if page > 1 else None, line(page + 1) if page < pages else None
 
 
-def _about(tool: Tool | None, call: Call) -> str:
-    """The record that a call was about, as a text in which it can be opened."""
+def _record_of(tool: Tool | None, call: Call) -> str:
+    """Return the id of the record that a call was about, or an empty text."""
     record = call.params.get(tool.target) if tool and tool.target else None
-    return record if isinstance(record, str) and kind_of(record) else ""
+    return record if isinstance(record, str) and record_kind(record) else ""

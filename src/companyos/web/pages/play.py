@@ -1,4 +1,4 @@
-"""Play: choosing a task, or following a link to one, and sitting down at it."""
+"""The pages on which a player chooses a task, or opens a shared link to one, and starts a session."""
 
 import secrets
 from contextlib import suppress
@@ -20,23 +20,23 @@ from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
 from companyos.serve.sessions.begin import begin, read_reset
 from companyos.serve.sessions.lane import Lane
-from companyos.web.links import task_of
-from companyos.web.site import Form, Site, form_of, go_to
-from companyos.web.words import asked
+from companyos.web.labels import title_and_question
+from companyos.web.links import decode_task_link
+from companyos.web.site import Site, SubmittedForm, read_form, redirect_to
 
-SEEDS = 1000  # from which one is proposed
-# Days by their dose, mildest first, as the form offers them.
+PROPOSED_SEEDS = 1000  # the form proposes a random seed below this
+# The doses that the form offers, mildest first.
 DAYS = (
-    (0.0, "Calm", "Nothing goes wrong. The work alone."),
-    (0.25, "Monday", "Some stale figures, somebody away."),
-    (0.5, "Quarter end", "Queues, blocks, faults: an honest week."),
-    (0.75, "Reorg", "Rules move while you work."),
-    (1.0, "Meltdown", "Every dial at its worst."),
+    (0.0, "Calm", "Nothing goes wrong."),
+    (0.25, "Monday", "Some figures are stale, some people are away."),
+    (0.5, "Quarter end", "Queues, blocked tickets, failing calls."),
+    (0.75, "Reorg", "Rules change while you work."),
+    (1.0, "Meltdown", "Every kind of trouble at its maximum."),
 )
 
 
-class Play:
-    """The pages at `/play`."""
+class PlayPages:
+    """The pages under `/play`."""
 
     place, title = "/play", "Play"
 
@@ -52,27 +52,27 @@ class Play:
         )
 
     async def choose(self, request: Request) -> Response:
-        """The form: which work, on what kind of day, with which seed."""
+        """The form that asks for the family, the dose of chaos and the seed."""
         chosen = request.query_params.get("family", "")
         return self._site.page(
             "play.html",
-            families=[(name, *asked(one)) for name, one in FAMILIES.items()],
+            families=[(name, *title_and_question(family)) for name, family in FAMILIES.items()],
             chosen=chosen if chosen in FAMILIES else next(iter(FAMILIES)),
             days=DAYS,
-            seed=secrets.randbelow(SEEDS),
+            seed=secrets.randbelow(PROPOSED_SEEDS),
             most=MAX_SEED,
         )
 
     async def begin(self, request: Request) -> Response:
-        """Begins a session like any other, and opens its first page."""
-        return await self._sit_down(request, _asked_for(await form_of(request)))
+        """Start a session and open its first page."""
+        return await self._start(request, _reset_body(await read_form(request)))
 
     async def linked(self, request: Request) -> Response:
-        """What a link leads to, as far as one may know before one has begun."""
+        """The page of a shared link. It shows what a player may know before the start."""
         task = _linked_task(request)
-        name, question = asked(family(task.family))
+        name, question = title_and_question(family(task.family))
         return self._site.page(
-            "linked.html",
+            "play_link.html",
             code=request.path_params["code"],
             name=name,
             question=question,
@@ -80,25 +80,25 @@ class Play:
         )
 
     async def begin_linked(self, request: Request) -> Response:
-        await form_of(request)
-        return await self._sit_down(request, ResetBody(task=str(_linked_task(request))))
+        await read_form(request)
+        return await self._start(request, ResetBody(task=str(_linked_task(request))))
 
-    async def _sit_down(self, request: Request, body: ResetBody) -> Response:
+    async def _start(self, request: Request, body: ResetBody) -> Response:
         session = await begin(self._lane, self._settings, body, caller_of(request).owner)
-        return go_to(f"/office/{session.header.session_id}/0")
+        return redirect_to(f"/office/{session.header.session_id}/0")
 
 
-def _asked_for(form: Form) -> ResetBody:
-    """A family or task id, a seed, a dose; what is not said is as by default."""
+def _reset_body(form: SubmittedForm) -> ResetBody:
+    """Return the reset request of the form. Empty fields get their defaults."""
     task = form.one("family")
     given = {"task": task or None, "seed": _number(form, "seed", int), "chaos": _number(form, "chaos", float)}
-    with suppress(NoSuchTask):  # whoever types a whole task id has said everything
+    with suppress(NoSuchTask):  # a whole task id includes the seed and the dose
         TaskId.parse(task)
         given = {"task": task}
     return read_reset(given)
 
 
-def _number(form: Form, name: str, kind: type[int] | type[float]) -> int | float | None:
+def _number(form: SubmittedForm, name: str, kind: type[int] | type[float]) -> int | float | None:
     text = form.one(name).strip()
     try:
         return msgspec.convert(text, kind, strict=False) if text else None
@@ -108,9 +108,9 @@ def _number(form: Form, name: str, kind: type[int] | type[float]) -> int | float
 
 def _linked_task(request: Request) -> TaskId:
     try:
-        task = task_of(request.path_params["code"])
+        task = decode_task_link(request.path_params["code"])
         family(task.family)
         read_doses(task.doses)
     except ValueError as mistake:
-        raise BadTask(str(mistake) if isinstance(mistake, NoSuchTask) else "this link leads to no task") from None
+        raise BadTask(str(mistake) if isinstance(mistake, NoSuchTask) else "this link does not lead to a task") from None
     return task

@@ -1,6 +1,6 @@
-"""Replay: a transcript as a page to step through, from a file that is dropped, a run's folder or a session that is over.
+"""The pages that replay an episode: from a dropped file, from a run in the results folder, or from a finished session.
 
-The work is done in a process of its own: looking closely at an episode takes a good part of a second, in which others step.
+A replay takes a large part of a second, so it runs in the background process and other requests do not wait.
 """
 
 from fastapi import FastAPI
@@ -18,25 +18,31 @@ from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
 from companyos.serve.sessions.lane import Lane
 from companyos.serve.sessions.truth import Truth
-from companyos.web.episode.review import OtherTimes, Review, Unreadable, pieces, review
-from companyos.web.pages.watch import Watch, Watched, owner_of
-from companyos.web.shelf import Shelf
+from companyos.web.episode.review import (
+    EpisodeReview,
+    OtherVersionTranscript,
+    UnreadableTranscript,
+    review,
+    split_differences,
+)
+from companyos.web.labels import title_and_question
+from companyos.web.pages.watch import WatchedEpisode, WatchPages, owner_of
+from companyos.web.results_folder import ResultsFolder
 from companyos.web.site import Site, check_origin
-from companyos.web.words import asked
 
 
-class Replay:
-    """The pages at `/replay`."""
+class ReplayPages:
+    """The pages under `/replay`."""
 
     place, title = "/replay", "Replay"
 
-    def __init__(self, watch: Watch, shelf: Shelf) -> None:
-        self._watch, self._shelf = watch, shelf
+    def __init__(self, watch: WatchPages, results_folder: ResultsFolder) -> None:
+        self._watch, self._results = watch, results_folder
         self._truth = Truth()
 
     def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
         self._site, self._lane = site, lane
-        site.templates.globals |= {"pieces": pieces}
+        site.templates.globals |= {"split_differences": split_differences}
         app.router.routes.extend(
             [
                 Route("/replay", self.ask),
@@ -47,40 +53,40 @@ class Replay:
         )
 
     async def ask(self, request: Request) -> Response:
-        """Where to drop a file."""
-        return await self._asked_again()
+        """The page that asks for a transcript."""
+        return await self._ask_for_file()
 
     async def dropped(self, request: Request) -> Response:
-        """A file that came with the form, or its text that came back with the choice of a twin. Nothing of it is kept."""
+        """Replay a file that the form sent, or its text that came back with the choice of a twin. Nothing is stored."""
         check_origin(request)
         try:
             async with request.form(max_files=1, max_fields=4) as form:
                 file, twin = form.get("file"), form.get("twin", "")
                 text = await file.read() if isinstance(file, UploadFile) else str(form.get("text", "")).encode()
         except HTTPException as mistake:
-            raise Malformed(f"this is no form: {mistake.detail}") from None
+            raise Malformed(f"this is not a valid form: {mistake.detail}") from None
         return await self._show(request, text, str(twin), again=text.decode("utf-8", "replace"))
 
     async def episode(self, request: Request) -> Response:
-        """An episode of a run that lies in the folder of results."""
-        asked_for = request.query_params
-        trial = asked_for.get("trial", "0")
+        """Replay an episode of a run in the results folder."""
+        query = request.query_params
+        trial = query.get("trial", "0")
         if not (trial.isascii() and trial.isdecimal() and len(trial) < 7):
-            raise Malformed("trial is a whole number")
-        named = asked_for.get("run", ""), asked_for.get("task", ""), int(trial)
-        text = await self._site.aside.run(self._shelf.transcript, *named)
-        source = {name: asked_for[name] for name in ("run", "task", "trial") if name in asked_for}
-        run = asked_for.get("run", "")
-        return await self._show(request, text.encode(), asked_for.get("twin", ""), source=source, run=run)
+            raise Malformed("trial must be a whole number")
+        episode = query.get("run", ""), query.get("task", ""), int(trial)
+        text = await self._site.background.run(self._results.transcript, *episode)
+        source = {name: query[name] for name in ("run", "task", "trial") if name in query}
+        run = query.get("run", "")
+        return await self._show(request, text.encode(), query.get("twin", ""), source=source, run=run)
 
     async def session(self, request: Request) -> Response:
-        """A session that is over: here it is shown what is true in it. Who runs the server may look before."""
+        """Replay a finished session, with its hidden causes. An admin may look before the end."""
         code, owner = request.path_params["code"], owner_of(request)
         session_id = self._watch.session_of(code)
-        watched: Watched = await self._lane.run(lambda sessions: Watched(sessions, session_id, owner))
-        env = watched.telling.env
+        watched: WatchedEpisode = await self._lane.run(lambda sessions: WatchedEpisode(sessions, session_id, owner))
+        env = watched.recorder.env
         if not env.done and not caller_of(request).admin:
-            raise NoSuchPlace("this episode is not over yet; it can be watched, and replayed once it is")
+            raise NoSuchPlace("this episode is not over yet; you can watch it now and replay it later")
         text = env.transcript().to_jsonl().encode()
         return await self._show(request, text, request.query_params.get("twin", ""), source={})
 
@@ -94,21 +100,18 @@ class Replay:
         run: str = "",
     ) -> Response:
         try:
-            found = await self._reviewed(text, twin)
-        except Unreadable as mistake:
-            other = isinstance(mistake, OtherTimes)
-            return await self._asked_again(422, str(mistake), other)
-        caller, task = caller_of(request), TaskId.parse(found.task_id)
-        if not (found.done or caller.trusted):
+            reviewed: EpisodeReview = await self._site.background.run(review, text, twin)
+        except UnreadableTranscript as mistake:
+            other = isinstance(mistake, OtherVersionTranscript)
+            return await self._ask_for_file(422, str(mistake), other)
+        caller, task = caller_of(request), TaskId.parse(reviewed.task_id)
+        if not (reviewed.done or caller.trusted):
             raise NotOver
         if not await self._lane.run(lambda sessions: self._truth.may_see(sessions, caller, task)):
             raise StillOpen
-        title, _ = asked(family(task.family))
-        return self._site.page("replayed.html", it=found, title=title, again=again, source=source, run=run)
+        title, _ = title_and_question(family(task.family))
+        return self._site.page("replay_episode.html", review=reviewed, title=title, again=again, source=source, run=run)
 
-    async def _asked_again(self, status: int = 200, wrong: str = "", other: bool = False) -> Response:
-        runs = await self._site.aside.run(self._shelf.runs) if self._shelf.folder is not None else []
-        return self._site.page("replay.html", status, wrong=wrong, other=other, version=BENCHMARK_VERSION, runs=runs)
-
-    async def _reviewed(self, text: bytes, twin: str) -> Review:
-        return await self._site.aside.run(review, text, twin)
+    async def _ask_for_file(self, status: int = 200, wrong: str = "", other: bool = False) -> Response:
+        runs = await self._site.background.run(self._results.runs) if self._results.folder is not None else []
+        return self._site.page("replay_upload.html", status, wrong=wrong, other=other, version=BENCHMARK_VERSION, runs=runs)

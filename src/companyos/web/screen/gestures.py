@@ -1,4 +1,7 @@
-"""Gestures: what can be done on a screen. They have no turn: only what they set off on the page is a call, and a step."""
+"""Gestures on a screen: click, type, key and scroll.
+
+A gesture is not a step by itself. It is one only if it makes the page send a call.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, get_args
@@ -13,15 +16,15 @@ WIDTH, HEIGHT = 1024, 768
 
 X = Annotated[int, Meta(ge=0, lt=WIDTH, description="from the left, in pixels of the picture")]
 Y = Annotated[int, Meta(ge=0, lt=HEIGHT, description="from the top")]
-Way = Annotated[int, Meta(ge=-10_000, le=10_000, description="in pixels; on, or with a minus back")]
+Distance = Annotated[int, Meta(ge=-10_000, le=10_000, description="in pixels; on, or with a minus back")]
 
 
 class _Gesture(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="method"):
-    """What a call to the screen asks for: the tag is its method. `perform` does it on a page of Playwright's."""
+    """A call to the app `screen`; the tag is its method. `perform` carries it out on a Playwright page."""
 
 
 class Click(_Gesture, frozen=True, tag="click"):
-    """Clicks at a place."""
+    """Click at a point."""
 
     x: X
     y: Y
@@ -31,7 +34,7 @@ class Click(_Gesture, frozen=True, tag="click"):
 
 
 class Type(_Gesture, frozen=True, tag="type"):
-    """Types a text into the field that the cursor is in; without one nothing happens. What keys do elsewhere, `key` does."""
+    """Type a text into the focused field. Without one nothing happens; keys for the page itself are sent with `key`."""
 
     text: Annotated[str, Meta(min_length=1, max_length=4000)]
 
@@ -40,7 +43,7 @@ class Type(_Gesture, frozen=True, tag="type"):
 
 
 class Key(_Gesture, frozen=True, tag="key"):
-    """Presses a key, or several at once: `Enter`, `Tab`, `Control+A`."""
+    """Press a key or a combination: `Enter`, `Tab`, `Control+A`."""
 
     key: Annotated[str, Meta(min_length=1, max_length=40)]
 
@@ -49,10 +52,10 @@ class Key(_Gesture, frozen=True, tag="key"):
 
 
 class Scroll(_Gesture, frozen=True, tag="scroll"):
-    """Scrolls what is under a place."""
+    """Scroll the element at a point."""
 
-    dy: Way
-    dx: Way = 0
+    dy: Distance
+    dx: Distance = 0
     x: X = WIDTH // 2
     y: Y = HEIGHT // 2
 
@@ -66,7 +69,7 @@ GESTURES = get_args(Gesture)
 
 
 def read_gesture(call: Call) -> Gesture:
-    """The gesture that a call to the screen stands for."""
+    """Return the gesture of a call to the app `screen`."""
     params: Mapping[str, Any] = call.params
     try:
         gesture: Gesture = msgspec.convert({**params, "method": call.method}, Gesture)

@@ -1,7 +1,8 @@
-"""Screen: one session's page in a browser that has no network. Whatever it asks for is answered here, in this process.
+"""One session's page in a headless browser that has no network.
 
-So there is no port to know and no token to hand over, nothing can leave the host, and a page is held to its own session:
-wherever else it asks to go, it is led back to where its work is. A verdict is for people, who go there by themselves.
+This process answers every request of the page itself, so the browser needs no port and no token, and nothing can leave
+the host. The page can reach only its own session; any other address redirects back to it. The verdict page is blocked
+too, because an agent must not see it.
 """
 
 import asyncio
@@ -21,16 +22,16 @@ from companyos.serve.sessions.screens import Picture
 from companyos.web.screen.gestures import HEIGHT, WIDTH, Gesture
 from companyos.web.site import STATIC
 
-ORIGIN = "http://company.test"  # a name that nobody can have
-QUALITY = 80  # of a JPEG, of 100
+ORIGIN = "http://company.test"  # a reserved name, which cannot exist on the Internet
+QUALITY = 80  # of JPEG, at most 100
 Answer = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
 _LOG = logging.getLogger("companyos.screens")
-_LEAVES = ("Page.frameScheduledNavigation", "Page.frameRequestedNavigation")
-_ARRIVES = ("Page.loadEventFired", "Page.navigatedWithinDocument")
-# Whatever a gesture set off has been said by the time that this is answered: both come by the same line.
-_PASSED = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
-# Of one kind, so that the same page is the same picture everywhere.
-_LOOKS = {
+_NAVIGATION_STARTS = ("Page.frameScheduledNavigation", "Page.frameRequestedNavigation")
+_NAVIGATION_ENDS = ("Page.loadEventFired", "Page.navigatedWithinDocument")
+# All events of a gesture arrive before this promise resolves, because both use the same connection.
+_NEXT_FRAME = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
+# Fixed, so that the same page gives the same picture on every host.
+_CONTEXT_OPTIONS = {
     "viewport": {"width": WIDTH, "height": HEIGHT},
     "device_scale_factor": 1,
     "color_scheme": "light",
@@ -43,41 +44,41 @@ _LOOKS = {
 
 
 class Screen:
-    """A page in a context of its own, which belongs to one session until it is handed over, empty, to the next."""
+    """A page in its own browser context. It belongs to one session at a time and is cleared between sessions."""
 
     def __init__(self, office: ASGIApp) -> None:
         self._office = office
-        self._still = asyncio.Event()
+        self._loaded = asyncio.Event()
         self._answers: set[asyncio.Task[None]] = set()
         self.is_open = False
-        self.lock = asyncio.Lock()  # one thing at a time
+        self.lock = asyncio.Lock()  # one gesture or picture at a time
         self.belong("", "")
 
     def belong(self, session_id: str, owner: str) -> None:
-        """From here on the page is this session's; it has shown nothing of it yet."""
+        """Assign the page to a session. It still shows the previous one until `clear` and `show`."""
         self._place = f"/office/{session_id}"
         self._caller = Caller(owner, False, session_id)
         self.touched = time.monotonic()
-        self.over = False  # the episode is
-        self.turn = -1  # up to which it shows the episode
+        self.over = False  # whether the episode has ended
+        self.turn = -1  # the turn that the page shows
 
     async def open(self, browser: Any) -> None:
-        """Makes the page. That takes a process of its own, and most of a second of a processor's time."""
-        self._context = await browser.new_context(**_LOOKS)
+        """Create the page. This starts a renderer process and takes most of a second of CPU time."""
+        self._context = await browser.new_context(**_CONTEXT_OPTIONS)
         self._page = await self._context.new_page()
-        self._context.on("page", lambda other: self._spawn(other.close()))  # there is one screen
+        self._context.on("page", lambda other: self._spawn(other.close()))  # a pop-up would be a second screen
         self._line = await self._context.new_cdp_session(self._page)
-        for event in _LEAVES:
-            self._line.on(event, lambda _: self._still.clear())
-        for event in _ARRIVES:
-            self._line.on(event, lambda _: self._still.set())
+        for event in _NAVIGATION_STARTS:
+            self._line.on(event, lambda _: self._loaded.clear())
+        for event in _NAVIGATION_ENDS:
+            self._line.on(event, lambda _: self._loaded.set())
         self._line.on("Fetch.requestPaused", lambda paused: self._spawn(self._answer(paused)))
         await self._line.send("Page.enable")
         await self._line.send("Fetch.enable")
         self.is_open = True
 
     async def clear(self) -> None:
-        """Leaves nothing on the page, behind it or beside it that was of its session."""
+        """Remove everything of the old session: the page, its cookies, storage and history."""
         await self._page.goto("about:blank")
         await asyncio.gather(*self._answers)
         await self._context.clear_cookies()
@@ -85,29 +86,29 @@ class Screen:
         await self._line.send("Page.resetNavigationHistory")
 
     async def show(self, turn: int) -> None:
-        """Goes to the page of a turn, unless it is past it already."""
+        """Open the page of a turn, unless it is open already."""
         if turn != self.turn:
             await self._page.goto(f"{ORIGIN}{self._place}/{turn}")
             self.turn = turn
-            self._still.set()
+            self._loaded.set()
 
     async def do(self, gesture: Gesture) -> None:
-        """Does something on the page, and waits for what it set off."""
+        """Carry out a gesture and wait until a navigation that it started has ended."""
         from playwright.async_api import Error
 
-        self._still.set()
+        self._loaded.set()
         try:
             await gesture.perform(self._page)
         except Error as mistake:
             if "Unknown key" in mistake.message:
-                raise Malformed("there is no such key - at `$.params.key`") from None
+                raise Malformed("unknown key - at `$.params.key`") from None
             raise
         try:
-            await self._line.send("Runtime.evaluate", {"expression": _PASSED, "awaitPromise": True})
-        except Error:  # the page has gone while it was asked
+            await self._line.send("Runtime.evaluate", {"expression": _NEXT_FRAME, "awaitPromise": True})
+        except Error:  # the page was navigating
             if self._page.is_closed():
                 raise
-        await self._still.wait()
+        await self._loaded.wait()
 
     async def picture(self, kind: Picture) -> bytes:
         how = {"format": kind, "optimizeForSpeed": True}
@@ -117,7 +118,7 @@ class Screen:
     async def close(self) -> None:
         await self._context.close()
 
-    # -- what the page asks for ------------------------------------------------------------------------------------
+    # -- requests of the page ----------------------------------------------------------------------------------------
 
     def _spawn(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
@@ -127,33 +128,33 @@ class Screen:
     async def _answer(self, paused: dict[str, Any]) -> None:
         from playwright.async_api import Error
 
-        asked = paused["request"]
-        address = urlsplit(asked["url"])
+        request = paused["request"]
+        address = urlsplit(request["url"])
         path = unquote(address.path)
         if f"{address.scheme}://{address.netloc}" == ORIGIN and self._is_own(path):
-            status, headers, body = await self._ask(asked, path, address.query)
+            status, headers, body = await self._ask(request, path, address.query)
         elif paused["resourceType"] == "Document":
             status, headers, body = 303, [(b"location", self._place.encode())], b""
-        else:  # such as an icon that no page named
+        else:  # for example an icon that the page does not name
             status, headers, body = 404, [], b""
-        said = [{"name": name.decode("latin-1"), "value": value.decode("latin-1")} for name, value in headers]
-        reply = {"requestId": paused["requestId"], "responseCode": status, "responseHeaders": said}
-        with suppress(Error):  # the page may have gone elsewhere meanwhile
+        header_list = [{"name": name.decode("latin-1"), "value": value.decode("latin-1")} for name, value in headers]
+        reply = {"requestId": paused["requestId"], "responseCode": status, "responseHeaders": header_list}
+        with suppress(Error):  # the page may have left meanwhile
             await self._line.send("Fetch.fulfillRequest", reply | {"body": b64encode(body).decode()})
 
     def _is_own(self, path: str) -> bool:
         own = path == self._place or path.startswith(f"{self._place}/")
         return (own and path != f"{self._place}/verdict") or path.startswith(f"{STATIC}/")
 
-    async def _ask(self, asked: dict[str, Any], path: str, query: str) -> Answer:
-        """What the office replies to one request."""
-        headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in asked["headers"].items()]
-        sent = b"".join(b64decode(part["bytes"]) for part in asked.get("postDataEntries", ()))
+    async def _ask(self, request: dict[str, Any], path: str, query: str) -> Answer:
+        """Send one request to the office and return its answer."""
+        headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in request["headers"].items()]
+        sent = b"".join(b64decode(part["bytes"]) for part in request.get("postDataEntries", ()))
         scope: Scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
-            "method": asked["method"],
+            "method": request["method"],
             "scheme": "http",
             "path": path,
             "root_path": "",
@@ -172,6 +173,6 @@ class Screen:
         try:
             await self._office(scope, receive, send)
         except Exception:
-            _LOG.exception("a bug on a screen")  # which shows the page that was sent all the same
+            _LOG.exception("a bug on a screen")  # the error page was sent already
         body = b"".join(message.get("body", b"") for message in messages[1:])
         return messages[0]["status"], messages[0]["headers"], body

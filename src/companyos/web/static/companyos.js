@@ -1,10 +1,10 @@
-// What a page does beside working: every link and form here works without this file.
+// Optional comforts: every link and form also works without this file.
 "use strict";
 
-// A page that comes back from memory carries the turn that was due then.
+// A page from the browser's back/forward cache contains an old turn number, so load it again.
 addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
-// A second click changes nothing (the turn's number sees to that); this only spares the request.
+// Ignore a double click. The turn number already makes the second request harmless; this only saves it.
 addEventListener("submit", (event) => {
   if (event.target.dataset.sent) { event.preventDefault(); return; }
   event.target.dataset.sent = "yes";
@@ -12,7 +12,7 @@ addEventListener("submit", (event) => {
 });
 
 const rows = () => [...document.querySelectorAll("table.list tbody tr, ol.letters > li, ol.events > li")];
-let row = -1;
+let row = -1;  // the chosen row of the list
 
 function choose(next) {
   const all = rows();
@@ -30,16 +30,16 @@ function help() {
     dialog.id = "keys";
     dialog.setAttribute("aria-label", "Keys");
     const list = document.createElement("dl");
-    const say = (key, what) => {
+    const add = (key, what) => {
       const term = document.createElement("dt"), text = document.createElement("dd");
       term.textContent = key;
       text.textContent = what;
       list.append(term, text);
     };
     for (const one of document.querySelectorAll("[data-key]"))
-      say(one.dataset.key, one.getAttribute("aria-label") || one.title || one.textContent.trim() || one.placeholder);
-    if (rows().length) say("j, k, Enter", "go through the list, open one");
-    say("?", "these keys");
+      add(one.dataset.key, one.getAttribute("aria-label") || one.title || one.textContent.trim() || one.placeholder);
+    if (rows().length) add("j, k, Enter", "move in the list, open the chosen row");
+    add("?", "show these keys");
     const close = document.createElement("button");
     close.textContent = "Close";
     close.className = "button";
@@ -50,7 +50,7 @@ function help() {
   dialog.showModal();
 }
 
-// A dialog that was closed keeps the focus until the next frame is drawn: its keys are the page's again at once.
+// A closed dialog keeps the focus until the next frame, so only an open one is excluded here.
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog[open]")) return;
   if (event.key === "?") { help(); return; }
@@ -67,33 +67,33 @@ addEventListener("keydown", (event) => {
   else wanted.click();
 });
 
-// Facts to cite can be many: a field finds those that hold a word.
+// Filter the facts that can be cited by a word.
 for (const field of document.querySelectorAll("[data-filter]")) {
   field.addEventListener("input", () => {
     const word = field.value.toLowerCase();
     for (const group of document.getElementById(field.dataset.filter).querySelectorAll("details")) {
       const head = group.querySelector("summary").textContent.toLowerCase().includes(word);
-      let some = false;
+      let anyShown = false;
       for (const fact of group.querySelectorAll("label")) {
         fact.hidden = !head && !fact.textContent.toLowerCase().includes(word);
-        some ||= !fact.hidden;
+        anyShown ||= !fact.hidden;
       }
-      group.hidden = !some;
-      if (word && some) group.open = true;
+      group.hidden = !anyShown;
+      if (word && anyShown) group.open = true;
     }
   });
 }
 document.documentElement.classList.add("js");
 
-// A session that is being watched: what comes is made by the server's own templates, which let no text become a tag.
+// Live updates of a watched session. The server's templates escape all text, so the HTML is safe to insert.
 for (const calls of document.querySelectorAll("[data-watch]")) {
   const source = new EventSource(calls.dataset.watch);
   const show = (id) => { const one = document.getElementById(id); if (one) one.hidden = false; };
   const stop = () => { source.close(); document.getElementById("live")?.classList.add("off"); };
   source.addEventListener("message", (event) => {
-    const { calls: rows, state, said } = JSON.parse(event.data);
+    const { calls: rows, state, announcement } = JSON.parse(event.data);
     document.getElementById("state").innerHTML = state;
-    document.getElementById("said").textContent = said;
+    document.getElementById("announcement").textContent = announcement;
     document.getElementById("none")?.remove();
     calls.querySelectorAll(".fresh details").forEach((one) => { one.open = false; });
     calls.querySelectorAll(".fresh").forEach((one) => one.classList.remove("fresh"));
@@ -104,7 +104,7 @@ for (const calls of document.querySelectorAll("[data-watch]")) {
   addEventListener("pagehide", () => source.close());
 }
 
-// A replay: one step at a time, by the slider, the keys, the marks above it and the links to steps.
+// The replay page shows one step at a time. The slider, keys, marks and links to steps change it.
 for (const player of document.querySelectorAll("#player")) {
   const scenes = [...player.querySelectorAll(".scene")], marks = [...player.querySelectorAll(".track i")];
   const scrub = document.getElementById("scrub"), at = document.getElementById("at");
@@ -125,7 +125,7 @@ for (const player of document.querySelectorAll("#player")) {
   go(asked() || Number(player.dataset.at));
 }
 
-// A transcript that is dropped on its place is sent at once.
+// Send a transcript as soon as it is dropped.
 for (const place of document.querySelectorAll("[data-drop]")) {
   const over = (is) => (event) => { event.preventDefault(); place.classList.toggle("over", is); };
   place.addEventListener("dragover", over(true));

@@ -3,10 +3,10 @@
 from axe_playwright_python.sync_playwright import Axe
 
 from tests.web.browser import Visit
-from tests.web.site import Served
+from tests.web.site import RunningSite
 
 
-def check_clean(seen: Visit, site: Served) -> None:
+def check_clean(seen: Visit, site: RunningSite) -> None:
     """Nothing was complained about, and nothing was asked of anybody else."""
     assert seen.errors == []
     assert {address for address in seen.requests if not address.startswith(f"{site.url}/")} == set()

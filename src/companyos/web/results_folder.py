@@ -1,4 +1,4 @@
-"""Shelves: the runs that lie in a folder. Evaluations with their episodes, and what training runs have logged."""
+"""Reads the results folder of the gallery: evaluation runs with their episodes, and logs of training runs."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,44 +12,43 @@ from companyos.evaluate.runs.run import RESULTS, RUN, BadRun
 from companyos.evaluate.stats.metrics import Results
 from companyos.serve.errors import NoSuchPlace
 
-MOST_FILES = 2000  # that are looked at for what they are
-LONGEST_LOG = 64_000_000  # bytes
-_LOG = ".jsonl"
-_ENDLESS = 1e300
-_DEEPEST = 4  # folders below the one that is given
+MAX_ENTRIES = 2000  # files and folders that one search looks at
+MAX_LOG_SIZE = 64_000_000  # bytes
+_MAX_PLOTTED = 1e300
+_MAX_DEPTH = 4  # levels of subfolders
 
 
-class Result(msgspec.Struct, frozen=True):
-    """An evaluation, by its name on the shelf: its place below the folder. Of some only the numbers were kept."""
+class EvaluationSummary(msgspec.Struct, frozen=True):
+    """The numbers of an evaluation run. `name` is its path below the results folder."""
 
     name: str
     agent: str
     results: Results
-    has_episodes: bool
+    has_episodes: bool  # False: the folder contains only the numbers
 
 
-class Log(msgspec.Struct, frozen=True):
-    """What a training run has written down, a record an update."""
+class TrainingLog(msgspec.Struct, frozen=True):
+    """The log of a training run, with one record per update."""
 
     name: str
     records: tuple[dict[str, Any], ...]
 
 
-class Shelf:
-    """A folder of results, read anew whenever somebody looks: runs may be under way. Nothing outside of it is ever read."""
+class ResultsFolder:
+    """A folder of results. It is read on every request, because runs may still write to it. Symbolic links are skipped."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder.resolve() if folder is not None else None
 
-    def runs(self) -> list[Result]:
-        """All evaluations whose numbers are there."""
+    def runs(self) -> list[EvaluationSummary]:
+        """Return all evaluation runs that have numbers."""
         return [found for file in self._files("*results.json") if (found := self._result(file)) is not None]
 
-    def result(self, name: str) -> Result:
+    def result(self, name: str) -> EvaluationSummary:
         return _named(self.runs(), name)
 
     def run(self, name: str) -> Run | None:
-        """An evaluation with its episodes; None where only its numbers were kept, or they cannot be read."""
+        """Return a run with its episodes, or None if they are missing or unreadable."""
         found = self.result(name)
         if self.folder is None or not found.has_episodes:
             return None
@@ -59,26 +58,26 @@ class Shelf:
             return None
 
     def transcript(self, name: str, task_id: str, trial: int) -> str:
-        """An episode of an evaluation."""
+        """Return the transcript of one episode of a run."""
         run = self.run(name)
         if run is None or not any((one.task_id, one.trial) == (task_id, trial) for one in run.outcomes):
-            raise NoSuchPlace("there is no such episode")
+            raise NoSuchPlace("there is no such episode in this run")
         text = kept(run.folder, Episode(task_id, trial))
         if text is None:
-            raise NoSuchPlace("this episode's file is gone, or is not whole")
+            raise NoSuchPlace("the file of this episode is missing or incomplete")
         return text
 
-    def logs(self) -> list[Log]:
-        """All logs of training runs."""
-        return [found for file in self._files(f"*{_LOG}") if (found := self._log(file)) is not None]
+    def logs(self) -> list[TrainingLog]:
+        """Return the logs of all training runs."""
+        return [found for file in self._files("*.jsonl") if (found := self._log(file)) is not None]
 
-    def log(self, name: str) -> Log:
+    def log(self, name: str) -> TrainingLog:
         return _named(self.logs(), name)
 
     # -- files -----------------------------------------------------------------------------------------------------
 
     def _files(self, pattern: str) -> Iterator[Path]:
-        """Files of a sort, in order; the episodes of runs, of which there may be thousands, are not gone through."""
+        """Yield files that match a pattern, in order. Skip episode folders, which may hold thousands of files."""
         if self.folder is None:
             return
         waiting, seen = [(self.folder, 0)], 0
@@ -86,33 +85,33 @@ class Shelf:
             folder, depth = waiting.pop(0)
             for path in sorted(folder.iterdir()):
                 seen += 1
-                if seen > MOST_FILES:
+                if seen > MAX_ENTRIES:
                     return
                 if path.is_symlink() or path.name.startswith("."):
                     continue
                 if path.is_file() and path.match(pattern):
                     yield path
-                elif path.is_dir() and path.name != FOLDER and depth < _DEEPEST:
+                elif path.is_dir() and path.name != FOLDER and depth < _MAX_DEPTH:
                     waiting.append((path, depth + 1))
 
-    def _place(self, path: Path) -> str:
+    def _name(self, path: Path) -> str:
         assert self.folder is not None
         return path.relative_to(self.folder).as_posix()
 
-    def _result(self, file: Path) -> Result | None:
+    def _result(self, file: Path) -> EvaluationSummary | None:
         try:
             raw = file.read_bytes()
             results = msgspec.json.decode(raw, type=Results)
-            agent = msgspec.json.decode(raw, type=_Who).agent
+            agent = msgspec.json.decode(raw, type=_AgentName).agent
         except (msgspec.MsgspecError, UnicodeDecodeError, OSError):
             return None
         whole = file.name == RESULTS and (file.parent / RUN).is_file()
-        return Result(self._place(file.parent if whole else file), agent, results, whole)
+        return EvaluationSummary(self._name(file.parent if whole else file), agent, results, whole)
 
-    def _log(self, file: Path) -> Log | None:
-        """A file whose lines tell of updates; the last may be half written."""
+    def _log(self, file: Path) -> TrainingLog | None:
+        """Return a file as a training log, or None if it is not one. An incomplete last line is ignored."""
         try:
-            if file.stat().st_size > LONGEST_LOG:
+            if file.stat().st_size > MAX_LOG_SIZE:
                 return None
             with file.open("rb") as lines:
                 if not _is_update(lines.readline()):
@@ -122,21 +121,20 @@ class Shelf:
         except (msgspec.MsgspecError, UnicodeDecodeError, OSError):
             return None
         records = tuple(one for one in found if isinstance(one, dict) and is_number(one.get("update")))
-        place = self._place(file)
-        return Log(place.removesuffix("/log.jsonl"), records)
+        return TrainingLog(self._name(file).removesuffix("/log.jsonl"), records)
 
 
-Named = TypeVar("Named", Result, Log)
+Named = TypeVar("Named", EvaluationSummary, TrainingLog)
 
 
 def _named(found: Iterable[Named], name: str) -> Named:
     for one in found:
         if one.name == name:
             return one
-    raise NoSuchPlace("there is no such run here")
+    raise NoSuchPlace("there is no such run on this server")
 
 
-class _Who(msgspec.Struct):
+class _AgentName(msgspec.Struct):
     agent: str = ""
 
 
@@ -146,5 +144,5 @@ def _is_update(line: bytes) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it can stand in a picture: no truth, and not without end."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _ENDLESS
+    """Return whether a value can be plotted: a finite number and not a boolean."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MAX_PLOTTED

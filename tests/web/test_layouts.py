@@ -10,7 +10,7 @@ from companyos.env import make, work
 from companyos.families import FAMILIES
 from companyos.web import charts
 from tests.evaluate.reports import Tags
-from tests.web.site import Served
+from tests.web.site import RunningSite
 
 
 def leaves(value: Any, name: str = "") -> Iterator[str]:
@@ -28,7 +28,7 @@ def leaves(value: Any, name: str = "") -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_page_shows_every_value_that_its_reply_holds(site: Served, name: str) -> None:
+def test_a_page_shows_every_value_that_its_reply_holds(site: RunningSite, name: str) -> None:
     env = make(name, seed=5, chaos=0.75)
     work(env)
     session = site.begin(env.task_id)

@@ -1,4 +1,4 @@
-"""Local: a server with all its pages in a thread of this process, whose sessions whoever started it may look into."""
+"""Runs the server with its pages in a thread, for BrowserGym and for tests, which also read its sessions directly."""
 
 import asyncio
 import threading
@@ -15,28 +15,28 @@ from companyos.serve.sessions.sessions import Sessions
 from companyos.web.app import create
 
 T = TypeVar("T")
-_PAUSE = 0.01  # seconds
+_POLL_SECONDS = 0.01
 
 
-class Local:
-    """Where it is, what it is, and a way to its sessions."""
+class LocalServer:
+    """A running server: its URL, its app, and access to its sessions."""
 
     def __init__(self, url: str, app: FastAPI, loop: asyncio.AbstractEventLoop) -> None:
         self.url, self.app = url, app
         self._loop = loop
 
     def run(self, job: Callable[[Sessions], T]) -> T:
-        """What is to be done with its sessions, in the server's own thread: they are not for two at once."""
+        """Run a function on the sessions in the server's own thread, because sessions are not thread-safe."""
 
-        async def done() -> T:
+        async def run_job() -> T:
             return job(self.app.state.sessions)
 
-        return asyncio.run_coroutine_threadsafe(done(), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(run_job(), self._loop).result()
 
 
 @contextmanager
-def served(settings: Settings) -> Iterator[Local]:
-    """Serves at a free port until it is left."""
+def served(settings: Settings) -> Iterator[LocalServer]:
+    """Serve on a free port until the context ends."""
     app = create(settings)
     server = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", 0, log_level="warning"))
     loop = asyncio.new_event_loop()
@@ -46,9 +46,9 @@ def served(settings: Settings) -> Iterator[Local]:
         while not server.started:
             if not thread.is_alive():
                 raise RuntimeError("the server did not start; its log says why")
-            time.sleep(_PAUSE)
+            time.sleep(_POLL_SECONDS)
         port = server.servers[0].sockets[0].getsockname()[1]
-        yield Local(f"http://127.0.0.1:{port}", app, loop)
+        yield LocalServer(f"http://127.0.0.1:{port}", app, loop)
     finally:
         server.should_exit = True
         thread.join()

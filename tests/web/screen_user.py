@@ -1,4 +1,4 @@
-"""Hand: somebody who works on a screen by clicking at places and typing, and sees nothing but pictures.
+"""ScreenUser: somebody who works on a screen by clicking at places and typing, and sees nothing but pictures.
 
 Where things are on them is measured in a browser of the test's own, on the same page and as large.
 """
@@ -13,7 +13,7 @@ from companyos.env.line_syntax import write_line
 from companyos.web.screen.gestures import HEIGHT
 
 
-class Hand:
+class ScreenUser:
     """Works in one session by REST; `page` shows where things are."""
 
     def __init__(self, guest: httpx.Client, page: Any, task: str) -> None:

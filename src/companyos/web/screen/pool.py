@@ -1,7 +1,7 @@
-"""Screens: one headless browser for all sessions that are looked at by pictures, and a page in it for each.
+"""One headless browser, with a page for each session that works with pictures.
 
-A page is dear to open, so one that has become free is cleared and handed on. Pages are few (`COMPANYOS_SCREENS`): whoever
-comes back to a session whose page was handed on is shown its last turn, and a form that was half filled in is gone.
+Opening a page is slow, so a free page is cleared and reused. `COMPANYOS_SCREENS` limits their number. A session whose page
+was given to another one gets a page of its last turn; the text of a half-filled form is lost.
 """
 
 import asyncio
@@ -31,31 +31,31 @@ from companyos.serve.steps import Outcome, Step
 from companyos.web.screen.gestures import read_gesture
 from companyos.web.screen.screen import Screen
 
-PATIENCE = 20.0  # seconds, with a page that does not answer
+PAGE_TIMEOUT = 20.0  # seconds
 OBSERVED: Picture = "jpeg"
 _LOG = logging.getLogger("companyos.screens")
 _FLAGS = [
-    "--host-resolver-rules=MAP * ~NOTFOUND",  # pages are answered in this process; nothing is looked up anywhere
+    "--host-resolver-rules=MAP * ~NOTFOUND",  # this process answers all requests; no name is looked up
     "--disable-smooth-scrolling",
 ]
 
 
-class Screens:
-    """`serve.screens.Screens`, in Chromium, by Playwright."""
+class ScreenPool:
+    """Implements `serve.sessions.screens.Screens` with Chromium and Playwright."""
 
     def open(self, app: FastAPI, lane: Lane, metrics: Metrics, settings: Settings) -> None:
         self._lane, self._metrics, self._settings = lane, metrics, settings
         self._app = app
-        self._screens: OrderedDict[str, Screen] = OrderedDict()  # those that make room first come first
+        self._screens: OrderedDict[str, Screen] = OrderedDict()  # by session id, the least recently used first
         self._starting = asyncio.Lock()
         self._playwright: Any = None
         self._browser: Any = None
 
-    # -- what doors ask for ----------------------------------------------------------------------------------------
+    # -- the server's interface ------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         if self._settings.workers > 1:
-            raise NoScreens("pages that are half worked in live in one worker: run `companyos serve --workers 1`")
+            raise NoScreens("screens need a single worker: run `companyos serve --workers 1`")
         async with self._starting:
             if self._browser is None or not self._browser.is_connected():
                 await self.close()
@@ -69,7 +69,7 @@ class Screens:
     async def step(self, step: Step) -> Outcome:
         if step.call.app == SCREEN:
             return await self._gesture(step)
-        await self.start()  # without a picture there is no step
+        await self.start()  # a step without its picture would be lost, so check the browser first
         outcome = await self._lane.step(step)
         self._metrics.steps(1)
         shot = await self.picture(step.session_id, step.owner, OBSERVED)
@@ -78,7 +78,7 @@ class Screens:
     async def close(self) -> None:
         self._screens.clear()
         if self._playwright is not None:
-            with suppress(Exception):  # it may have broken down already
+            with suppress(Exception):  # it may have crashed
                 await self._browser.close()
             await self._playwright.stop()
             self._playwright = self._browser = None
@@ -86,10 +86,10 @@ class Screens:
     # -- helpers ---------------------------------------------------------------------------------------------------
 
     async def _gesture(self, step: Step) -> Outcome:
-        """Does it, and tells what the call that it set off has brought; most gestures set off none."""
+        """Carry out a gesture and return the result of the call that it made. Most gestures make none."""
         gesture = read_gesture(step.call)
         if step.turn is not None:
-            raise Malformed("what is done on a screen has no turn: look at the picture before you do it again - at `$.turn`")
+            raise Malformed("a gesture has no turn: look at the picture before you repeat it - at `$.turn`")
         session = await self._session(step.session_id, step.owner)
         if session.env.done:
             raise SessionOver(session.outcome)
@@ -97,10 +97,10 @@ class Screens:
             before = session.env.step_count
             await screen.do(gesture)
             session = await self._session(step.session_id, step.owner)
-            made = session.env.turns[before:]
+            new_turns = session.env.turns[before:]
             screen.turn = session.env.step_count
             shot = await screen.picture(OBSERVED)
-        seen = msgspec.structs.replace(session.last, reward=add_up(turn.reward for turn in made))
+        seen = msgspec.structs.replace(session.last, reward=add_up(turn.reward for turn in new_turns))
         return Outcome(step.session_id, seen, session.env.success, shot)
 
     async def _session(self, session_id: str, owner: str | None) -> Session:
@@ -108,13 +108,13 @@ class Screens:
 
     @asynccontextmanager
     async def _screen(self, session: Session) -> AsyncIterator[Screen]:
-        """The session's page, at the turn that it stands at, for one thing at a time."""
+        """Give exclusive use of the session's page, which shows the current turn."""
         await self.start()
         from playwright.async_api import Error
 
         screen = self._of(session)
         try:
-            async with screen.lock, asyncio.timeout(PATIENCE):
+            async with screen.lock, asyncio.timeout(PAGE_TIMEOUT):
                 if not screen.is_open:
                     await screen.open(self._browser)
                 elif screen.turn < 0:
@@ -123,12 +123,12 @@ class Screens:
                 yield screen
                 screen.touched, screen.over = time.monotonic(), session.env.done
         except (Error, TimeoutError):
-            _LOG.warning("a screen is lost", exc_info=True)
-            await self._leave(session.header.session_id)
+            _LOG.warning("lost a screen", exc_info=True)
+            await self._discard(session.header.session_id)
             raise ScreenLost from None
 
     def _of(self, session: Session) -> Screen:
-        """The page of a session, or one that nobody works on any more, or another."""
+        """Return the session's page, after taking a free or a new one if it has none."""
         session_id = session.header.session_id
         if session_id not in self._screens:
             screen = self._spare()
@@ -138,31 +138,31 @@ class Screens:
         return self._screens[session_id]
 
     def _spare(self) -> Screen:
-        """A page that has become free, or one more, or one that can be spared; `OverCapacity` where all are worked on."""
-        if left := self._first(self._has_left):
-            return self._screens.pop(left)
+        """Return a free page, a new one or an idle one. Raise `OverCapacity` if all are in use."""
+        if free := self._first(self._is_free):
+            return self._screens.pop(free)
         if len(self._screens) < self._settings.screens:
-            return Screen(_behind_guard(self._app))
+            return Screen(_without_guard(self._app))
         if idle := self._first(self._is_idle):
             return self._screens.pop(idle)
         raise OverCapacity(self._settings.screens, 1)
 
-    def _first(self, holds: Callable[[str, Screen], bool]) -> str:
-        """The session that was looked at longest ago, of those of which this is so."""
-        found = (one for one, screen in self._screens.items() if not screen.lock.locked() and holds(one, screen))
-        return next(found, "")
+    def _first(self, condition: Callable[[str, Screen], bool]) -> str:
+        """Return the least recently used session whose page fulfils the condition, or an empty text."""
+        unused = ((key, screen) for key, screen in self._screens.items() if not screen.lock.locked())
+        return next((key for key, screen in unused if condition(key, screen)), "")
 
-    def _has_left(self, session_id: str, screen: Screen) -> bool:
+    def _is_free(self, session_id: str, screen: Screen) -> bool:
         return screen.over or not self._lane.sessions.holds(session_id)
 
     def _is_idle(self, session_id: str, screen: Screen) -> bool:
-        """Whether nothing but time is lost with the page: somebody only looked, or has not come back for long."""
+        """Return whether only time is lost with the page: the session was only rendered, or has been idle for long."""
         return not is_pictured(session_id) or screen.touched + self._settings.idle_seconds < time.monotonic()
 
-    async def _leave(self, session_id: str) -> None:
+    async def _discard(self, session_id: str) -> None:
         screen = self._screens.pop(session_id, None)
         if screen is not None and screen.is_open:
-            with suppress(Exception):  # it may be lost with its browser
+            with suppress(Exception):  # the browser may have crashed
                 await screen.close()
 
     async def _launch(self) -> None:
@@ -173,7 +173,7 @@ class Screens:
         program = self._settings.chromium or programs.chromium()
         self._playwright = await async_playwright().start()
         try:
-            # Root can have no sandbox; all that is opened are pages of ours, which run one script of ours.
+            # Chromium's sandbox does not work for root. Only our own pages are opened, and they run one script of ours.
             self._browser = await self._playwright.chromium.launch(
                 executable_path=program, args=_FLAGS, chromium_sandbox=os.geteuid() != 0
             )
@@ -183,12 +183,12 @@ class Screens:
             _LOG.warning("no browser: %s", error.message)
             raise NoScreens(
                 "pictures need a Chromium: install one (`apt-get install chromium` or `playwright install chromium`), "
-                "or say where it is by COMPANYOS_CHROMIUM"
+                "or set COMPANYOS_CHROMIUM to its path"
             ) from None
 
 
-def _behind_guard(app: FastAPI) -> ASGIApp:
-    """The app's places and errors for whoever has been let in already."""
+def _without_guard(app: FastAPI) -> ASGIApp:
+    """Return the app without its authentication, for requests that are authorized already."""
     handlers = dict(app.exception_handlers)
     on_bug = handlers.pop(Exception, None)
     return ServerErrorMiddleware(ExceptionMiddleware(app.router, handlers), on_bug)

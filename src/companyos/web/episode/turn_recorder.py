@@ -1,0 +1,160 @@
+"""Replays an episode call by call, and describes what each call did to the company.
+
+The calls are made again in a separate environment, so that watching does not disturb the session.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from companyos.chaos import DIALS
+from companyos.company import Approval, Metric, Mind
+from companyos.company.colleagues import WHIMS
+from companyos.core.calls import NO_ANSWER, OK, Call
+from companyos.core.task import TaskId
+from companyos.core.world import Change
+from companyos.env import CompanyEnv
+from companyos.env.observations import compact
+from companyos.evaluate.judge.playback import Moment, moment
+from companyos.families import family
+from companyos.families.kit.case import Trouble
+from companyos.families.kit.family import write_value
+from companyos.web.labels import in_words
+
+_INCIDENTS = {"policy_change": "policy_drift", "chatter": "noise"}  # agenda entry: the dial that put it there
+_MAX_VALUE_LENGTH = 160  # characters
+
+
+class RecordChange(msgspec.Struct, frozen=True):
+    """A record that a turn wrote."""
+
+    kind: str
+    record: str
+    made: bool  # the turn created the record
+    fields: tuple[tuple[str, str, str], ...]  # name, before, after
+    who: str  # empty: the worker of the task
+    dial: str  # the chaos dial that caused the write, if one did
+
+
+class RecordedTurn(msgspec.Struct, frozen=True):
+    """One call and everything that it changed."""
+
+    number: int
+    app: str
+    method: str
+    actor: str  # empty: the worker of the task
+    moment: Moment
+    troubles: tuple[str, ...]  # the dials that caused trouble in this turn
+    written: tuple[RecordChange, ...]
+    reached: tuple[str, ...]  # milestones
+    undone: tuple[str, ...]  # milestones that this turn lost again
+
+    @property
+    def tone(self) -> str:
+        code = self.moment.code
+        return "good" if code == OK else "warn" if code == NO_ANSWER else "bad"
+
+
+class HiddenCause(msgspec.Struct, frozen=True):
+    """A hidden cause of an episode: its name, value and meaning, and its dial if the cause is a trouble."""
+
+    name: str
+    value: str
+    meaning: str
+    dial: str
+    active: bool  # a trouble that occurs in this episode
+
+
+class TurnRecorder:
+    """An environment that records a `RecordedTurn` for each call."""
+
+    def __init__(self, task_id: str, reward: str = "dense", actors: Sequence[str] = ()) -> None:
+        self.env = CompanyEnv(TaskId.parse(task_id), reward, actors=actors)
+        self.begins = self.env.reset().now
+        self.turns: list[RecordedTurn] = []
+        self._milestones = self.env.setting.ending.milestones
+        self._reached = self._reached_milestones()
+        self._journal_length = len(self.env.world.journal)
+
+    def step(self, action: Call | Any, actor: str = "") -> RecordedTurn:
+        """Make a call and return what it did."""
+        env = self.env
+        env.step(action, actor)
+        made, before = env.turns[-1], self._reached
+        self._reached = now = self._reached_milestones()
+        written = tuple(map(self._written, env.world.journal[self._journal_length :]))
+        self._journal_length = len(env.world.journal)
+        troubles = [change.dial for change in written if change.dial] + ["flaky"] * (made.reply.code == NO_ANSWER)
+        turn = RecordedTurn(
+            number=len(env.turns),
+            app=made.call.app,
+            method=made.call.method,
+            actor=made.actor,
+            moment=moment(made, now),
+            troubles=tuple(dict.fromkeys(troubles)),
+            written=written,
+            reached=self._names(set(now) - set(before)),
+            undone=self._names(set(before) - set(now)),
+        )
+        self.turns.append(turn)
+        return turn
+
+    @property
+    def milestones(self) -> list[tuple[str, bool]]:
+        """All milestones, and whether each is reached now."""
+        return [(in_words(one.name), number in self._reached) for number, one in enumerate(self._milestones)]
+
+    def _reached_milestones(self) -> tuple[int, ...]:
+        world = self.env.world
+        return tuple(number for number, one in enumerate(self._milestones) if one.goal.holds(world))
+
+    def _names(self, numbers: set[int]) -> tuple[str, ...]:
+        return tuple(in_words(self._milestones[number].name) for number in sorted(numbers))
+
+    def _written(self, change: Change) -> RecordChange:
+        mine = self.env.setting.case.actor
+        return RecordChange(
+            kind=type(change.after).__name__,
+            record=change.after.id,
+            made=change.before is None,
+            fields=tuple(
+                (name, _short_text(before), _short_text(after)) for name, (before, after) in change.fields().items()
+            ),
+            who="" if change.actor == mine else change.actor or in_words(change.why).lower(),
+            dial=self._dial(change),
+        )
+
+    def _dial(self, change: Change) -> str:
+        """Return the dial that caused a write, or an empty text. Only troubles that happen during the work write records."""
+        after, mind = change.after, self.env.world.peek(Mind, change.actor)
+        if mind is not None and after.id in mind.meddles and change.names == ("priority",):
+            return "interference"
+        if isinstance(after, Metric) and after.pipeline == "failed":
+            return "refresh"
+        if isinstance(after, Approval) and after.status == "rejected" and after.code in WHIMS:
+            return "rejections"
+        return _INCIDENTS.get(change.why, "")
+
+
+def hidden_causes(env: CompanyEnv) -> list[HiddenCause]:
+    """Return the causes of an episode: facts first, then the troubles that occur in it, then the others."""
+    causes = []
+    for spec in family(TaskId.parse(env.task_id).family).specs():
+        value = getattr(env.setting.causes, spec.name)
+        dial = spec.mark.dial if isinstance(spec.mark, Trouble) else ""
+        active = bool(dial) and value != DIALS[dial].levels[0]
+        meaning = spec.meaning or dial_description(dial)
+        shown = ("no", "yes")[value] if isinstance(value, bool) else write_value(value)
+        causes.append(HiddenCause(in_words(spec.name), shown.replace("_", " "), meaning, dial, active))
+    return sorted(causes, key=lambda cause: (bool(cause.dial), not cause.active))
+
+
+def dial_description(dial: str) -> str:
+    """Return a dial's description."""
+    return " ".join((DIALS[dial].__doc__ or "").split())
+
+
+def _short_text(value: Any) -> str:
+    text = "" if value is None else compact(value)
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}…"

@@ -1,0 +1,45 @@
+"""Turns names of the code into text for people: `get_ticket` becomes "Get ticket"."""
+
+import re
+
+from markupsafe import Markup, escape
+
+from companyos.company import Tool
+from companyos.families import Family
+
+
+def capitalized(text: str) -> str:
+    """Return the text with its first letter in upper case. The rest stays as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def in_words(name: str) -> str:
+    """Return a name as words: `get_ticket` becomes `Get ticket`."""
+    return capitalized(name.replace("_", " ").strip())
+
+
+def tool_title(tool: Tool) -> str:
+    """Return a tool's title. A tool that only reads loses its verb: `list_tickets` becomes `Tickets`."""
+    return in_words(tool.method if tool.writes else _READ_VERB.sub("", tool.method))
+
+
+_READ_VERB = re.compile(r"^(list|get|read)_")
+
+
+def title_and_question(family: Family) -> tuple[str, str]:
+    """Return a family's title and the question that its tasks ask."""
+    name, _, question = family.description.partition("\n")[0].partition(": ")
+    return name, capitalized(question)
+
+
+def goal_in_words(name: str) -> str:
+    """Return a goal's name as words: `TicketIs:verified` becomes `Ticket is: verified`."""
+    head, colon, rest = name.partition(":")
+    words = re.sub(r"(?<!^)([A-Z])", lambda found: f" {found[1].lower()}", head)
+    return f"{words}{colon} {rest}".strip().replace("_", " ")
+
+
+def with_code(text: str) -> Markup:
+    """Return the text as HTML in which `code` stands for text between backquotes."""
+    pieces = text.split("`")
+    return Markup("").join(Markup("<code>{}</code>").format(one) if n % 2 else escape(one) for n, one in enumerate(pieces))
