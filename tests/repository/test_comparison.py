@@ -55,7 +55,7 @@ def test_we_have_as_many_tools_as_it_says() -> None:
 def test_the_speeds_are_those_of_the_run_that_is_kept() -> None:
     class Report(msgspec.Struct):
         releases: list[str]
-        found: list[race.Finding]
+        found: list[race.RaceResult]
 
     report = msgspec.json.decode((PAGE.parent.parent / "results" / "peers.json").read_bytes(), type=Report)
     text = section("Speed")
