@@ -7,7 +7,7 @@ from companyos.agents.choices.evidence import evidence
 from companyos.core.calls import Reply
 from companyos.core.task import TaskId
 from companyos.env import make
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 from companyos.train.tiny.starts import starts
 from tests.helpers import FAMILY
 
@@ -19,8 +19,8 @@ OTHER = {"id": "T-2", "reference": "TAX-7", "status": "in_progress"}
 ENTRY = {"id": "E-1", "insurance_until": "2026-01-02", "owner": "@dana.reyes"}
 
 
-def told(*records: Mapping[str, object]) -> Told:
-    memory = Told("Please finish T-1.")
+def told(*records: Mapping[str, object]) -> Knowledge:
+    memory = Knowledge("Please finish T-1.")
     for record in records:
         memory.hear(Reply(True, "ok", record))
     return memory

@@ -10,7 +10,7 @@ from companyos.agents import play
 from companyos.cli.game import completions
 from companyos.company import TOOLBOX
 from companyos.env import CompanyEnv, make
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 from companyos.env.line_syntax import write_line
 from tests.helpers import FAMILY, played, staged, task_id
 from tests.shell import READY, playing, run
@@ -124,7 +124,7 @@ def test_without_a_file_quitting_says_so() -> None:
 
 
 def offers(line: str, env: CompanyEnv) -> list[str]:
-    told = Told(env.setting.case.brief)
+    told = Knowledge(env.setting.case.brief)
     for turn in env.turns:
         told.hear(turn.reply)
     return [whole for _, whole in completions(line, told, env.toolbox)]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from companyos.company import Approval, ApprovalType, Comment, Entry, Metric, Mind, Person, Policy, colleagues
 from companyos.company.apps.datahub import age_days
-from companyos.company.colleagues import OBJECTIONS, WHIMS
+from companyos.company.colleagues import OBJECTION_CODES, OBJECTIONS
 from companyos.core.world import DAY, HOUR
 from companyos.env import CompanyEnv, make
 from tests.helpers import (
@@ -106,7 +106,7 @@ def test_a_form_can_say_itself_which_office_decides_it(office: str, outcome: tup
 
 
 def test_every_ground_for_a_rejection_is_tried_above() -> None:
-    grounds = set(re.findall(r'return "(\w+)", f?"', inspect.getsource(colleagues))) | set(WHIMS)
+    grounds = set(re.findall(r'return "(\w+)", f?"', inspect.getsource(colleagues))) | set(OBJECTION_CODES)
     assert grounds == {rejection.code for rejection in REJECTIONS} | {"finished", "unknown_office"}
 
 
@@ -306,7 +306,7 @@ def test_a_request_that_is_wrong_hears_what_is_wrong_before_any_objection() -> N
 
 
 def test_every_objection_has_a_code_and_names_its_remedy() -> None:
-    assert {code for code, _ in OBJECTIONS.values()} == WHIMS
+    assert {code for code, _ in OBJECTIONS.values()} == OBJECTION_CODES
     assert "field {attachment}" in OBJECTIONS["evidence"][1]
     assert "escalate" in OBJECTIONS["superior"][1]
 

@@ -1,4 +1,4 @@
-"""Told: which ids and values the agent was told, by type, and when."""
+"""Knowledge: which ids and values the agent was told, by type, and when."""
 
 import re
 
@@ -7,12 +7,12 @@ import pytest
 from companyos.company import KINDS, Approval, ApprovalType, Entry, Message, Metric, Mind, Person, Policy, Source, Ticket
 from companyos.core.calls import Reply
 from companyos.env import make
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 from tests.helpers import played, role, say, staged, task_id, ticket
 
 
-def heard(message: str = "", data: object = None) -> Told:
-    told = Told("")
+def heard(message: str = "", data: object = None) -> Knowledge:
+    told = Knowledge("")
     told.hear(Reply(True, "ok", data, message))
     return told
 
@@ -20,7 +20,7 @@ def heard(message: str = "", data: object = None) -> Told:
 def test_a_brief_tells_its_ticket_and_nothing_else_with_an_id() -> None:
     for seed in range(20):
         env = make(task_id(seed))
-        told = Told(env.reset().task)
+        told = Knowledge(env.reset().task)
         assert list(told.known(Ticket)) == [ticket(env).id]
         assert set(told.ids) == {Ticket}
 
@@ -80,14 +80,14 @@ def test_what_one_side_of_a_fork_hears_the_other_does_not_know(original_hears: b
 
 def test_forms_are_known_from_their_list() -> None:
     env = staged()
-    told = Told("")
+    told = Knowledge("")
     told.hear(say(env, "approvalflow.list_approval_types"))
     assert set(told.known(ApprovalType)) == {kind.id for kind in env.world.all(ApprovalType)}
 
 
 def test_a_record_of_one_kind_is_not_taken_for_another() -> None:
     env = staged()
-    told = Told("")
+    told = Knowledge("")
     for tool, params in (
         ("ticketdesk.list_tickets", {}),
         ("ticketdesk.get_ticket", {"ticket_id": ticket(env).id}),
@@ -109,7 +109,7 @@ def test_a_record_of_one_kind_is_not_taken_for_another() -> None:
 def test_nothing_hidden_is_ever_told() -> None:
     for agent in ("expert", "random"):
         env = played(agent, 5, chaos=1.0)
-        told = Told(env.setting.case.brief)
+        told = Knowledge(env.setting.case.brief)
         for turn in env.turns:
             told.hear(turn.reply)
         assert not list(told.known(Mind))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from companyos.company import Approval
-from companyos.company.colleagues import WHIMS
+from companyos.company.colleagues import OBJECTION_CODES
 from companyos.core.calls import NO_ANSWER
 from companyos.core.task import TaskId
 from companyos.core.world import DAY
@@ -67,7 +67,7 @@ def penalties(env: CompanyEnv) -> float:
         isinstance(change.after, Approval)
         and change.after.status == "rejected"
         and change.after.requester == me(env)
-        and change.after.code not in WHIMS
+        and change.after.code not in OBJECTION_CODES
         for change in env.world.journal
     )
     steps = sum(code != NO_ANSWER for code in codes)

@@ -8,7 +8,7 @@ from companyos.agents.choices.candidates import Candidates
 from companyos.core.calls import Call
 from companyos.core.world import Streams
 from companyos.env import CompanyEnv, make, work
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 from companyos.families import FAMILIES
 from tests.laws import DOSES, LONGER, NAMES, seeds
 
@@ -101,7 +101,7 @@ def _wander(env: CompanyEnv, seed: int) -> None:
     streams = Streams(f"wander/{seed}")
     solved = env.fork()
     work(solved)
-    told = Told(env.setting.case.brief)
+    told = Knowledge(env.setting.case.brief)
     for number, turn in enumerate(solved.turns[:-1]):
         for call in (turn.call, Candidates(told).sample(streams.at(number))):
             if call.method != "resolve_ticket":

@@ -11,7 +11,7 @@ from companyos.agents.choices.candidates import Candidates
 from companyos.core.calls import Call
 from companyos.core.world import Streams
 from companyos.env import CompanyEnv, make
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 from companyos.env.teacher import LOST, Teacher, work_aloud
 from companyos.families import FAMILIES
 from tests.laws import DOSES, NAMES, seeds
@@ -35,7 +35,7 @@ def jittered(env: CompanyEnv, streams: Streams) -> Iterator[None]:
 
 def sloppily(env: CompanyEnv, streams: Streams) -> Iterator[None]:
     """Do what is due three times of five, else whatever can be done, but seldom what cannot be put right."""
-    told, teacher = Told(env.setting.case.brief), Teacher(env)
+    told, teacher = Knowledge(env.setting.case.brief), Teacher(env)
     for number in range(MOST):
         due: Call | None = teacher.due().call
         call = Candidates(told, env.toolbox).sample(streams.at("call", number)) if streams.at(number).chance(0.4) else due

@@ -15,7 +15,7 @@ SEED, CHAOS = 7, 0.5
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_an_expert_solves_a_task_of_every_family_through_the_pages(site: RunningSite, name: str) -> None:
-    """Told by the same company in this process, which must be the same to the byte after every click."""
+    """Knowledge by the same company in this process, which must be the same to the byte after every click."""
     env = make(name, seed=SEED, chaos=CHAOS)
     program = family(name).expert(Memory(env.scene.task, env.reset().now), Taste())
     with browsing() as seen:

@@ -7,7 +7,7 @@ from companyos.agents.routine import WAIT, Routine, reply_in
 from companyos.company import toolbox_of
 from companyos.core.calls import Call
 from companyos.core.world import Streams
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 from companyos.env.observations import Observation
 from companyos.families import Memory, Taste, family_of
 
@@ -27,11 +27,11 @@ class Random:
 
     def __init__(self, seed: int) -> None:
         self._streams = Streams(f"random/{seed}")
-        self._told: Told | None = None
+        self._told: Knowledge | None = None
 
     def act(self, obs: Observation) -> Call:
         if self._told is None:
-            self._told = Told(obs.task)
+            self._told = Knowledge(obs.task)
         self._told.hear(reply_in(obs))
         return Candidates(self._told, toolbox_of(obs.scene.offered)).sample(self._streams.at(obs.step))
 
@@ -62,13 +62,13 @@ class Jittered:
     def __init__(self, seed: int) -> None:
         self._streams = Streams(f"jittered/{seed}")
         self._expert = Expert(seed, RandomTaste(self._streams))
-        self._told: Told | None = None
+        self._told: Knowledge | None = None
         self._next: Call | None = None
         self._extras = 0
 
     def act(self, obs: Observation) -> Call:
         if self._told is None:
-            self._told = Told(obs.task)
+            self._told = Knowledge(obs.task)
         self._told.hear(reply_in(obs))
         if self._next is None:
             call = self._expert.act(obs)
@@ -87,7 +87,7 @@ class Jittered:
             return None
         self._extras += 1
         toolbox = toolbox_of(obs.scene.offered)
-        table = Candidates(self._told or Told(obs.task), toolbox)
+        table = Candidates(self._told or Knowledge(obs.task), toolbox)
         while True:
             call = table.sample(draw)
             if not toolbox.tools[call.app, call.method].writes:

@@ -16,7 +16,7 @@ from companyos.core.errors import Stuck, Unsolvable
 from companyos.core.task import TaskId
 from companyos.core.world import clock_text
 from companyos.env import CompanyEnv, work
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 from companyos.families import Taste
 from companyos.families.kit.moves import ticket_acted_on
 from companyos.families.kit.working import PERCENT
@@ -70,7 +70,7 @@ def untold(env: CompanyEnv) -> tuple[Call, Any] | None:
 
     The agent knows the brief, the replies to its own earlier calls, and what the schema of the called tool offers.
     """
-    told = Told(env.setting.case.brief)
+    told = Knowledge(env.setting.case.brief)
     texts = [env.setting.case.brief]
     for turn in (turn for turn in env.turns if not turn.actor):
         tool = env.toolbox.find(turn.call)
@@ -88,7 +88,7 @@ def untold_working(env: CompanyEnv, working: Sequence[Sequence[str]]) -> tuple[s
     Working lines are the expert's reasoning in text. `working` has the lines before each turn. A line with wrong
     arithmetic is returned, too.
     """
-    told = Told(f"{env.setting.case.brief} {clock_text(env.setting.world.now)}")
+    told = Knowledge(f"{env.setting.case.brief} {clock_text(env.setting.world.now)}")
     computed = {str(PERCENT)}
     for turn, lines in zip(env.turns, working, strict=True):
         for line in lines:
@@ -122,7 +122,7 @@ def _computed(line: str) -> str | None:
     return None
 
 
-def _guesses(call: Call, tool: Tool, told: Told, texts: list[str]) -> Iterator[Any]:
+def _guesses(call: Call, tool: Tool, told: Knowledge, texts: list[str]) -> Iterator[Any]:
     """Yield the argument values of a call that the agent was not told. It may choose bounded integers such as `hours`."""
     schema_words, bounded = _schema_of(call.app, call.method)
     for name, argument in call.params.items():

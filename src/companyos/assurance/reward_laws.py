@@ -14,7 +14,7 @@ from companyos.core.calls import Call
 from companyos.core.errors import LawBroken
 from companyos.core.world import Streams
 from companyos.env import CompanyEnv, make, work
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 from companyos.families.kit.goals import TicketIs
 
 OUTCOME_FIELDS = ("duplicate_of", "escalated_to", "waiting_on", "assignee")
@@ -80,7 +80,7 @@ def _experts_calls(env: CompanyEnv) -> list[Call]:
 def _random_calls(env: CompanyEnv, seed: int, count: int) -> list[Call]:
     """Return random candidate calls, made from what the replies of this episode have told."""
     trial, streams = make(env.task_id), Streams(f"laws_rewards/{seed}")
-    told = Told(trial.setting.case.brief)
+    told = Knowledge(trial.setting.case.brief)
     while not trial.done and trial.step_count < count:
         call = Candidates(told, trial.toolbox).sample(streams.at(trial.step_count))
         trial.step(call)

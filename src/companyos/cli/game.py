@@ -14,7 +14,7 @@ from companyos.company import Toolbox
 from companyos.company.apps.tool import PROSE
 from companyos.core.calls import OK, Call
 from companyos.env import CompanyEnv
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 from companyos.env.line_syntax import find_tool, form_of, is_evidence, parse_line, unfinished, write_line, write_value
 from companyos.env.observations import Observation
 
@@ -37,7 +37,7 @@ class Game:
         self.env = env
         self.console = console
         self.save = save
-        self.told = Told(env.setting.case.brief)
+        self.told = Knowledge(env.setting.case.brief)
         for turn in env.turns:
             self.told.hear(turn.reply)
 
@@ -151,7 +151,7 @@ class Game:
             yield session.prompt()
 
 
-def completions(text: str, told: Told, toolbox: Toolbox) -> Iterator[tuple[str, str]]:
+def completions(text: str, told: Knowledge, toolbox: Toolbox) -> Iterator[tuple[str, str]]:
     """The word that a line breaks off in, with each whole word it could become."""
     slot = unfinished(text, toolbox)
     if slot is None:

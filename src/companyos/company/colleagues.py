@@ -30,7 +30,7 @@ OBJECTIONS = {
     ),
     "superior": (NEEDS_SUPERIOR, "The numbers are fine, but I want my manager to decide this one. Please escalate."),
 }
-WHIMS = frozenset(code for code, _ in OBJECTIONS.values())
+OBJECTION_CODES = frozenset(code for code, _ in OBJECTIONS.values())
 
 # Grounds that say how a case stands under a rule. An approver gives one only to a request that agrees with the records and
 # is theirs to sign, so that nobody learns it from a request that could not have been approved anyway.
@@ -65,7 +65,7 @@ def see_to(world: World, message_id: str) -> None:
 
     def make(call: Call) -> Reply:
         reply = TOOLBOX.call(world, message.to, call)
-        if call.method == "decide" and call.params["verdict"] == "rejected" and call.params["code"] not in WHIMS:
+        if call.method == "decide" and call.params["verdict"] == "rejected" and call.params["code"] not in OBJECTION_CODES:
             annoy(world, message.to, message.sender)
         return reply
 

@@ -9,7 +9,7 @@ import msgspec
 from companyos.chaos import INJECTORS, Chaos, Injector, doses_of, write_doses
 from companyos.company import Approval, Ticket, Tool, Toolbox
 from companyos.company.clerk import advance
-from companyos.company.colleagues import WHIMS
+from companyos.company.colleagues import OBJECTION_CODES
 from companyos.core.calls import (
     BAD_ACTION,
     EPISODE_OVER,
@@ -121,7 +121,7 @@ class CompanyEnv:
         if actor and self._taken[actor] >= self.scene.max_steps:
             return self._look_around(OUT_OF_STEPS, actor)
         world, call, caller = self.world, parse(action), actor or self._actor
-        stirred = world.stirred
+        revision = world.revision
         sent: tuple[Any, ...] = ()
         if isinstance(call, Reply):
             reply, call, sent, minutes = call, _NO_CALL, (as_json(action),), 1
@@ -137,8 +137,8 @@ class CompanyEnv:
         else:
             self._step += 1
         step = self._step
-        if world.stirred != stirred:
-            self._look_at_changes(world.stirred - stirred)
+        if world.revision != revision:
+            self._look_at_changes(world.revision - revision)
         over = self._resolved or step >= self.scene.max_steps
         if over:
             self.verdict = self._judge()
@@ -305,11 +305,11 @@ class CompanyEnv:
                 return fault.reply
         return None
 
-    def _look_at_changes(self, stirred: int) -> None:
+    def _look_at_changes(self, events: int) -> None:
         """Takes in what a turn wrote: whether the ticket is resolved, the milestones, and rejections to be charged."""
         world, case, watched, linked = self.world, self._setting.case, self._setting.watched, self._setting.linked
         written = world.journal[self._read :]
-        kinds: dict[type[Record] | None, None] = {None: None} if stirred > len(written) else {}  # something was read, too
+        kinds: dict[type[Record] | None, None] = {None: None} if events > len(written) else {}  # also a read mark
         for change in written:
             after = change.after
             kinds[type(after)] = None
@@ -319,7 +319,7 @@ class CompanyEnv:
                 elif after.id in linked and after.resolution is not None:
                     self._settle(linked[after.id])
             elif isinstance(after, Approval) and after.status == "rejected" and after.requester == case.actor:
-                self._untold += [after.id] if after.code not in WHIMS else []
+                self._untold += [after.id] if after.code not in OBJECTION_CODES else []
         self._read = len(world.journal)
         standing = self._standing
         for kind in kinds:

@@ -1,4 +1,4 @@
-"""Told: the ids, facts and values that the agent was told so far."""
+"""The ids, facts and values that the agent was told so far: what it can know."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ def ids_in(text: str) -> Iterator[tuple[int, int, type[Record]]]:
         yield found.start(), found.end(), _BY_NAME[found.lastgroup or ""]
 
 
-class Told:
+class Knowledge:
     """What the brief and all replies said: ids by kind in the order met, facts by record and field, and plain values."""
 
     def __init__(self, brief: str) -> None:
@@ -34,7 +34,7 @@ class Told:
         self.attachments: dict[str, list[str]] = {}  # the optional fields of each form
         self._take_text(brief)
 
-    def fork(self) -> "Told":
+    def fork(self) -> "Knowledge":
         """An independent copy."""
         twin = copy(self)
         twin.ids = {kind: known.copy() for kind, known in self.ids.items()}

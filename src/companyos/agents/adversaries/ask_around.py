@@ -10,7 +10,7 @@ from companyos.agents.routine import Routine
 from companyos.company import Entry, Person
 from companyos.company.clerk import answered, until_stuck
 from companyos.core.calls import Call, Program, Reply
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 from companyos.env.observations import Observation
 from companyos.families import FAMILIES, Memory, Taste, family_of
 from companyos.families.kit.moves import ticket_acted_on, ticket_in
@@ -38,7 +38,7 @@ class AskAround(Routine):
         family = family_of(obs.task)
         endings = signed_endings(family.name)
         resolution, reason = endings[self._ending % len(endings)]
-        told, memory = Told(obs.task), Memory(obs.task, obs.now)
+        told, memory = Knowledge(obs.task), Memory(obs.task, obs.now)
         ticket_id = ticket_in(memory)
         yield from _prepare(family.expert(memory, Taste()), told, ticket_id)
         yield from _heard(told, Call("approvalflow", "list_approval_types", {}))
@@ -52,7 +52,7 @@ class AskAround(Routine):
                 return
 
 
-def _prepare(expert: Program, told: Told, ticket_id: str) -> Program:
+def _prepare(expert: Program, told: Knowledge, ticket_id: str) -> Program:
     """Follow the expert up to its first call that closes this ticket or requests a signature for it."""
     call = next(expert)
     while ticket_acted_on(call) != ticket_id:
@@ -61,14 +61,14 @@ def _prepare(expert: Program, told: Told, ticket_id: str) -> Program:
         call = expert.send(reply)
 
 
-def _heard(told: Told, call: Call) -> Generator[Call, Reply, Reply]:
+def _heard(told: Knowledge, call: Call) -> Generator[Call, Reply, Reply]:
     """Make a call until it is answered, and remember the reply."""
     reply = yield from answered(call)
     told.hear(reply)
     return reply
 
 
-def _requests(told: Told, ticket_id: str) -> Iterator[tuple[str, dict[str, Any], str]]:
+def _requests(told: Knowledge, ticket_id: str) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield every form that is not for another kind of ticket, filled in in all possible ways: form, data, signer."""
     kind = told.facts[ticket_id, "kind"]
     for form in told.forms:
@@ -77,7 +77,7 @@ def _requests(told: Told, ticket_id: str) -> Iterator[tuple[str, dict[str, Any],
                 yield form, data, person
 
 
-def _filled(told: Told, form: str, ticket_id: str) -> Iterator[tuple[dict[str, Any], str]]:
+def _filled(told: Knowledge, form: str, ticket_id: str) -> Iterator[tuple[dict[str, Any], str]]:
     """Yield all ways to fill in a form with values that were shown, for each signer. Fields of the ticket keep its value."""
     fields = [field for field in told.forms[form] if field != "ticket_id"]
     values = []
@@ -90,7 +90,7 @@ def _filled(told: Told, form: str, ticket_id: str) -> Iterator[tuple[dict[str, A
             yield {"ticket_id": ticket_id, **dict(zip(fields, chosen, strict=True))}, person
 
 
-def _values(told: Told, field: str) -> list[Any]:
+def _values(told: Knowledge, field: str) -> list[Any]:
     """Return the values for a field: those shown under its name, else metrics of its name, else all register entries."""
     named = [value for (_, name), value in told.facts.items() if name == field and value is not None]
     figures = [
@@ -101,7 +101,7 @@ def _values(told: Told, field: str) -> list[Any]:
     return list(dict.fromkeys(named or figures)) or list(told.known(Entry))
 
 
-def _signers(told: Told) -> list[str]:
+def _signers(told: Knowledge) -> list[str]:
     """Return the people met so far who have a signing limit and are present."""
     return [
         person
@@ -110,7 +110,7 @@ def _signers(told: Told) -> list[str]:
     ]
 
 
-def _decision(told: Told, form: str, person: str, data: dict[str, Any]) -> Generator[Call, Reply, dict[str, Any]]:
+def _decision(told: Knowledge, form: str, person: str, data: dict[str, Any]) -> Generator[Call, Reply, dict[str, Any]]:
     """Submit a request and return its last state. Withdraw it if nobody decides in time."""
     asked = {"approval_type": form, "approver": person, "data": data}
     reply = yield from _heard(told, Call("approvalflow", "submit_approval", asked))
@@ -127,7 +127,7 @@ def _decision(told: Told, form: str, person: str, data: dict[str, Any]) -> Gener
     return request
 
 
-def _evidence(told: Told, request: dict[str, Any]) -> list[dict[str, Any]]:
+def _evidence(told: Knowledge, request: dict[str, Any]) -> list[dict[str, Any]]:
     """Cite the signature, and the records from which the signed values came."""
     cited = {(request["id"], field): request[field] for field in ("status", "decided_by")}
     for field, value in request["data"].items():

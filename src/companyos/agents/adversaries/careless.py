@@ -16,7 +16,7 @@ from companyos.agents.adversaries.scripts import expert_solution, happy_seeds
 from companyos.agents.routine import Routine
 from companyos.company.apps.ticketdesk import CHANGED_MEANWHILE
 from companyos.company.clerk import answered, steered, until_stuck
-from companyos.company.colleagues import WHIMS
+from companyos.company.colleagues import OBJECTION_CODES
 from companyos.core.calls import NO_ANSWER, OK, Call, Program, Reply
 from companyos.core.errors import Stuck
 from companyos.env import CompanyEnv, work
@@ -132,7 +132,7 @@ def knows_the_form_by_heart(state: HabitState, call: Call) -> Exchange:
 def takes_no_for_an_answer(state: HabitState, call: Call) -> Exchange:
     """Never reads why a request was rejected."""
     reply = yield call
-    if reply.ok and call.method == "check_status" and reply.data["code"] in WHIMS:
+    if reply.ok and call.method == "check_status" and reply.data["code"] in OBJECTION_CODES:
         raise Stuck("rejected")
     return reply
 

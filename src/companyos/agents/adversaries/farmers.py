@@ -4,7 +4,7 @@ from companyos.agents.choices.candidates import Candidates
 from companyos.company import ApprovalType, Entry, Metric, Person, Ticket
 from companyos.core.calls import Call, Program, Reply
 from companyos.core.world import Streams
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 from companyos.env.observations import Observation
 
 
@@ -12,7 +12,7 @@ class Farm:
     """The state of a farmer: the ticket of the brief and what replies have told so far."""
 
     def __init__(self, obs: Observation, seed: int) -> None:
-        self.told = Told(obs.task)
+        self.told = Knowledge(obs.task)
         self.ticket = next(iter(self.told.known(Ticket)))
         self.streams = Streams(f"farmer/{seed}")
 

@@ -14,7 +14,7 @@ from companyos.company import TOOLBOX, Entry
 from companyos.company.clerk import steered
 from companyos.core.calls import Call, Procedure, Program, Reply, silent
 from companyos.core.world import Record
-from companyos.env.knowledge import Told, ids_in
+from companyos.env.knowledge import Knowledge, ids_in
 from companyos.env.observations import Observation
 from companyos.families import FAMILIES, family_of
 from companyos.families.kit import moves
@@ -97,7 +97,7 @@ class Scout:
 
     def __init__(self, obs: Observation) -> None:
         self.family = family_of(obs.task)
-        self.told = Told(obs.task)
+        self.told = Knowledge(obs.task)
         self.memory = Memory(obs.task, obs.now)
         self.ticket_id = moves.ticket_in(self.memory)
         self.ticket: Shown = {}

@@ -10,7 +10,7 @@ from companyos.agents.routine import Routine
 from companyos.company.clerk import answered
 from companyos.core.calls import Call, Program, Reply
 from companyos.env import CompanyEnv, task_named, work
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 from companyos.env.observations import Observation
 from companyos.families import family_of
 
@@ -46,12 +46,12 @@ class BlindScript:
     def act(self, obs: Observation) -> Call:
         if self._calls is None:
             won = expert_solution(family_of(obs.task).name, self._source, 0.5)
-            swaps = _same_place(Told(won.brief), Told(obs.task))
+            swaps = _same_place(Knowledge(won.brief), Knowledge(obs.task))
             self._calls = [Call(call.app, call.method, _swap(call.params, swaps)) for call in won.calls]
         return self._calls[obs.step % len(self._calls)]
 
 
-def _same_place(source: Told, target: Told) -> dict[str, str]:
+def _same_place(source: Knowledge, target: Knowledge) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for kind, ids in source.ids.items():
         pairs.update(zip(ids, target.known(kind), strict=False))
@@ -79,7 +79,7 @@ class Checklist(Routine):
     def _follow(self, obs: Observation) -> Program:
         name = family_of(obs.task).name
         won = expert_solution(name, happy_seeds(name)[self._source], 0.0)
-        swaps = _same_place(Told(won.brief), Told(obs.task))
+        swaps = _same_place(Knowledge(won.brief), Knowledge(obs.task))
         replies: list[Reply] = []
         for number, call in enumerate(won.calls):
             params = _look_up(call.params, won.replies[:number], replies, swaps)

@@ -3,7 +3,7 @@
 from companyos.agents.choices.candidates import Candidates
 from companyos.core.world import Streams
 from companyos.env import CompanyEnv
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 
 
 class Search:
@@ -13,10 +13,10 @@ class Search:
         self._streams = Streams(f"search/{seed}")
         self._width = width
         self._tries = tries
-        told = Told(env.setting.case.brief)
+        told = Knowledge(env.setting.case.brief)
         for turn in env.turns:
             told.hear(turn.reply)
-        self._beam: list[tuple[float, CompanyEnv, Told]] = [(0.0, env.fork(), told)]
+        self._beam: list[tuple[float, CompanyEnv, Knowledge]] = [(0.0, env.fork(), told)]
 
     def run(self) -> list[tuple[float, CompanyEnv]]:
         """Search until all tracks have ended. Return the finished episodes with their returns. Width 1 is greedy."""
@@ -31,8 +31,8 @@ class Search:
         return ended
 
     def _grow(
-        self, paid: float, env: CompanyEnv, told: Told, depth: int, track: int
-    ) -> list[tuple[float, CompanyEnv, Told]]:
+        self, paid: float, env: CompanyEnv, told: Knowledge, depth: int, track: int
+    ) -> list[tuple[float, CompanyEnv, Knowledge]]:
         grown = []
         table = Candidates(told)
         for attempt in range(self._tries):

@@ -14,7 +14,7 @@ from companyos.core.episode import Turn
 from companyos.core.errors import Stuck
 from companyos.core.world import Streams
 from companyos.env import CompanyEnv, work
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 
 MOST_SLIPS = 6
 _TRIES = 100  # random calls to look at
@@ -26,7 +26,7 @@ def slip(env: CompanyEnv, streams: Streams, from_middle: bool) -> range:
 
     Return the numbers of the turns that are slips.
     """
-    told = Told(env.setting.case.brief)
+    told = Knowledge(env.setting.case.brief)
     if from_middle:
         way = expert_turns(env)
         _follow(env, told, way[: streams.at("cut").between(0, len(way) - 1)])
@@ -52,7 +52,7 @@ def expert_turns(env: CompanyEnv) -> list[Turn]:
     return solved.turns[len(env.turns) :]
 
 
-def _follow(env: CompanyEnv, told: Told, way: list[Turn]) -> None:
+def _follow(env: CompanyEnv, told: Knowledge, way: list[Turn]) -> None:
     for turn in way:
         env.step(turn.call)
         told.hear(turn.reply)
@@ -69,7 +69,7 @@ def _at_random(env: CompanyEnv, streams: Streams) -> None:
 
 def _hastily(env: CompanyEnv, streams: Streams) -> None:
     """Follows the expert for a while, then closes the ticket at random."""
-    told, way = Told(env.setting.case.brief), expert_turns(env)
+    told, way = Knowledge(env.setting.case.brief), expert_turns(env)
     _follow(env, told, way[: streams.at("cut").between(0, len(way) - 2)])
     call = Candidates(told).fill(_CLOSING, streams.at("closing"))
     assert call is not None, "the brief names the ticket"
@@ -83,7 +83,7 @@ def _carelessly(env: CompanyEnv, streams: Streams) -> None:
 
 def _mistakenly(env: CompanyEnv, streams: Streams) -> None:
     """Does all the work, then closes the ticket with a wrong resolution, a wrong reason or missing evidence."""
-    told, way, draw = Told(env.setting.case.brief), expert_turns(env), streams.at("closing")
+    told, way, draw = Knowledge(env.setting.case.brief), expert_turns(env), streams.at("closing")
     _follow(env, told, way[:-1])
     last = way[-1].call
     field = draw.pick(("resolution", "reason", "evidence"))
@@ -96,7 +96,7 @@ def _mistakenly(env: CompanyEnv, streams: Streams) -> None:
 
 def _harmfully(env: CompanyEnv, streams: Streams) -> None:
     """Follows the expert for a while, does damage that cannot be undone, then does the rest of the work."""
-    told, way = Told(env.setting.case.brief), expert_turns(env)
+    told, way = Knowledge(env.setting.case.brief), expert_turns(env)
     _follow(env, told, way[: streams.at("cut").between(0, len(way) - 1)])
     looks = MOST_SLIPS
     for attempt in range(_TRIES):

@@ -23,7 +23,7 @@ from companyos.agents.choices.evidence import asked_for, texts
 from companyos.agents.choices.group import CandidateGroup, groups_of, key_of, name_of
 from companyos.company import KINDS, Tool, toolbox_of
 from companyos.core.calls import NO_ANSWER, OK, Call, Reply
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 from companyos.env.observations import Observation
 
 FEATURES = 1 << 16  # possible hashes of a feature
@@ -66,7 +66,7 @@ class Board:
 
     def __init__(self, obs: Observation, types: CandidateTypes) -> None:
         self._types = types
-        self.told = Told(obs.task)
+        self.told = Knowledge(obs.task)
         self._toolbox = toolbox_of(obs.scene.offered)
         self.table = Candidates(self.told, self._toolbox)
         self._case = next(iter(self.table.own), "")

@@ -10,7 +10,7 @@ from companyos.company import TOOLBOX, Approval, ApprovalType, Entry, Person, Ti
 from companyos.company.apps.tool import PROSE, reference
 from companyos.core.calls import Call
 from companyos.core.world import Draw, Record
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 from companyos.env.line_syntax import given_hint
 
 _NAMING_FIELDS = ("reference", "subject", "name")
@@ -70,7 +70,7 @@ _FILLED_IN = ("evidence", "data")  # arguments that `completed` fills in after a
 class Candidates:
     """The values that an agent could give for each argument of each tool: ids it was told, and choices of the schema."""
 
-    def __init__(self, told: Told, toolbox: Toolbox = TOOLBOX) -> None:
+    def __init__(self, told: Knowledge, toolbox: Toolbox = TOOLBOX) -> None:
         self.told = told
         # Only the brief was told so far, so these are the agent's own tickets and the topics of its work.
         self.own = tuple(told.known(Ticket))
@@ -138,7 +138,7 @@ class Candidates:
 
     # -- all of them, to choose from ---------------------------------------------------------------------------------
 
-    def about(self, told: Told) -> "Candidates":
+    def about(self, told: Knowledge) -> "Candidates":
         """Return the same table over another knowledge of the same brief."""
         twin = copy(self)
         twin.told = told

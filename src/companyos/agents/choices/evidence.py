@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from companyos.company import KINDS, Policy
 from companyos.company.apps.ticketdesk import Reason
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 
 Citation = dict[str, Any]
 MOST = 5  # citations: one decisive fact, and the four more that the judge always allows
@@ -18,7 +18,7 @@ REASONS: tuple[str, ...] = get_args(Reason)
 _KINDS = {kind.__name__.lower(): kind for kind in KINDS if not kind.hidden}
 
 
-def evidence(told: Told, ticket_id: str, reason: str) -> list[Citation]:
+def evidence(told: Knowledge, ticket_id: str, reason: str) -> list[Citation]:
     """Return the citations that the policies read so far ask for when a ticket is closed for this reason."""
     words = _that_apply(told, ticket_id, [word for text in texts(told) for word in _clause(text, reason)])
     named = [_KINDS[word] for word in words if word in _KINDS] or list(_KINDS.values())
@@ -32,7 +32,7 @@ def evidence(told: Told, ticket_id: str, reason: str) -> list[Citation]:
     return cited[:MOST]
 
 
-def texts(told: Told) -> list[str]:
+def texts(told: Knowledge) -> list[str]:
     """Return the texts of the policies read so far."""
     return [text for policy in told.known(Policy) if (text := told.facts.get((policy, "text")))]
 
@@ -50,7 +50,7 @@ def asked_for(text: str) -> frozenset[str]:
     return frozenset(reason for reason in REASONS if _clause(text, reason))
 
 
-def _that_apply(told: Told, ticket_id: str, words: list[str]) -> list[str]:
+def _that_apply(told: Knowledge, ticket_id: str, words: list[str]) -> list[str]:
     """Drop the word that does not apply where a text says `minimum or minimum_personal, whichever applied`.
 
     The longer word applies if the ticket's entry has its suffix (`personal`) as a value.
@@ -65,7 +65,7 @@ def _that_apply(told: Told, ticket_id: str, words: list[str]) -> list[str]:
     return [word for word in words if word not in dropped]
 
 
-def _nearness(told: Told, ticket_id: str, record: str, words: list[str]) -> int:
+def _nearness(told: Knowledge, ticket_id: str, record: str, words: list[str]) -> int:
     """Return how well a record fits the text and the ticket, to choose among records with the same field."""
     facts = told.facts
     if record == ticket_id:

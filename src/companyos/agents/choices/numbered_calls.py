@@ -10,7 +10,7 @@ from companyos.company import ALL_TOOLS, Tool
 from companyos.core.calls import Call
 from companyos.core.world import Draw, Streams
 from companyos.env import CompanyEnv
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 from companyos.env.observations import Observation
 
 PER_TOOL = 16  # numbers of each tool
@@ -23,7 +23,7 @@ class NumberedCalls:
 
     def __init__(self, env: CompanyEnv, brief: Observation) -> None:
         self._streams = Streams(f"deal/{env.task_id}")
-        self._table = Candidates(Told(brief.task), env.toolbox)
+        self._table = Candidates(Knowledge(brief.task), env.toolbox)
         self._offered = set(env.toolbox)
         self._step = brief.step
 

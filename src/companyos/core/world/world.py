@@ -119,8 +119,20 @@ class World:
     """Tables of frozen records behind one gate. Forks share tables until either side writes to one."""
 
     __slots__ = (
-        "_agenda", "_counters", "_owned", "_serial", "_settled", "_sum", "_tables", "actor", "journal", "now", "seats",
-        "stirred", "streams", "why",
+        "_agenda",
+        "_counters",
+        "_owned",
+        "_serial",
+        "_settled",
+        "_sum",
+        "_tables",
+        "actor",
+        "journal",
+        "now",
+        "revision",
+        "seats",
+        "streams",
+        "why",
     )  # fmt: skip
 
     def __init__(self, streams: Streams, now: int, kinds: Iterable[type[Record]]) -> None:
@@ -128,7 +140,7 @@ class World:
         self.now = now
         self.actor = ""  # who is acting, and through which tool or appointment: the journal's who and why
         self.why = ""
-        self.stirred = 0  # how often something was written, or marked as read: what milestones can depend on
+        self.revision = 0  # how often something was written, or marked as read: what milestones can depend on
         self.seats: tuple[str, ...] = ()  # the people who are played from outside, in the order of their handles
         self.journal: list[Change] = []
         self._tables: dict[type[Record], Table] = {kind: Table() for kind in kinds}
@@ -199,7 +211,7 @@ class World:
         if before == record:
             return record
         self._sum += table.write(key, record)
-        self.stirred += 1
+        self.revision += 1
         self.journal.append(Change(self.now, self.actor, self.why, before, record))
         return record
 
@@ -218,7 +230,7 @@ class World:
     def mark(self, key: str, value: int) -> None:
         """Sets a counter that says what somebody has read; goals may look at those."""
         if self._counters.get(key) != value:
-            self.stirred += 1
+            self.revision += 1
             self.tally(key, value)
 
     def tally(self, key: str, value: int) -> int:
@@ -275,7 +287,7 @@ class World:
         twin.now = self.now
         twin.actor = self.actor
         twin.why = self.why
-        twin.stirred = self.stirred
+        twin.revision = self.revision
         twin.seats = self.seats
         twin.journal = self.journal.copy()
         twin._tables = self._tables.copy()

@@ -10,7 +10,7 @@ from companyos.agents.choices.candidates import Candidates
 from companyos.company import Message, Ticket, Tool, Toolbox
 from companyos.core.episode import Turn
 from companyos.core.world import clock_text
-from companyos.env.knowledge import Told
+from companyos.env.knowledge import Knowledge
 from companyos.env.observations import Scene
 from companyos.serve.sessions.sessions import Session
 from companyos.web.episode.forms import CitableRecord, FormArgument, ToolForm, as_typed, form_arguments
@@ -31,7 +31,7 @@ class OfficeView(msgspec.Struct):
     turns: Sequence[Turn]
     done: bool
     success: bool | None
-    told: Told  # what the replies so far have said
+    told: Knowledge  # what the replies so far have said
 
     @property
     def step(self) -> int:
@@ -121,7 +121,7 @@ class OfficeViews:
     """Builds views of sessions, and caches what each session's replies have said."""
 
     def __init__(self) -> None:
-        self._cache: OrderedDict[str, tuple[int, Told]] = OrderedDict()
+        self._cache: OrderedDict[str, tuple[int, Knowledge]] = OrderedDict()
 
     def of(self, session: Session) -> OfficeView:
         """Return the current view of a session. Call this inside the lane; elsewhere the session may change meanwhile."""
@@ -139,10 +139,10 @@ class OfficeViews:
             self._told(session.header.session_id, env.scene.task, turns),
         )
 
-    def _told(self, session_id: str, brief: str, turns: Sequence[Turn]) -> Told:
+    def _told(self, session_id: str, brief: str, turns: Sequence[Turn]) -> Knowledge:
         heard, told = self._cache.pop(session_id, (0, None))
         if told is None or heard > len(turns):
-            heard, told = 0, Told(brief)
+            heard, told = 0, Knowledge(brief)
         for turn in turns[heard:]:
             told.hear(turn.reply)
         self._cache[session_id] = (len(turns), told)
@@ -186,7 +186,7 @@ def _options(table: Candidates, tool: Tool, argument: FormArgument) -> list[str]
     return list(dict.fromkeys(str(one) for one in proposed if one not in ("", None)))[-MAX_OPTIONS:]
 
 
-def _ticket_facts(told: Told, values: Mapping[str, Any]) -> dict[str, str]:
+def _ticket_facts(told: Knowledge, values: Mapping[str, Any]) -> dict[str, str]:
     """Return the known facts of the ticket that a form is about, to fill in fields of the same name."""
     ticket = str(
         values.get("ticket_id") or next(iter(told.known(Ticket)), "")

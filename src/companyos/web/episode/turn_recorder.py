@@ -10,7 +10,7 @@ import msgspec
 
 from companyos.chaos import DIALS
 from companyos.company import Approval, Metric, Mind
-from companyos.company.colleagues import WHIMS
+from companyos.company.colleagues import OBJECTION_CODES
 from companyos.core.calls import NO_ANSWER, OK, Call
 from companyos.core.task import TaskId
 from companyos.core.world import Change
@@ -132,7 +132,7 @@ class TurnRecorder:
             return "interference"
         if isinstance(after, Metric) and after.pipeline == "failed":
             return "refresh"
-        if isinstance(after, Approval) and after.status == "rejected" and after.code in WHIMS:
+        if isinstance(after, Approval) and after.status == "rejected" and after.code in OBJECTION_CODES:
             return "rejections"
         return _INCIDENTS.get(change.why, "")
 
