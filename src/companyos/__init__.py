@@ -1,4 +1,4 @@
-"""CompanyOS: a company in a box, for agents to work in and to be graded on what they leave behind."""
+"""CompanyOS: a simulated company in which agents work on tasks and are graded by the state they leave behind."""
 
 from typing import Any
 
@@ -20,12 +20,12 @@ __version__ = "0.1.0"
 
 
 def families() -> list[str]:
-    """The kinds of work there are."""
+    """Return the names of all families, the kinds of work that an agent can be given."""
     return list(installed())
 
 
 def tools() -> list[dict[str, Any]]:
-    """Every tool as an OpenAI-style function, named `<app>_<method>`."""
+    """Return all tools as OpenAI-style function schemas, named `<app>_<method>`."""
     return TOOLBOX.schemas
 
 

@@ -1,4 +1,4 @@
-"""Main: `python -m companyos` is `companyos`."""
+"""Run the command line with `python -m companyos`."""
 
 import sys
 

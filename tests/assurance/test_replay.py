@@ -159,7 +159,7 @@ def test_a_turn_after_the_end_is_detected() -> None:
 
 @pytest.mark.parametrize("header", [{"task_id": "nonsense-7"}, {"reward": "generous"}])
 def test_a_header_with_unknown_names_is_a_value_error(header: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"no task id|valid: dense, score, sparse"):
+    with pytest.raises(ValueError, match=r"not a task id|valid: dense, score, sparse"):
         replay(tampered(1, lambda line: line.update(header)))
 
 

@@ -1,4 +1,4 @@
-"""Calls: the words that agent and apps exchange."""
+"""Tests of calls and replies: what counts as a call, and what becomes of everything else."""
 
 import datetime
 import decimal

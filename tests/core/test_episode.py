@@ -1,4 +1,4 @@
-"""Episodes: what happened, turn by turn, as a file that anyone can re-execute."""
+"""Tests of transcripts: what their files contain and which files are refused."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Pool: each thing once, in order or as it comes; a worker that dies is noticed."""
+"""Tests of the process pools: every item once, in order or as it is ready, and a dead worker is noticed."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Plug-ins: families that other distributions bring."""
+"""Tests of plug-ins: families that other distributions bring."""
 
 import os
 import subprocess

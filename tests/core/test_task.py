@@ -1,4 +1,4 @@
-"""Tasks: one seeded instance of work, named for ever by its task id."""
+"""Tests of task ids: one id per task, and clear errors for everything else."""
 
 import re
 

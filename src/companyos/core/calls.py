@@ -1,4 +1,4 @@
-"""Calls: the words that agent and apps exchange."""
+"""Calls and replies: what agents, colleagues and apps exchange, and the shape of programs that make calls."""
 
 from collections.abc import Generator
 from typing import Any
@@ -7,7 +7,7 @@ import msgspec
 
 
 class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """One use of one tool."""
+    """One use of a tool, with its arguments."""
 
     app: str
     method: str
@@ -19,7 +19,7 @@ class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
-    """What came back. `code` is `ok`, or a stable word for what went wrong; `data` is plain JSON."""
+    """The answer to a call. `code` is `ok` or a stable word for what went wrong; `data` is plain JSON."""
 
     ok: bool
     code: str
@@ -27,58 +27,58 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     message: str = ""
 
 
-OK = "ok"  # it was done
-BAD_ACTION = "bad_action"  # not an action at all
-UNKNOWN_TOOL = "unknown_tool"  # no tool of this name is offered; the message lists those that are
-BAD_ARGUMENTS = "bad_arguments"  # the call does not fit the tool's signature; the message says where
-NO_ANSWER = "no_answer"  # a fault of the company: the caller cannot tell whether it was carried out
-EPISODE_OVER = "episode_over"  # reset starts another
-NO_STEPS_LEFT = "no_steps_left"  # to somebody in another chair; the episode goes on
+OK = "ok"  # the call was carried out
+BAD_ACTION = "bad_action"  # what was sent is not a call
+UNKNOWN_TOOL = "unknown_tool"  # this episode offers no tool of this name; the message lists the tools
+BAD_ARGUMENTS = "bad_arguments"  # the arguments do not fit the tool's signature; the message says which
+NO_ANSWER = "no_answer"  # an injected fault: the caller cannot tell whether the call was carried out
+EPISODE_OVER = "episode_over"  # the episode has ended
+NO_STEPS_LEFT = "no_steps_left"  # a further actor has used up its steps; the episode goes on for the others
 
 
 class Working(msgspec.Struct, frozen=True, gc=False):
-    """A line of working that an expert says before a call: what it compared, with the values, and the result.
+    """A line of reasoning that an expert yields before a call: what it compared, with the values, and the result.
 
-    It costs no step and no tool sees it. `text` is ASCII, at most 60 characters, and holds only what was told.
+    It costs no step and no tool sees it. `text` is ASCII, at most 60 characters, and uses only what replies have shown.
     """
 
     text: str
 
 
-Program = Generator[Call, Reply, None]  # yield a call, receive its reply: the shape of experts and colleagues alike
-Procedure = Generator[Call | Working, Reply, None]  # an expert that says its working: receives None after each line
-Aloud = Generator[tuple[tuple[str, ...], Call], Reply, None]  # each call with the working lines said right before it
+Program = Generator[Call, Reply, None]  # yields a call and receives its reply: experts and colleagues
+Procedure = Generator[Call | Working, Reply, None]  # an expert with its working lines; receives None after each line
+Aloud = Generator[tuple[tuple[str, ...], Call], Reply, None]  # each call with the working lines before it
 
 
 def silent(procedure: Procedure) -> Program:
-    """Run a procedure without its working lines: yield its calls only."""
+    """Run a procedure and yield only its calls, without the working lines."""
     try:
-        said = next(procedure)
+        step = next(procedure)
         while True:
-            said = next(procedure) if isinstance(said, Working) else procedure.send((yield said))
+            step = next(procedure) if isinstance(step, Working) else procedure.send((yield step))
     except StopIteration:
         return
 
 
 def aloud(procedure: Procedure) -> Aloud:
-    """Run a procedure and yield each of its calls with the working lines that it said since the call before."""
+    """Run a procedure and yield each call together with the working lines since the previous call."""
     lines: list[str] = []
     try:
-        said = next(procedure)
+        step = next(procedure)
         while True:
-            if isinstance(said, Working):
-                lines.append(said.text)
-                said = next(procedure)
+            if isinstance(step, Working):
+                lines.append(step.text)
+                step = next(procedure)
             else:
-                reply = yield tuple(lines), said
+                reply = yield tuple(lines), step
                 lines.clear()
-                said = procedure.send(reply)
+                step = procedure.send(reply)
     except StopIteration:
         return
 
 
 def parse(action: object) -> Call | Reply:
-    """Any value as a call, or the reply that says why it is none."""
+    """Return any value as a call, or a `bad_action` reply that says why it is not a call."""
     try:
         if (
             type(action) is Call
@@ -87,16 +87,16 @@ def parse(action: object) -> Call | Reply:
             and app.isascii()
             and method.isascii()
         ):
-            # JSON would give these names back as they are; kept, they need not be hashed anew to find the tool.
+            # A round trip through JSON would not change these names; keeping the same strings keeps their cached hashes.
             raw = _encode(action.params)
             call = Call(app, method, _decode_params(raw))
         else:
             raw = _encode(action)
             call = _decode(raw)
-        if len(raw) <= _SHORT or raw.count(b"[") + raw.count(b"{") <= MOST_NESTED or _is_modest(call.params, MOST_NESTED):
+        if len(raw) <= _SHORT or raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH or _is_shallow(call.params, MAX_DEPTH):
             return call
     except _NOT_JSON:
-        pass  # `as_json` finds a form for it, and the answer names what is wrong with that
+        pass  # below, `as_json` gives it another form, and the reply says what is wrong with that
     try:
         return msgspec.convert(as_json(action), Call)
     except msgspec.ValidationError as error:
@@ -104,30 +104,30 @@ def parse(action: object) -> Call | Reply:
 
 
 def as_json(action: object) -> Any:
-    """An action after one round trip through JSON, so that it can be journaled, hashed and written to a transcript.
+    """Return an action after a round trip through JSON, so that it can be hashed and written to a transcript.
 
-    What does not survive that or is nested too deep becomes the name of its type.
+    A value that JSON cannot hold, or that is nested too deep, becomes the name of its type.
     """
     try:
-        kept = msgspec.json.decode(_encode(action))
-        if _is_modest(kept, MOST_NESTED + 1):
-            return kept
+        decoded = msgspec.json.decode(_encode(action))
+        if _is_shallow(decoded, MAX_DEPTH + 1):
+            return decoded
     except _NOT_JSON:
         pass
     return f"<{type(action).__name__}>"
 
 
-# Python objects, lone surrogates, numbers of thousands of digits, endless nesting.
+# Raised for Python objects, lone surrogates, numbers with thousands of digits and endless nesting.
 _NOT_JSON = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError)
-MOST_NESTED = 80
-_SHORT = 2 * MOST_NESTED  # bytes: in no more than these nothing can be nested too deep, since what opens must close
+MAX_DEPTH = 80
+_SHORT = 2 * MAX_DEPTH  # bytes: a shorter text cannot be nested too deep, since each bracket must close
 
 
-def _is_modest(value: Any, depth: int) -> bool:
+def _is_shallow(value: Any, depth: int) -> bool:
     if isinstance(value, dict):
-        return depth > 0 and all(_is_modest(item, depth - 1) for item in value.values())
+        return depth > 0 and all(_is_shallow(item, depth - 1) for item in value.values())
     if isinstance(value, list):
-        return depth > 0 and all(_is_modest(item, depth - 1) for item in value)
+        return depth > 0 and all(_is_shallow(item, depth - 1) for item in value)
     return True
 
 

@@ -1,4 +1,4 @@
-"""Episodes: what happened, turn by turn, as a file that anyone can re-execute."""
+"""Transcripts: what happened in an episode, turn by turn, as a JSON Lines file that anyone can re-execute."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,14 +9,15 @@ from msgspec import UNSET, UnsetType
 from companyos.core.calls import Call, Reply
 from companyos.core.task import BENCHMARK_VERSION
 
-# Stands in every transcript, so that training data which contains our episodes can be told by it.
+# Part of every transcript, so that training data that contains episodes can be found by searching for it.
 CANARY = "companyos-canary-8f1d2c70-do-not-train-on-held-out-splits"
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """A call and its consequences. `action` holds, in a list of one, what was sent where that was no call at all.
+    """A call and its consequences.
 
-    `actor` is who called, where that was not the one who works the task.
+    `action` is empty, or holds the one value that was sent when that was not a call. `actor` is the handle of the caller,
+    and empty for the person who works the task.
     """
 
     call: Call
@@ -30,18 +31,18 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the episode was, so that it can be played again."""
+    """The first line of a transcript: what is needed to play the episode again."""
 
     task_id: str
     reward: str
     brief: str
     version: int = BENCHMARK_VERSION
     canary: str = CANARY
-    actors: tuple[str, ...] | UnsetType = UNSET  # whose chairs were handed over, beside the one who works the task
+    actors: tuple[str, ...] | UnsetType = UNSET  # further people who are played from outside
 
 
 class Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How it ended, so far."""
+    """The last line of a transcript: how the episode ended, or how far it is."""
 
     done: bool
     success: bool | None
@@ -50,7 +51,7 @@ class Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Transcript(msgspec.Struct, frozen=True):
-    """The turns of an episode with what they belong to: one JSON object a line."""
+    """An episode: header, turns and footer. Written as one JSON object per line."""
 
     header: Header
     turns: tuple[Turn, ...]
@@ -61,7 +62,7 @@ class Transcript(msgspec.Struct, frozen=True):
 
     @staticmethod
     def from_jsonl(text: str | bytes) -> "Transcript":
-        """A transcript from its file; `ValueError` names the line that is not one."""
+        """Read a transcript. `ValueError` names the first line that is not valid."""
         lines = [line for line in (text.encode() if isinstance(text, str) else text).split(b"\n") if line.strip()]
         if len(lines) < 2:
             raise ValueError("not a transcript: it needs a header line and a footer line")

@@ -1,21 +1,21 @@
-"""Errors: every error we raise, and who is meant to see it.
+"""All errors of this package, and who is meant to see them.
 
-Three kinds, and no fourth:
+There are three kinds:
 
-* `Refused` is a rule of the company. The toolbox turns it into a reply with a stable code; the episode goes on.
-* `ValueError` (here `BadTask`, `BadDose`, `BadChoice`, `BadPlugin`) is a mistake of the person who calls our Python: one
-  line that lists what is valid.
-* `Stuck` is an expert that cannot go on; `Unsolvable`, `LawBroken` and `ReplayDiffers` are verdicts of `prove`, of the laws
-  and of `replay`: the episode, the family or the file is not what it claims.
+* `Refused`: a rule of the company forbids a call. The toolbox turns it into a reply; the episode goes on.
+* `ValueError` (`BadTask`, `BadDose`, `BadChoice`, `BadPlugin`, `Misuse`): a mistake of the user. The message is one line
+  and lists what is valid.
+* `Stuck`, `Unsolvable`, `LawBroken`, `ReplayDiffers`: an expert cannot go on, or a check of a task, of a family or of a
+  transcript failed.
 
-Anything else is a bug of ours. Nobody catches it; it stops the run loudly.
+Every other exception is a bug in this package. Nothing catches it, so it stops the run.
 """
 
 from collections.abc import Iterable
 
 
 class Refused(Exception):
-    """A rule of the company says no. `code` never changes; `message` says the rule, never the solution."""
+    """A rule of the company forbids a call. `code` never changes; `message` states the rule, never the solution."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(code, message)
@@ -39,23 +39,23 @@ class BadChoice(ValueError):
 
 
 class BadPlugin(ValueError):
-    """What another distribution brings is nothing that we can use."""
+    """A plug-in of another distribution that cannot be used."""
 
 
 class Stuck(Exception):
-    """An expert met what its way of working has no answer to. Where the task can still be won: a defect of the family."""
+    """An expert does not know how to go on. If the task can still be won, this is a defect of the family."""
 
 
 class Unsolvable(Exception):
-    """The expert could not do the task from what it was told. A defect of the family, never of the agent."""
+    """The expert could not solve a task from what the replies showed. This is a defect of the family."""
 
 
 class LawBroken(Exception):
-    """A family does not keep a law that all keep. The message names the task, so family and seed, and the cause."""
+    """A family breaks a law: a property that all families must have. The message names the task and the cause."""
 
 
 class ReplayDiffers(Exception):
-    """A transcript does not follow from its own task id and calls."""
+    """Replaying the calls of a transcript gives other lines than the recorded ones."""
 
 
 class Misuse(ValueError):

@@ -1,4 +1,4 @@
-"""Pool: one function over many things, on several processes or threads."""
+"""Apply a function to many items, on several processes or threads."""
 
 import os
 import signal
@@ -16,106 +16,102 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def pooled(function: Callable[[T], R], things: Sequence[T], workers: int, chunk: int = 1) -> Iterator[R]:
-    """Like `map`, on `workers` processes, `chunk` things at a time; with one worker, in this process.
+def pooled(function: Callable[[T], R], items: Sequence[T], workers: int, chunk: int = 1) -> Iterator[R]:
+    """Like `map`, on `workers` processes, `chunk` consecutive items at a time. One worker means this process.
 
-    A bug in `function` and a killed worker (`BrokenProcessPool`) end it loudly.
+    An exception in `function` is raised here, and a killed worker raises `BrokenProcessPool`.
     """
     if workers == 1:
-        yield from _in_this_process(function, things)
+        yield from _in_this_process(function, items)
         return
-    hands = crew(workers)
+    pool = process_pool(workers)
     try:
-        yield from hands.map(function, things, chunksize=chunk)
+        yield from pool.map(function, items, chunksize=chunk)
     finally:
-        hands.shutdown(cancel_futures=True)
+        pool.shutdown(cancel_futures=True)
 
 
-def crew(workers: int) -> ProcessPoolExecutor:
-    """Processes that wait for work: spawned, so that it works alike everywhere and beside threads."""
-    return ProcessPoolExecutor(workers, get_context("spawn"), obey)
+def process_pool(workers: int) -> ProcessPoolExecutor:
+    """Return a pool of processes. They are spawned: forking is not safe beside threads, and not available everywhere."""
+    return ProcessPoolExecutor(workers, get_context("spawn"), set_up_worker)
 
 
 def as_they_come(
-    function: Callable[[T], R], things: Sequence[T], workers: int, chunk: int = 1, threads: bool = False
+    function: Callable[[T], R], items: Sequence[T], workers: int, chunk: int = 1, threads: bool = False
 ) -> Iterator[R]:
-    """The same, each as soon as it is there; on threads, for what only waits for somebody else.
-
-    A worker that is killed breaks it off loudly: `BrokenProcessPool`.
-    """
+    """Like `pooled`, but yield each result as soon as it is ready. `threads`: for functions that mostly wait for I/O."""
     if workers == 1:
-        yield from _in_this_process(function, things)
+        yield from _in_this_process(function, items)
         return
     if threads:
-        yield from _on_threads(function, things, workers)
+        yield from _on_threads(function, items, workers)
         return
-    hands = crew(workers)
+    pool = process_pool(workers)
     try:
-        chunks = [hands.submit(_each, function, things[n : n + chunk]) for n in range(0, len(things), chunk)]
+        chunks = [pool.submit(_each, function, items[n : n + chunk]) for n in range(0, len(items), chunk)]
         for done in as_completed(chunks):
             yield from done.result()
     finally:
-        hands.shutdown(cancel_futures=True)
+        pool.shutdown(cancel_futures=True)
 
 
-def ahead(function: Callable[[T], R], things: Iterator[T], workers: int, most: int) -> Iterator[R]:
-    """Like `map` over things that may never end, on this many processes, each up to `most` ahead; with none, in this one."""
+def ahead(function: Callable[[T], R], items: Iterator[T], workers: int, most: int) -> Iterator[R]:
+    """Like `map` over an endless iterator, on `workers` processes (0: this one), each at most `most` items ahead."""
     if workers == 0:
-        yield from _in_this_process(function, things)
+        yield from _in_this_process(function, items)
         return
-    hands = crew(workers)
+    pool = process_pool(workers)
     try:
-        waiting = deque(hands.submit(function, thing) for thing in islice(things, workers * most))
+        waiting = deque(pool.submit(function, item) for item in islice(items, workers * most))
         while waiting:
             yield waiting.popleft().result()
-            waiting.extend(hands.submit(function, thing) for thing in islice(things, 1))
+            waiting.extend(pool.submit(function, item) for item in islice(items, 1))
     finally:
-        hands.shutdown(cancel_futures=True)
+        pool.shutdown(cancel_futures=True)
 
 
-def _in_this_process(function: Callable[[T], R], things: Iterable[T]) -> Iterator[R]:
-    """Like `map`, except that a `StopIteration` out of `function` is an error; `map` would stop there."""
-    for thing in things:
-        yield function(thing)
+def _in_this_process(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Like `map`, but a `StopIteration` raised by `function` is an error; `map` would end there silently."""
+    for item in items:
+        yield function(item)
 
 
-def _on_threads(function: Callable[[T], R], things: Sequence[T], workers: int) -> Iterator[R]:
-    """The same on daemons: one that still waits for somebody when all is broken off, as by Ctrl-C, holds nobody up."""
-    todo, came = SimpleQueue[T](), SimpleQueue[Future[R]]()
-    for thing in things:
-        todo.put(thing)
+def _on_threads(function: Callable[[T], R], items: Sequence[T], workers: int) -> Iterator[R]:
+    """Yield results from daemon threads, so that a thread that still waits does not delay the exit after Ctrl-C."""
+    todo, finished = SimpleQueue[T](), SimpleQueue[Future[R]]()
+    for item in items:
+        todo.put(item)
 
     def work() -> None:
         while True:
             try:
-                thing = todo.get_nowait()
+                item = todo.get_nowait()
             except Empty:
                 return
             done: Future[R] = Future()
             try:
-                done.set_result(function(thing))
+                done.set_result(function(item))
             except BaseException as error:
                 done.set_exception(error)
-            came.put(done)
+            finished.put(done)
 
-    for _ in range(min(workers, len(things))):
+    for _ in range(min(workers, len(items))):
         Thread(target=work, daemon=True).start()
     try:
-        for _ in things:
-            yield came.get().result()
+        for _ in items:
+            yield finished.get().result()
     finally:
         with suppress(Empty):
-            while True:  # nobody begins anything any more
+            while True:  # so that no thread starts another item
                 todo.get_nowait()
 
 
-def _each(function: Callable[[T], R], things: Sequence[T]) -> list[R]:
-    return [function(thing) for thing in things]
+def _each(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    return [function(item) for item in items]
 
 
-def obey() -> None:
-    """What a process does first that works for another one."""
-    # Ctrl-C is for whoever started the pool, who ends it; and nobody goes on working for one who was killed.
+def set_up_worker() -> None:
+    """Set up a worker process: it ignores Ctrl-C, which the parent handles, and exits when the parent dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_leave_with_parent, daemon=True).start()
 

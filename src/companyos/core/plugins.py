@@ -1,6 +1,6 @@
-"""Plug-ins: what other distributions bring along, loaded when it is first asked for and never at import.
+"""Plug-ins of other distributions, loaded when they are first needed and never at import.
 
-A distribution names it in its metadata, and is found as soon as it is installed:
+A distribution declares a plug-in in its metadata. It is found as soon as the distribution is installed:
 
     [project.entry-points."companyos.plugins"]
     pool_car = "my_company.pool_car:FAMILY"
@@ -13,8 +13,8 @@ GROUP = "companyos.plugins"
 
 @cache
 def plugged_in() -> tuple[tuple[str, object], ...]:
-    """Every plug-in there is: where it comes from, and what it is."""
-    from importlib.metadata import entry_points  # costs as much as half of us
+    """Return all plug-ins: where each comes from, and the object."""
+    from importlib.metadata import entry_points  # slow: as long as importing half of this package
 
-    found = sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
-    return tuple((entry.value, entry.load()) for entry in found)
+    entries = sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
+    return tuple((entry.value, entry.load()) for entry in entries)

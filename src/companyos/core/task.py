@@ -1,4 +1,4 @@
-"""Tasks: one seeded instance of work, named for ever by its task id."""
+"""Task ids: the permanent names of tasks. A task is one seeded piece of work for an agent."""
 
 import re
 
@@ -6,9 +6,9 @@ import msgspec
 
 from companyos.core.errors import BadTask
 
-BENCHMARK_VERSION = 4  # a changed golden digest raises it, with a line in the changelog that says why
-# Version 4 is under construction. Until its rulebooks are drawn, a seed draws the same facts and troubles as in version 3,
-# so results of the two versions on one seed can be compared.
+BENCHMARK_VERSION = 4  # raised whenever a golden digest changes; the changelog says why
+# Version 4 is under construction. Until its rulebooks are drawn, a seed gives the same facts and troubles as in version 3,
+# so that results of both versions on the same seed can be compared.
 DRAWN_AS_VERSION = 3
 SPLITS = ("train", "validation", "test")
 MAX_LENGTH = 120
@@ -24,8 +24,8 @@ _SHAPE = re.compile(
 class TaskId(msgspec.Struct, frozen=True):
     """`vendor_onboarding-v4-train-7-50-cfo_away.1`: family, version, split, seed, doses in percent, overridden causes.
 
-    `…-50-w3` has another weather: the facts of its seed, and troubles drawn anew.
-    The same task has one id: `str(TaskId.parse(text)) == text` for every text that parses.
+    In `…-50-w3` the weather is 3: the facts are those of the seed, but the troubles are drawn from another stream.
+    Each task has exactly one id: `str(TaskId.parse(text)) == text` for every text that parses.
     """
 
     family: str
@@ -34,7 +34,7 @@ class TaskId(msgspec.Struct, frozen=True):
     doses: str  # one number for all dials, or a letter and a number for each dial that is not 0
     do: tuple[tuple[str, str], ...] = ()
     version: int = BENCHMARK_VERSION
-    weather: int = 0  # 0: the seed's own
+    weather: int = 0  # which draw of the troubles; 0 is the default
 
     def __str__(self) -> str:
         text = f"{self.family}-v{self.version}-{self.split}-{self.seed}-{self.doses}"
@@ -43,20 +43,20 @@ class TaskId(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """What its randomness is keyed by. Neither doses nor overrides are in it: those change only what they are about."""
+        """The key of its random draws. Doses and overrides are not part of it, so they change nothing else."""
         return f"{self.family}/{DRAWN_AS_VERSION}/{self.split}/{self.seed}"
 
     @property
     def weather_key(self) -> str:
-        """What the draws of its troubles are keyed by."""
+        """The key of the draws of its troubles."""
         return f"{self.key}/weather/{self.weather}" if self.weather else self.key
 
     @staticmethod
     def parse(text: str) -> "TaskId":
-        """A task id from its text; `BadTask` says what a good one looks like."""
+        """Parse a task id. `BadTask` says what a valid one looks like."""
         found = _SHAPE.fullmatch(text) if len(text) <= MAX_LENGTH else None
         if found is None:
-            raise BadTask(f"{text!r} is no task id; one looks like vendor_onboarding-v{BENCHMARK_VERSION}-train-7-50")
+            raise BadTask(f"{text!r} is not a task id; one looks like vendor_onboarding-v{BENCHMARK_VERSION}-train-7-50")
         do = tuple((cause, value) for cause, value in (part.split(".", 1) for part in found["do"].split("-")[1:]))
         named = (found["family"], found["split"], int(found["seed"]), found["doses"])
         task = TaskId(*named, do, int(found["version"]), int(found["weather"] or 0))
@@ -67,5 +67,5 @@ class TaskId(msgspec.Struct, frozen=True):
         if task.split not in SPLITS:
             raise BadTask(f"{text!r}: unknown split {task.split!r}; valid: {', '.join(SPLITS)}")
         if list(do) != sorted(set(do)) or len(dict(do)) != len(do):
-            raise BadTask(f"{text!r}: overridden causes stand once each, in alphabetical order")
+            raise BadTask(f"{text!r}: each overridden cause must appear once, in alphabetical order")
         return task

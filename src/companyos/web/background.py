@@ -6,7 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar, TypeVarTuple
 
-from companyos.core.parallel import crew
+from companyos.core.parallel import process_pool
 from companyos.serve.errors import Busy
 
 Args = TypeVarTuple("Args")
@@ -33,7 +33,7 @@ class BackgroundProcess:
         """Call a module-level function in the process. Raise `TooManyReplays` when too many jobs wait."""
         if self._waiting >= MAX_WAITING:
             raise TooManyReplays
-        self._crew = self._crew or crew(1)
+        self._crew = self._crew or process_pool(1)
         self._waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._crew, function, *args)

@@ -1,4 +1,4 @@
-"""Clock: simulated minutes, counted from a Monday, and how they are written."""
+"""Tests of simulated time and its text forms."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Record: a frozen row with an id, how it is shown, and its fingerprint."""
+"""Tests of records: how they are shown, copied and hashed."""
 
 from typing import Any
 

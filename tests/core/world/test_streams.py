@@ -1,4 +1,4 @@
-"""Streams: randomness asked for by path, so that no draw depends on how many came before it."""
+"""Tests of the keyed random draws: uniform, reproducible and independent of one another."""
 
 import pickle
 from collections import Counter

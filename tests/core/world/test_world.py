@@ -1,4 +1,4 @@
-"""World: all records, now; written only through `put`, journaled, forked in microseconds."""
+"""Tests of the world: writes, journal, appointments, forks, searches and digests."""
 
 import pickle
 import re

@@ -1,4 +1,4 @@
-"""World: the kernel. Frozen records, one write gate, a journal, an agenda, draws by path. It knows nothing of companies."""
+"""The simulated world: frozen records, a journal of all writes, scheduled events and keyed random draws."""
 
 from companyos.core.world.clock import DAY, HOUR, Minute, clock_text, stamp
 from companyos.core.world.journal import Change

@@ -1,20 +1,20 @@
-"""Clock: simulated minutes, counted from a Monday, and how they are written."""
+"""Simulated time: minutes since the midnight before a Monday, and their text forms."""
 
 from datetime import date, timedelta
 from functools import lru_cache
 from typing import Annotated
 
-from companyos.core.world.remembered import remembered
+from companyos.core.world.memo import memoized
 
 HOUR = 60
 DAY = 24 * HOUR
 FIRST_DAY = date(2026, 1, 5)  # a Monday, so that `minute // DAY % 7` is the day of the week
 
-_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")  # strftime would follow the machine's language
+_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")  # strftime would depend on the locale
 
 
 class _MinuteMark:
-    """Marks a field that holds minutes and is shown as a date."""
+    """Marks a record field that holds a minute and is shown as a date and time."""
 
 
 MINUTE = _MinuteMark()
@@ -23,19 +23,19 @@ Minute = Annotated[int, MINUTE]
 
 @lru_cache(maxsize=4096)
 def _day_text(day: int) -> tuple[str, str]:
-    on = FIRST_DAY + timedelta(days=day)
-    return on.isoformat(), f"{_WEEKDAYS[on.weekday()]} {on.isoformat()}"
+    date_of = FIRST_DAY + timedelta(days=day)
+    return date_of.isoformat(), f"{_WEEKDAYS[date_of.weekday()]} {date_of.isoformat()}"
 
 
-@remembered
+@memoized
 def stamp(minute: int) -> str:
-    """`2026-03-10 09:30`: how records write a moment."""
+    """Return a minute as records show it: `2026-03-10 09:30`."""
     day, rest = divmod(minute, DAY)
     return f"{_day_text(day)[0]} {rest // HOUR:02}:{rest % HOUR:02}"
 
 
-@remembered
+@memoized
 def clock_text(minute: int) -> str:
-    """`Tue 2026-03-10 09:30`: how the wall clock shows it."""
+    """Return a minute as the clock of an observation shows it: `Tue 2026-03-10 09:30`."""
     day, rest = divmod(minute, DAY)
     return f"{_day_text(day)[1]} {rest // HOUR:02}:{rest % HOUR:02}"

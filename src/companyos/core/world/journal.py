@@ -1,4 +1,4 @@
-"""Journal: every write, with when, who, why, before and after."""
+"""The journal's entries: one `Change` for each write to the world."""
 
 from functools import cached_property
 from itertools import compress
@@ -13,7 +13,7 @@ from companyos.core.world.record import Record, shown_value, view
 
 
 class Change(msgspec.Struct, frozen=True, dict=True):
-    """One write. `before` is None for a record that was made by it."""
+    """One write: when, by whom, through which tool, and the record before (None if it is new) and after."""
 
     at: Minute
     actor: str
@@ -23,17 +23,17 @@ class Change(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The fields that changed; of a made record, all that are shown. Worked out once: histories are read often."""
+        """The fields that changed; for a new record, all fields that are shown. Cached, because histories are read often."""
         if self.before is None:
             return tuple(name for name in view(self.after) if name != "id")
         return tuple(compress(self.after.__struct_fields__, map(ne, astuple(self.before), astuple(self.after))))
 
     def values(self, name: str) -> tuple[Any, Any]:
-        """A field before and after, as it is shown; a made record had nothing before."""
+        """Return a field before and after, as actors see it. A new record had None before."""
         if self.before is None:
             return None, view(self.after)[name]
         return shown_value(self.before, name), shown_value(self.after, name)
 
     def fields(self) -> dict[str, tuple[Any, Any]]:
-        """What changed, by shown field: (before, after)."""
+        """Return (before, after) for each field that changed."""
         return {name: self.values(name) for name in self.names}

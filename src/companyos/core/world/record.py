@@ -1,4 +1,4 @@
-"""Record: a frozen row with an id, how it is shown, and its fingerprint."""
+"""Records: frozen rows with an id, the dicts in which actors see them, and their fingerprints for the digest."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -10,19 +10,19 @@ from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from companyos.core.world.clock import MINUTE, stamp
-from companyos.core.world.remembered import remembered
+from companyos.core.world.memo import memoized
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A row. Fields with a default are left out of the view while they hold it; the others show even when empty."""
+    """A row of a table. A field with a default value is shown only when it differs from it; other fields always."""
 
     id: str
 
-    pattern: ClassVar[str] = ""  # a regular expression that this type's ids, and no other's, match in full
-    hidden: ClassVar[bool] = False  # true for what no actor may look up
-    spread: ClassVar[str] = ""  # a dict field whose items are shown as if they were fields
-    searched: ClassVar[tuple[str, ...]] = ()  # the text fields that a search looks at, beside the id
-    dated: ClassVar[str] = ""  # the field that says since when there is such a record: nothing may write it again
+    pattern: ClassVar[str] = ""  # a regular expression that matches the ids of this type and of no other
+    hidden: ClassVar[bool] = False  # whether actors can never see records of this type
+    spread: ClassVar[str] = ""  # the name of a dict field whose items are shown like fields
+    searched: ClassVar[tuple[str, ...]] = ()  # the text fields that a search looks at, in addition to the id
+    dated: ClassVar[str] = ""  # the field with the minute of creation, which is never written again
 
 
 @cache
@@ -33,7 +33,7 @@ def _minute_fields(kind: type[Record]) -> tuple[str, ...]:
 
 @cache
 def _copies(kind: type[Record]) -> dict[str, str]:
-    """How a field that holds others is written as JSON has it, and as a copy: nobody may reach into a record."""
+    """Return the code that copies each container field as plain JSON, so that readers cannot change the record."""
     copies = {}
     for name, hint in get_type_hints(kind).items():
         shape, parts = get_origin(hint), get_args(hint)
@@ -50,14 +50,14 @@ def _has_minute_mark(hint: Any) -> bool:
 
 
 def search_text(record: Record) -> str:
-    """What a search looks at."""
+    """Return the lower-case text in which a search looks for its words."""
     return " ".join([record.id, *[getattr(record, name) or "" for name in record.searched]]).lower()
 
 
-def searched_alike(one: Record, other: Record) -> bool:
-    """Whether a search that finds the one finds the other: two records of one kind and id."""
-    get = _searched_fields(type(one))
-    return bool(get(one) == get(other))
+def same_search_text(old: Record, new: Record) -> bool:
+    """Tell whether two versions of a record have the same searched fields."""
+    get = _searched_fields(type(old))
+    return bool(get(old) == get(new))
 
 
 @cache
@@ -66,64 +66,64 @@ def _searched_fields(kind: type[Record]) -> Callable[[Record], Any]:
 
 
 def view(record: Record) -> dict[str, Any]:
-    """The record as an actor sees it: plain values, moments as dates, tuples as lists (a reply equals its transcript)."""
+    """Return a record as actors see it: plain JSON values, with minutes as dates, so that a reply equals its transcript."""
     return _viewer(type(record))(record)
 
 
 @cache
 def _viewer(kind: type[Record]) -> Callable[[Record], dict[str, Any]]:
-    """A function that shows a whole record: some fields always, the others where they differ from their default."""
+    """Return a function that shows records of a type: required fields always, others when they differ from the default."""
     fields = msgspec.structs.fields(kind)[1:]
-    always = _line_maker(kind, tuple(field.name for field in fields if field.required and field.name != kind.spread))
-    more = tuple(field for field in fields if not field.required)
+    required = _row_function(kind, tuple(field.name for field in fields if field.required and field.name != kind.spread))
+    optional = tuple(field for field in fields if not field.required)
     unset = kind(**{field.name: "" for field in msgspec.structs.fields(kind) if field.required})
-    usual = tuple(getattr(unset, field.name) for field in more)
-    names, spread = tuple(field.name for field in more), kind.spread
-    if not more:
-        return always if not spread else lambda record: {**always(record), **getattr(record, spread)}
+    defaults = tuple(getattr(unset, field.name) for field in optional)
+    names, spread = tuple(field.name for field in optional), kind.spread
+    if not optional:
+        return required if not spread else lambda record: {**required(record), **getattr(record, spread)}
     get = attrgetter(*names) if len(names) > 1 else lambda record: (getattr(record, names[0]),)
 
     def show(record: Record) -> dict[str, Any]:
-        line = always(record)
+        shown = required(record)
         if spread:
-            line.update(getattr(record, spread))
+            shown.update(getattr(record, spread))
         values = get(record)
-        if values != usual:
-            line.update((name, shown_value(record, name)) for name in compress(names, map(ne, values, usual)))
-        return line
+        if values != defaults:
+            shown.update((name, shown_value(record, name)) for name in compress(names, map(ne, values, defaults)))
+        return shown
 
     return show
 
 
 def row(record: Record, names: tuple[str, ...]) -> dict[str, Any]:
-    """The record on one line: its id and these fields."""
-    return _line_maker(type(record), names)(record)
+    """Return a record's id and the named fields: one row of a list."""
+    return _row_function(type(record), names)(record)
 
 
 def rows(records: Sequence[Record], names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Records of one kind, a line each."""
-    return list(map(_line_maker(type(records[0]), names), records)) if records else []
+    """Return records of one type as the rows of a list."""
+    return list(map(_row_function(type(records[0]), names), records)) if records else []
 
 
 @cache
-def _line_maker(kind: type[Record], names: tuple[str, ...]) -> Callable[[Record], dict[str, Any]]:
-    """A function that writes a record on one line, made from its field names: lists are most of what actors read."""
-    made: Callable[[Record], dict[str, Any]] = _compiled(
+def _row_function(kind: type[Record], names: tuple[str, ...]) -> Callable[[Record], dict[str, Any]]:
+    """Return a function that shows the named fields. It is compiled, because lists are most of what actors read."""
+    function: Callable[[Record], dict[str, Any]] = _compiled(
         "{" + ", ".join(f"{name!r}: {_source(kind, name)}" for name in ("id", *names)) + "}"
     )
-    return made
+    return function
 
 
 def _source(kind: type[Record], name: str) -> str:
-    """The expression that shows one field of a record."""
+    """Return the Python expression that shows one field of `record`."""
     if name in _minute_fields(kind):
         return f"None if record.{name} is None else stamp(record.{name})"
     return _copies(kind).get(name, "{}").format(f"record.{name}")
 
 
 def _compiled(expression: str) -> Callable[[Record], Any]:
-    made: Callable[[Record], Any] = eval(f"lambda record: {expression}", {"stamp": stamp, "plain": msgspec.to_builtins})
-    return made
+    function: Callable[[Record], Any] = eval(f"lambda record: {expression}", {"stamp": stamp, "plain": msgspec.to_builtins})
+    return function
 
 
 @cache
@@ -132,12 +132,12 @@ def shown_fields(kind: type[Record]) -> frozenset[str]:
 
 
 def shown_value(record: Record, name: str) -> Any:
-    """One field as an actor sees it."""
-    return _field_maker(type(record), name)(record)
+    """Return one field of a record as actors see it."""
+    return _field_function(type(record), name)(record)
 
 
 @cache
-def _field_maker(kind: type[Record], name: str) -> Callable[[Record], Any]:
+def _field_function(kind: type[Record], name: str) -> Callable[[Record], Any]:
     return _compiled(_source(kind, name))
 
 
@@ -145,18 +145,18 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def fingerprint(record: Record) -> int:
-    """128 bits that stand for one record; worlds add them up."""
-    hasher = _salted(type(record)).copy()
+    """Return a 128-bit hash of a record. The digest of a world is a sum that contains them."""
+    hasher = _hasher_of(type(record)).copy()
     hasher.update(_encode(record))
     return int.from_bytes(hasher.digest(), "little")
 
 
 @cache
-def _salted(kind: type[Record]) -> blake2b:
+def _hasher_of(kind: type[Record]) -> blake2b:
     return blake2b(digest_size=16, person=kind.__name__[:16].encode())
 
 
-@remembered
+@memoized
 def fingerprint_of_name(name: str) -> int:
-    """128 bits that stand for a counter or an appointment, to be weighted with its value."""
+    """Return a 128-bit hash of a counter's or an event's name. The digest adds it times the value or the minute."""
     return int.from_bytes(blake2b(name.encode(), digest_size=16, person=b"name").digest(), "little")

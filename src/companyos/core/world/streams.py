@@ -1,4 +1,7 @@
-"""Streams: randomness asked for by path, so that no draw depends on how many came before it."""
+"""Random draws keyed by a path of names, so that no draw depends on how many draws came before it.
+
+An extra call of the agent therefore never changes a later draw, and all rollouts of a task meet the same troubles.
+"""
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
@@ -7,48 +10,50 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_slice: Callable[[bytes], tuple[int, ...]] = Struct("<16I").unpack  # 64 bytes in 32-bit pieces
-_MOST_KNOWN = 4096  # an agent may ask about whatever it makes up
-_slice_in_eight: Callable[[bytes], tuple[int, ...]] = Struct("<8Q").unpack
+_to_16_words: Callable[[bytes], tuple[int, ...]] = Struct("<16I").unpack  # 64 bytes as 32-bit numbers
+_to_8_words: Callable[[bytes], tuple[int, ...]] = Struct("<8Q").unpack  # and as 64-bit numbers
+_MAX_BLOCKS = 4096  # bounds the cache, because agents can query invented keys
 
 
 class Draw:
-    """The draws of one path: one keyed hash, sliced in 32-bit pieces, lengthened when they run out."""
+    """The draws of one path: a keyed hash, cut into 32-bit words, and further hashes when those are used up."""
 
-    __slots__ = ("_hasher", "_pieces", "_round")
+    __slots__ = ("_hasher", "_rounds", "_words")
 
     def __init__(self, hasher: "blake2b") -> None:
         self._hasher = hasher
-        self._pieces = iter(_slice(hasher.digest()))
-        self._round = 0
+        self._words = iter(_to_16_words(hasher.digest()))
+        self._rounds = 0
 
     def _bits(self) -> int:
-        for piece in self._pieces:
-            return piece
-        self._round += 1
+        for word in self._words:
+            return word
+        self._rounds += 1
         longer = self._hasher.copy()
-        longer.update(b"\x00%d" % self._round)
-        self._pieces = iter(_slice(longer.digest()))
-        return next(self._pieces)
+        longer.update(b"\x00%d" % self._rounds)
+        self._words = iter(_to_16_words(longer.digest()))
+        return next(self._words)
 
     def random(self) -> float:
-        """A number in [0, 1)."""
+        """Return a number in [0, 1)."""
         return self._bits() / 4294967296.0
 
     def chance(self, probability: float) -> bool:
+        """Return True with this probability."""
         return self._bits() < probability * 4294967296.0
 
     def between(self, low: int, high: int) -> int:
-        """A whole number from `low` to `high`, both included."""
+        """Return an integer from `low` to `high`, both included."""
         return low + (self._bits() * (high - low + 1) >> 32)
 
     def pick(self, choices: Sequence[T]) -> T:
+        """Return one of the choices, all equally likely."""
         return choices[self._bits() * len(choices) >> 32]
 
     def sample(self, choices: Sequence[T], count: int) -> list[T]:
-        """`count` different members, in drawn order."""
+        """Return `count` different members, in the order in which they were drawn."""
         size = len(choices)
-        moved: dict[int, int] = {}  # a shuffle of which only the drawn places are ever written down
+        moved: dict[int, int] = {}  # a Fisher-Yates shuffle that stores only the positions it touched
         drawn = []
         for i in range(count):
             j = i + (self._bits() * (size - i) >> 32)
@@ -61,34 +66,35 @@ class Draw:
 
 
 class Streams:
-    """All randomness of one task, keyed by its name. `at("flaky", tool, record, attempt)` is always the same draw."""
+    """All random draws of one task, keyed by its name. `at("flaky", tool, record, attempt)` always gives the same draws."""
 
-    __slots__ = ("_known", "_root", "key")
+    __slots__ = ("_blocks", "_root", "key")
 
     def __init__(self, key: str) -> None:
         self.key = key
         self._root = blake2b(key.encode(), digest_size=64, person=b"companyos")
-        self._known: dict[str, tuple[float, ...]] = {}
+        self._blocks: dict[str, tuple[float, ...]] = {}
 
     def at(self, *path: str | int) -> Draw:
+        """Return the draws of a path."""
         hasher = self._root.copy()
         hasher.update("\x1f".join(["", *map(str, path)]).encode())
         return Draw(hasher)
 
     def luck(self, path: str, number: int) -> float:
-        """The `number`th of a path's draws in [0, 1), where a `Draw` would cost too much: on every call.
+        """Return draw `number` of a path, in [0, 1). Faster than `at`, for the draws that are made at every call.
 
-        Eight come from one hash, which is kept: all forks and resets of a task ask for the same ones.
+        One hash gives eight draws. It is cached, because all forks and resets of a task ask for the same ones.
         """
         if number > 7:
             path, number = f"{path}\x1f{number // 8}", number % 8
-        block = self._known.get(path)
+        block = self._blocks.get(path)
         if block is None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
+            if len(self._blocks) >= _MAX_BLOCKS:
+                self._blocks.clear()
             hasher = self._root.copy()
             hasher.update(path.encode())
-            block = self._known[path] = tuple(piece / 2**64 for piece in _slice_in_eight(hasher.digest()))
+            block = self._blocks[path] = tuple(word / 2**64 for word in _to_8_words(hasher.digest()))
         return block[number]
 
     def __reduce__(self) -> tuple[type["Streams"], tuple[str]]:

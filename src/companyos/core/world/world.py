@@ -1,4 +1,4 @@
-"""World: all records, now; written only through `put`, journaled, forked in microseconds."""
+"""The state of a simulated company: all records, written only through `put`, with a journal, events and a digest."""
 
 from bisect import insort
 from collections.abc import Callable, Iterable
@@ -6,22 +6,25 @@ from typing import TypeVar
 
 from companyos.core.errors import Refused
 from companyos.core.world.journal import Change
-from companyos.core.world.record import Record, fingerprint, fingerprint_of_name, search_text, searched_alike
+from companyos.core.world.record import Record, fingerprint, fingerprint_of_name, same_search_text, search_text
 from companyos.core.world.streams import Streams
 
 R = TypeVar("R", bound=Record)
 Handler = Callable[["World", str], None]
-Appointment = tuple[int, int, str, str]  # minute, serial, kind, record id
+Appointment = tuple[int, int, str, str]  # a scheduled event: minute, serial number, kind, record id
 
 _HANDLERS: dict[str, Handler] = {}
-_MOST_FOUND = 128  # searches of one table: an agent may ask for whatever it makes up
-_BITS = (1 << 128) - 1
+_MAX_SEARCHES = 128  # cached searches of one table, bounded because agents can search for anything
+_BITS_128 = (1 << 128) - 1
 _CLOCK = fingerprint_of_name("clock")
 _SERIAL = fingerprint_of_name("serial")
 
 
 def on(kind: str) -> Callable[[Handler], Handler]:
-    """Registers what happens when an appointment of this kind falls due. Appointments are data, never closures."""
+    """Register the handler that runs when an appointment of this kind is due.
+
+    Appointments name their handler by kind, so that they stay data: a world can be forked, hashed and pickled.
+    """
 
     def register(handler: Handler) -> Handler:
         if kind in _HANDLERS:
@@ -33,97 +36,99 @@ def on(kind: str) -> Callable[[Handler], Handler]:
 
 
 class Table:
-    """Records by id, with what was worked out of each: its fingerprint and the text that searches look at.
+    """Records of one type by id, with cached fingerprints, search texts, search results and orders of the ids.
 
-    Both are worked out when asked for, and go with a copy of the table. So does what searches found, which holds until one
-    of those texts changes: the forks of a task ask much the same, and most writes touch no such text.
+    The caches are filled when they are first needed. Copies of a table share them, because the forks of a task ask for
+    much the same; a write that changes a search text drops the cached search results.
     """
 
-    __slots__ = ("found", "latest", "order", "prints", "rows", "texts", "unread")
+    __slots__ = ("latest", "matches", "order", "prints", "rows", "stale_texts", "texts")
 
     def __init__(self) -> None:
         self.rows: dict[str, Record] = {}
         self.prints: dict[str, int] | None = None
         self.texts: dict[str, str] = {}
-        self.unread: list[str] = []  # written since the texts were last looked at
-        self.found: dict[str, list[str]] = {}  # ids by query
-        self.order: tuple[str, ...] = ()  # of the ids, once somebody asked
-        self.latest: tuple[str, ...] = ()  # the ids by date, likewise
+        self.stale_texts: list[str] = []  # ids whose search text must be computed again
+        self.matches: dict[str, list[str]] = {}  # ids of the records that match a query
+        self.order: tuple[str, ...] = ()  # the ids, sorted; computed at first use
+        self.latest: tuple[str, ...] = ()  # the ids, newest record first; computed at first use
 
     def copy(self) -> "Table":
         twin = Table.__new__(Table)
         twin.rows = self.rows.copy()
         twin.prints = None if self.prints is None else self.prints.copy()
-        twin.texts = self.texts  # which nobody writes to
-        twin.unread = self.unread.copy()
-        twin.found = self.found
+        twin.texts = self.texts  # shared, since it is replaced and never changed
+        twin.stale_texts = self.stale_texts.copy()
+        twin.matches = self.matches
         twin.order = self.order
         twin.latest = self.latest
         return twin
 
     def write(self, key: str, record: Record) -> int:
-        """Writes a record; gives by how much that changes the sum of the fingerprints."""
+        """Write a record and return by how much the sum of the fingerprints grows."""
         before = self.rows.get(key)
         self.rows[key] = record
-        if record.searched and (before is None or not searched_alike(before, record)):
-            self.unread.append(key)
-            self.found = {}  # a new one: who shares the old one has the old texts
+        if record.searched and (before is None or not same_search_text(before, record)):
+            self.stale_texts.append(key)
+            self.matches = {}  # a new dict, because copies of this table share the old one
         prints = self.prints
         if prints is None:
             return 0
-        now = fingerprint(record)
-        grown = now - prints.get(key, 0)
-        prints[key] = now
-        return grown
+        new = fingerprint(record)
+        growth = new - prints.get(key, 0)
+        prints[key] = new
+        return growth
 
-    def take_prints(self) -> int:
-        """Works out the fingerprints, if that has not been done; gives by how much that changes their sum."""
+    def compute_prints(self) -> int:
+        """Compute the fingerprints if that was not done before, and return by how much their sum grows."""
         if self.prints is not None:
             return 0
         self.prints = {key: fingerprint(record) for key, record in self.rows.items()}
         return sum(self.prints.values())
 
     def index(self) -> dict[str, str]:
-        if self.unread:
-            self.texts = self.texts | {key: search_text(self.rows[key]) for key in self.unread}
-            self.unread = []
+        """Return the search texts by id, up to date."""
+        if self.stale_texts:
+            self.texts = self.texts | {key: search_text(self.rows[key]) for key in self.stale_texts}
+            self.stale_texts = []
         return self.texts
 
-    def in_order(self) -> tuple[str, ...]:
-        """The ids, sorted. None is ever taken away: so as many are the same."""
+    def sorted_ids(self) -> tuple[str, ...]:
+        """Return the ids, sorted. Records are never removed, so the cached order is valid while the number is the same."""
         if len(self.order) != len(self.rows):
             self.order = tuple(sorted(self.rows))
         return self.order
 
     def latest_first(self) -> tuple[str, ...]:
-        """The ids, by a date that never changes: those made last come first, of one minute in the order of the rows."""
+        """Return the ids, newest record first. Records of the same minute keep the order of the rows."""
         if len(self.latest) != len(self.rows):
             rows = self.rows
             self.latest = tuple(sorted(rows, key=lambda key: getattr(rows[key], rows[key].dated), reverse=True))
         return self.latest
 
     def search(self, query: str) -> list[Record]:
-        keys = self.found.get(query)
+        """Return the records whose search text contains every word of the query."""
+        keys = self.matches.get(query)
         if keys is None:
             texts = self.index()
             keys = list(texts)  # in the order of the rows
             for word in query.lower().split():
                 keys = [key for key in keys if word in texts[key]]
-            if len(self.found) >= _MOST_FOUND:
-                self.found = {}
-            self.found[query] = keys
+            if len(self.matches) >= _MAX_SEARCHES:
+                self.matches = {}
+            self.matches[query] = keys
         return list(map(self.rows.__getitem__, keys))
 
 
 class World:
-    """Tables of frozen records behind one gate. Forks share tables until either side writes to one."""
+    """Tables of frozen records that change only through `put`. Forks share a table until one side writes to it."""
 
     __slots__ = (
         "_agenda",
         "_counters",
+        "_has_prints",
         "_owned",
         "_serial",
-        "_settled",
         "_sum",
         "_tables",
         "actor",
@@ -138,49 +143,51 @@ class World:
     def __init__(self, streams: Streams, now: int, kinds: Iterable[type[Record]]) -> None:
         self.streams = streams
         self.now = now
-        self.actor = ""  # who is acting, and through which tool or appointment: the journal's who and why
+        self.actor = ""  # the journal notes who writes, and through which tool or appointment
         self.why = ""
-        self.revision = 0  # how often something was written, or marked as read: what milestones can depend on
-        self.seats: tuple[str, ...] = ()  # the people who are played from outside, in the order of their handles
+        self.revision = 0  # grows with every write and read mark: milestones are evaluated only then
+        self.seats: tuple[str, ...] = ()  # handles of the people who are played from outside, sorted
         self.journal: list[Change] = []
         self._tables: dict[type[Record], Table] = {kind: Table() for kind in kinds}
         self._owned = set(self._tables)  # tables that no other fork shares
         self._agenda: list[Appointment] = []
         self._serial = 0
         self._counters: dict[str, int] = {}
-        self._sum = 0  # the digest's sum: counters and appointments, and the records of tables that have fingerprints
-        self._settled = False  # whether all tables have them
+        self._sum = 0  # of the hashes of counters, appointments and, once computed, records: see `digest`
+        self._has_prints = False  # whether all tables have their fingerprints
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def get(self, kind: type[R], id: str) -> R:
-        """A record that must be there; a KeyError here is our bug."""
+        """Return a record that must exist. A KeyError is a bug of the caller."""
         return self._tables[kind].rows[id]  # type: ignore[return-value]
 
     def find(self, kind: type[R], id: str) -> R:
-        """A record that an actor asked for; refused when there is none."""
+        """Return a record that an actor asked for. Raises `Refused` if it does not exist."""
         record = self._tables[kind].rows.get(id)
         if record is None:
             raise Refused("not_found", f"there is no {kind.__name__.lower()} {id!r}")
         return record  # type: ignore[return-value]
 
     def peek(self, kind: type[R], id: str) -> R | None:
+        """Return a record, or None if it does not exist."""
         return self._tables[kind].rows.get(id)  # type: ignore[return-value]
 
     def all(self, kind: type[R]) -> Iterable[R]:
+        """Return all records of a type, in the order in which they were made."""
         return self._tables[kind].rows.values()  # type: ignore[return-value]
 
     def ids(self, kind: type[Record]) -> tuple[str, ...]:
-        """All ids of a kind, sorted."""
-        return self._tables[kind].in_order()
+        """Return all ids of a type, sorted."""
+        return self._tables[kind].sorted_ids()
 
     def latest(self, kind: type[R]) -> list[R]:
-        """All records of a kind that is dated, the latest first."""
+        """Return all records of a type, newest first. The type must name its `dated` field."""
         table = self._tables[kind]
         return list(map(table.rows.__getitem__, table.latest_first()))  # type: ignore[arg-type]
 
     def search(self, kind: type[R], query: str) -> list[R]:
-        """The records in whose searched fields every word of the query occurs."""
+        """Return the records whose searched fields contain every word of the query."""
         return self._tables[kind].search(query)  # type: ignore[return-value]
 
     def count(self, kind: type[Record]) -> int:
@@ -190,7 +197,7 @@ class World:
         return self._tables
 
     def lookup(self, id: str, named: str = "") -> Record | None:
-        """Any record that actors may see, by id alone, or of the kind of this name: what a citation or a form points at."""
+        """Return the record with this id if actors may see it, else None. `named`: only from the type of this name."""
         for kind, table in self._tables.items():
             if id in table.rows and not kind.hidden and (not named or named == kind.__name__):
                 return table.rows[id]
@@ -199,12 +206,12 @@ class World:
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def furnish(self, record: R) -> R:
-        """Puts a record of the start state: not journaled, since `(task id, calls)` already tells it."""
+        """Write a record of the start state. It is not journaled: the task id already determines it."""
         self._sum += self._own(type(record)).write(record.id, record)
         return record
 
     def put(self, record: R) -> R:
-        """The one write gate. Writing what already stands writes nothing."""
+        """Write a record and journal it. The only way to write; writing an equal record does nothing."""
         kind, key = type(record), record.id
         table = self._tables[kind] if kind in self._owned else self._own(kind)
         before = table.rows.get(key)
@@ -216,6 +223,7 @@ class World:
         return record
 
     def _own(self, kind: type[Record]) -> Table:
+        """Return the table of a type, copied first if a fork shares it."""
         table = self._tables[kind]
         if kind not in self._owned:
             self._owned.add(kind)
@@ -228,19 +236,19 @@ class World:
         return self._counters.get(key, 0)
 
     def mark(self, key: str, value: int) -> None:
-        """Sets a counter that says what somebody has read; goals may look at those."""
+        """Set a counter that records what somebody has read. Milestones may depend on it."""
         if self._counters.get(key) != value:
             self.revision += 1
             self.tally(key, value)
 
     def tally(self, key: str, value: int) -> int:
-        """Sets a counter: how many messages there are, which id comes next. Part of the state, not of the journal."""
+        """Set a counter, for example of messages. Counters are part of the digest, but not of the journal."""
         self._sum += fingerprint_of_name(key) * (value - self._counters.get(key, 0))
         self._counters[key] = value
         return value
 
     def count_up(self, key: str) -> int:
-        """Counts one more; gives how many there are with it."""
+        """Add one to a counter and return its new value."""
         self._counters[key] = number = self._counters.get(key, 0) + 1
         self._sum += fingerprint_of_name(key)
         return number
@@ -248,7 +256,7 @@ class World:
     # -- time ------------------------------------------------------------------------------------------------------
 
     def schedule(self, minute: int, kind: str, record_id: str) -> None:
-        """Makes an appointment; a KeyError for an unknown kind is our bug."""
+        """Schedule an appointment. A KeyError for an unknown kind is a bug of the caller."""
         _HANDLERS[kind]
         self._serial += 1
         appointment = (minute, self._serial, kind, record_id)
@@ -256,7 +264,7 @@ class World:
         self._sum += _weight(appointment) + _SERIAL
 
     def advance(self, minutes: int, news: str = "", known: int = 0) -> None:
-        """Lets time pass, running what falls due, in order; stops early once the counter `news` is above what is known."""
+        """Let time pass and run the appointments that become due. Stops early once the counter `news` exceeds `known`."""
         end = self.now + minutes
         if news or (self._agenda and self._agenda[0][0] <= end):
             self._run_agenda(end, news, known)
@@ -281,7 +289,7 @@ class World:
     # -- copies and digests ----------------------------------------------------------------------------------------
 
     def fork(self) -> "World":
-        """An independent copy. Records are frozen and shared; tables are copied when either side first writes to one."""
+        """Return an independent copy. Tables are shared until one side writes to them."""
         twin = World.__new__(World)
         twin.streams = self.streams
         twin.now = self.now
@@ -296,29 +304,33 @@ class World:
         twin._serial = self._serial
         twin._counters = self._counters.copy()
         twin._sum = self._sum
-        twin._settled = self._settled
+        twin._has_prints = self._has_prints
         self._owned = set()
         return twin
 
     def settle(self) -> None:
-        """Works out, once for all forks to come, what they would each work out again: fingerprints and search texts."""
+        """Compute fingerprints and search texts once, so that later forks share them."""
         self.digest()
         for table in self._tables.values():
             table.index()
 
     def digest_of_rest(self) -> int:
-        """The part of the digest that is not in tables: counters and appointments."""
+        """Return the part of the digest's sum that comes from counters and appointments, computed from scratch."""
         counted = sum(fingerprint_of_name(key) * value for key, value in self._counters.items())
         return counted + sum(map(_weight, self._agenda)) + _SERIAL * self._serial
 
     def digest(self) -> str:
-        """128 bits, in hex, for the whole state: equal states, equal digests, whichever way they were reached."""
-        if not self._settled:
-            self._sum += sum(table.take_prints() for table in self._tables.values())
-            self._settled = True
-        return ((self._sum + _CLOCK * self.now) & _BITS).to_bytes(16, "big").hex()
+        """Return 128 bits in hex that stand for the whole state. Equal states have equal digests, however they arose.
+
+        The digest is a sum of hashes, so each write only adds the difference.
+        """
+        if not self._has_prints:
+            self._sum += sum(table.compute_prints() for table in self._tables.values())
+            self._has_prints = True
+        return ((self._sum + _CLOCK * self.now) & _BITS_128).to_bytes(16, "big").hex()
 
 
 def _weight(appointment: Appointment) -> int:
+    """Return what an appointment adds to the digest's sum."""
     minute, serial, kind, record_id = appointment
     return fingerprint_of_name(f"{kind}/{record_id}/{serial}") * (minute + 1)

@@ -12,7 +12,7 @@ from multiprocessing import get_context
 import msgspec
 
 from companyos.core.calls import Call
-from companyos.core.parallel import obey
+from companyos.core.parallel import set_up_worker
 from companyos.core.world import Streams
 from companyos.env import CompanyEnv, make
 from companyos.env.line_syntax import parse_line, write_line
@@ -97,7 +97,7 @@ _prepared: list[tuple[Rules, str]] = []  # in a process that labels
 
 
 def _prepare(rules: Rules, tokenizer: str) -> None:
-    obey()
+    set_up_worker()
     _prepared.append((rules, tokenizer))
 
 

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from companyos.agents.tiny import ALWAYS, TinyWeights, first_weights, packed, save, unpack
-from companyos.core.parallel import obey
+from companyos.core.parallel import set_up_worker
 from companyos.core.task import TaskId
 from companyos.families import setting
 from companyos.train.runs.journal import Journal, Record
@@ -101,7 +101,7 @@ def _tables(shared: Shared) -> list[Any]:
 
 
 def _serve(line: Connection, recipe: Recipe, number: int, shared: Shared, slope: Shared) -> None:
-    obey()
+    set_up_worker()
     gc.set_threshold(_ALLOCATIONS)
     hand = Hand(recipe, number, TinyWeights(*_tables(shared)), Slope(*_tables(slope)))
     while (asked := line.recv()) is not None:
