@@ -1,4 +1,4 @@
-"""ApprovalFlow: who was asked to sign what, and what they said."""
+"""Tests of the app ApprovalFlow: forms, requests, escalations and decisions."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""Programs of calls: what the shared steps do with silence, pages, absences and the end of a program."""
+"""Tests of the steps that programs of calls share: silence, pages, absences and the end of a program."""
 
 from collections.abc import Callable
 from typing import Any

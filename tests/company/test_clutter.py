@@ -1,4 +1,4 @@
-"""Clutter: tools that every suite has beside those that one needs. They do what they say."""
+"""Tests of the distractor tools: they do what they say, and no task needs them."""
 
 from typing import Any
 

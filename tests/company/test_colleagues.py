@@ -1,4 +1,4 @@
-"""Colleagues: what people do when something reaches their desk, through the same calls as everybody."""
+"""Tests of the simulated colleagues: what they reject, what they approve and what they answer."""
 
 import inspect
 import re

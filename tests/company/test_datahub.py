@@ -1,4 +1,4 @@
-"""DataHub: metrics and how fresh they are, the register of business partners, the directory, the policies."""
+"""Tests of the app DataHub: metrics, refreshes, the register, the directory and the policies."""
 
 import inspect
 import re

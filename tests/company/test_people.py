@@ -1,4 +1,4 @@
-"""People: who works here, when they are in, who stands in for them, and how word reaches them."""
+"""Tests of people: working hours, absences, delegates and messages."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""TicketDesk: the work that people asked for, and how it ended."""
+"""Tests of the app TicketDesk: tickets, comments, changes and the inbox."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""Tools: declared once, by a function's signature; checked, called and described from it."""
+"""Tests of tools: schemas, checks of arguments, refusals and pages."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any

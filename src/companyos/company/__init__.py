@@ -1,4 +1,4 @@
-"""Apps: what an actor can do. Three apps, one toolbox; people are programs behind the same calls."""
+"""The company: its records, its people, its three apps and their tools. Colleagues act through the same tools as agents."""
 
 from companyos.company.apps.approvalflow import Approval, ApprovalType
 from companyos.company.apps.clutter import ALL_TOOLS, EXTRAS, toolbox_of
@@ -8,7 +8,7 @@ from companyos.company.apps.tool import Tool, Toolbox
 from companyos.company.colleagues import TOOLBOX
 from companyos.company.people import Message, Mind, Person, Season
 
-# What is cited most comes first: a citation is looked up by id alone.
+# All record types. Those that are cited most come first, because a citation is looked up by its id in this order.
 KINDS = (Ticket, Metric, Entry, Policy, Person, Approval, ApprovalType, Message, Comment, Mind, Source, Season, Draft)
 
 __all__ = [

@@ -1,10 +1,10 @@
-"""Colleagues: what people do when something reaches their desk, through the same calls as everybody.
+"""Colleagues: simulated people who answer comments and decide requests, through the same tools as agents.
 
-A colleague's program is a generator of calls, like an expert. It runs to its end at one moment of the agenda, so all that
-it remembers from one moment to the next is in the world. Beside the replies it knows only its own mind.
+A colleague's program is a generator of calls, like an expert. It starts when the colleague handles a message and runs to
+its end at that moment, so it keeps no state of its own. It knows the replies to its calls and its own `Mind`.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from companyos.core.world import World, on
 
 TOOLBOX = Toolbox((ticketdesk.app, datahub.app, approvalflow.app))
 
-# Objections that a right request can meet with: the company's doing, so no agent is charged for them.
+# Why a correct request can be rejected all the same, with code and text. No agent is charged for such a rejection.
 OBJECTIONS = {
     "evidence": (
         "needs_evidence",
@@ -32,21 +32,21 @@ OBJECTIONS = {
 }
 OBJECTION_CODES = frozenset(code for code, _ in OBJECTIONS.values())
 
-# Grounds that say how a case stands under a rule. An approver gives one only to a request that agrees with the records and
-# is theirs to sign, so that nobody learns it from a request that could not have been approved anyway.
+# Codes of rejections that reveal how a rule decides the case. An approver gives one only for a request that agrees with the
+# records and is theirs to sign. Otherwise agents could learn the right ending by sending careless requests.
 RULINGS = frozenset({"below_minimum", "no_budget", "within_limit", "beyond_term", "not_needed", "not_reviewed"})
 
-Fault = tuple[str, str]  # a code, and words that name fields and rules but no values: see ADR 2
-Finding = Generator[Call, Reply, Fault | None]
-Audit = Callable[[dict[str, Any], dict[str, Any]], Finding]
+Fault = tuple[str, str]  # a code and a text; the text names fields and rules, but no values: see ADR 2
+Finding = Steps[Fault | None]
+Audit = Callable[[Row, Row], Finding]
 _AUDITS: dict[str, Audit] = {}
 
 
 def audits(name: str) -> Callable[[Audit], Audit]:
-    """Registers what approvers look into beside what every form has, where a form asks for it by this name.
+    """Register an audit: checks that approvers make for the forms that name it, in addition to the usual ones.
 
-    It is a program over what a request says, `submitted_at` of it included, and its ticket. It looks first at whether the
-    request agrees with the records and then at rules, whose codes are in `RULINGS`.
+    An audit is a program that gets the request's data, with `submitted_at`, and its ticket. It checks first whether the
+    request agrees with the records, and then the rules, whose codes are in `RULINGS`.
     """
 
     def register(audit: Audit) -> Audit:
@@ -60,7 +60,7 @@ def audits(name: str) -> Callable[[Audit], Audit]:
 
 @on("see_to")
 def see_to(world: World, message_id: str) -> None:
-    """Somebody gets round to a message in their inbox."""
+    """Let a colleague handle a message in their inbox."""
     message = world.get(Message, message_id)
 
     def make(call: Call) -> Reply:
@@ -69,55 +69,56 @@ def see_to(world: World, message_id: str) -> None:
             annoy(world, message.to, message.sender)
         return reply
 
-    clerk.run(_PROGRAMS[message.topic](desk_of(world, message.to), message), make)
+    clerk.run(_PROGRAMS[message.topic](colleague_of(world, message.to), message), make)
 
 
-class Desk(Struct, frozen=True):
-    """What somebody knows without asking: who they are, their own mind, and by which rules each form is decided."""
+class Colleague(Struct, frozen=True):
+    """What a colleague knows without a call: their own directory entry and mind, and the rules of each form."""
 
     me: Person
     mind: Mind
     form: Callable[[str], ApprovalType]
 
 
-def desk_of(world: World, person_id: str) -> Desk:
-    return Desk(world.get(Person, person_id), world.get(Mind, person_id), partial(world.get, ApprovalType))
+def colleague_of(world: World, person_id: str) -> Colleague:
+    """Return the colleague with this handle."""
+    return Colleague(world.get(Person, person_id), world.get(Mind, person_id), partial(world.get, ApprovalType))
 
 
-def attend(desk: Desk, anew: bool = False) -> Program:
-    """A colleague's whole work as one program, for when their chair is handed over: sees to whatever comes in, as ever.
+def attend(colleague: Colleague, anew: bool = False) -> Program:
+    """A colleague's whole work as one program, for a person who is played from outside: handles each message that comes.
 
-    `anew`: somebody else sat there before, so all that came in is seen to once more.
+    `anew`: another program or agent played this person before, so all earlier messages are handled once more.
     """
     letters = (yield from pages("ticketdesk.read_inbox"))[::-1] if anew else []
     while True:
         for letter in letters:
             about = {name: letter[name] for name in ("id", "sender", "topic", "about", "text")}
-            program = _PROGRAMS.get(letter["topic"], look_away)(desk, Message(to=desk.me.id, at=0, **about))
-            yield from clerk.steered(program, clerk.answered)  # in a chair that is played, calls can go unanswered
+            program = _PROGRAMS.get(letter["topic"], look_away)(colleague, Message(to=colleague.me.id, at=0, **about))
+            yield from clerk.steered(program, clerk.answered)  # calls of people played from outside can go unanswered
         letters = (yield Call("ticketdesk", "wait", {"hours": 72})).data["arrived"]
 
 
-def review(desk: Desk, message: Message) -> Program:
-    """Looks into a request and decides it."""
+def review(colleague: Colleague, message: Message) -> Program:
+    """Check a request and decide it."""
     request = (yield Call("approvalflow", "check_status", {"approval_id": message.about})).data
-    if request["status"] != "pending" or request["approver"] != desk.me.id:
+    if request["status"] != "pending" or request["approver"] != colleague.me.id:
         return
-    fault = (yield from _find_fault(desk, request)) or _objection(desk, request)
+    fault = (yield from _find_fault(colleague, request)) or _objection(colleague, request)
     verdict, code, reason = ("rejected", *fault) if fault else ("approved", "signed", "Signed.")
     decision = {"approval_id": request["id"], "verdict": verdict, "code": code, "reason": reason}
     yield Call("approvalflow", "decide", decision)
 
 
-def help_out(desk: Desk, message: Message) -> Program:
-    """Answers a comment: says what they alone know of the ticket, finishes what blocks it if that is theirs to finish.
+def help_out(colleague: Colleague, message: Message) -> Program:
+    """Answer a comment: state what only this colleague knows about the ticket, and close a blocking ticket of theirs.
 
-    Whoever comes after others says nothing until those have stated their part there.
+    A colleague who waits for the statements of others says so until those are made.
     """
     ticket = (yield Call("ticketdesk", "get_ticket", {"ticket_id": message.about})).data
-    known = desk.mind.knows.get(ticket["id"], {})
+    known = colleague.mind.knows.get(ticket["id"], {})
     answer = "Thanks for the note. There is nothing open on my side."
-    unsaid = yield from _unsaid(ticket["id"], desk.mind.after.get(ticket["id"], {}))
+    unsaid = yield from _unsaid(ticket["id"], colleague.mind.after.get(ticket["id"], {}))
     if known and unsaid:
         known = {}
         answer = "I come later on this one: " + ", ".join(f"{who} states {what}" for who, what in unsaid) + " first."
@@ -125,7 +126,7 @@ def help_out(desk: Desk, message: Message) -> Program:
         answer = "You asked me, so: " + ", ".join(f"{name}={value}" for name, value in known.items()) + "."
     if ticket["blocked_by"]:
         blocker = (yield Call("ticketdesk", "get_ticket", {"ticket_id": ticket["blocked_by"]})).data
-        if blocker["assignee"] == desk.me.id and blocker["status"] in ("open", "in_progress"):
+        if blocker["assignee"] == colleague.me.id and blocker["status"] in ("open", "in_progress"):
             closing = {"resolution": "completed", "reason": "all_checks_passed", "evidence": []}
             yield Call("ticketdesk", "resolve_ticket", {"ticket_id": blocker["id"], **closing})
             answer = f"{blocker['id']} is finished."
@@ -133,20 +134,20 @@ def help_out(desk: Desk, message: Message) -> Program:
     yield Call("ticketdesk", "comment", said)
 
 
-def _unsaid(ticket_id: str, awaited: dict[str, str]) -> Generator[Call, Reply, list[tuple[str, str]]]:
-    """Who has not yet stated what on a ticket, of those who are awaited there."""
+def _unsaid(ticket_id: str, awaited: dict[str, str]) -> Steps[list[tuple[str, str]]]:
+    """Return the (person, name) pairs, of those awaited, that were not yet stated on a ticket."""
     events = (yield from history(ticket_id)) if awaited else []
     said = {(event["author"], name) for event in events for name in event}
-    return [one for one in awaited.items() if one not in said]
+    return [statement for statement in awaited.items() if statement not in said]
 
 
-def history(ticket_id: str) -> Generator[Call, Reply, list[dict[str, Any]]]:
-    """All comments on a ticket and changes of it, newest first."""
+def history(ticket_id: str) -> Steps[list[Row]]:
+    """Return all comments on a ticket and all changes of it, newest first."""
     return (yield from pages("ticketdesk.get_history", ticket_id=ticket_id))
 
 
-def pages(tool: str, **params: Any) -> Generator[Call, Reply, list[dict[str, Any]]]:
-    """All rows of a paged list."""
+def pages(tool: str, **params: Any) -> Steps[list[Row]]:
+    """Return all rows of a paged list."""
     app, method = tool.split(".")
 
     def show(page: int) -> Steps[Row]:
@@ -156,13 +157,13 @@ def pages(tool: str, **params: Any) -> Generator[Call, Reply, list[dict[str, Any
     return (yield from clerk.all_rows(show))
 
 
-def stated(ticket_id: str, author: str, name: str) -> Generator[Call, Reply, list[str]]:
-    """What somebody has stated under this name on a ticket."""
+def stated(ticket_id: str, author: str, name: str) -> Steps[list[str]]:
+    """Return the values that a person has stated under this name on a ticket, newest first."""
     return [event[name] for event in (yield from history(ticket_id)) if event["author"] == author and name in event]
 
 
-def look_away(desk: Desk, message: Message) -> Program:
-    """Reads it and leaves it at that."""
+def look_away(colleague: Colleague, message: Message) -> Program:
+    """Do nothing: the message needs no answer."""
     yield from ()
 
 
@@ -170,24 +171,24 @@ _NEWS = ("decision", "out_of_office", "queue", "reminder")
 _PROGRAMS = {"request": review, "comment": help_out} | dict.fromkeys(_NEWS, look_away)
 
 
-def _objection(desk: Desk, request: dict[str, Any]) -> Fault | None:
-    """What they find fault with though nothing is wrong; each kind has its remedy."""
-    kind, attachment = desk.mind.objection, desk.form(request["type"]).attachment
-    wanting = (kind == "evidence" and attachment and attachment not in request["data"]) or (
+def _objection(colleague: Colleague, request: Row) -> Fault | None:
+    """Return the colleague's objection to a correct request, unless the agent has already done what it asks for."""
+    kind, attachment = colleague.mind.objection, colleague.form(request["type"]).attachment
+    applies = (kind == "evidence" and attachment and attachment not in request["data"]) or (
         kind == "superior" and not request["referred"]
     )
-    if not wanting:
+    if not applies:
         return None
     code, reason = OBJECTIONS[kind]
     return code, reason.format(attachment=attachment)
 
 
-def _find_fault(desk: Desk, request: dict[str, Any]) -> Finding:
-    """The first thing wrong with a request, in the order in which a careful approver looks.
+def _find_fault(colleague: Colleague, request: Row) -> Finding:
+    """Return the first thing that is wrong with a request, or None.
 
-    First come its values, then whose signature it needs, then the rules: a wrong request never tells how a case stands.
+    The order is: its values, then whose signature it needs, then the rules. So a wrong request never reveals a ruling.
     """
-    data, form = request["data"], desk.form(request["type"])
+    data, form = request["data"], colleague.form(request["type"])
     reply = yield Call("ticketdesk", "get_ticket", {"ticket_id": str(data["ticket_id"])})
     if not reply.ok or reply.data["kind"] != (form.about or form.id):
         return "wrong_ticket", f"That is no ticket for a {form.id} request."
@@ -206,13 +207,13 @@ def _find_fault(desk: Desk, request: dict[str, Any]) -> Finding:
         audited = None
     else:
         audited = yield from _AUDITS[form.audit](data, ticket)
-    found = [fault for fault in (wrong, audited) if fault]
-    mismatch = next((fault for fault in found if fault[0] not in RULINGS), None)
-    return mismatch or (yield from _wrong_authority(desk, request, ticket, asker)) or next(iter(found), None)
+    faults = [fault for fault in (wrong, audited) if fault]
+    mismatch = next((fault for fault in faults if fault[0] not in RULINGS), None)
+    return mismatch or (yield from _wrong_authority(colleague, request, ticket, asker)) or next(iter(faults), None)
 
 
-def _wrong_authority(desk: Desk, request: dict[str, Any], ticket: dict[str, Any], asker: dict[str, Any]) -> Finding:
-    form = desk.form(request["type"])
+def _wrong_authority(colleague: Colleague, request: Row, ticket: Row, asker: Row) -> Finding:
+    form = colleague.form(request["type"])
     amount = ticket["amount"] if "amount" in form.same_as_ticket else request["data"].get("amount")
     if isinstance(amount, str | bool):
         return "mismatch", "amount is no number."
@@ -231,13 +232,13 @@ def _wrong_authority(desk: Desk, request: dict[str, Any], ticket: dict[str, Any]
         manager_id = (yield Call("datahub", "get_person", {"person_id": principal["id"]})).data["manager"]
         manager = (yield Call("datahub", "get_person", {"person_id": manager_id})).data
         signers.append((yield from _who_signs(manager)))
-    if desk.me.id not in signers:
+    if colleague.me.id not in signers:
         return "not_mine", "Not mine to sign: policy names the lowest office that may, or who stands in while it is away."
     return None
 
 
-def stale(metric: dict[str, Any], rule: int, data: dict[str, Any]) -> Fault | None:
-    """The objection to a figure that was too old when the request was put. How long that lay on a desk is not its fault."""
+def stale(metric: Row, rule: int, data: Row) -> Fault | None:
+    """Return the fault of a figure that was too old when the request was submitted. Later waiting does not count."""
     measured, submitted = (datetime.fromisoformat(stamp) for stamp in (metric["measured_at"], data["submitted_at"]))
     if (submitted - measured).days <= rule:
         return None
@@ -253,7 +254,7 @@ def _delegate(absent: Row) -> Steps[Row]:
     return delegate
 
 
-def _wrong_figures(form: ApprovalType, data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
+def _wrong_figures(form: ApprovalType, data: Row, ticket: Row) -> Finding:
     if not form.same_as_entry and not form.measured:
         return None
     if not ticket["verified"]:

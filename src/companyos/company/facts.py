@@ -1,4 +1,4 @@
-"""Facts: what a record says of itself, field by field, wherever a reply may have shown it."""
+"""Facts: the value of a record's field as replies show it, and whether a citation of it is true."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from companyos.company.apps.ticketdesk import Citation, same
 from companyos.company.people import Person
 from companyos.core.world import Record, World, shown_fields, shown_value
 
-MISSING = object()  # equals nothing that can be said
+MISSING = object()  # not equal to any value that a citation can have
 
 
 def fact(world: World, record: Record, field: str) -> Any:
-    """A field of a record as actors see it now, the empty and the computed ones included; `MISSING` if it has none."""
+    """Return a field of a record as actors see it now, including computed fields; `MISSING` if there is no such field."""
     if field in shown_fields(type(record)):
         return shown_value(record, field)
     if record.spread and field in (spread := getattr(record, record.spread)):
@@ -27,11 +27,11 @@ def fact(world: World, record: Record, field: str) -> Any:
 
 
 def true_of(world: World, record: Record, citation: Citation) -> bool:
-    """Whether a citation says what this record shows."""
+    """Tell whether a citation has the value that this record shows."""
     return same(fact(world, record, citation.field), citation.value)
 
 
 def true_now(world: World, citation: Citation) -> bool:
-    """Whether a citation says what its record shows now."""
+    """Tell whether a citation has the value that the record it names shows now."""
     record = world.lookup(citation.record)
     return record is not None and true_of(world, record, citation)

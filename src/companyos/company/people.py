@@ -1,4 +1,4 @@
-"""People: who works here, when they are in, who stands in for them, and how word reaches them."""
+"""People of the company: their working hours and absences, their delegates, their private state and their inboxes."""
 
 from typing import Annotated
 
@@ -10,11 +10,11 @@ from companyos.core.world import DAY, HOUR, Minute, Record, World
 
 OPENS = 9 * HOUR  # working hours, Monday to Friday
 CLOSES = 17 * HOUR
-EACH_REQUEST = 30  # minutes that each one in a queue takes
+EACH_REQUEST = 30  # minutes of delay for each request that is ahead in a queue
 
 
 class Person(Record, frozen=True):
-    """Somebody of the company, as the directory shows them."""
+    """A person of the company, as the directory shows them."""
 
     pattern = r"@[a-z]+\.[a-z]+"
     searched = ("name", "role", "department")
@@ -22,9 +22,9 @@ class Person(Record, frozen=True):
     name: str
     role: str
     department: str
-    desk: str  # whose tickets they may write on
+    desk: str  # they may write on the tickets of this desk
     manager: str | None
-    limit: int | None  # up to which amount they may sign; None: they do not sign
+    limit: int | None  # the highest amount that they may sign for; None: they do not sign
     delegate: str | None  # who signs with their authority while they are away
     cost_center: str
     away_from: Minute | None = None
@@ -32,33 +32,33 @@ class Person(Record, frozen=True):
 
 
 class Mind(Record, frozen=True):
-    """What goes on in somebody's head. Nobody can look it up."""
+    """What determines how a person acts. No actor can look it up."""
 
     hidden = True
 
-    pace: int = 60  # minutes from a request reaching them to their answer
-    patience: int = 3  # wrong requests they bear from one person before they take a day over the next
-    objection: str = ""  # what they will find fault with, however right the request is
-    knows: dict[str, dict[str, str]] = {}  # what they alone can say of a ticket, by name; they say it when asked there
-    meddles: dict[str, str] = {}  # tickets whose priority they are about to set, to what
-    after: dict[str, dict[str, str]] = {}  # … but only once these people have stated these things on that ticket
+    pace: int = 60  # minutes from receiving a message to answering it
+    patience: int = 3  # after so many wrong requests of one person, they answer that person a day later
+    objection: str = ""  # a key of `colleagues.OBJECTIONS`: why they reject even a correct request
+    knows: dict[str, dict[str, str]] = {}  # by ticket: facts that only they know, stated when asked in a comment there
+    meddles: dict[str, str] = {}  # by ticket: the priority that they are going to set
+    after: dict[str, dict[str, str]] = {}  # by ticket: whose statements, of which facts, they wait for before their own
 
 
 class Season(Record, frozen=True):
-    """What kind of days these are for everybody. Nobody can look it up; one feels it."""
+    """What holds for everybody in this episode. No actor can look it up."""
 
     hidden = True
 
-    backlog: int = 0  # how many requests lie on every desk before one that comes in
-    chatter: int = 0  # how much news reaches people that is none of their business
+    backlog: int = 0  # how many requests are ahead of a new one at every approver
+    chatter: int = 0  # how many irrelevant bulletins are sent
 
 
-SEASON = "season"  # the id of the one there is
-ANY_INBOX = "inbox"  # the counter of what ever reached those who are played from outside, where there are several
+SEASON = "season"  # the id of the only such record
+ANY_INBOX = "inbox"  # the counter of all messages to people played from outside, if there are several
 
 
 class Message(Record, frozen=True):
-    """Something in somebody's inbox: a bulletin, an answer or a decision."""
+    """A message in a person's inbox: a bulletin, a request, an answer or a decision."""
 
     pattern = r"M-\d+"
 
@@ -74,15 +74,17 @@ PersonId = Annotated[str, Meta(description="a person's handle, like @dana.reyes"
 
 
 def away(person: Person, minute: int) -> bool:
+    """Tell whether a person is absent at a minute."""
     return person.away_from is not None and person.away_until is not None and person.away_from <= minute < person.away_until
 
 
 def working(minute: int) -> bool:
+    """Tell whether a minute is in the working hours."""
     return minute // DAY % 7 < 5 and OPENS <= minute % DAY < CLOSES
 
 
 def next_working_minute(person: Person, minute: int) -> int:
-    """The first minute from `minute` on at which this person is at work."""
+    """Return the first minute, from `minute` on, at which a person is at work."""
     if away(person, minute):
         minute = person.away_until or minute
     while not working(minute):
@@ -92,7 +94,7 @@ def next_working_minute(person: Person, minute: int) -> int:
 
 
 def holder(world: World, role: str) -> Person:
-    """Who holds an office."""
+    """Return the person who holds an office. Raises `Refused` if nobody does."""
     for person in world.all(Person):
         if person.role == role:
             return person
@@ -109,7 +111,7 @@ def stand_in(world: World, person: Person, minute: int | None = None) -> Person:
 
 
 def post(world: World, to: str, sender: str, topic: str, about: str | None, text: str) -> Message:
-    """Puts a message in an inbox. A colleague will see to it in their working hours, at their own pace."""
+    """Put a message in an inbox. A simulated colleague will handle it in their working hours, at their own pace."""
     message = world.put(Message(f"M-{world.count_up('message')}", to, sender, world.now, topic, about, text))
     world.count_up(inbox_counter(to))
     if to in world.seats:
@@ -122,44 +124,44 @@ def post(world: World, to: str, sender: str, topic: str, about: str | None, text
 
 
 def answer_minute(world: World, to: str, sender: str, ahead: int = 0) -> int:
-    """When somebody will get round to something: at their pace, after what lies before it, a day later once annoyed."""
+    """Return when a person handles a message: after their pace and the queue, and a day later once they are annoyed."""
     person, mind = world.get(Person, to), world.get(Mind, to)
-    worn_out = world.counter(_annoyed(to, sender)) >= mind.patience
-    takes = mind.pace + ahead * EACH_REQUEST + (DAY if worn_out else 0)
-    return next_working_minute(person, next_working_minute(person, world.now) + takes)
+    annoyed = world.counter(_annoyance_counter(to, sender)) >= mind.patience
+    delay = mind.pace + ahead * EACH_REQUEST + (DAY if annoyed else 0)
+    return next_working_minute(person, next_working_minute(person, world.now) + delay)
 
 
 def annoy(world: World, person_id: str, by: str) -> None:
-    """Somebody has had to bear with somebody once more."""
-    world.count_up(_annoyed(person_id, by))
+    """Count one more wrong request or reminder that a person got from somebody."""
+    world.count_up(_annoyance_counter(person_id, by))
 
 
-def _annoyed(person_id: str, by: str) -> str:
+def _annoyance_counter(person_id: str, by: str) -> str:
     return f"annoyed:{person_id}:{by}"
 
 
 def inbox(world: World, person_id: str) -> list[Message]:
-    """All messages to this person, oldest first."""
+    """Return all messages to a person, oldest first."""
     return [message for message in world.all(Message) if message.to == person_id]
 
 
 def inbox_counter(person_id: str) -> str:
-    """The counter of the messages that this person ever got …"""
+    """Return the name of the counter of all messages that a person got."""
     return f"inbox:{person_id}"
 
 
 def seen_counter(person_id: str) -> str:
-    """… and of those that they have seen."""
+    """Return the name of the counter of the messages that a person has seen."""
     return f"seen:{person_id}"
 
 
 def has_news(world: World, person_id: str) -> bool:
-    """Whether something is in somebody's inbox that they have not seen."""
+    """Tell whether a person has a message that they have not seen."""
     return world.counter(inbox_counter(person_id)) > world.counter(seen_counter(person_id))
 
 
 def mark_seen(world: World) -> None:
-    """The acting person has now looked at their inbox."""
+    """Note that the acting person has seen their whole inbox."""
     seen, arrived = seen_counter(world.actor), world.counter(inbox_counter(world.actor))
     if world.counter(seen) != arrived:
         world.tally(seen, arrived)

@@ -1,14 +1,14 @@
-"""Together: several at work on one case, each in a chair of their own, under one clock.
+"""Several agents at work on one case, each playing another person, under one clock.
 
-One acts at a time: `env.step(call, actor)` carries out a call at once, and its minutes pass for everybody. A round is made
-of such steps, so a transcript is one line after the other, however its turns came about.
+They act one after the other: `env.step(call, actor)` carries out a call at once, and its minutes pass for everybody. A
+round is a series of such steps, so a transcript looks the same whether its turns were made in rounds or singly.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from companyos.company.clerk import advance
-from companyos.company.colleagues import attend, desk_of
+from companyos.company.colleagues import attend, colleague_of
 from companyos.company.people import has_news
 from companyos.core.calls import Call, Program, parse
 from companyos.core.task import TaskId
@@ -19,19 +19,19 @@ from companyos.families import Taste, family, setting
 
 
 def chairs(task_id: str) -> dict[str, str]:
-    """The chairs of a task that can be handed over, by office, with the handle of who sits there."""
+    """Return the handles of the colleagues that can be played from outside in a task, by office."""
     return chairs_of(setting(TaskId.parse(task_id)))
 
 
 def play_round(env: CompanyEnv, calls: Mapping[str, Call | Mapping[str, Any] | object]) -> dict[str, Observation]:
-    """Lets everybody act who has a call, in the order of `env.actors`; gives what those see who made a step.
+    """Carry out one call per actor, in the order of `env.actors`, and return the observations of those who made a step.
 
-    Whoever waits makes none while others are at work, unless mail has come for them. Where all wait, the shortest wait is
-    made, and ends when something comes for anybody.
+    An actor whose call is `wait` makes no step while others act, unless it has a new message. If all wait, only the
+    shortest wait is carried out; it ends when a message comes for anybody.
     """
     awake = {actor: calls[actor] for actor in env.actors if actor in calls and env.steps_left(actor)}
     for stranger in calls.keys() - set(env.actors):
-        env.steps_left(stranger)  # says who there is
+        env.steps_left(stranger)  # raises an error that lists the actors
     waits = {actor: _hours(call) for actor, call in awake.items()}
     acting = [actor for actor, hours in waits.items() if not hours or has_news(env.world, actor)]
     if not acting and awake:
@@ -44,7 +44,7 @@ def play_round(env: CompanyEnv, calls: Mapping[str, Call | Mapping[str, Any] | o
 
 
 def _hours(action: object) -> int:
-    """How long an action would wait; 0 for one that does something, were it a mistake."""
+    """Return for how many hours an action waits; 0 for every action that is not a valid wait."""
     call = parse(action)
     if not isinstance(call, Call) or call.tool != "ticketdesk.wait":
         return 0
@@ -53,20 +53,20 @@ def _hours(action: object) -> int:
 
 
 def expert(env: CompanyEnv, actor: str = "") -> Program:
-    """Whoever does right in this chair, from here on: the family's expert, or what the colleague would have done."""
+    """Return a program that plays an actor correctly from here on: the family's expert, or the colleague's own program."""
     memory = env.memory(actor)
     if actor in ("", env.actors[0]):
         return family(TaskId.parse(env.task_id).family).expert(memory, Taste())
-    return attend(desk_of(env.setting.world, actor), anew=bool(memory.turns))
+    return attend(colleague_of(env.setting.world, actor), anew=bool(memory.turns))
 
 
 def cooperate(env: CompanyEnv, programs: Mapping[str, Program] | None = None) -> None:
-    """Lets programs work side by side until it is over or none has anything left to do; where none are given, experts."""
-    at_work = dict(programs) if programs is not None else {actor: expert(env, actor) for actor in env.actors}
-    due = {actor: next(program) for actor, program in at_work.items()}
+    """Run one program per actor until the episode or all programs have ended. By default, the programs are experts."""
+    running = dict(programs) if programs is not None else {actor: expert(env, actor) for actor in env.actors}
+    due = {actor: next(program) for actor, program in running.items()}
     while (made := play_round(env, due)) and not env.done:
         for actor, obs in made.items():
-            call = advance(at_work[actor], obs.reply)
+            call = advance(running[actor], obs.reply)
             if call is None:
                 del due[actor]
             else:

@@ -1,4 +1,4 @@
-"""ApprovalFlow: who was asked to sign what, and what they said."""
+"""The app ApprovalFlow: requests for signatures, and the decisions on them."""
 
 from typing import Annotated, Any, Literal
 
@@ -17,29 +17,29 @@ Status = Literal["pending", "approved", "rejected", "withdrawn"]
 
 
 MOST_PENDING = 3  # requests of one person
-NEEDS_SUPERIOR = "needs_superior"  # the ground on which an approver sends a request up
+NEEDS_SUPERIOR = "needs_superior"  # the code with which an approver asks for the manager's decision
 
 
 class ApprovalType(Record, frozen=True):
-    """A form: what it asks for, and what whoever decides holds it against."""
+    """A form: its fields, and what an approver compares them with."""
 
     title: str
     required: tuple[str, ...]
     optional: tuple[str, ...]
     decided_by: str
-    offices: tuple[str, ...]  # lowest first; {department} stands for the requester's, {field} for what the form says there
-    same_as_ticket: dict[str, str]  # a field of the form, and the ticket's field that it must repeat
-    same_as_entry: dict[str, str] = {}  # a field of the form, and the register's detail that it must repeat
-    measured: str = ""  # a field of the form that must repeat a fresh metric; the register's `…_metric` names it
-    policy: str = ""  # whose term `minimum` the measured field must reach …
-    stricter_by: str = ""  # … or `minimum_X`, where the policy has one for what the register's detail of this name says
-    attachment: str = ""  # an optional field that a wary approver asks for; the register has it
-    audit: str = ""  # by which program approvers look into it beside all that
-    about: str = ""  # the kind of ticket that it is for, where that is not the form's own id
+    offices: tuple[str, ...]  # lowest first; {department} is the requester's, {field} the value of that field in the form
+    same_as_ticket: dict[str, str]  # form field -> ticket field with the same value
+    same_as_entry: dict[str, str] = {}  # form field -> detail of the register entry with the same value
+    measured: str = ""  # the form field that must equal a fresh metric, which the entry's `…_metric` names
+    policy: str = ""  # the measured field must reach the term `minimum` of this policy,
+    stricter_by: str = ""  # or `minimum_X`, if the policy has it, where X is this detail of the entry
+    attachment: str = ""  # an optional field that an approver may ask for; the register has its value
+    audit: str = ""  # the name of a further audit: see `colleagues.audits`
+    about: str = ""  # the kind of ticket that it is for, if that is not the form's id
 
 
 class Approval(Record, frozen=True):
-    """A request, and its answer."""
+    """A request for a signature, and the decision on it."""
 
     pattern = r"A-\d+"
 
@@ -173,7 +173,7 @@ def _mine(world: World, approval_id: str) -> Approval:
 
 
 def _superior(world: World, person: Person) -> Person:
-    """The next manager up who is somebody else today: who stands in for their own manager does not count."""
+    """Return the person who decides for the next manager up. A person who stands in for their own manager is skipped."""
     manager = person
     while manager.manager is not None:
         manager = world.get(Person, manager.manager)

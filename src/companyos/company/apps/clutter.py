@@ -1,6 +1,6 @@
-"""Clutter: tools that every suite has beside those that one needs. They do what they say; the work needs none of them.
+"""Distractor tools: extra tools of the three apps that no task needs. They do what their descriptions say.
 
-Each is declared as any tool is, in an app of the same name. Which of them an episode has, its dose of chaos says.
+The dial `tool_clutter` decides which of them an episode offers.
 """
 
 import re
@@ -32,7 +32,7 @@ from companyos.core.world import DAY, World, row, view
 
 desk, hub, flow = App("ticketdesk"), App("datahub"), App("approvalflow")
 
-SWITCHED_OFF = "2024-12-31"  # the system before this one: nothing in it is younger
+SWITCHED_OFF = "2024-12-31"  # when the previous system was switched off; its data are not newer
 _PREVIOUS = f"previous system, read-only since {SWITCHED_OFF}"
 
 
@@ -93,7 +93,7 @@ def legacy_lookup(world: World, entry_id: EntryId) -> dict[str, Any]:
     others = sorted(other.id for other in world.all(Entry) if other.kind == entry.kind and other.id != entry_id)
     shown = view(entry) | {"from_system": _PREVIOUS}
     if others:
-        # Another one's dates and figures are such as this one can have had; words, and records it names, are as they were.
+        # Old dates and figures are taken from another entry of the same kind, so they are plausible; the rest is unchanged.
         then = world.get(Entry, world.streams.at("legacy", entry_id).pick(others)).details
         named = {name: said for name, said in entry.details.items() if world.lookup(said) is None}
         shown |= {name: then[name] for name, said in named.items() if _shape(then.get(name, "")) == _shape(said)}
@@ -160,7 +160,7 @@ EXTRAS = tuple(tool for app in (desk, hub, flow) for tool in app.tools)
 
 @lru_cache(maxsize=256)
 def toolbox_of(names: tuple[str, ...]) -> Toolbox:
-    """The company's toolbox, with those of the extras that are among these names."""
+    """Return the company's toolbox, with the extra tools whose names are given."""
     more = [tool for tool in EXTRAS if tool.name in names]
     return TOOLBOX.extended(more) if more else TOOLBOX
 

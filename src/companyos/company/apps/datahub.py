@@ -1,4 +1,4 @@
-"""DataHub: metrics and how fresh they are, the register of business partners, the directory, the policies."""
+"""The app DataHub: metrics, the register of business partners, the directory of people and the policies."""
 
 from operator import attrgetter
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ app = App("datahub")
 
 
 class Metric(Record, frozen=True):
-    """A figure in the warehouse: as good as its last measurement."""
+    """A figure with the time of its last measurement."""
 
     pattern = r"[a-z]+(?:_[a-z]+)*\.[a-z0-9_]+"
 
@@ -25,23 +25,23 @@ class Metric(Record, frozen=True):
     title: str
     owner: str
     sources: tuple[str, ...]
-    max_age_days: int  # older than this, the figure counts as stale
+    max_age_days: int  # an older measurement is stale
 
     @property
     def figure(self) -> str:
-        """The kind of figure: the part of the name before the dot, without the record that it is about."""
+        """The kind of figure: the part of the name before the dot. The part after it is what the figure is about."""
         return self.id.partition(".")[0]
 
 
 class Source(Record, frozen=True):
-    """Where a metric comes from, as it truly is. Only a refresh looks here."""
+    """The true value of a metric and how its refreshes go. Only a refresh reads it."""
 
     hidden = True
 
     value: int
-    delay: int = 0  # minutes a refresh takes
+    delay: int = 0  # minutes that a refresh takes
     failures: int = 0  # how many refreshes fail before one works
-    least: int = 0  # between which values an old measurement may lie
+    least: int = 0  # the range of old measurements
     most: int = 100
 
 
@@ -60,7 +60,7 @@ class Entry(Record, frozen=True):
 
 
 class Policy(Record, frozen=True):
-    """A rule of the company, in force or superseded."""
+    """A policy: a rule of the company, in force or superseded."""
 
     pattern = r"P-\d+"
     searched = ("title", "text")
@@ -74,7 +74,7 @@ class Policy(Record, frozen=True):
 
 
 class Draft(Record, frozen=True):
-    """What is about to become of a policy, by its id: the terms of its next version, or nothing. Nobody can look it up."""
+    """The next version of the policy with the same id: its terms, if there will be one. No actor can look it up."""
 
     hidden = True
 
@@ -132,6 +132,7 @@ def refresh_data(world: World, metric_name: MetricName) -> dict[str, Any]:
 
 @on("refresh_ends")
 def refresh_ends(world: World, metric_name: str) -> None:
+    """End a refresh that took a while, and tell those who asked for it how it went."""
     metric, source = world.get(Metric, metric_name), world.get(Source, metric_name)
     failed = world.counter(f"refresh:{metric_name}") <= source.failures
     if failed:
@@ -198,7 +199,7 @@ def _reading(world: World, metric: Metric) -> dict[str, Any]:
 
 
 def presence(world: World, person: Person) -> dict[str, Any]:
-    """A person as an approver: what they may sign, whether they are in today, who signs for them."""
+    """Return a person as an approver: their limit, whether they are in today, and their delegate."""
     absent = away(person, world.now)
     return {
         "id": person.id,
@@ -212,7 +213,7 @@ def presence(world: World, person: Person) -> dict[str, Any]:
 
 
 def read_mark(actor: str, metric_name: str) -> str:
-    """The counter that holds when the measurement was taken which this actor last read."""
+    """Return the name of the counter that holds the minute of the measurement that an actor last read."""
     return f"read:{actor}:{metric_name}"
 
 

@@ -1,4 +1,4 @@
-"""TicketDesk: the work that people asked for, and how it ended."""
+"""The app TicketDesk: tickets, comments, one's own changes and the inbox."""
 
 from operator import attrgetter, itemgetter
 from typing import Annotated, Any, Literal
@@ -75,8 +75,8 @@ class Ticket(Record, frozen=True):
     priority: str | None
     requester: str
     assignee: str | None
-    subject: str  # whom or what it is about
-    reference: str  # the number that tells the subject from its namesakes
+    subject: str  # the person, firm or thing that it is about
+    reference: str  # the number that identifies the subject among others of the same name
     amount: int | None
     cost_center: str | None
     opened: Minute
@@ -130,8 +130,8 @@ VALUES = (
 DeskName = Annotated[str, Meta(max_length=40, description="only this desk's")]
 FINISHED: tuple[Status, ...] = ("done", "cancelled")
 LINE = ("kind", "status", "subject", "reference")
-CHANGED_MEANWHILE = "changed_meanwhile"  # the ground on which a write is refused by who has not seen the last one
-MADE = "made"  # stands for all fields of what was not there before
+CHANGED_MEANWHILE = "changed_meanwhile"  # refuses a write after a change that the writer has not seen
+MADE = "made"  # the one field name that is listed for a new record
 LETTER = ("at", "sender", "topic", "about", "text")
 
 
@@ -174,12 +174,12 @@ def get_ticket(world: World, ticket_id: TicketId) -> Ticket:
 def get_history(world: World, ticket_id: TicketId, page: PageNumber = 1) -> dict[str, Any]:
     """Read a ticket's comments and changes, newest first, ten a page."""
     world.find(Ticket, ticket_id)
-    events: list[_Event] = [(said.at, said, "") for said in world.all(Comment) if said.ticket_id == ticket_id]
+    events: list[_Event] = [(remark.at, remark, "") for remark in world.all(Comment) if remark.ticket_id == ticket_id]
     changes = [change for change in world.journal if change.after.id == ticket_id]
     events += [(change.at, change, field) for change in changes for field in change.names]
     events.reverse()  # so that of two in one minute the later comes first
     events.sort(key=itemgetter(0), reverse=True)
-    return page_of(events, page, lambda shown: [_told(what, field) for _, what, field in shown])
+    return page_of(events, page, lambda shown: [_event_row(what, field) for _, what, field in shown])
 
 
 @app.tool(minutes=2, writes=True)
@@ -245,7 +245,7 @@ def my_changes(world: World, page: PageNumber = 1) -> dict[str, Any]:
         if change.actor == me and type(change.after) is not Message
         for field in _what_changed(change)
     ]
-    return page_of(written, page, lambda shown: [_line(change, field, record=change.after.id) for change, field in shown])
+    return page_of(written, page, lambda shown: [_change_row(c, field, record=c.after.id) for c, field in shown])
 
 
 @app.tool(minutes=1, steady=True)
@@ -265,7 +265,7 @@ def wait(
     if len(world.seats) < 2:
         world.advance(hours * HOUR, inbox_key, seen)
     elif not has_news(world, me):
-        # Nobody sleeps through what somebody else has to see to.
+        # With several people played from outside, a message to any of them ends the wait.
         world.advance(hours * HOUR, ANY_INBOX, world.counter(ANY_INBOX))
     news = world.counter(inbox_key) - seen
     mark_seen(world)
@@ -276,25 +276,25 @@ def newest_first(tickets: list[Ticket]) -> list[Ticket]:
     return sorted(tickets, key=attrgetter("opened"), reverse=True)
 
 
-_Event = tuple[int, Comment | Change, str]  # when; what was said, or what was done, to which field
+_Event = tuple[int, Comment | Change, str]  # minute; a comment, or a change and the field that it changed
 
 
-def _told(what: Comment | Change, field: str) -> dict[str, Any]:
-    return view(what) if isinstance(what, Comment) else _line(what, field, author=what.actor)
+def _event_row(what: Comment | Change, field: str) -> dict[str, Any]:
+    return view(what) if isinstance(what, Comment) else _change_row(what, field, author=what.actor)
 
 
 def _what_changed(change: Change) -> tuple[str, ...]:
-    """A change field by field; something that was made is one line."""
+    """Return the fields that a change is listed by; a new record is listed once."""
     return (MADE,) if change.before is None else change.names
 
 
-def _line(change: Change, field: str, **more: str) -> dict[str, Any]:
+def _change_row(change: Change, field: str, **more: str) -> dict[str, Any]:
     before, after = (None, type(change.after).__name__.lower()) if field == MADE else change.values(field)
     return {"at": stamp(change.at), **more, "field": field, "before": before, "after": after}
 
 
 def same(shown: Any, said: Scalar) -> bool:
-    """Equal as written: a number may come as text, nothing as an empty string."""
+    """Tell whether a cited value equals a shown one. A number may be cited as text, and None as an empty string."""
     if shown == said and type(shown) is type(said):
         return True
     if isinstance(said, float) and said.is_integer():
@@ -308,19 +308,19 @@ def same(shown: Any, said: Scalar) -> bool:
 
 
 def unseen_edits(ticket_id: str, actor: str) -> str:
-    """The counter of what others have changed on a ticket since this actor read it."""
+    """Return the name of the counter of changes that others made to a ticket since an actor read it."""
     return f"unseen:{ticket_id}:{actor}"
 
 
 def with_field(world: World, ticket_id: str, field: Field, value: str, force: bool = False) -> Ticket:
-    """A ticket as it would be with this field set; refused where it may not be. Writes nothing."""
+    """Return a ticket with a field set, without writing it. Raises `Refused` if the field may not be set so."""
     ticket = _writable(world, ticket_id, force)
     _CHECKS[field](world, ticket, value)
     return replace(ticket, **{field: value or None})
 
 
 def write(world: World, ticket: Ticket) -> Ticket:
-    """Writes a ticket, so that whoever is played from outside has to read it before they write on it again."""
+    """Write a ticket. Other people who are played from outside must then read it before they change it again."""
     for seat in world.seats:
         if seat != world.actor:
             world.count_up(unseen_edits(ticket.id, seat))

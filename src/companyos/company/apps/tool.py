@@ -1,4 +1,4 @@
-"""Tools: declared once, by a function's signature; checked, called and described from it."""
+"""Tools: functions whose signature gives the schema, the check of the arguments and the call."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,23 +21,23 @@ PAGE_LENGTH = 10
 
 
 class Ref(msgspec.Struct, frozen=True):
-    """Marks an argument as the id of a record of this kind."""
+    """Marks an argument as the id of a record of this type."""
 
     kind: type[Record]
 
 
 class _ProseMark:
-    """Marks an argument as free text, which nobody grades."""
+    """Marks an argument as free text, which is never graded."""
 
 
 PROSE = _ProseMark()
 Prose = Annotated[str, Meta(max_length=600, description="free text"), PROSE]
-Whole = Annotated[int, Meta(ge=-(2**53), le=2**53)]  # what every JSON reader can hold
+Whole = Annotated[int, Meta(ge=-(2**53), le=2**53)]  # integers that every JSON reader represents exactly
 PageNumber = Annotated[int, Meta(ge=1, le=99, description="which page of ten rows")]
 
 
 class Tool:
-    """One function of one app, and all that follows from its signature."""
+    """One function of one app, with what is derived from its signature."""
 
     def __init__(self, app: str, function: Callable[..., Any], minutes: int, writes: bool, steady: bool, ends: bool) -> None:
         self.app = app
@@ -46,8 +46,8 @@ class Tool:
         self.function = function
         self.minutes = minutes
         self.writes = writes
-        self.steady = steady  # lists and searches come from a local index, waiting asks nobody: nothing can fail to answer
-        self.ends = ends  # may end the episode, so its answer cannot be lost: nobody would be there to miss it
+        self.steady = steady  # never fails to answer: lists, searches and waiting
+        self.ends = ends  # may end the episode, so its answer is never lost
         self.description = inspect.cleandoc(function.__doc__ or "")
         hints = get_type_hints(function, include_extras=True)
         fields: list[Any] = []
@@ -60,11 +60,11 @@ class Tool:
         self.hints: dict[str, Any] = {field[0]: field[1] for field in fields}
         self.required = [field[0] for field in fields if len(field) == 2]
         self.arguments = msgspec.defstruct(self.method, fields, forbid_unknown_fields=True, frozen=True)
-        # The record that the call is about, if it names one: faults are keyed by it.
+        # The argument with the id of the record that the call is about: injected faults are keyed by it.
         self.target = next((name for name, hint in self.hints.items() if reference(hint)), "")
 
     def __reduce__(self) -> tuple[Callable[..., "Tool"], tuple[Callable[..., Any]]]:
-        return _declared_by, (self.function,)  # its arguments are a type made on the spot, which does not pickle
+        return _declared_by, (self.function,)  # `arguments` is a generated type that cannot be pickled
 
     @cached_property
     def schema(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _declared_by(function: Callable[..., Any]) -> Tool:
 
 
 def reference(hint: Any) -> type[Record] | None:
-    """The kind of record that an argument with this hint points at."""
+    """Return the type of record that an argument with this type hint refers to, or None."""
     for mark in getattr(hint, "__metadata__", ()):
         if isinstance(mark, Ref):
             return mark.kind
@@ -92,7 +92,7 @@ def reference(hint: Any) -> type[Record] | None:
 
 
 def _inline(node: Any, definitions: dict[str, Any]) -> Any:
-    # Some hosts insist on an object at the root and know no $ref.
+    """Replace the references in a JSON schema by what they refer to: some hosts do not support `$ref`."""
     if isinstance(node, list):
         return [_inline(item, definitions) for item in node]
     if not isinstance(node, dict):
@@ -103,13 +103,15 @@ def _inline(node: Any, definitions: dict[str, Any]) -> Any:
 
 
 class App:
-    """A named set of tools. It holds no state: tools are functions with the world first."""
+    """A named set of tools. It holds no state: tools are functions that get the world as their first argument."""
 
     def __init__(self, name: str, tools: Iterable[Tool] = ()) -> None:
         self.name = name
         self.tools = list(tools)
 
     def tool(self, minutes: int = 1, writes: bool = False, steady: bool = False, ends: bool = False) -> Callable[[F], F]:
+        """Declare a function as a tool of this app. `minutes` is the simulated time that a call takes; see `Tool`."""
+
         def declare(function: F) -> F:
             _DECLARED[function] = tool = Tool(self.name, function, minutes, writes, steady, ends)
             self.tools.append(tool)
@@ -119,7 +121,7 @@ class App:
 
 
 class Toolbox:
-    """All tools of some apps. The one place where bad arguments and refusals become replies."""
+    """The tools of some apps. The only place where bad arguments and refusals become replies."""
 
     def __init__(self, apps: Sequence[App]) -> None:
         self.tools = {(tool.app, tool.method): tool for app in apps for tool in app.tools}
@@ -140,7 +142,7 @@ class Toolbox:
         return Toolbox, ([App(app, self._of(app)) for app in self.apps],)
 
     def extended(self, more: Iterable[Tool]) -> "Toolbox":
-        """These tools and some more, each among those of its app."""
+        """Return a toolbox with further tools, each listed after the others of its app."""
         extras = list(more)
         return Toolbox([App(app, [*self._of(app), *(tool for tool in extras if tool.app == app)]) for app in self.apps])
 
@@ -151,14 +153,14 @@ class Toolbox:
         return self.tools.get((call.app, call.method))
 
     def call(self, world: World, actor: str, call: Call) -> Reply:
-        """Checks and carries out one call as `actor`. A refusal has written nothing."""
+        """Check a call and carry it out as `actor`. A refused call writes nothing."""
         tool = self.tools.get((call.app, call.method))
         if tool is None:
             return Reply(False, UNKNOWN_TOOL, None, self._no_such_tool(call))
         return self.use(world, actor, tool, call)
 
     def use(self, world: World, actor: str, tool: Tool, call: Call) -> Reply:
-        """The same, for a tool that was already found."""
+        """Like `call`, for a tool that was already found."""
         try:
             arguments = convert(call.params, tool.arguments)
         except msgspec.ValidationError as error:
@@ -178,17 +180,17 @@ class Toolbox:
 
 
 def page_of(
-    items: Sequence[T], page: int, lines: Callable[[Sequence[T], *A], list[dict[str, Any]]], *how: *A
+    items: Sequence[T], page: int, to_rows: Callable[[Sequence[T], *A], list[dict[str, Any]]], *more: *A
 ) -> dict[str, Any]:
-    """One page of a list, a line an item, and how much there is. `lines` writes them, being told `how`."""
+    """Return one page of a list and its size. `to_rows(items, *more)` turns the items of the page into rows."""
     total = len(items)
     pages = -(-total // PAGE_LENGTH) or 1
     if page > pages:
         raise Refused("no_such_page", f"the list has {pages} pages")
     end = page * PAGE_LENGTH
-    return {"page": page, "pages": pages, "total": total, "rows": lines(items[end - PAGE_LENGTH : end], *how)}
+    return {"page": page, "pages": pages, "total": total, "rows": to_rows(items[end - PAGE_LENGTH : end], *more)}
 
 
 def paged(records: Sequence[Record], page: int, names: tuple[str, ...]) -> dict[str, Any]:
-    """One page of records, each by its id and these fields."""
+    """Return one page of records, each with its id and the named fields."""
     return page_of(records, page, rows, names)
