@@ -1,4 +1,4 @@
-"""Chaos: what goes wrong, and when. One dial per injector; a dose in [0, 1] for each."""
+"""Tests of dials and doses: how they are written, and that higher doses are never milder."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Tool clutter: more tools than the work needs. Which, the seed says; what is right, never."""
+"""Tests of the dial that offers distractor tools."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Policy drift: a new version changes every number and stays a sensible policy."""
+"""Tests of policy drift: the new numbers of a policy's terms."""
 
 import re
 from itertools import combinations

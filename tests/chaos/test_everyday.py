@@ -1,4 +1,4 @@
-"""Everyday trouble: what each of these dials shows, writes and leaves open, in every family alike."""
+"""Tests of troubles that every family has."""
 
 import re
 from typing import Any

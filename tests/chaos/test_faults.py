@@ -1,4 +1,4 @@
-"""Faults: keyed by what they hit (tool, record and attempt), and by nothing else."""
+"""Tests of calls that go unanswered: how often, how long in a row, and what was written."""
 
 from typing import Any
 

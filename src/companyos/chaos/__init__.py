@@ -1,4 +1,4 @@
-"""Chaos: what goes wrong, and when. One dial per injector; a dose in [0, 1] for each."""
+"""All injectors of trouble, the doses that a task has for them, and how task ids write doses."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from companyos.company import Toolbox, toolbox_of
 from companyos.core.errors import BadDose
 from companyos.core.world import Streams
 
-# In the order in which they disturb the start state.
+# In the order in which they change the start state.
 INJECTORS: tuple[Injector, ...] = (
     Lookalikes(),
     OutdatedFields(),
@@ -50,9 +50,9 @@ DIALS = {injector.dial: injector for injector in INJECTORS}
 _LETTERS = {injector.letter: injector.dial for injector in INJECTORS}
 
 Doses = dict[str, int]  # percent by dial
-Chaos = float | str | Mapping[str, float]  # what a caller asks for: a dose for all dials, a preset, some dials
+Chaos = float | str | Mapping[str, float]  # a dose for all dials, the name of a preset, or doses for some dials
 
-# Days that one can ask for by name; `only_stale` and its like turn one dial alone, for ablations.
+# Named doses. `only_stale` and the like set one dial to 1 and all others to 0, for ablations.
 PRESETS: dict[str, float | dict[str, float]] = {
     "calm": 0.0,
     "monday": 0.25,
@@ -64,13 +64,13 @@ PRESETS: dict[str, float | dict[str, float]] = {
 
 
 def offered(streams: Streams, doses: Doses) -> Toolbox:
-    """The tools of an episode: the company's, and what clutter lies about."""
-    turned = [injector for injector in INJECTORS if doses[injector.dial]]
-    return toolbox_of(tuple(tool.name for one in turned for tool in one.offer(doses[one.dial] / 100, streams)))
+    """Return the tools of an episode: the company's own and the extra tools that injectors offer."""
+    active = [injector for injector in INJECTORS if doses[injector.dial]]
+    return toolbox_of(tuple(tool.name for i in active for tool in i.offer(doses[i.dial] / 100, streams)))
 
 
 def doses_of(chaos: Chaos) -> Doses:
-    """What a caller asked for, in percent: one dose for all dials, some dials with their own and the rest at 0, a preset."""
+    """Return the doses that a caller asks for, in percent. Dials that a mapping does not name get 0."""
     if isinstance(chaos, str):
         if chaos not in PRESETS:
             raise BadDose(f"chaos takes a dose from 0 to 1, or a preset of {', '.join(PRESETS)}; got {chaos!r}")
@@ -90,14 +90,14 @@ def _percent(dial: str, dose: object) -> int:
 
 
 def write_doses(doses: Doses) -> str:
-    """As a task id writes them: `50`, or `s50f100` when the dials differ."""
+    """Return doses as task ids write them: `50`, or `f100s50` when the dials differ."""
     if len(set(doses.values())) == 1:
         return str(next(iter(doses.values())))
     return "".join(f"{letter}{doses[dial]}" for letter, dial in sorted(_LETTERS.items()) if doses[dial])
 
 
 def read_doses(text: str) -> Doses:
-    """The inverse; `BadDose` for anything that `write_doses` would not have written."""
+    """Parse what `write_doses` returns. `BadDose` for every other text."""
     parts = re.findall(r"([a-z]?)([0-9]+)", text)
     unknown = [letter for letter, _ in parts if letter and letter not in _LETTERS]
     if unknown:

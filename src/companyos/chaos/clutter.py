@@ -1,4 +1,4 @@
-"""Clutter: trouble in what one is offered."""
+"""The injector that offers distractor tools."""
 
 from companyos.chaos.injector import Injector
 from companyos.company import EXTRAS, Tool
@@ -6,7 +6,7 @@ from companyos.core.world import Streams
 
 
 class ToolClutter(Injector):
-    """More tools are offered than the work needs; nothing was written; the company's own do all of it."""
+    """The episode offers tools that the work does not need; nothing is changed; the usual tools are enough."""
 
     dial = "tool_clutter"
     letter = "t"

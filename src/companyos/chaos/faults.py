@@ -1,4 +1,4 @@
-"""Faults: trouble in the calls themselves."""
+"""The injector that makes calls go unanswered."""
 
 from companyos.chaos.injector import Fault, Injector
 from companyos.company import Tool
@@ -11,12 +11,12 @@ _SILENCE = Reply(
 
 
 class Flaky(Injector):
-    """No answer in 30 s; either nothing was written or only the answer was lost; looking tells which, trying again works."""
+    """A call gets no answer; it may have been carried out or not; the agent looks which, and tries again."""
 
     dial = "flaky"
     letter = "f"
-    longest_run = 2  # failures in a row at one target
-    worst = 0.25  # share of calls that fail at dose 1
+    longest_run = 2  # the most failures in a row at one target
+    worst = 0.25  # the share of calls that fail at dose 1
 
     def intercept(self, dose: float, world: World, tool: Tool, call: Call) -> Fault | None:
         key = f"{tool.name}/{call.params.get(tool.target)}"[:100]
@@ -28,9 +28,9 @@ class Flaky(Injector):
         return Fault(answer_lost, _SILENCE)
 
     def _is_spared(self, streams: Streams, key: str, attempt: int) -> bool:
-        """Whether so many attempts before this one failed that it must not.
+        """Tell whether this attempt must not fail, because the longest allowed run of failures came right before it.
 
-        The bound goes by what dose 1 would have seen, not by what this dose let through: so doses nest.
+        The run is counted as at dose 1, whatever the dose. So a call that fails at one dose also fails at higher ones.
         """
         run = 0
         for earlier in range(attempt):

@@ -1,7 +1,7 @@
-"""Incidents: trouble that comes while one is at work.
+"""Injectors whose trouble happens during the episode, and the handlers of these events.
 
-What will happen, and when, is on the agenda of every episode; the records that an injector touches say whether it comes to
-anything. So two twins have the same agenda.
+Every episode schedules the same events; the records that an injector changes decide whether an event does anything. So
+twins (tasks that differ in one cause) have the same schedule.
 """
 
 import re
@@ -16,7 +16,7 @@ from companyos.core.world import Draw, World, on
 
 
 class Noise(Injector):
-    """News comes in that is none of one's business; nothing was written; what one waits for comes all the same."""
+    """Irrelevant bulletins arrive; nothing is changed; the awaited messages come nevertheless."""
 
     dial = "noise"
     letter = "n"
@@ -29,7 +29,7 @@ class Noise(Injector):
 
 
 class Overload(Injector):
-    """Approvers have queues and say so; a request is written and will be decided; waiting longer gets there."""
+    """Approvers have long queues and say so; requests are decided later; the agent waits longer."""
 
     dial = "overload"
     letter = "v"
@@ -38,13 +38,13 @@ class Overload(Injector):
     footprint = (("Season", "backlog"),)
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
-        # Less than a day of it at most, so that what was fresh when one asked does not always grow stale in the queue.
+        # Less than a day of work, so that fresh figures do not always become stale while a request waits.
         queue = draw.between(6, 12) if level == "busy" else draw.between(24, 36)
         world.furnish(replace(world.get(Season, target), backlog=queue))
 
 
 class Interference(Injector):
-    """Somebody of the same desk changes the ticket, and a write is refused; reading it again, and writing again, works."""
+    """A colleague changes the ticket; the agent's next write is refused; reading the ticket again allows it."""
 
     dial = "interference"
     letter = "i"
@@ -57,7 +57,7 @@ class Interference(Injector):
 
 
 class PolicyDrift(Injector):
-    """A policy gets a new version; the old one stays on file; for tickets opened before, the old one counts."""
+    """A policy gets a new version; the old one stays on file; tickets opened before follow the old one."""
 
     dial = "policy_drift"
     letter = "p"
@@ -69,32 +69,32 @@ class PolicyDrift(Injector):
 
 
 def drifted(terms: dict[str, int], draw: Draw) -> dict[str, int]:
-    """Other numbers for all terms, each moved by about a third.
+    """Return other numbers for all terms of a policy, each moved by about a third.
 
-    What is at most a hundred stays so, since it may be a percentage, and what is more stays more. Terms keep their order: a
-    policy may say "from 90 on proven, from 60 on in doubt".
+    Numbers up to 100 stay in that range, since they may be percentages; larger ones stay above it. Terms keep their order,
+    because a policy may say "from 90 on proven, from 60 on in doubt".
     """
     small = sorted({value for value in terms.values() if value <= _HUNDRED})
     large = sorted({value for value in terms.values() if value > _HUNDRED})
     moved: dict[int, int] = {}
     for values in (small, large):
-        ways = [way for way in (-1, 1) if all((_moved(one, way) > _HUNDRED) == (one > _HUNDRED) for one in values)]
-        way, least = draw.pick(ways), -1
+        signs = [sign for sign in (-1, 1) if all((_moved(n, sign) > _HUNDRED) == (n > _HUNDRED) for n in values)]
+        sign, previous = draw.pick(signs), -1
         for value in values:
-            least = moved[value] = max(_moved(value, way), least + 1)
+            previous = moved[value] = max(_moved(value, sign), previous + 1)
     return {name: moved[value] for name, value in terms.items()}
 
 
 _HUNDRED = 100
 
 
-def _moved(value: int, way: int) -> int:
-    return value + way * (1 + value // 3)
+def _moved(value: int, sign: int) -> int:
+    return value + sign * (1 + value // 3)
 
 
 @on("chatter")
 def chatter(world: World, number: str) -> None:
-    """A piece of news that is for everybody, if these are such days."""
+    """Send an irrelevant bulletin, if the episode has that many."""
     if int(number) >= world.get(Season, SEASON).chatter:
         return
     text = world.streams.at("chatter", number).pick(_NEWS)
@@ -114,7 +114,7 @@ _NEWS = (
 
 @on("meddle")
 def meddle(world: World, person_id: str) -> None:
-    """Somebody sets the priority of a ticket that somebody else works on, if they feel like it."""
+    """Let a person set the priority of a ticket that somebody else works on, if their mind says so."""
     for ticket_id, priority in world.get(Mind, person_id).meddles.items():
         change = {"ticket_id": ticket_id, "field": "priority", "value": priority}
         TOOLBOX.call(world, person_id, Call("ticketdesk", "update_ticket", change))
@@ -125,15 +125,15 @@ _NUMBER = re.compile(r"(?<![\w,])\d+(?!\w|,\d)")  # not the 3 of sev_3, not the 
 
 @on("policy_change")
 def policy_change(world: World, policy_id: str) -> None:
-    """A policy is replaced by its next version, if there is one, and everybody is told."""
+    """Replace a policy by its next version, if there is one, and send a bulletin about it."""
     draft = world.get(Draft, policy_id)
     if not draft.terms:
         return
     old = world.get(Policy, policy_id)
     world.put(replace(old, status="superseded"))
     numbers = {str(value): str(draft.terms[name]) for name, value in old.terms.items()}
-    said = _NUMBER.sub(lambda number: numbers.get(number[0], number[0]), old.text)
-    world.put(replace(old, id=draft.successor, since=world.now, terms=draft.terms, text=said))
+    new_text = _NUMBER.sub(lambda number: numbers.get(number[0], number[0]), old.text)
+    world.put(replace(old, id=draft.successor, since=world.now, terms=draft.terms, text=new_text))
     text = f"{old.title} has a new version, {draft.successor}. Tickets that were opened before go by {old.id}."
     for seat in world.seats:
         post(world, seat, "policy-office", "bulletin", draft.successor, text)

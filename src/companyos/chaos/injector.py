@@ -1,4 +1,8 @@
-"""Injectors: one kind of trouble each, on one dial, harder with the dose and never without a way out."""
+"""The base class of injectors. Each injector brings one kind of trouble into an episode.
+
+A dial is an injector's name in a task; its dose, from 0 to 1, says how likely and how hard the trouble is. A task can
+be solved at every dose.
+"""
 
 from typing import ClassVar
 
@@ -6,40 +10,40 @@ from companyos.company import Tool
 from companyos.core.calls import Call, Reply
 from companyos.core.world import Draw, Streams, World
 
-MOST_LIKELY = 0.75  # at dose 1 no single trouble is more likely than this: there is always something to find out
+MOST_LIKELY = 0.75  # the highest chance of any trouble, so that even at dose 1 an agent must look
 
 Level = bool | int | str
 
 
 class Injector:
-    """A dial and what it does. Subclasses say in three clauses what the agent sees, what was written, what recovers."""
+    """One kind of trouble. The docstring of a subclass says what the agent sees, what was written, and what helps."""
 
     dial: ClassVar[str]
-    letter: ClassVar[str]  # how task ids write the dial
-    levels: ClassVar[tuple[Level, ...]] = (False, True)  # from calm to worst
-    chances: ClassVar[tuple[float, ...]] = (MOST_LIKELY,)  # at dose 1, of reaching each level above calm
-    footprint: ClassVar[tuple[tuple[str, str], ...]] = ()  # kind and field of what it touches in the start state
+    letter: ClassVar[str]  # the dial in task ids
+    levels: ClassVar[tuple[Level, ...]] = (False, True)  # from no trouble to the worst
+    chances: ClassVar[tuple[float, ...]] = (MOST_LIKELY,)  # of reaching each level after the first, at dose 1
+    footprint: ClassVar[tuple[tuple[str, str], ...]] = ()  # the record types and fields that it changes in the start state
 
     def level(self, draw: Draw, dose: float) -> Level:
-        """How hard it strikes one target. The draw does not depend on the dose, so doses nest: more never means milder."""
+        """Return the level at one target. The draw does not depend on the dose, so a higher dose is never milder."""
         luck = draw.random()
         reached = sum(luck < chance * dose for chance in self.chances)
         return self.levels[reached]
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
-        """Brings the trouble into the start state, at a target that the family names."""
+        """Bring the trouble into the start state, at a target that the family names."""
 
     def offer(self, dose: float, streams: Streams) -> tuple[Tool, ...]:
-        """Which tools an episode has beside the company's own. No cause decides it, since one sees them at once."""
+        """Return extra tools for the episode. They do not depend on causes, because the agent sees them at the start."""
         return ()
 
     def intercept(self, dose: float, world: World, tool: Tool, call: Call) -> "Fault | None":
-        """What goes wrong with a call, or None."""
+        """Return the fault that strikes a call, or None."""
         return None
 
 
 class Fault:
-    """A call that goes wrong: whether it is carried out all the same, and what the agent hears."""
+    """A call that fails: whether it is carried out nevertheless, and the reply that the agent gets."""
 
     __slots__ = ("carried_out", "reply")
 
