@@ -1,4 +1,4 @@
-"""Demos: episodes as a dataset, of every family."""
+"""Tests of demonstrations: shares, labels and reproducibility."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Splits: finite, disjoint, and every family in its turn."""
+"""Tests of the splits as finite lists of tasks."""
 
 import pytest
 

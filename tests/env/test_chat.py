@@ -1,4 +1,4 @@
-"""Chats: an episode as the messages that a language model would have read and written."""
+"""Tests of chats and prompts: what a language model reads and writes."""
 
 import json
 from functools import cache

@@ -1,4 +1,4 @@
-"""Environment: one episode of one task. Reset, step, fork, and whether it can still be won."""
+"""Tests of the environment: reset, step, fork, the end of an episode and lost episodes."""
 
 import datetime
 import decimal

@@ -1,4 +1,4 @@
-"""Knowledge: which ids and values the agent was told, by type, and when."""
+"""Tests of what an agent can know: the ids, facts and values that it was shown."""
 
 import re
 

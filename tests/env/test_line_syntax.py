@@ -1,4 +1,4 @@
-"""Lines: what a line says, and that writing and reading undo each other."""
+"""Tests of calls as lines of text: every call can be written and read back, and errors are clear."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Together: several at work on one case, each in a chair of their own, under one clock."""
+"""Tests of several actors on one case under one clock."""
 
 import pickle
 import re

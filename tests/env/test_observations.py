@@ -1,4 +1,4 @@
-"""Observations: the one gate through which an agent sees anything."""
+"""Tests of observations: what an agent sees, and that nothing else leaks."""
 
 import re
 from collections.abc import Iterator

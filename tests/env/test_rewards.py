@@ -1,4 +1,4 @@
-"""Rewards: terms that sum, reported by name. Ordered, cycle-free, and not to be farmed."""
+"""Tests of the reward profiles: every success beats every failure, and no cycle of calls pays."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Teacher: what is due, where an episode stands."""
+"""Tests of the teacher: the expert's next call from any state."""
 
 from collections.abc import Iterator
 

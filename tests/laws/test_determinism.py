@@ -1,4 +1,4 @@
-"""Determinism: a task id and a list of calls give the same bytes in every process, under every hash seed, for ever."""
+"""Tests of determinism: a task id and a list of calls always give the same bytes, in every process and hash seed."""
 
 import json
 import os

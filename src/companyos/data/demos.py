@@ -1,4 +1,4 @@
-"""Demos: episodes as a dataset. Work done right, work put right after slips, and work that failed, in stated shares."""
+"""Demonstrations: a dataset of expert episodes, episodes that recover from mistakes, and failures, in given shares."""
 
 import math
 from collections import Counter
@@ -30,17 +30,17 @@ _TRIES = 1000
 
 
 class Label(msgspec.Struct, frozen=True, kw_only=True, rename={"total": "return"}):
-    """What stands beside an episode, for whoever picks and trains; never for the agent.
+    """Metadata of an episode, for selecting and training; never shown to the agent.
 
-    `trainable` has a truth for each call: whether it is worth imitating. Slips are not, nor is anything in a failure.
+    `trainable` has a boolean for each call: whether to imitate it. It is false for mistakes and in failed episodes.
     """
 
     task_id: str
     kind: str
-    way: str  # how it came to be of its kind
+    way: str  # how the episode was made, for example which mistake
     success: bool
     total: float
-    missed: tuple[str, ...]  # goals
+    missed: tuple[str, ...]  # the goals that do not hold
     damage: tuple[Damage, ...]
     steps: int
     trainable: tuple[bool, ...]
@@ -49,15 +49,15 @@ class Label(msgspec.Struct, frozen=True, kw_only=True, rename={"total": "return"
 
 
 class Demo(Label, frozen=True, kw_only=True):
-    """An episode with its label. `replay(demo.transcript)` verifies it."""
+    """An episode with its label. `companyos.replay(demo.transcript)` verifies it."""
 
     transcript: Transcript
 
 
 class Chat(Label, frozen=True, kw_only=True):
-    """An episode as a trainer of language models takes it: `messages`, `tools`, and the label beside them.
+    """An episode for training language models: `messages`, `tools` and the label.
 
-    `tools` is JSON in a string, as TRL prefers it: tables of nested columns would fill the gaps between the schemas.
+    `tools` is JSON in a string, as TRL prefers it: in a table with nested columns, all schemas would get the same fields.
     """
 
     messages: list[Message]
@@ -74,12 +74,12 @@ def episodes(
     reward: str = "dense",
     held_out: bool = False,
 ) -> Iterator[Demo]:
-    """This many episodes, the kinds mixed in these shares, each kind spread evenly over all families and doses.
+    """Yield `n` episodes, with kinds in the shares of `mix`, and each kind spread evenly over all families and doses.
 
-    The same arguments give the same episodes; with a larger `n` those come first. `ValueError` says what is not valid.
+    The same arguments give the same episodes, and a larger `n` only adds to them. `ValueError` says what is not valid.
     """
     if split != "train" and not held_out:
-        raise BadTask(f"{split} is held out, and who learns from it cannot be tested on it; ask with held_out (--held-out)")
+        raise BadTask(f"{split} is held out: do not train on what you test on; held_out=True (--held-out) allows it")
     names = dict.fromkeys(SHORT_FAMILIES if families is None else families)
     places = list(product(names, dict.fromkeys(chaos)))
     for name, dose in places:
@@ -90,7 +90,7 @@ def episodes(
 
 
 def as_chat(demo: Demo) -> Chat:
-    """The same episode as a conversation, with the tools that it offered."""
+    """Return an episode as a conversation, with its tools."""
     label: dict[str, Any] = {name: getattr(demo, name) for name in Label.__struct_fields__}
     return Chat(messages=messages(demo.transcript), tools=_tools(setting(TaskId.parse(demo.task_id)).toolbox), **label)
 
@@ -100,7 +100,7 @@ def _episodes(
 ) -> Iterator[Demo]:
     made: Counter[str] = Counter()
     for number in count(1):
-        # Whichever kind lags most behind its share: the shares are right at every length.
+        # The kind that is most behind its share comes next, so that the shares are right for every `n`.
         behind = {kind: share * number - made[kind] for kind, share in shares.items()}
         kind = max(behind, key=behind.__getitem__)
         turn, place = divmod(made[kind], len(places))
@@ -110,7 +110,7 @@ def _episodes(
 
 
 def _demo(kind: str, name: str, dose: float, split: str, key: str, reward: str) -> Demo:
-    """The first episode of this kind that comes about, trying some times on one task before it takes another."""
+    """Return an episode of a kind. Not every try succeeds; after some tries on one task, another task is drawn."""
     tasks = Streams(key)
     for attempt in range(_TRIES):
         seed = tasks.at("task", attempt // _TRIES_PER_TASK).between(0, MAX_SEED)
@@ -143,17 +143,17 @@ def _labelled(env: CompanyEnv, kind: str, way: str, slips: range) -> Demo:
 
 # -- kinds -------------------------------------------------------------------------------------------------------------
 
-Made = tuple[str, range] | None  # how it came about, and which turns nobody should imitate; None: try again
+Made = tuple[str, range] | None  # how it was made, and the turns with mistakes; None: try again
 
 
 def _expert(env: CompanyEnv, streams: Streams) -> Made:
-    """The expert from the start."""
+    """The expert works from the start."""
     solve(env)
     return "expert", range(0)
 
 
 def _recovered(env: CompanyEnv, streams: Streams) -> Made:
-    """A few slips, then the expert goes on from there, putting right what has to be, and wins within the budget."""
+    """Some mistakes are made; then the expert corrects them and succeeds within the budget."""
     from_middle = streams.at("middle").chance(0.5)
     slips = slip(env, streams, from_middle)
     if not slips or env.done or env.lost():
@@ -164,8 +164,8 @@ def _recovered(env: CompanyEnv, streams: Streams) -> Made:
 
 
 def _failed(env: CompanyEnv, streams: Streams) -> Made:
-    """Worked to its end, and not right."""
-    # The same at every try on this task, so that the surest ways to fail do not crowd out the others.
+    """The episode is worked to its end, but fails."""
+    # The same way at every try on a task. Otherwise, ways that fail more often would be over-represented.
     way = Streams(f"demos/{env.task_id}").at("way").pick(list(FAILURES))
     FAILURES[way](env, streams)
     return (way, range(env.step_count)) if env.success is False else None

@@ -1,4 +1,4 @@
-"""The environment: episodes of tasks, what the agent observes, and what it is rewarded for."""
+"""The environment: episodes of tasks, observations and rewards."""
 
 from companyos.env.env import OVER, CompanyEnv, make, par, task_named, work
 

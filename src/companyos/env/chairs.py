@@ -1,4 +1,4 @@
-"""Chairs: colleagues who have a part in a case, as those see it who sit in for them."""
+"""Chairs: colleagues whose part an agent can play from outside, and the brief that such an agent gets."""
 
 from collections.abc import Iterable
 
@@ -16,13 +16,13 @@ _AFTER = ", but not before {those} there; until then say who comes first"
 
 
 def chairs_of(setting: Setting) -> dict[str, str]:
-    """Who can be handed over, by office: whoever alone knows something that the case needs."""
+    """Return the people who can be played from outside, by office: those who alone know something that the case needs."""
     world, ticket_id = setting.world, setting.case.ticket_id
     return {person.role: person.id for person in world.all(Person) if ticket_id in world.get(Mind, person.id).knows}
 
 
 def hand_over(setting: Setting, actors: Iterable[str]) -> dict[str, Scene]:
-    """The chairs that were asked for, by handle or office: what each of those who sit in them is told."""
+    """Return, by handle, the scene for each person to be played from outside. `actors` are handles or offices."""
     wanted = tuple(actors)
     if not wanted:
         return {}

@@ -1,4 +1,4 @@
-"""Chats: an episode as the messages that a language model would have read and written."""
+"""Chats: episodes as messages for language models, and the prompts that explain tools to them."""
 
 from collections.abc import Iterator
 from importlib.resources import files
@@ -11,22 +11,22 @@ from companyos.core.episode import Transcript
 from companyos.env import make
 from companyos.env.line_syntax import argument_help, usage
 
-PROMPTS = 1  # their version: whoever changes a word of one writes the next
-FORMS = ("tools", "text")  # how a model is asked for a call: with tools, or for a line of text
+PROMPTS = 1  # the version of the prompts; a changed prompt gets a new file and a new number
+FORMS = ("tools", "text")  # a model makes calls as tool calls, or as lines of text
 
 
 def prompt(form: str) -> str:
-    """What a model is told before anything else, as it stands in a file of that version."""
+    """Return the system prompt for a form, from the file of the present version."""
     return (files("companyos.env") / "prompts" / f"{form}-{PROMPTS}.txt").read_text("utf-8").strip()
 
 
 def at_length(toolbox: Toolbox) -> str:
-    """The tools as they stand in a prompt of text: what they do, and what their arguments mean."""
+    """Return the tools for a text prompt: what each does, and what its arguments mean."""
     return "\n\n".join(map(_tool_at_length, toolbox))
 
 
 def in_brief(toolbox: Toolbox) -> str:
-    """The same, a line each."""
+    """Return the tools for a text prompt, one line each."""
     return "\n".join(map(_tool_in_brief, toolbox))
 
 
@@ -52,16 +52,16 @@ Message = dict[str, Any]
 
 
 def messages(transcript: Transcript, actor: str = "") -> list[Message]:
-    """The whole episode in OpenAI's form: what is said to an agent and what it calls, and nothing beside that.
+    """Return an episode as OpenAI messages: what one actor is shown and which calls it makes.
 
-    Where chairs were handed over, of whoever is named; else of the one who works the task.
+    By default, the actor is the person who works the task.
     """
     return list(_messages(transcript, actor))
 
 
 def _messages(transcript: Transcript, actor: str) -> Iterator[Message]:
     header = transcript.header
-    # Played again, so that every text passes the gate through which agents see.
+    # The episode is replayed, so that every text is what an agent observes.
     env = make(header.task_id, actors=header.actors or ())
     yield {"role": "system", "content": SYSTEM}
     yield {"role": "user", "content": env.look(actor).text}
@@ -76,8 +76,7 @@ def _messages(transcript: Transcript, actor: str) -> Iterator[Message]:
 
 
 def asking(tool_calls: list[Message], content: str = "") -> Message:
-    """A message in which a model calls tools."""
-    # Some templates cannot write a message whose content is null.
+    """Return a message in which a model calls tools. Some chat templates cannot render null, so `content` is a string."""
     return {"role": "assistant", "content": content, "tool_calls": tool_calls}
 
 
@@ -86,9 +85,9 @@ def tool_call(number: int, name: str, arguments: str) -> Message:
 
 
 def answering(number: int, name: str, text: str) -> Message:
-    """What came of the tool call of this number."""
+    """Return the message with the reply to the tool call of this number."""
     return {"role": "tool", "tool_call_id": _identity(number), "name": name, "content": text}
 
 
 def _identity(number: int) -> str:
-    return f"call{number:05}"  # nine letters and digits: what the strictest templates take
+    return f"call{number:05}"  # nine letters and digits, which even the strictest templates accept

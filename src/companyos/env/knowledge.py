@@ -1,4 +1,4 @@
-"""The ids, facts and values that the agent was told so far: what it can know."""
+"""What an agent can know: the ids, facts and values in the brief and in all replies so far."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -14,17 +14,17 @@ _NAMED = tuple(kind for kind in KINDS if kind.pattern)
 _UNNAMED = tuple(kind for kind in KINDS if not kind.pattern and not kind.hidden)
 _IDS = re.compile(r"(?<![\w@.-])(?:" + "|".join(f"(?P<{kind.__name__}>{kind.pattern})" for kind in _NAMED) + r")(?![\w-])")
 _BY_NAME = {kind.__name__: kind for kind in _NAMED}
-_WORDS = re.compile(r"(?:[^\s,;:()\"']|(?<=\d)[,:](?=\d))+")  # 09:30 and 4,500 are one word each
+_WORDS = re.compile(r"(?:[^\s,;:()\"']|(?<=\d)[,:](?=\d))+")  # `09:30` and `4,500` are one word each
 
 
 def ids_in(text: str) -> Iterator[tuple[int, int, type[Record]]]:
-    """The ids in a text: start, end, and the kind of record that each names."""
+    """Yield start, end and record type of each id in a text."""
     for found in _IDS.finditer(text):
         yield found.start(), found.end(), _BY_NAME[found.lastgroup or ""]
 
 
 class Knowledge:
-    """What the brief and all replies said: ids by kind in the order met, facts by record and field, and plain values."""
+    """Ids by record type in the order of appearance, facts by (record, field), and all values that were shown."""
 
     def __init__(self, brief: str) -> None:
         self.ids: dict[type[Record], dict[str, None]] = {}
@@ -35,7 +35,7 @@ class Knowledge:
         self._take_text(brief)
 
     def fork(self) -> "Knowledge":
-        """An independent copy."""
+        """Return an independent copy."""
         twin = copy(self)
         twin.ids = {kind: known.copy() for kind, known in self.ids.items()}
         twin.facts, twin.values = self.facts.copy(), self.values.copy()
@@ -43,11 +43,12 @@ class Knowledge:
         return twin
 
     def hear(self, reply: Reply) -> None:
-        """Add what one reply says."""
+        """Add everything that a reply shows."""
         self._take_text(reply.message)
         self._take(reply.data)
 
     def known(self, kind: type[Record]) -> Iterable[str]:
+        """Return the ids of a record type, in the order in which they appeared."""
         return self.ids.get(kind, {})
 
     def _take(self, data: Any) -> None:
@@ -89,7 +90,7 @@ class Knowledge:
 
 @lru_cache(maxsize=4096)
 def _read(text: str) -> tuple[list[tuple[type[Record], str]], dict[str, None]]:
-    """The ids in a text, and everything in it that can be a value: the text itself, its ids and its words."""
+    """Return the ids in a text and everything in it that can be a value: the text itself, its ids and its words."""
     ids: list[tuple[type[Record], str]] = [(_BY_NAME[found.lastgroup or ""], found[0]) for found in _IDS.finditer(text)]
     words = [part for word in _WORDS.findall(text) for part in (word, word.rstrip(".!?"))]
     return ids, dict.fromkeys((text, *(known for _, known in ids), *words))

@@ -1,4 +1,4 @@
-"""Lines: one call on one line of text, for people who type and for models that write.
+"""Calls as lines of text, for people who type and for models that write text: parsing and writing.
 
 A line is a tool and its arguments, in the order of its signature or as `name=value`:
 
@@ -7,8 +7,8 @@ A line is a tool and its arguments, in the order of its signature or as `name=va
     resolve_ticket T-4821 declined below_minimum risk.acme:value=41,P-12:minimum=60
     submit_approval vendor_onboarding @dana.reyes ticket_id=T-4821 vendor="Acme Ltd" amount=900
 
-A value is a bare word, a text in quotes ("…" as in JSON, '…' as it stands) or JSON. Lines are about form only: whether a
-call makes sense is the toolbox's business. A line that begins with `{` is an action in JSON, which can say anything.
+A value is a bare word, a text in quotes ("…" with JSON escapes, '…' without) or JSON. Only the form is checked here; the
+toolbox checks the arguments. A line that begins with `{` is a call in JSON.
 """
 
 import json
@@ -34,45 +34,45 @@ _CITATION = re.compile(rf'([^\s:,="]+):([^\s:,="]+)=({_STRING}|[^\s,"]*)')
 _find_json = json.JSONDecoder().raw_decode
 
 
-class _Slip(Exception):
-    """Why a line is no call."""
+class _LineError(Exception):
+    """Says why a line is not a call."""
 
 
 def parse_line(text: str, toolbox: Toolbox = ALL_TOOLS) -> Call | str:
-    """The call that a line says, or what is wrong with the line."""
+    """Return the call that a line stands for, or a text that says what is wrong with the line."""
     text = text.strip()
     try:
         return _read_action(text) if text.startswith("{") else _read_call(text, _named(toolbox))
-    except _Slip as slip:
-        return str(slip)
+    except _LineError as error:
+        return str(error)
 
 
 def write_line(call: Call) -> str:
-    """The line that says this call: compact where that is possible, else the action in JSON."""
+    """Return the line for a call: in the compact form if that parses back to the same call, else in JSON."""
     tool = ALL_TOOLS.find(call)
     if tool is not None and call.params.keys() <= tool.hints.keys():
         line = " ".join([tool.method, *_write_params(tool, call.params)])
-        said = parse_line(line)
-        # Compared as JSON, which tells 1 from true.
-        if isinstance(said, Call) and _ordered(said.params) == _ordered(call.params):
+        parsed = parse_line(line)
+        # Compared as JSON, because 1 == True in Python.
+        if isinstance(parsed, Call) and _ordered(parsed.params) == _ordered(call.params):
             return line
     return msgspec.json.encode(call).decode()
 
 
 def write_value(value: Any) -> str:
-    """A value as it stands in a line: a bare word where that says it, else JSON."""
+    """Return a value as a line writes it: a bare word if that parses back to the value, else JSON."""
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.isprintable() and isinstance(_scalar(value), str):
         return value
     return msgspec.json.encode(value).decode()
 
 
 def usage(tool: Tool) -> str:
-    """A tool with the names of its arguments, those that may be left out in brackets."""
+    """Return a tool's name with its arguments, optional ones in brackets."""
     return " ".join([tool.method, *(name if name in tool.required else f"[{name}]" for name in tool.hints)])
 
 
 def how_to_write(hint: Any) -> str:
-    """How a line writes an argument that is more than a word."""
+    """Return how a line writes an argument that is not a single word; empty for all others."""
     if is_evidence(hint):
         return (
             "T-1:status=open,P-3:minimum=70,C-4:guests=5,score.acme:value=71 with no quotes around it, or, where a value "
@@ -86,21 +86,21 @@ def how_to_write(hint: Any) -> str:
 
 
 def argument_help(tool: Tool, name: str) -> str:
-    """What an argument of a tool means, which choices it has and how a line writes it."""
+    """Return what an argument of a tool means, its choices, and how a line writes it."""
     schema = tool.schema["function"]["parameters"]["properties"][name]
-    said = []
+    sentences = []
     for part in (schema, *schema.get("anyOf", ())):
         if "description" in part:
-            said.append(part["description"])
+            sentences.append(part["description"])
         if "enum" in part:
-            said.append("one of " + ", ".join(choice for choice in part["enum"] if choice is not None))
+            sentences.append("one of " + ", ".join(choice for choice in part["enum"] if choice is not None))
     if how_to_write(tool.hints[name]):
-        said.append(f"written {how_to_write(tool.hints[name])}")
-    return "; ".join(said)
+        sentences.append(f"written {how_to_write(tool.hints[name])}")
+    return "; ".join(sentences)
 
 
 def find_tool(name: str, toolbox: Toolbox = ALL_TOOLS) -> Tool | None:
-    """A tool by its method, with or without its app."""
+    """Return a tool by its method, with or without the app before it, or None."""
     return _named(toolbox).get(name)
 
 
@@ -110,7 +110,10 @@ def _named(toolbox: Toolbox) -> dict[str, Tool]:
 
 
 def unfinished(text: str, toolbox: Toolbox = ALL_TOOLS) -> tuple[Tool, str, str] | None:
-    """The tool, the argument and the beginning of its value in which a line breaks off; None where it is at no argument."""
+    """Return the tool, the argument and the beginning of its value at the end of an unfinished line, for completion.
+
+    None if the line does not end in an argument.
+    """
     name, space, rest = text.lstrip().partition(" ")
     tool = find_tool(name, toolbox)
     if tool is None or not space:
@@ -122,7 +125,7 @@ def unfinished(text: str, toolbox: Toolbox = ALL_TOOLS) -> tuple[Tool, str, str]
                 words.append((None, ""))
             name, begun = _slot(tool, words)
             return tool, name, begun.removesuffix(closing)
-        except _Slip:
+        except _LineError:
             continue
     return None
 
@@ -133,38 +136,38 @@ def unfinished(text: str, toolbox: Toolbox = ALL_TOOLS) -> tuple[Tool, str, str]
 def _read_action(text: str) -> Call:
     call = parse(_json(text, Any))
     if isinstance(call, Reply):
-        raise _Slip(call.message)
+        raise _LineError(call.message)
     return call
 
 
 def _read_call(text: str, tools: dict[str, Tool]) -> Call:
     if not text:
-        raise _Slip("an empty line is no call")
+        raise _LineError("an empty line is no call")
     name, *rest = text.split(maxsplit=1)
     tool = tools.get(name)
     if tool is None:
         close = get_close_matches(name, tools, n=1)
-        raise _Slip(f"there is no tool {name!r}" + (f"; did you mean {close[0]}?" if close else ""))
+        raise _LineError(f"there is no tool {name!r}" + (f"; did you mean {close[0]}?" if close else ""))
     params: dict[str, Any] = {}
     fields: dict[str, Any] = {}
     for key, raw in _words(rest[0] if rest else ""):
         name = _argument(tool, key, params)
         if name in params or key in fields:
-            raise _Slip(f"{key or name} is given twice")
+            raise _LineError(f"{key or name} is given twice")
         if key is not None and key != name:
             fields[key] = _scalar(raw)
         else:
             params[name] = _value(name, tool.hints[name], raw)
     if fields and params.setdefault(form_of(tool), fields) is not fields:
-        raise _Slip(f"{form_of(tool)} is given twice")
+        raise _LineError(f"{form_of(tool)} is given twice")
     missing = [name for name in tool.required if name not in params]
     if missing:
-        raise _Slip(f"{', '.join(missing)} missing: {usage(tool)}")
+        raise _LineError(f"{', '.join(missing)} missing: {usage(tool)}")
     return Call(tool.app, tool.method, params)
 
 
 def _words(text: str) -> Iterator[tuple[str | None, str]]:
-    """Each word of a line's arguments: the name it is given under, if any, and the value as it was written."""
+    """Yield the arguments of a line: the name, if one is given, and the value as it was written."""
     at = 0
     while text[at:].strip():
         at += len(text[at:]) - len(text[at:].lstrip())
@@ -172,34 +175,34 @@ def _words(text: str) -> Iterator[tuple[str | None, str]]:
         start = key.end() if key else at
         at = _end(text, start)
         if text[at : at + 1].strip():
-            raise _Slip(f"there must be a space after {text[start:at]}")
+            raise _LineError(f"there must be a space after {text[start:at]}")
         yield key[1] if key else None, text[start:at]
 
 
 def _end(text: str, start: int) -> int:
-    """Where the value ends that begins here."""
+    """Return where the value that begins at `start` ends."""
     if text[start : start + 1] in ("{", "["):
         try:
             return int(_find_json(text, start)[1])
         except (ValueError, RecursionError) as error:
-            raise _Slip(f"{text[start:]} is not JSON: {error}") from None
+            raise _LineError(f"{text[start:]} is not JSON: {error}") from None
     found = (_QUOTED if text[start : start + 1] == "'" else _WORD).match(text, start)
     if found is None or text[found.end() : found.end() + 1] == '"':
-        raise _Slip("a quote is not closed")
+        raise _LineError("a quote is not closed")
     return found.end()
 
 
 def _argument(tool: Tool, key: str | None, given: dict[str, Any]) -> str:
-    """Which argument a word is for: the one it names, the next one, or the form whose field it names."""
+    """Return which argument a word is for: the one it names, the next one, or the form that has a field of this name."""
     if key in tool.hints:
         return str(key)
     if key is None:
         for name in tool.hints:
             if name not in given:
                 return name
-        raise _Slip(f"too many arguments: {usage(tool)}; put a text of several words in quotes")
+        raise _LineError(f"too many arguments: {usage(tool)}; put a text of several words in quotes")
     if not form_of(tool):
-        raise _Slip(f"there is no argument {key!r}: {usage(tool)}; put a text with = in quotes")
+        raise _LineError(f"there is no argument {key!r}: {usage(tool)}; put a text with = in quotes")
     return form_of(tool)
 
 
@@ -218,26 +221,28 @@ def _value(name: str, hint: Any, raw: str) -> Any:
     value = _scalar(raw)
     if isinstance(value, str):
         wanted = "a whole number" if plain is int else how_to_write(hint) or plain
-        raise _Slip(f"{name} is {wanted}, not {raw!r}; put a text of several words in quotes")
+        raise _LineError(f"{name} is {wanted}, not {raw!r}; put a text of several words in quotes")
     return value
 
 
 def _citations(raw: str) -> list[dict[str, Any]]:
     found = list(_CITATION.finditer(raw))
     if ",".join(citation[0] for citation in found) != raw:
-        raise _Slip(f"evidence is record:field=value,record:field=value with texts in quotes, or a JSON list; not {raw}")
+        raise _LineError(
+            f"evidence is record:field=value,record:field=value with texts in quotes, or a JSON list; not {raw}"
+        )
     return [
         {"record": record, "field": field, "value": _scalar(value)} for record, field, value in (c.groups() for c in found)
     ]
 
 
 def _scalar(raw: str) -> Any:
-    """A number, true, false or null as such; anything else as a text."""
+    """Return a number, boolean or null as such, and everything else as text."""
     if raw[:1] in ("'", '"'):
         return _unquoted(raw)
     try:
         return _json(raw, Any)
-    except _Slip:
+    except _LineError:
         return raw
 
 
@@ -249,7 +254,7 @@ def _json(raw: str, kind: Any) -> Any:
     try:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError) as error:
-        raise _Slip(f"{raw} is not JSON: {error}") from None
+        raise _LineError(f"{raw} is not JSON: {error}") from None
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -285,31 +290,31 @@ def _ordered(params: dict[str, Any]) -> bytes:
 
 
 def given_hint(hint: Any) -> Any:
-    """The type of an argument where it is given: without the None that means left out."""
+    """Return an argument's type without the None that stands for a missing value."""
     if get_origin(hint) in (Union, types.UnionType):
         return next(part for part in get_args(hint) if part is not type(None))
     return hint
 
 
 def plain_hint(hint: Any) -> Any:
-    """The type of an argument without its marks and without the None that means left out."""
+    """Return an argument's type without annotations and without the None that stands for a missing value."""
     hint = given_hint(hint)
     return getattr(hint, "__origin__", hint) if hasattr(hint, "__metadata__") else hint
 
 
 def is_evidence(hint: Any) -> bool:
-    """Whether an argument is a list of facts."""
+    """Tell whether an argument is a list of citations."""
     plain = plain_hint(hint)
     return get_origin(plain) is list and get_args(plain) == (Citation,)
 
 
 def form_of(tool: Tool) -> str:
-    """The argument whose fields a line may name one by one."""
+    """Return the name of the argument whose fields a line can give as `name=value`, or an empty string."""
     return next((name for name, hint in tool.hints.items() if get_origin(plain_hint(hint)) is dict), "")
 
 
 def _slot(tool: Tool, words: list[tuple[str | None, str]]) -> tuple[str, str]:
-    """The argument that the last word is for, and that word; with its key, if that is a field of a form."""
+    """Return the argument that the last word is for, and that word, with its key if it is a field of a form."""
     given: dict[str, Any] = {}
     for key, _ in words[:-1]:
         name = _argument(tool, key, given)

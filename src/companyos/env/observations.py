@@ -1,4 +1,4 @@
-"""Observations: the one gate through which an agent sees anything."""
+"""Observations: everything that an agent sees. Nothing else reaches it."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -11,17 +11,17 @@ from companyos.core.calls import OK, Reply
 
 
 class Scene(msgspec.Struct, frozen=True, gc=False):
-    """What every observation of an episode shows alike."""
+    """The part that is the same in all observations of an episode."""
 
     task: str
     max_steps: int
-    offered: tuple[str, ...] = TOOLBOX.names  # the tools that there are to work with
+    offered: tuple[str, ...] = TOOLBOX.names  # the names of the tools
 
 
 class Observation(msgspec.Struct, frozen=True, gc=False):
-    """What the agent sees after a step: the brief, the clock, the budget, the last reply, the tools. Nothing else passes.
+    """What the agent sees after a step: the brief, the clock, the budget, the last reply and the tools.
 
-    `reward` and `done` ride beside it for the trainer; `text` shows neither.
+    `reward` and `done` are for the trainer; `text` shows neither.
     """
 
     scene: Scene
@@ -62,7 +62,7 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def text(self) -> str:
-        """The compact, stable text form: the clock and the budget, then one line a record."""
+        """The compact text form: a line with the clock and the budget, then one line per record."""
         head = f"[{self.now}, step {self.step} of {self.max_steps}] {self.code}"
         if self.step == 0:
             return f"{head}\n{self.task}"
@@ -72,7 +72,7 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
 
 
 def compact(data: Any) -> str:
-    """A reply's data in text: a line a record, `-` for what is empty."""
+    """Return a reply's data as text: one line per record, `-` for an empty value."""
     if isinstance(data, dict):
         rows = data.get("rows")
         if rows is None:
@@ -92,13 +92,13 @@ def _line(shown: dict[str, Any]) -> str:
 
 @lru_cache(maxsize=1024)
 def _line_writer(keys: tuple[str, ...]) -> Callable[..., str]:
-    """A function that writes values under these keys on one line, made once: text is a fifth of what a step costs."""
+    """Return a compiled function that writes values with these keys as one line. Text is a fifth of the time of a step."""
     names = [f"v{i}" for i in range(len(keys))]
-    # Most values are text or nothing: neither is worth a call.
-    said = [f"{{{v} if type({v}) is str else '-' if {v} is None else value({v})}}" for v in names]
-    line = "; ".join(v if key == "id" else f"{key}={v}" for key, v in zip(keys, said, strict=True))
-    made: Callable[..., str] = eval(f'lambda {", ".join(names)}: f"{line}"', {"value": _value})
-    return made
+    # Most values are text or None, for which a function call would be too slow.
+    values = [f"{{{v} if type({v}) is str else '-' if {v} is None else value({v})}}" for v in names]
+    line = "; ".join(v if key == "id" else f"{key}={v}" for key, v in zip(keys, values, strict=True))
+    function: Callable[..., str] = eval(f'lambda {", ".join(names)}: f"{line}"', {"value": _value})
+    return function
 
 
 def _value(value: Any) -> str:

@@ -1,13 +1,15 @@
-"""Rewards: terms that sum, reported by name. Ordered, cycle-free, and not to be farmed.
+"""Reward profiles: functions that return what a turn pays, as named parts whose sum is the reward.
 
-The milestones of profile `dense` are a potential: paid when reached, given back when undone, and standing at the end
-as bounded partial credit (so it is *not* policy invariant). Every penalty shrinks from one offence to the next, so all of
-them together stay under `most_penalty`, and on one task every success is worth more than every failure.
+On one task, every success is worth more than every failure, and no cycle of calls has a positive sum.
 
-No profile tells an agent which branch of its task is right before a reply has done so. While the episode runs, `dense` pays
-for shared milestones only: those that every ending needs, and fresh data that some ending of the case rests on. The last
-turn settles the difference to the milestones of the right ending. A rejection is charged in the turn whose reply tells the
-agent of it, or else in the last turn. `companyos.assurance.reward_laws` compares twins turn by turn.
+In profile `dense`, a milestone is paid when it is reached and taken back when it is undone. What holds at the end is kept
+as bounded partial credit, so the shaping is *not* policy invariant. The penalty for an offence shrinks each time, so that
+all penalties together stay below `most_penalty`.
+
+No profile reveals the right ending before a reply does. During the episode, `dense` pays only for shared milestones: those
+that every ending needs, and fresh data that some ending of the case depends on. The last turn pays the difference to the
+milestones of the right ending. A rejection is charged in the turn whose reply shows it to the agent, or in the last turn.
+`companyos.assurance.reward_laws` checks this by comparing twins, tasks that differ in one cause, turn by turn.
 """
 
 import warnings
@@ -22,21 +24,21 @@ from companyos.families.kit.goals import Damage
 SUCCESS = 15.0
 FAILURE = -5.0
 STEP = 0.1
-STEPS_CHARGED = 30  # longer budgets pay the same in all
-# What an offence costs at first, and by which factor the next one costs less.
+STEPS_CHARGED = 30  # with a larger budget, each step costs less, so that all together cost the same
+# The cost of the first offence, and the factor by which each further one is cheaper.
 FAILED_CALL = (0.3, 0.9)
 REJECTION = (0.5, 0.8)
 UNKNOWN_TOOL = (1.0, 0.7)
-LEAST_POTENTIAL, MOST_POTENTIAL = 2.0, 10.0  # of all milestones of one task
+LEAST_POTENTIAL, MOST_POTENTIAL = 2.0, 10.0  # the range of the sum of all milestones of a task
 
 
 def most_penalty() -> float:
-    """What all penalties of one episode come to at most."""
+    """Return an upper bound for the sum of all penalties of an episode."""
     return STEP * STEPS_CHARGED + sum(first / (1 - factor) for first, factor in (FAILED_CALL, REJECTION, UNKNOWN_TOOL))
 
 
 class Offences(msgspec.Struct, frozen=True, gc=False):
-    """How often the agent has been charged so far, by kind."""
+    """How often the agent was charged so far, by kind of offence."""
 
     failed: int = 0
     unknown: int = 0
@@ -44,7 +46,7 @@ class Offences(msgspec.Struct, frozen=True, gc=False):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """How an ended episode is judged: every goal over the end state, and what was damaged."""
+    """The judgement of an ended episode: which goals hold in the end state, and the damage."""
 
     success: bool
     goals: dict[str, bool]
@@ -52,15 +54,15 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Happened(msgspec.Struct, frozen=True, gc=False):
-    """What a turn brought, as far as rewards look at it."""
+    """What rewards depend on: the consequences of one turn."""
 
-    fault: bool  # the company's doing: nothing is charged
+    fault: bool  # the call met an injected fault, so nothing is charged
     failed: bool
     unknown: bool
-    rejections: int  # of which the agent was told in this turn; at the end, all that were not charged before
-    before: Offences  # those of the episode before this turn
-    potential_before: float  # of the milestones that were paid so far
-    potential: float  # of the shared milestones that stand; at the end, of those of the right ending
+    rejections: int  # that this turn's reply shows; at the end, all that were not charged before
+    before: Offences  # in earlier turns
+    potential_before: float  # the sum of the milestones that were paid so far
+    potential: float  # of the shared milestones that hold; at the end, of those of the right ending
     whole_potential: float  # of all milestones of this task
     max_steps: int
     step: int
@@ -73,7 +75,7 @@ class Happened(msgspec.Struct, frozen=True, gc=False):
 
 
 def dense(turn: Happened) -> dict[str, float]:
-    """A price for each step, refusal and rejection; shared milestones on the way; at the end the rest of the milestones."""
+    """Charge each step, refused call and rejection; pay shared milestones at once, all others at the end."""
     parts: dict[str, float] = {}
     verdict, standing = turn.verdict, turn.potential
     if verdict is not None and verdict.success:
@@ -94,21 +96,22 @@ def dense(turn: Happened) -> dict[str, float]:
 
 
 def score(turn: Happened) -> dict[str, float]:
-    """Nothing until the end, then one number in [0, 1]: sum, last and episode score are the same."""
+    """Pay nothing until the end, then one number in [0, 1], which is also the return."""
     if turn.verdict is None:
         return {}
     return parts_of_score(turn.verdict, turn.step, turn.par, turn.potential / turn.whole_potential)
 
 
 def parts_of_score(verdict: Verdict, steps: int, par: Callable[[], int], progress: float) -> dict[str, float]:
-    """What an ended episode scores; `progress` is the share of the milestones that stand."""
+    """Return the parts of an ended episode's score. `par` is the number of steps that the expert takes; `progress` is the
+    share of the milestones that hold."""
     if verdict.success:
         return {"success": 0.9, "efficiency": 0.1 * min(1.0, par() / steps)}
     return {} if verdict.damage else {"progress": 0.4 * progress}
 
 
 def sparse(turn: Happened) -> dict[str, float]:
-    """1 for a success, else 0."""
+    """Pay 1 for a success at the end, else 0."""
     return {"success": 1.0} if turn.success else {}
 
 
@@ -117,7 +120,7 @@ def _shrinking(cost: tuple[float, float], before: int) -> float:
     return float(first * factor**before)
 
 
-# What an agent can learn from its rewards, by profile. `laws_rewards` tests the part before the end.
+# What an agent can learn from its rewards, by profile. `assurance.reward_laws` tests the part before the end.
 REVEALS = {
     "dense": "Before the end: which steps are done that any ending of the case may need, and what replies have told "
     "already. At the end: success, and how much of the right ending was prepared.",

@@ -1,8 +1,8 @@
-"""Teacher: what the expert would do next, from wherever an episode stands, and the working lines that lead to it.
+"""The teacher: the expert's next call from any state of an episode, with the working lines that lead to it.
 
-A teacher runs the family's procedure beside an episode that somebody else plays. Every call that the procedure wants is
-answered with the reply that the player got to that very call, where there is an unused one. The first call without an
-answer is due. So the procedure goes on where the player stands, instead of starting again.
+A teacher runs the expert's procedure beside an episode that somebody else plays. A call of the procedure is answered with
+the reply that the player already got to the same call, if one is unused. The first call without an answer is the one to
+make next. So the expert goes on from the player's state, instead of starting again.
 """
 
 from collections import defaultdict, deque
@@ -28,7 +28,7 @@ NO_WAY = "the expert finds no way to win from here"
 
 
 class Spoken(msgspec.Struct, frozen=True):
-    """A call that the expert made, the working lines that it said right before it, and the reply."""
+    """A call of the expert, the working lines right before it, and the reply."""
 
     working: tuple[str, ...]
     call: Call
@@ -36,7 +36,7 @@ class Spoken(msgspec.Struct, frozen=True):
 
 
 def work_aloud(env: CompanyEnv, taste: Taste | None = None) -> Iterator[Spoken]:
-    """Let the expert work the episode from here to its end, as `work` does, and yield each turn with its working lines."""
+    """Let the expert work from here to the end of the episode, like `work`, and yield each turn with its working lines."""
     procedure = aloud(family(TaskId.parse(env.task_id).family).procedure(env.memory(), taste or Taste()))
     reply: Reply | None = None
     while not env.done:
@@ -50,7 +50,7 @@ def work_aloud(env: CompanyEnv, taste: Taste | None = None) -> Iterator[Spoken]:
 
 
 def resume(env: CompanyEnv) -> Iterator[Spoken]:
-    """Let the teacher finish an episode that somebody else has begun, and yield each turn with its working lines."""
+    """Let the teacher finish an episode that somebody else began, and yield each turn with its working lines."""
     teacher = Teacher(env)
     while (due := teacher.due()).call is not None:
         env.step(due.call)
@@ -58,10 +58,10 @@ def resume(env: CompanyEnv) -> Iterator[Spoken]:
 
 
 class Due(msgspec.Struct, frozen=True):
-    """What the expert would do next. `call` is None where nothing is left to do, and `why` says why.
+    """The expert's next call. `call` is None if there is nothing to do, and `why` says the reason.
 
-    `steps` is how many calls it takes from here to a success, this one included, and `in_time` whether that many are left;
-    both are None where that was not verified.
+    `steps` is the number of calls from here to a success, including this one, and `in_time` tells whether the budget
+    allows them; both are None if this was not verified.
     """
 
     call: Call | None = None
@@ -74,23 +74,23 @@ class Due(msgspec.Struct, frozen=True):
 class Teacher:
     """The expert beside an episode that somebody else plays. It follows the turns of `env` by itself.
 
-    It goes on with the procedure from the start of the episode. Where that would no longer win, it takes over: it begins
-    the procedure anew as somebody who finds the desk as it is now, which first puts right what should not be so.
+    It continues the procedure that began with the episode. If that no longer leads to a success, it starts a new one from
+    the present state, which first undoes wrong changes.
     """
 
     def __init__(self, env: CompanyEnv) -> None:
         self._env = env
         self._name = TaskId.parse(env.task_id).family
-        self._seen = 0  # turns
-        self._way: deque[Due] = deque()  # from here to a success, as far as that is known
+        self._seen = 0  # how many turns it has followed
+        self._way: deque[Due] = deque()  # the verified calls from here to a success
         first = Memory(env.scene.task, clock_text(env.setting.world.now))
         self._procedure = _Resumed(self._name, first, env.toolbox)
 
     def due(self, verify: bool = True) -> Due:
-        """The call that is due now.
+        """Return the next call.
 
-        With `verify` the rest of the way is tried out on a fork with a fresh budget. Without, the call may be wrong where
-        the player has changed something that the procedure does not call for.
+        With `verify`, all calls up to a success are tried on a fork with a fresh budget. Without it, the call may be wrong
+        if the player has made a change that the procedure does not make.
         """
         self._follow()
         env = self._env
@@ -106,10 +106,10 @@ class Teacher:
         return msgspec.structs.replace(self._way[0], steps=steps, in_time=steps <= env.steps_left())
 
     def _follow(self) -> None:
-        """Take in the turns that were made since the last time."""
+        """Process the turns that were made since the last time."""
         for number, turn in enumerate(self._env.turns[self._seen :], self._seen):
             if self._way and turn.call == self._way[0].call:
-                self._way.popleft()  # the company is deterministic: what follows is as it was on the fork
+                self._way.popleft()  # the rest is still valid, because episodes are deterministic
             else:
                 self._way.clear()
             if not turn.actor:
@@ -117,7 +117,7 @@ class Teacher:
         self._seen = len(self._env.turns)
 
     def _find_a_way(self) -> bool:
-        """Try out on forks to go on, to take over with what was read, and to take over reading everything again."""
+        """Look for calls that lead to a success, on forks: continue, start anew with earlier replies, start anew without."""
         for procedure in self._ways_to_go_on():
             way = self._tried(procedure)
             if way:
@@ -135,7 +135,7 @@ class Teacher:
         yield _Resumed(self._name, env.memory(), env.toolbox)
 
     def _tried(self, procedure: "_Resumed") -> deque[Due]:
-        """The calls that a procedure makes from here to a success; none if it does not get there."""
+        """Return the calls of a procedure from here to a success; empty if it does not succeed."""
         fork, trial = self._env.fresh_budget(), procedure.copy()
         way: deque[Due] = deque()
         while not fork.done and trial.call is not None:
@@ -146,15 +146,15 @@ class Teacher:
 
 
 def due(env: CompanyEnv) -> Due:
-    """The call that is due where an episode stands, verified. To follow an episode, keep a `Teacher`: it is faster."""
+    """Return the expert's next call, verified. To follow an episode, keep a `Teacher`, which is faster."""
     return Teacher(env).due()
 
 
 class _Resumed:
-    """A procedure that is answered with replies that somebody else got.
+    """A procedure whose calls are answered with replies that somebody else got.
 
-    A reply is used once. Whoever asks the same again wants to know what has become of it, so such a question is answered
-    only with a reply that is younger than the last write or wait that the procedure made.
+    A reply is used once. If the procedure makes the same call again, it wants to know what has changed, so it gets only a
+    reply from after its last write or wait.
     """
 
     def __init__(self, name: str, memory: Memory, toolbox: Toolbox) -> None:
@@ -163,15 +163,15 @@ class _Resumed:
         self._spoken = aloud(family(name).procedure(memory, Taste()))
         self._unused: defaultdict[bytes, deque[tuple[int, Reply]]] = defaultdict(deque)
         self._heard: list[Reply] = []
-        self._asked: set[bytes] = set()  # what has been answered
-        self._moved = -1  # the number of the last turn it heard of that wrote something or let time pass
-        self._latest = -1  # the number of the last turn it heard of
-        self.call: Call | None = None  # what is due
+        self._asked: set[bytes] = set()  # keys of the calls that were answered
+        self._moved = -1  # the number of the last used turn that wrote something or let time pass
+        self._latest = -1  # the number of the last used turn
+        self.call: Call | None = None  # the next call
         self.working: tuple[str, ...] = ()
         self._next(None)
 
     def copy(self) -> "_Resumed":
-        """An independent copy. Generators cannot be copied, so another one hears the same replies."""
+        """Return an independent copy. Generators cannot be copied, so a new one gets the same replies again."""
         twin = _Resumed(*self._start)
         for reply in self._heard:
             twin._next(reply)
@@ -182,7 +182,7 @@ class _Resumed:
         return twin
 
     def take(self, number: int, turn: Turn) -> None:
-        """Take in a turn: as the answer to the call that is due, or else as one that may be asked for later."""
+        """Use a turn as the answer to the next call, or keep it for a later call."""
         tool = self._toolbox.find(turn.call) if turn.call.app else None
         if tool is None:
             return
@@ -190,13 +190,13 @@ class _Resumed:
         if self.call is not None and key == self._key_due():
             self._hear(number, key, tool, turn.reply)
         elif turn.reply.ok or (tool.writes and turn.reply.code == NO_ANSWER):
-            # A refusal to somebody who asked at another time says nothing, nor does a question without an answer.
+            # Refusals are not kept, because the same call may succeed later; nor are reads without an answer.
             self._unused[key].append((number, turn.reply))
             return
         self._go_on()
 
     def _go_on(self) -> None:
-        """Answer calls for as long as there are answers."""
+        """Answer calls from the kept replies as long as possible."""
         while self.call is not None:
             key = self._key_due()
             unused = self._unused[key]
@@ -210,7 +210,8 @@ class _Resumed:
             self._hear(number, key, tool, reply)
 
     def _hear(self, number: int, key: bytes, tool: Tool, reply: Reply) -> None:
-        said = () if number > self._latest else self.working  # what led to a call made before its time is still to be said
+        # The player made this call earlier than the expert would have: its working lines are kept for the next call.
+        kept = () if number > self._latest else self.working
         self._latest = max(self._latest, number)
         if reply.code != NO_ANSWER:
             self._asked.add(key)
@@ -218,7 +219,7 @@ class _Resumed:
             self._moved = max(self._moved, number)
         self._heard.append(reply)
         self._next(reply)
-        self.working = said + self.working
+        self.working = kept + self.working
 
     def _next(self, reply: Reply | None) -> None:
         try:
@@ -234,7 +235,7 @@ class _Resumed:
 
 
 def _still_good(turns: Sequence[Turn], toolbox: Toolbox) -> list[tuple[int, Turn]]:
-    """The readings of an episode after which nothing was written in the same app, with their numbers."""
+    """Return the reads of an episode that are still valid, with their numbers: nothing was written later in the same app."""
     good: list[tuple[int, Turn]] = []
     written: set[str] = set()
     for number, turn in reversed([*enumerate(turns)]):
@@ -249,7 +250,7 @@ def _still_good(turns: Sequence[Turn], toolbox: Toolbox) -> list[tuple[int, Turn
 
 
 def _key(call: Call, tool: Tool) -> bytes:
-    """What two calls that do the same have in common: all but the prose."""
+    """Return a key that is equal for calls with the same effect: everything except free text."""
     prose = _prose_of(tool)
     params = {name: value for name, value in call.params.items() if name not in prose} if prose else call.params
     return msgspec.json.encode((call.app, call.method, params), order="deterministic")
