@@ -104,13 +104,13 @@ def _title(name: str) -> str:
     return name.replace("_", " ").capitalize()
 
 
-_PARTICULAR = "Particular about reasoning here: "  # the docstring of every family's module has these words
+_HARD = "What makes it hard: "  # begins the second paragraph of every family's docstring
 
 
 def _doc(family: Family) -> list[str]:
     """Return the question in the docstring of a family's module, and what is particular about the family."""
     heading, _, about = family.description.partition("\n\n")
-    return [sentence(heading.split(": ", 1)[1]), sentence(" ".join(about.split()).removeprefix(_PARTICULAR))]
+    return [sentence(heading.split(": ", 1)[1]), sentence(" ".join(about.split()).removeprefix(_HARD))]
 
 
 # -- what is hidden ----------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Pool car: may this trip have the car it asks for?
 
 A whole family in one file, as small as the laws allow: the walk-through of CONTRIBUTING.md quotes it, and
-`test_pool_car.py` shows that every law picks it up. Particular about reasoning here: what is on file has to be held against
+`test_pool_car.py` shows that every law picks it up. What makes it hard: what is on file has to be held against
 what is asked for, a day against a day and a figure against a sum, and one thing nobody knows but the requester.
 """
 

@@ -1,9 +1,9 @@
-"""Access request: what is the least that the work takes, and does it go together with what somebody has already?
+"""Access request: which is the smallest role that suffices, and is it compatible with the roles that the person has?
 
-Particular about reasoning here: sets, and what they inherit. What a role allows stands partly in itself, partly in the role
-that it inherits from, and so on. The right one is the smallest that covers what the requester needs, which they alone can
-say, and not the one they asked for. What an account holds comes through a group and through inheritance, too, and two roles
-may exclude each other through roles that neither of them names. And nobody signs for their own people.
+What makes it hard: sets and inheritance. A role has permissions of its own and those of the role that it inherits from, and
+so on. The right role is the smallest one that covers what the requester needs. Only the requester knows the need, and it is
+not always what they asked for. An account also has roles through its group, and two roles may exclude each other because of
+roles that they inherit. And a manager must not sign for their own people.
 """
 
 from functools import partial
@@ -52,34 +52,36 @@ from companyos.families.kit.goals import (
 
 
 class Causes(Everyday, frozen=True):
-    """The hidden causes of a case: facts about this application, and troubles."""
+    """The hidden causes of a case: facts about this application, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
-        bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+        bool,
+        Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)),
+        "another open ticket asks for the same",
     ]
     over: Annotated[
         bool, Fact((0.92, 0.08), (("Entry", "account", "engaged_until"),)), "the requester's engagement has ended"
     ]
     idle: Annotated[
-        bool, Fact((0.91, 0.09), (("Source", "idle", "value"), ("Metric", "idle", "value"))), "the account is hardly used"
+        bool, Fact((0.91, 0.09), (("Source", "idle", "value"), ("Metric", "idle", "value"))), "the account is not used"
     ]
     need: Annotated[
         Literal["clerk", "editor", "lead", "none"],
         Fact((0.3, 0.25, 0.3, 0.15), (("Mind", "requester", "knows"),)),
-        "the smallest role that covers what is needed, as the requester knows",
+        "the smallest role that covers the need; only the requester knows the need",
     ]
     holds: Annotated[
         Literal["analyst", "controller", "editor"],
         Fact((0.4, 0.35, 0.25), (("Entry", "group", "grants"),)),
-        "the role that the group grants: in nobody's way, at odds with an editor's, or an editor's itself",
+        "the role that the group grants: without conflict, in conflict with the editor role, or the editor role",
     ]
     trained: Annotated[
-        bool, Fact((0.3, 0.7), (("Entry", "account", "trained_until"),)), "the training that some roles require still counts"
+        bool, Fact((0.3, 0.7), (("Entry", "account", "trained_until"),)), "the training that some roles require is valid"
     ]
     own_people: Annotated[
         bool,
         Fact((0.6, 0.4), (("Person", "requester", "manager"),)),
-        "whoever owns the system is the requester's manager, so somebody else signs",
+        "the owner of the system is the requester's manager, so the Risk Officer signs instead",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
@@ -131,7 +133,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     roles |= {template: role.id for template, role in system.roles.items()}
     stranger = world.get(Person, offices[f"{elsewhere} Associate"])
     roles |= add_tickets(company, draw, (name, namesake.entry.name), requester, stranger, causes.duplicate)
-    roles |= _filed(company, draw, system, namesake, stranger, roles, causes)
+    roles |= _add_applications(company, draw, system, namesake, stranger, roles, causes)
     idle = streams.at("idle", str(causes.idle)).between(*((most_idle + 1, 240) if causes.idle else (0, most_idle)))
     set_metric(world, roles["idle"], idle)
     need = need_of(streams.at("need", causes.need), system, causes.need)
@@ -141,7 +143,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     return Case(roles["ticket"], offices["Access Analyst"], brief, roles)
 
 
-def _filed(
+def _add_applications(
     company: Backdrop,
     draw: Draw,
     system: AccessSystem,
@@ -150,7 +152,7 @@ def _filed(
     roles: dict[str, str],
     causes: Causes,
 ) -> dict[str, str]:
-    """The application with its account, and somebody else's for the namesake."""
+    """Add the application with its account, and another person's application for the namesake. Return ids by role."""
     world, far = company.world, company.world.now + 700 * DAY
     ticket = world.get(Ticket, roles["ticket"])
     theirs = add_account(company, draw, stranger, namesake, "auditor", (far, far))
@@ -163,7 +165,10 @@ def _filed(
 
 
 def _runs_until(world: World, ticket: Ticket, what: str, runs: bool) -> int:
-    """A moment before or after the opening of the ticket; some that ran then do not run any more."""
+    """Return the end of an engagement or training: after the ticket was opened if it `runs`, else before.
+
+    Some of those that were running then have ended since, so that today's date misleads.
+    """
     draw = world.streams.at(what, str(runs))
     if not runs:
         return ticket.opened - draw.between(1, 90) * DAY
@@ -201,22 +206,22 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
             "Risk Officer",
             facts,
             sets=sets,
-            rivals=_of_others(roles, written, "excludes"),
+            rivals=_in_other_roles(roles, written, "excludes"),
         )
     right = roles[causes.need]
     if not causes.trained and world.get(Entry, right).details["training"] == "required":
         facts = ((account, "trained_until"), (right, "training"))
-        rivals, sets = _of_others(roles, causes.need, "training"), ("waiting_on", roles["hr_lead"])
+        rivals, sets = _in_other_roles(roles, causes.need, "training"), ("waiting_on", roles["hr_lead"])
         return ending("on_hold", "document_expired", "desk", facts, sets=sets, rivals=rivals)
     facts = (need, (right, "permissions"), (SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
     form, decider = (REVIEW_FORM, "Risk Officer") if causes.own_people else (OWNER_FORM, "owner")
     says = (("role", right), ("need", world.get(Mind, roles["requester"]).knows[case.ticket_id]["need"]))
-    rivals = _of_others(roles, causes.need, "permissions")
+    rivals = _in_other_roles(roles, causes.need, "permissions")
     return ending("completed", "all_checks_passed", decider, facts, rivals=rivals, signed=(Signature(form, says),))
 
 
-def _of_others(roles: dict[str, str], template: str, field: str) -> Facts:
-    """This field of every role but the one, by its shape, that the evidence speaks of."""
+def _in_other_roles(roles: dict[str, str], template: str, field: str) -> Facts:
+    """Return this field of every role except one, as facts."""
     return tuple((roles[other], field) for other in ROLE_TEMPLATES if other != template)
 
 
@@ -234,7 +239,7 @@ class AccessNotes(CaseNotes, frozen=True):
     account: moves.Shown
 
     def need(self) -> moves.Move[moves.Shown]:
-        """The requester's comment that says what they need."""
+        """Return the requester's comment that states what they need."""
         text = "Which permissions does your work take?"
         return (yield from moves.ask_person(self.ticket["id"], self.ticket["requester"], "need", text))
 
@@ -256,7 +261,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
 
 
 def _decide(notes: AccessNotes) -> moves.Move[Decision]:
-    """The checks on the person in their order, then those on roles; the first that applies decides."""
+    """Make the checks on the person, then those on roles, in the order of the policy. The first that applies decides."""
     ticket, account = notes.ticket, notes.account
     duplicate = yield from casework.mark_duplicate(ticket)
     if duplicate is not None:
@@ -271,13 +276,13 @@ def _decide(notes: AccessNotes) -> moves.Move[Decision]:
     if idle["value"] > rule["most_idle"]:
         yield from notes.send_back()
         return "declined", "unused", moves.cite((idle, "value"), (rule, "most_idle"))
-    outcome = yield from _weigh(notes)
-    yield from moves.fresh_reading(idle["id"])  # it may have grown old while we waited
+    outcome = yield from _decide_on_roles(notes)
+    yield from moves.fresh_reading(idle["id"])  # it may have become too old during the wait
     return outcome
 
 
-def _weigh(notes: AccessNotes) -> moves.Move[Decision]:
-    """What is needed against what there is, and against what is held."""
+def _decide_on_roles(notes: AccessNotes) -> moves.Move[Decision]:
+    """Compare the need with the roles of the system and with those that the account has."""
     ticket, account = notes.ticket, notes.account
     system = yield from moves.read("datahub.get_entry", entry_id=notes.application["system"])
     yield from notes.read_rule("the right role")
@@ -295,7 +300,7 @@ def _weigh(notes: AccessNotes) -> moves.Move[Decision]:
         yield from notes.send_back()
         return "declined", "already_done", moves.cite((answer, "need"), (group, "grants"))
     right = roles[min(covering, key=lambda role: len(_permissions(roles, [role])))]
-    clash = _clash(roles, right["id"], held)
+    clash = _conflicting_role(roles, right["id"], held)
     if clash:
         risk = yield from moves.read("datahub.get_approver", role="Risk Officer")
         yield from notes.record("escalated_to", risk["id"])
@@ -310,7 +315,7 @@ def _weigh(notes: AccessNotes) -> moves.Move[Decision]:
 
 
 def _catalogue(system: moves.Shown, taste: Taste) -> moves.Move[Catalogue]:
-    """All roles of a system."""
+    """Return all roles of a system, by id."""
     listed = yield from moves.register(system["reference"])
     roles = {}
     for row in taste.order("roles", [row for row in listed if row["kind"] == "role"]):
@@ -319,7 +324,7 @@ def _catalogue(system: moves.Shown, taste: Taste) -> moves.Move[Catalogue]:
 
 
 def _with_inherited(roles: Catalogue, role_ids: list[str]) -> set[str]:
-    """These roles, and all that they inherit."""
+    """Return these roles and all that they inherit."""
     found: set[str] = set()
     for role_id in role_ids:
         while role_id in roles:
@@ -332,8 +337,8 @@ def _permissions(roles: Catalogue, role_ids: list[str]) -> set[str]:
     return {word for role in _with_inherited(roles, role_ids) for word in roles[role]["permissions"].split(", ")}
 
 
-def _clash(roles: Catalogue, right: str, held: list[str]) -> moves.Shown | None:
-    """The role on which the exclusion is written that stands between the right one and those held."""
+def _conflicting_role(roles: Catalogue, right: str, held: list[str]) -> moves.Shown | None:
+    """Return the role whose `excludes` makes the right role incompatible with those held, or None."""
     wanted, had = _with_inherited(roles, [right]), _with_inherited(roles, held)
     for one, others in ((wanted, had), (had, wanted)):
         for role in sorted(one):
@@ -343,7 +348,10 @@ def _clash(roles: Catalogue, right: str, held: list[str]) -> moves.Shown | None:
 
 
 def _signed(notes: AccessNotes, owner: str, right: moves.Shown, answer: moves.Shown) -> moves.Move[moves.Shown]:
-    """An approved request for the right role, linked to the ticket: the owner's, unless these are the owner's own people."""
+    """Return an approved request for the right role, and link it to the ticket.
+
+    The owner of the system signs; if the owner is the requester's manager, the Risk Officer does.
+    """
     ticket, application = notes.ticket, notes.application
     yield from notes.read_rule("signing")
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])

@@ -1,4 +1,4 @@
-"""Access roles: systems in the register, their roles and what these inherit, accounts and groups, applications, tickets."""
+"""The systems of an access request, their roles, accounts, groups and applications, and the tickets of the case."""
 
 from typing import NamedTuple
 
@@ -13,13 +13,13 @@ from companyos.families.kit.tickets import copy_ticket, surround
 
 
 class RoleTemplate(Struct, frozen=True):
-    """A role as every system has it: which of the system's permissions are its own, and whose it has besides."""
+    """A role that every system has under another name."""
 
-    own: tuple[int, ...]  # places in the system's list of permissions
-    inherits: str = ""
+    own: tuple[int, ...]  # its own permissions, as indices into the system's list
+    inherits: str = ""  # the template whose permissions it has, too
 
 
-# With what they inherit, no two that cover the same need have equally many permissions.
+# No two roles that cover the same need have the same number of permissions, so the smallest one is unique.
 ROLE_TEMPLATES = {
     "viewer": RoleTemplate((0, 1)),
     "clerk": RoleTemplate((2,), "viewer"),
@@ -30,14 +30,14 @@ ROLE_TEMPLATES = {
     "controller": RoleTemplate((6,), "auditor"),
     "admin": RoleTemplate((6,), "lead"),
 }
-# What is needed, by the smallest role that covers it: each a choice of permissions, of which one is drawn.
+# Possible needs, as indices of permissions, by the smallest role that covers them.
 NEEDS = {
     "clerk": ((2,), (0, 2), (1, 2)),
     "editor": ((3,), (2, 3), (0, 3)),
     "lead": ((2, 4), (3, 4), (0, 2, 4)),
     "none": ((2, 5), (3, 5), (4, 5)),
 }
-TRAINED = ("editor", "lead", "admin", "controller")  # roles for which one must be trained; of the clerk it depends
+TRAINED = ("editor", "lead", "admin", "controller")  # roles that require training; for the clerk it is drawn
 ALWAYS_HELD = "viewer"
 
 PERMISSIONS = {
@@ -58,7 +58,7 @@ TITLES = ("Assistant", "Coordinator", "Desk", "Keeper", "Office", "Operator", "P
 
 
 class AccessSystem(NamedTuple):
-    """A system and its roles, by shape."""
+    """A system and its roles, by template."""
 
     entry: Entry
     roles: dict[str, Entry]
@@ -66,7 +66,7 @@ class AccessSystem(NamedTuple):
 
 
 def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str, templates: tuple[str, ...]) -> AccessSystem:
-    """A system with roles of these shapes, in no telling order and under names that do not tell what they are for."""
+    """Add a system with roles of these templates, in random order and under names that do not reveal the template."""
     world = company.world
     reference = f"SYS-{draw.between(10_000, 99_999)}"
     details = {"owner": owner, "vendor": company.firms[-1].name}
@@ -74,9 +74,9 @@ def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str,
     ids = {template: company.entry_ids.pop(0) for template in draw.shuffled(templates)}
     titles = draw.sample(TITLES, len(templates))
     words = PERMISSIONS[theme]
-    permissions = (*words[:2], *draw.shuffled(words[2:]))  # everybody may look; what else goes with what differs
+    permissions = (*words[:2], *draw.shuffled(words[2:]))  # the first two are for reading, and every role has them
     excludes = {"analyst": ids.get("admin", "none")}
-    # An exclusion is written on one side only.
+    # Only one of two roles that exclude each other says so.
     one, other = draw.shuffled(("editor", "auditor"))
     excludes[one] = ids.get(other, "none")
     clerk_is_trained = draw.chance(0.5)
@@ -108,7 +108,10 @@ def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str,
 def add_account(
     company: Backdrop, draw: Draw, person: Person, system: AccessSystem, grants: str, until: tuple[int, int]
 ) -> Entry:
-    """A person's account on a system. `grants`: the role that its group gives, by shape. `until`: engaged and trained."""
+    """Add a person's account on a system, and its group, which grants the role of this template.
+
+    `until` has the ends of the person's engagement and training.
+    """
     world = company.world
     slug = person.id.removeprefix("@").replace(".", "_")
     title = f"Days since {person.name} last signed in to {system.entry.name}"
@@ -141,7 +144,7 @@ def add_account(
 
 
 def add_application(company: Backdrop, draw: Draw, system: AccessSystem, account: Entry, reference: str) -> Entry:
-    """What somebody applied for: any role of the system, as people do."""
+    """Add an application for any role of the system, whether the person needs it or not."""
     details = {
         "system": system.entry.id,
         "account": account.id,
@@ -154,7 +157,7 @@ def add_application(company: Backdrop, draw: Draw, system: AccessSystem, account
 
 
 def need_of(draw: Draw, system: AccessSystem, smallest: str) -> str:
-    """A task that the role of this shape is the smallest for, as the permissions that it takes."""
+    """Draw a need, as a list of permissions, for which the role of this template is the smallest one."""
     return ", ".join(draw.shuffled([system.permissions[place] for place in draw.pick(NEEDS[smallest])]))
 
 

@@ -1,6 +1,6 @@
-"""Access rules: what a request for access asks of whoever decides it, who signs, and what they look into.
+"""The policies, briefs, people, forms and audit of access requests.
 
-Complete for a stranger, each policy in at most 80 words. What the family means lives in its own file; this is its prose.
+The policies say everything that an agent has to know. Each has at most 80 words.
 """
 
 from typing import Any
@@ -88,7 +88,7 @@ BRIEFS = (
 
 
 def hire(company: Backdrop) -> None:
-    """The access desk, the Risk Officer, and deputies for all who may have to sign: each has another behind them."""
+    """Add the access desk and the Risk Officer. Everybody who may sign gets a delegate, who has a delegate as well."""
     for role, department, desk, manager, limit, delegate in (
         ("Access Manager", "Security", "access", "CTO", None, None),
         ("Access Analyst", "Security", "access", "Access Manager", None, None),
@@ -105,12 +105,12 @@ def hire(company: Backdrop) -> None:
 
 
 def owner_form(owner: str) -> ApprovalType:
-    """What the owner of the system signs."""
+    """Return the form that the owner of the system signs."""
     return _form(OWNER_FORM, "Access request", "the system's owner", owner)
 
 
 def review_form() -> ApprovalType:
-    """What the Risk Officer signs in the owner's place."""
+    """Return the form that the Risk Officer signs instead of the owner."""
     return _form(REVIEW_FORM, "Access request, signed independently", "the Risk Officer", "Risk Officer")
 
 
@@ -134,8 +134,8 @@ Data = dict[str, Any]
 
 
 @audits(OWNER_FORM)
-def hold_against_the_application(data: Data, ticket: Data) -> Finding:
-    """A signer sees that the role is the system's and the need as stated. Whether it is right is the desk's work."""
+def audit_access(data: Data, ticket: Data) -> Finding:
+    """Check that the role belongs to the system and the need is as stated. Approvers do not check if the role is right."""
     application = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
     system = (yield Call("datahub", "get_entry", {"entry_id": application["system"]})).data
     reply = yield Call("datahub", "get_entry", {"entry_id": str(data["role"])})

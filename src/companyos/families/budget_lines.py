@@ -1,4 +1,4 @@
-"""Budget lines: those that money shall move between, what moved before, the books it goes into, and the tickets on it."""
+"""The budget lines of a transfer, the other transfers of the quarter, the books, and the tickets of the case."""
 
 from typing import NamedTuple
 
@@ -10,21 +10,25 @@ from companyos.families.budget_rules import KIND
 from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, add_ticket, set_metric
 from companyos.families.kit.tickets import copy_ticket, surround
 
-PAST = ("past_one", "past_two", "past_back")  # earlier transfers of the quarter between the two lines; the last went back
-NOISE = ("past_old", "past_withdrawn")  # between the same lines, but they do not count
+PAST = (
+    "past_one",
+    "past_two",
+    "past_back",
+)  # transfers between the two lines this quarter; the last went in the other direction
+NOISE = ("past_old", "past_withdrawn")  # other transfers between these lines, which do not count
 TYPES = ("capex", "opex")
 _TOPICS = ("Campaigns", "Fixtures", "Samples", "Tools", "Trade fairs", "Training")
 
 
 class TransferAmounts(NamedTuple):
-    """The amounts of a case, whatever the causes: what shall move, and the limits on the sum of a quarter."""
+    """The amount of the transfer and the limits on a quarter's sum. They do not depend on the causes."""
 
     amount: int
     limits: dict[str, int]
 
 
 def draw_amounts(draw: Draw) -> TransferAmounts:
-    """Each transfer alone stays below the lowest limit; only their sum passes one."""
+    """Draw the amounts. A single transfer is always below the lowest limit; only the sum can exceed one."""
     owners = draw.between(20, 40) * 500
     limits = {
         "limit_owners": owners,
@@ -35,7 +39,7 @@ def draw_amounts(draw: Draw) -> TransferAmounts:
 
 
 class BudgetLines(NamedTuple):
-    """The lines of a case: who gives, who takes, and one with almost the giver's name."""
+    """The budget lines of a case: the giver, the receiver, and a line with almost the same name as the giver."""
 
     giver: Entry
     receiver: Entry
@@ -45,7 +49,7 @@ class BudgetLines(NamedTuple):
 def add_lines(
     company: Backdrop, draw: Draw, giving: str, receiving: str, amounts: TransferAmounts, mixed: bool, dissolved: bool
 ) -> BudgetLines:
-    """Two lines of different departments and ledgers. `mixed`: of different cost types. `dissolved`: the giver is."""
+    """Add the lines. `mixed`: their cost types differ. `dissolved`: the giving line is dissolved."""
     ours, theirs = draw.sample(_TOPICS, 2)
     numbers = [f"BL-{number}" for number in draw.sample(range(10_000, 99_999), 3)]
     ledgers = [f"LG-{number}" for number in draw.sample(range(100, 999), 2)]
@@ -64,7 +68,7 @@ def add_lines(
 def _add_line(
     company: Backdrop, draw: Draw, name: str, number: str, department: str, ledger: str, cost_type: str, amount: int
 ) -> Entry:
-    """A line in good order. Spent and committed are such that twice the amount is left, if neither figure is high."""
+    """Add a line from which twice the amount is available, before `raise_figure`."""
     slug = number.lower().replace("-", "_")
     earmarked, spent, committed = (amount * draw.between(60, 240) // 100 for _ in range(3))
     for figure, value in (("spent", spent), ("committed", committed)):
@@ -83,7 +87,7 @@ def _add_line(
 
 
 def raise_figure(company: Backdrop, metric: str, figure: str, level: str, amount: int) -> None:
-    """What was spent or committed, as it truly is. One high figure leaves enough for the transfer, two do not."""
+    """Raise what was spent or committed. With one high figure the transfer is possible, with two it is not."""
     world = company.world
     low, high = {"low": (0, 2), "high": (55, 95)}[level]
     more = world.streams.at("figure", figure, level).between(amount * low // 100, amount * high // 100)
@@ -95,7 +99,7 @@ def raise_figure(company: Backdrop, metric: str, figure: str, level: str, amount
 
 
 def quarters(opened: int) -> tuple[str, str]:
-    """The quarter of a moment, and the one before it."""
+    """Return the quarter of a point in time, and the quarter before it."""
     year, month = (int(part) for part in stamp(opened)[:7].split("-"))
     this = 4 * year + (month - 1) // 3
     return _quarter(this), _quarter(this - 1)
@@ -106,7 +110,7 @@ def _quarter(number: int) -> str:
 
 
 def draw_past(draw: Draw, amounts: TransferAmounts, level: str) -> list[int]:
-    """What moved before, in three parts, so that with this transfer the quarter's sum lies between two limits."""
+    """Draw three earlier amounts such that the quarter's sum, including this transfer, lies between two limits."""
     owners, controller, cfo = amounts.limits.values()
     bands = {
         "little": (owners // 3, owners - amounts.amount),
@@ -122,7 +126,7 @@ def draw_past(draw: Draw, amounts: TransferAmounts, level: str) -> list[int]:
 def add_transfers(
     company: Backdrop, draw: Draw, lines: BudgetLines, amounts: TransferAmounts, past: list[int], opened: int
 ) -> dict[str, Entry]:
-    """The transfer that is asked for, those that count beside it, and some that do not, in no telling order: by role."""
+    """Add the requested transfer, those that count with it, and some that do not, in random order. Return them by role."""
     this, last = quarters(opened)
     there, back, other = (lines.giver, lines.receiver), (lines.receiver, lines.giver), (lines.namesake, lines.receiver)
     drawn = [amounts.limits["limit_owners"] * draw.between(40, 90) // 100 for _ in range(3)]
@@ -163,7 +167,7 @@ def add_transfers(
 
 
 def add_books(company: Backdrop, draw: Draw, lines: BudgetLines, opened: int, status: str) -> dict[str, Entry]:
-    """The books of both ledgers and both quarters; `status` is that of those which the transfer goes into: by role."""
+    """Add the books of both ledgers for two quarters. `status` is that of the books that decide. Return them by role."""
     (this, last), found = quarters(opened), {}
     for whose, line in (("books", lines.giver), ("their_books", lines.receiver)):
         for role, quarter in ((whose, this), (f"{whose}_before", last)):

@@ -1,6 +1,6 @@
-"""Budget rules: what a budget transfer asks of whoever does it, who signs it in which order, and what they look into.
+"""The policies, briefs, people, forms and audits of budget transfers.
 
-Complete for a stranger, each policy in at most 80 words. What a family means lives in its own file.
+The policies say everything that an agent has to know. Each has at most 80 words.
 """
 
 from typing import Any
@@ -12,8 +12,8 @@ from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
 KIND = "budget_transfer"
-GIVING, TAKING = "budget_giving", "budget_taking"  # what the owners of the two lines sign, in this order
-# Who clears a sum, and the form on which Finance does so before the owners sign.
+GIVING, TAKING = "budget_giving", "budget_taking"  # the forms that the owners of the two lines sign, in this order
+# The values of the form's field `cleared_by`: the owners alone, or an office and the form that it signs first.
 OWNERS = "owners"
 CLEARANCES = {"Finance Controller": "budget_clearance", "CFO": "budget_exception"}
 
@@ -95,7 +95,7 @@ BRIEFS = (
 
 
 def hire(company: Backdrop) -> None:
-    """The budget desk, and a second keeper of books."""
+    """Add the budget desk and a second keeper of books."""
     for role, manager in (("Budget Manager", "CFO"), ("Budget Analyst", "Budget Manager"), ("Ledger Clerk", "Treasurer")):
         add_person(company, role, "Finance", "finance", manager)
 
@@ -106,7 +106,7 @@ _AS_IN_REGISTER = {"giver": "giver", "receiver": "receiver", "memo": "memo", "pr
 
 
 def transfer_forms(giving: str) -> tuple[ApprovalType, ...]:
-    """The four forms. Money comes from the department `giving`; it goes to the requester's."""
+    """Return the four forms. `giving` is the department that gives the money; the requester's department receives it."""
     return (
         ApprovalType(
             id=GIVING,
@@ -158,7 +158,7 @@ Data = dict[str, Any]
 
 @audits(GIVING)
 def audit_giving(data: Data, ticket: Data) -> Finding:
-    """The giver sees that figures and clearance are as named. Whether they are enough is the desk's work."""
+    """Check the figures and the clearance that a request names. Approvers do not check if these suffice."""
     office = str(data["cleared_by"])
     if office in CLEARANCES:
         out_of_order = yield from _signature_before("clearance", CLEARANCES[office], data, ticket)
@@ -182,7 +182,7 @@ def audit_giving(data: Data, ticket: Data) -> Finding:
 
 @audits(TAKING)
 def audit_taking(data: Data, ticket: Data) -> Finding:
-    """The receiver signs only for what the giver has signed for."""
+    """Check that the giver has signed."""
     return (yield from _signature_before("giving", GIVING, data, ticket))
 
 

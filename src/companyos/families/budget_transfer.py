@@ -1,9 +1,9 @@
-"""Budget transfer: may this money move, and who has to sign for it, given what has moved already?
+"""Budget transfer: may this money be moved, and who has to sign, given the transfers before it?
 
-Particular about reasoning here: nothing on the ticket decides. The amount is always small; what counts is the sum of the
-quarter between the two lines, gathered from the register, with what went back counted in full and what was withdrawn not at
-all. What is available is a difference of four figures, no one of which tells. And the signatures form a chain, in which each
-names the one before; where it begins follows from the sum, and a signature too many is as wrong as one too few.
+What makes it hard: nothing on the ticket decides. The amount is always small, but the limits apply to the sum of all
+transfers between the two lines in the quarter, in both directions, without withdrawn ones. The available money is a
+difference of four figures. And the signatures form a chain, in which each request names the one before. The sum decides
+where the chain begins, and one signature too many is as wrong as one too few.
 """
 
 from functools import partial
@@ -52,10 +52,12 @@ Level = Literal["low", "high"]
 
 
 class Causes(Everyday, frozen=True):
-    """The hidden causes of a case: facts about these lines, and troubles."""
+    """The hidden causes of a case: facts about these lines, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
-        bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+        bool,
+        Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)),
+        "another open ticket asks for the same",
     ]
     dissolved: Annotated[bool, Fact((0.88, 0.12), (("Entry", "giver", "status"),)), "the giving line is dissolved"]
     mixed: Annotated[
@@ -69,17 +71,17 @@ class Causes(Everyday, frozen=True):
     spent: Annotated[
         Level,
         Fact((0.54, 0.46), (("Source", "spent", "value"), ("Metric", "spent", "value"))),
-        "what the giving line has spent; one high figure leaves enough to move, two do not",
+        "what the giving line has spent; there is too little money if this and the commitments are high",
     ]
     committed: Annotated[
         Level,
         Fact((0.54, 0.46), (("Source", "committed", "value"), ("Metric", "committed", "value"))),
-        "what it is committed to; one high figure leaves enough to move, two do not",
+        "the commitments of the giving line; there is too little money if these and the expenses are high",
     ]
     past: Annotated[
         Literal["little", "some", "much", "most"],
         Fact((0.27, 0.29, 0.26, 0.18), tuple(("Entry", role, "amount") for role in PAST)),
-        "between which limits the sum of the quarter lies",
+        "between which limits the quarter's sum lies",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
@@ -96,7 +98,7 @@ class Causes(Everyday, frozen=True):
     receiver_deputy_away: Annotated[bool, Trouble("absence", ("taking_deputy",))]
     cfo_away: Annotated[bool, Trouble("absence", ("cfo",))]
     controller_away: Annotated[bool, Trouble("absence", ("controller",))]
-    # Finance objects to nothing: it is where the owners' objections lead to.
+    # Finance raises no objections, because it decides on those of the owners.
     objection: Annotated[
         Literal["no", "evidence", "superior"],
         Trouble(
@@ -227,12 +229,12 @@ def _decide(notes: TransferNotes) -> moves.Move[Decision]:
         return duplicate
     yield from notes.read_rule("lines and books")
     listed = yield from moves.register(transfer["giver"])
-    giver = yield from _line(listed, transfer["giver"])
+    giver = yield from _read_line(listed, transfer["giver"])
     if giver["status"] == "dissolved":
         yield from notes.send_back()
         return "cannot_be_done", "not_covered", moves.cite((giver, "status"))
     receivers = yield from moves.register(transfer["receiver"])
-    receiver = yield from _line(receivers, transfer["receiver"])
+    receiver = yield from _read_line(receivers, transfer["receiver"])
     if giver["cost_type"] != receiver["cost_type"]:
         yield from notes.send_back()
         return "declined", "contradicts_policy", moves.cite((giver, "cost_type"), (receiver, "cost_type"))
@@ -245,7 +247,7 @@ def _decide(notes: TransferNotes) -> moves.Move[Decision]:
         books = yield from moves.read("datahub.get_entry", entry_id=books["id"])
         yield from notes.record("waiting_on", books["keeper"])
         return "on_hold", "not_due", moves.cite((books, "status"))
-    figures = yield from _figures(notes, giver)
+    figures = yield from _read_figures(notes, giver)
     taken = int(giver["earmarked"]) + sum(figure["value"] for figure in figures.values())
     if int(giver["budget"]) - taken < ticket["amount"]:
         yield from notes.send_back()
@@ -264,15 +266,15 @@ def _decide(notes: TransferNotes) -> moves.Move[Decision]:
     return (yield from _get_signed(notes, giver, receiver, figures, cleared_by))
 
 
-def _line(listed: list[moves.Shown], reference: str) -> moves.Move[moves.Shown]:
+def _read_line(listed: list[moves.Shown], reference: str) -> moves.Move[moves.Shown]:
     line: moves.Shown = yield from moves.read(
         "datahub.get_entry", entry_id=next(row["id"] for row in listed if row["reference"] == reference)
     )
     return line
 
 
-def _figures(notes: TransferNotes, giver: moves.Shown) -> moves.Move[dict[str, moves.Shown]]:
-    """What is spent and committed on a line, fresh."""
+def _read_figures(notes: TransferNotes, giver: moves.Shown) -> moves.Move[dict[str, moves.Shown]]:
+    """Return fresh readings of what is spent and committed on a line."""
     yield from notes.read_rule("what is available")
     figures = {}
     for figure in notes.taste.order("figures", ["spent", "committed"]):
@@ -283,7 +285,7 @@ def _figures(notes: TransferNotes, giver: moves.Shown) -> moves.Move[dict[str, m
 
 
 def _others_of_the_quarter(notes: TransferNotes, listed: list[moves.Shown]) -> moves.Move[list[moves.Shown]]:
-    """The other transfers between the same two lines that count, from all that the register has on the giving line."""
+    """Return the other transfers that count for the quarter's sum. `listed` are the entries that name the giving line."""
     transfer = notes.transfer
     wanted = (transfer["quarter"], transfer["giver"], transfer["receiver"])
     found = []
@@ -297,7 +299,7 @@ def _others_of_the_quarter(notes: TransferNotes, listed: list[moves.Shown]) -> m
 def _get_signed(
     notes: TransferNotes, giver: moves.Shown, receiver: moves.Shown, figures: dict[str, moves.Shown], cleared_by: str
 ) -> moves.Move[Decision]:
-    """The chain of signatures: Finance's where the sum asks for it, then the giver's, then the receiver's."""
+    """Get the signatures: Finance's if the sum requires it, then the giver's, then the receiver's."""
     ticket, transfer = notes.ticket, notes.transfer
     for title in notes.taste.order("read up", ["signing", "signers"]):
         yield from notes.read_rule(title)
@@ -332,7 +334,7 @@ def _get_signed(
     taking = yield from _signed(notes, TAKING, owner, known)
     yield from notes.record("approval", taking["id"])
     for figure in figures.values():
-        yield from moves.fresh_reading(figure["id"])  # it may have grown old while we waited
+        yield from moves.fresh_reading(figure["id"])  # it may have become too old during the wait
     evidence += moves.cite((giving, "decided_by"), (taking, "status"), (taking, "decided_by"))
     return "completed", "all_checks_passed", evidence
 

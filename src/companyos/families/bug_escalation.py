@@ -1,9 +1,9 @@
-"""Bug escalation: where do these errors come from, and who has to see to them?
+"""Bug escalation: which service causes these errors, and who has to repair it?
 
-Particular about reasoning here: the ticket names the service that shows the symptom, and what is right hangs on another, at
-the end of a walk. From service to service, along what each depends on, every step needs a fresh rate and the limit of that
-service's own tier. Who stops early, goes on behind a healthy service or trusts an old figure ends at the wrong record, and
-what decides is written there. How bad it is shows at the other end: where it was reported, or in what the reporter knows.
+What makes it hard: the ticket names the service that shows the errors, but another service may cause them. The agent has to
+follow the dependencies from service to service, and each step needs a fresh error rate and the limit of that service's tier.
+Stopping early, going on behind a healthy service or trusting an old rate leads to the wrong service. How severe the bug is
+depends on the reported service, or on something that only the reporter knows.
 """
 
 from functools import partial
@@ -42,42 +42,42 @@ Refresh = Literal["quick", "slow", "fails", "fails_twice"]
 
 
 class Causes(Everyday, frozen=True):
-    """The hidden causes of a case: facts about these services, and troubles."""
+    """The hidden causes of a case: facts about these services, and troubles. See `kit.case`."""
 
     front: Annotated[
         Literal["low", "high", "double"],
         Fact((0.12, 0.58, 0.3), (("Source", "front_rate", "value"), ("Metric", "front_rate", "value"))),
-        "how the first service's errors lie to its limit: within, above, above twice",
+        "the error rate of the reported service: within its limit, above it, or above twice the limit",
     ]
     middle: Annotated[
         Literal["low", "high"],
         Fact((0.27, 0.73), (("Source", "middle_rate", "value"), ("Metric", "middle_rate", "value"))),
-        "the same of the service that the first depends on",
+        "the error rate of the service that the reported one depends on: within its limit or above",
     ]
     deep: Annotated[
         Literal["low", "high"],
         Fact((0.4, 0.6), (("Source", "deep_rate", "value"), ("Metric", "deep_rate", "value"))),
-        "the same of the service at the end of the walk",
+        "the error rate of the service that the middle one depends on: within its limit or above",
     ]
     known: Annotated[
         Place,
         Fact((0.43, 0.19, 0.19, 0.19), (("Ticket", "earlier", "reference"),)),
-        "which service, if any, has a live ticket for these errors already",
+        "the service, if any, that already has an open ticket for these errors",
     ]
     outside: Annotated[
         Place,
         Fact((0.46, 0.18, 0.18, 0.18), tuple(("Entry", place, "operated_by") for place in CHAIN)),
-        "which service, if any, is run by somebody else",
+        "the service, if any, that another firm operates",
     ]
     works: Annotated[
         Place,
         Fact((0.46, 0.18, 0.18, 0.18), tuple(("Entry", place, "status") for place in CHAIN)),
-        "which service, if any, is being worked on already",
+        "the service, if any, that is in maintenance already",
     ]
     customers: Annotated[
         Literal["one", "many"],
         Fact((0.6, 0.4), (("Mind", "requester", "knows"),)),
-        "how many customers are hit, as the reporter knows",
+        "how many customers are affected; only the reporter knows",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
@@ -100,7 +100,7 @@ class Causes(Everyday, frozen=True):
 
 
 def _culprit(causes: Causes) -> str | None:
-    """The place where the walk along the chain ends."""
+    """Return the service that causes the errors: the last one in the chain before a healthy one. None if all are healthy."""
     above = [getattr(causes, place) != "low" for place in CHAIN]
     healthy = above.index(False) if False in above else len(CHAIN)
     return CHAIN[healthy - 1] if healthy else None
@@ -143,15 +143,17 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
             f"{place}_rate": details["error_rate_metric"],
             f"{place}_on_call": details["on_call"],
         }
-    roles |= _tickets(company, draw, services, requester, causes)
+    roles |= _add_tickets(company, draw, services, requester, causes)
     tell(world, requester.id, roles["ticket"], {"customers": causes.customers})
     lead = world.get(Person, offices["Support Lead"])
     said = {"ticket": roles["ticket"], "service": services["front"].name, "lead": lead.name}
     return Case(roles["ticket"], offices["Support Engineer"], one_line(draw.pick(BRIEFS)).format(**said), roles)
 
 
-def _tickets(company: Backdrop, draw: Draw, services: dict[str, Entry], requester: Person, causes: Causes) -> dict[str, str]:
-    """The ticket, an earlier one about some service, one that can be made a decoy, and one that can block."""
+def _add_tickets(
+    company: Backdrop, draw: Draw, services: dict[str, Entry], requester: Person, causes: Causes
+) -> dict[str, str]:
+    """Add the ticket, an earlier one about some service, a decoy and a blocker. Return ids by role."""
     world, front = company.world, services["front"]
     ticket = add_ticket(
         company,
@@ -226,7 +228,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 def _ending(
     world: World,
     case: Case,
-    place: str,  # whose rate decides
+    place: str,  # the service whose error rate decides
     resolution: str,
     reason: str,
     decider: str,
@@ -235,7 +237,7 @@ def _ending(
     handed_over: bool = False,
     signed: bool = False,
 ) -> Ending:
-    """As in every family, but the rate always counts, and the ticket is somebody's in the end."""
+    """Return the usual ending, with two more goals: the error rate is fresh, and the ticket has the right assignee."""
     ticket_id, roles = case.ticket_id, case.roles
     rate, on_call = roles[f"{place}_rate"], roles[f"{place}_on_call"]
     says = (("service", roles[place]), ("error_rate", world.get(Source, rate).value))
@@ -245,7 +247,7 @@ def _ending(
     milestones, allowed = shared.milestones, shared.allowed
     if handed_over:
         allowed += (("assignee", on_call), ("assignee", roles["stand_in"]))
-    if handed_over and not signed:  # beside a signature it is worth nothing more: the sum of an ending is bounded
+    if handed_over and not signed:  # with a signature it pays nothing: the milestones of an ending have a maximum sum
         milestones += (Milestone("outcome recorded", endings.Worth().outcome, assigned),)
     return replace(shared, goals=(*shared.goals, assigned), milestones=milestones, allowed=allowed)
 
@@ -262,11 +264,11 @@ class BugNotes(CaseNotes, frozen=True):
 
 
 class CheckedService(Struct, frozen=True):
-    """A service on the walk: its entry, its fresh rate, the name of the limit that goes for it, and whether it is above."""
+    """A service whose error rate the expert has compared with its limit."""
 
     entry: moves.Shown
     rate: moves.Shown
-    limit: str
+    limit: str  # the name of the policy's term
     above: bool
 
 
@@ -286,12 +288,12 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     reported = yield from moves.read("datahub.get_entry", entry_id=entry_id)
     yield from casework.prepare(ticket, reported["id"], taste)
     notes = BugNotes(ticket, policies, approved, taste, limits)
-    decision = yield from _decide(notes, (yield from _walk(notes, reported)))
+    decision = yield from _decide(notes, (yield from _check_chain(notes, reported)))
     yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (reported, "reference"))
 
 
-def _walk(notes: BugNotes, entry: moves.Shown) -> moves.Move[list[CheckedService]]:
-    """The services that one has to look at, the reported one first; only the last may be within its limit."""
+def _check_chain(notes: BugNotes, entry: moves.Shown) -> moves.Move[list[CheckedService]]:
+    """Check services from the reported one along the dependencies. Only the last one may be within its limit."""
     checked: list[CheckedService] = []
     while True:
         if notes.taste.varies(f"refresh in any case: step {len(checked)}"):
@@ -300,13 +302,13 @@ def _walk(notes: BugNotes, entry: moves.Shown) -> moves.Move[list[CheckedService
         limit = f"limit_tier_{entry['tier']}"
         above = yield from compare(("rate", rate["value"]), ">", (limit, notes.limits[limit]), "above", "within")
         checked.append(CheckedService(entry, rate, limit, above))
-        if not above or not (yield from _goes_on(entry)):
+        if not above or not (yield from _has_dependency(entry)):
             return checked
         entry = yield from moves.read("datahub.get_entry", entry_id=entry["depends_on"])
 
 
-def _goes_on(entry: moves.Shown) -> moves.Move[bool]:
-    """Whether a service depends on another one."""
+def _has_dependency(entry: moves.Shown) -> moves.Move[bool]:
+    """Return whether a service depends on another one."""
     depends_on = (entry["id"], "depends_on", entry["depends_on"])
     return (yield from working.check(depends_on, bool(entry["depends_on"]), "look there", "the last"))
 
@@ -330,11 +332,11 @@ def _decide(notes: BugNotes, checked: list[CheckedService]) -> moves.Move[Decisi
     if (yield from compare(("status", culprit["status"]), "==", MAINTENANCE, "wait", "go on")):
         yield from _record(notes.ticket, "waiting_on", culprit["on_call"])
         return "on_hold", "not_due", moves.cite((rate, "value"), (culprit, "status"))
-    return (yield from _see_to(notes, checked[0], above[-1]))
+    return (yield from _hand_over_bug(notes, checked[0], above[-1]))
 
 
-def _see_to(notes: BugNotes, reported: CheckedService, culprit: CheckedService) -> moves.Move[Decision]:
-    """Hands the ticket to whom it belongs, with a signature where the bug is severe."""
+def _hand_over_bug(notes: BugNotes, reported: CheckedService, culprit: CheckedService) -> moves.Move[Decision]:
+    """Assign the ticket to the engineer on call for the culprit. Get a signature first if the bug is severe."""
     ticket, rate = notes.ticket, culprit.rate
     if notes.taste.varies("hand over first"):
         yield from _hand_over(ticket, culprit.entry)
@@ -347,7 +349,7 @@ def _see_to(notes: BugNotes, reported: CheckedService, culprit: CheckedService) 
         ground = (answer, "customers")
         if (yield from compare(("customers", answer["customers"]), "==", "one", "not severe", "severe")):
             yield from _hand_over(ticket, culprit.entry)
-            rate = yield from _kept_fresh(rate, answer["at"], notes.limits)
+            rate = yield from _fresh_rate(rate, answer["at"], notes.limits)
             return "completed", "all_checks_passed", moves.cite((rate, "value"), ground)
     yield from moves.read("datahub.read_policy", policy_id=notes.policies["Bug escalation: signing"])
     if FORM in notes.approved:
@@ -358,7 +360,7 @@ def _see_to(notes: BugNotes, reported: CheckedService, culprit: CheckedService) 
     link = moves.set_field(ticket["id"], "approval", request["id"])
     for step in notes.taste.order("round off", [link, _hand_over(ticket, culprit.entry)]):
         yield from step
-    rate = yield from _kept_fresh(rate, request["decided_at"], notes.limits)
+    rate = yield from _fresh_rate(rate, request["decided_at"], notes.limits)
     evidence = moves.cite((rate, "value"), (request, "status"), (request, "decided_by"))
     if ground[0]["id"] != rate["id"]:
         evidence += moves.cite(ground)
@@ -377,29 +379,29 @@ def _form_data(ticket: moves.Shown, culprit: CheckedService) -> moves.Shown:
     }
 
 
-def _kept_fresh(rate: moves.Shown, now: str, limits: moves.Shown) -> moves.Move[moves.Shown]:
-    """A reading, taken again if it has grown old while we waited."""
+def _fresh_rate(rate: moves.Shown, now: str, limits: moves.Shown) -> moves.Move[moves.Shown]:
+    """Return the reading, or a new one if it has become too old during a wait."""
     if (yield from moves.grew_old(rate, now, limits["max_age_days"])):
         rate = yield from moves.fresh_reading(rate["id"])
     return rate
 
 
 def _hand_over(ticket: moves.Shown, culprit: moves.Shown) -> moves.Move[None]:
-    """Assigns the ticket to who is on call for a service, or to who stands in."""
+    """Assign the ticket to the person on call for a service, or to their delegate."""
     on_call = yield from moves.read("datahub.get_person", person_id=culprit["on_call"])
     stands_in = yield from moves.signer(on_call)
     yield from moves.set_field(ticket["id"], "assignee", stands_in["id"])
 
 
 def _record(ticket: moves.Shown, field: str, value: str) -> moves.Move[None]:
-    """Writes an outcome down on a ticket that is not handed over."""
+    """Record an outcome on a ticket that is not handed over."""
     yield from _keep_assigned(ticket)
     yield from working.note(("then", field), value)
     yield from moves.set_field(ticket["id"], field, value)
 
 
 def _keep_assigned(ticket: moves.Shown) -> moves.Move[None]:
-    """Sees to it that a ticket which is not handed over belongs to somebody."""
+    """Make sure that a ticket that is not handed over has an assignee."""
     assigned = ("assignee", ticket["assignee"])
     if (yield from working.check(assigned, ticket["assignee"] is None, "the Support Lead", "keep")):
         lead = yield from moves.read("datahub.get_approver", role="Support Lead")

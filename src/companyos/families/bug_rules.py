@@ -1,6 +1,6 @@
-"""Bug rules: what a bug escalation asks of whoever does it, and how its approvers hold a request against that.
+"""The policies, briefs, form and audit of bug escalation.
 
-Complete for a stranger, each policy in at most 80 words. What the family means lives in its own file; this is its prose.
+The policies say everything that an agent has to know. Each has at most 80 words.
 """
 
 from typing import Any
@@ -77,7 +77,7 @@ BRIEFS = (
 
 
 def escalation_form() -> ApprovalType:
-    """The form for a severe bug. Most of what is held against it lies along the chain, and is audited below."""
+    """Return the form for a severe bug. The audit below checks most of its fields."""
     return ApprovalType(
         id=FORM,
         title="Bug escalation",
@@ -92,8 +92,8 @@ def escalation_form() -> ApprovalType:
 
 
 @audits(FORM)
-def hold_against_the_service(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
-    """Compares what a request says with the service that it names. Whether that is the culprit is the desk's work."""
+def audit_escalation(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
+    """Compare a request with the service that it names. Approvers do not check whether it is the right service."""
     if not ticket["verified"]:
         return "not_verified", f"{ticket['id']} is not verified."
     reply = yield Call("datahub", "get_entry", {"entry_id": str(data["service"])})

@@ -1,4 +1,4 @@
-"""Bug services: what the company runs, who is on call for it, and what depends on what."""
+"""The services of the company, their dependencies, and the engineers on call for them."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -11,11 +11,11 @@ from companyos.core.world import Draw
 from companyos.families.kit.backdrop import Backdrop, add_metric, add_person
 from companyos.families.kit.names import pool, words
 
-CHAIN = ("front", "middle", "deep")  # each depends on the next
+CHAIN = ("front", "middle", "deep")  # the reported service and its dependencies: each depends on the next
 LIVE, MAINTENANCE = "live", "maintenance"  # a service's status in the register
-IN_HOUSE = "in house"  # who operates it, unless it is a firm
+IN_HOUSE = "in house"  # the operator of a service that no other firm operates
 
-# What services are called; train and held-out splits use different halves.
+# First words of service names. Train and held-out splits use different halves.
 NAMES = words("""
     Basket Billing Catalogue Delivery Geocoder Identity Invoice Ledger Mailer Account Discount Payment Pricing
     Ratings Shipment Stock Translation Voucher
@@ -24,15 +24,15 @@ PARTS = ("API", "Gateway", "Queue", "Store", "Worker")
 
 
 class ServiceConditions(Struct, frozen=True):
-    """How the services are this morning: rates by place as they lie to their limits, and what is special about one."""
+    """The state of the services. A place is a name in `CHAIN`, or `none`."""
 
-    rates: Mapping[str, str]  # low: within the limit; high: above it; double: above twice
-    outside: str  # the place that a firm operates, or none
-    works: str  # the place that is being worked on, or none
+    rates: Mapping[str, str]  # error rates by place: low (within the limit), high (above it) or double (above twice)
+    outside: str  # the place that another firm operates
+    works: str  # the place that is in maintenance
 
 
 def add_engineers(company: Backdrop) -> list[str]:
-    """Adds who briefs, who signs for the CTO and who is on call; gives the last. The duty engineer stands in for those."""
+    """Add the engineering staff. Return the engineers on call; the Duty Engineer is their delegate."""
     world = company.world
     staff = partial(add_person, company, department="Engineering", desk="engineering")
     staff("Support Lead", manager="CTO")
@@ -46,7 +46,10 @@ def add_engineers(company: Backdrop) -> list[str]:
 
 
 def add_services(company: Backdrop, draw: Draw, terms: dict[str, int], conditions: ServiceConditions) -> dict[str, Entry]:
-    """The chain from its ground up, in half of all companies on a fourth that is well, and three services beside it."""
+    """Add the chain of services and three others, which are not on it. Return them by place.
+
+    In half of all companies the last service of the chain depends on one more, which is healthy.
+    """
     names = draw.sample(pool(NAMES, company.split), 6)
     part, other_part = draw.sample(PARTS, 2)
     references = draw.sample(range(10_000, 99_999), 7)
@@ -63,7 +66,7 @@ def add_services(company: Backdrop, draw: Draw, terms: dict[str, int], condition
             "runbook": f"RB-{draw.between(1000, 9999)}",
             "pager": f"PG-{draw.between(1000, 9999)}",
         }
-        details["error_rate_metric"] = _rate(company, place, name, level, terms[f"limit_tier_{details['tier']}"], terms)
+        details["error_rate_metric"] = _add_rate(company, place, name, level, terms[f"limit_tier_{details['tier']}"], terms)
         status = MAINTENANCE if place == conditions.works else LIVE
         reference = f"SRV-{references.pop()}"
         entry = Entry(company.entry_ids.pop(0), "service", name, reference, status, details)
@@ -81,8 +84,8 @@ def add_services(company: Backdrop, draw: Draw, terms: dict[str, int], condition
     return built
 
 
-def _rate(company: Backdrop, place: str, name: str, level: str, limit: int, terms: dict[str, int]) -> str:
-    """The error rate of a service, as it lies to its limit; gives the metric's name."""
+def _add_rate(company: Backdrop, place: str, name: str, level: str, limit: int, terms: dict[str, int]) -> str:
+    """Add the error rate of a service, at this level (see `ServiceConditions`). Return the metric's name."""
     band = {"low": (limit // 2, limit), "high": (limit + 1, 2 * limit), "double": (2 * limit + 1, 3 * limit)}[level]
     value = company.world.streams.at("rate", place, level).between(*band)
     slug, title = name.lower().replace(" ", "_"), f"Errors per 10,000 calls of {name}"

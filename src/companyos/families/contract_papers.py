@@ -1,4 +1,4 @@
-"""Contract papers: a contract in the register, its amendments, the framework over it, a namesake, and tickets on them."""
+"""The contract of a renewal, its amendments, its framework agreement, a namesake, and the tickets of the case."""
 
 from datetime import date
 from typing import NamedTuple
@@ -14,7 +14,7 @@ SERVICES = ("Archive", "Catering", "Cleaning", "Courier", "Fleet", "Security", "
 
 
 class ContractTerms(Struct, frozen=True):
-    """What a paper says of the next term: how long before it notice must be given, and what it costs."""
+    """The terms in a contract or an amendment: the notice period, and the amount for the next term."""
 
     notice_days: int
     amount: int
@@ -24,7 +24,7 @@ class ContractTerms(Struct, frozen=True):
 
 
 class ContractDates(Struct, frozen=True):
-    """The days that count, as distances from the one on which the ticket was opened."""
+    """The dates that decide, as numbers of days after the ticket was opened."""
 
     renews: int
     framework_ends: int
@@ -32,7 +32,7 @@ class ContractDates(Struct, frozen=True):
 
 
 class ContractDeal(Struct, frozen=True):
-    """What the contract is about, whatever the causes: its name, its namesake, and how notice runs in its papers."""
+    """The names of a contract and its namesake, and its notice periods. They do not depend on the causes."""
 
     name: str
     namesake: str
@@ -41,7 +41,7 @@ class ContractDeal(Struct, frozen=True):
     party: str
     short_notice: int
     long_notice: int
-    amendment_is_longer: bool  # whether it makes the notice period longer than the contract has it, or shorter
+    amendment_is_longer: bool  # whether the amendment makes the notice period longer or shorter
     amendment_is_dearer: bool
 
 
@@ -104,9 +104,9 @@ def add_tickets(company: Backdrop, draw: Draw, deal: ContractDeal, requester: Pe
 
 
 def draw_dates(streams: Streams, deal: ContractDeal, gap: str, frame: str, annex: str) -> ContractDates:
-    """The days as the causes have them. What ends before the day of renewal still runs when the ticket is opened."""
+    """Draw the dates from the causes. Everything that ends before the renewal is still running when the ticket is opened."""
     short, long = deal.short_notice, deal.long_notice
-    # Wide is narrow enough that, counted from today, it would often be too late.
+    # `wide` is short enough that notice would often be too late if one counted from today.
     renews = {"wide": (long, long + 15), "between": (short, long - 1), "past": (12, short - 1)}
     ends = {"ends": (1, 11), "holds": (long + 16, long + 400), "valid": (long + 16, long + 400)}
     return ContractDates(
@@ -117,18 +117,18 @@ def draw_dates(streams: Streams, deal: ContractDeal, gap: str, frame: str, annex
 
 
 class ContractPapers(NamedTuple):
-    """What of the register a case is about: a contract, the framework over it, and what would amend it."""
+    """The entries of a case: the contract, its framework agreement, and two amendments."""
 
     contract: Entry
     framework: Entry
-    amendment: Entry  # signed, whether it binds or not
+    amendment: Entry  # signed by the company; it may or may not be binding
     draft: Entry
 
 
 def add_papers(
     company: Backdrop, draw: Draw, deal: ContractDeal, opened: int, amounts: tuple[int, int], dates: ContractDates
 ) -> ContractPapers:
-    """All papers of the contract, and of its namesake. `amounts`: the cheaper and the dearer."""
+    """Add the entries of the contract and of its namesake. `amounts` are the lower and the higher one."""
     notices = (deal.short_notice, deal.long_notice)
     longer, dearer = deal.amendment_is_longer, deal.amendment_is_dearer
     _add_namesake(company, draw, deal, opened)
@@ -146,7 +146,7 @@ def add_papers(
 
 
 def _add_namesake(company: Backdrop, draw: Draw, deal: ContractDeal, opened: int) -> None:
-    """Another contract with the same party, with papers of its own."""
+    """Add another contract with the same firm, and its amendment."""
     terms, amended = (ContractTerms(days, draw.between(40, 300) * 100) for days in (deal.short_notice, deal.long_notice))
     dates = ContractDates(draw.between(20, 200), draw.between(300, 600), draw.between(300, 600))
     _add_contract(company, draw, (deal.namesake, deal.namesake_reference, deal.party), opened, terms, dates)
@@ -156,7 +156,7 @@ def _add_namesake(company: Backdrop, draw: Draw, deal: ContractDeal, opened: int
 def _add_contract(
     company: Backdrop, draw: Draw, named: tuple[str, str, str], opened: int, terms: ContractTerms, dates: ContractDates
 ) -> tuple[Entry, Entry]:
-    """A contract and the framework agreement that it stands under. `named`: its name, its reference, the other party."""
+    """Add a contract and its framework agreement. `named` has the name, the reference and the other firm."""
     world, (name, reference, party) = company.world, named
     slug = name.lower().replace(" ", "_")
     title = f"What is called off of {name}, in percent of what was ordered"
@@ -192,7 +192,7 @@ def _add_contract(
 def _add_amendment(
     company: Backdrop, draw: Draw, name: str, reference: str, status: str, opened: int, terms: ContractTerms
 ) -> Entry:
-    """A paper that would put other terms in place of the contract's, sent out long ago."""
+    """Add an amendment that would replace the terms of the contract, sent out long ago."""
     details = {
         "sent_on": _day(opened, -draw.between(200, 500)),
         "open_days": str(draw.pick((21, 28, 42))),
@@ -203,12 +203,12 @@ def _add_amendment(
 
 
 def countersigned(draw: Draw, amendment: Entry, in_time: bool) -> str:
-    """The day on which the other side signed: while the amendment stood open, or after."""
+    """Draw the date on which the other firm countersigned: before the amendment expired, or after."""
     open_days = int(amendment.details["open_days"])
     waited = open_days - draw.between(0, 6) if in_time else open_days + draw.between(1, 9)
     return date.fromordinal(date.fromisoformat(amendment.details["sent_on"]).toordinal() + waited).isoformat()
 
 
 def _day(opened: int, distance: int) -> str:
-    """The day that lies so many days after the opening of the ticket, or before."""
+    """Return the date this number of days after the ticket was opened, or before if it is negative."""
     return stamp(opened + distance * DAY)[:10]

@@ -1,9 +1,9 @@
-"""Contract renewal: do we still want it, and can we still get out?
+"""Contract renewal: should the company keep this contract, and can it still give notice?
 
-Particular about reasoning here: dates against dates, over papers of which not every one binds. The contract renews by itself
-unless notice is given in time; how long before, and what the next term costs, stands in the contract or in an amendment that
-binds only if it was countersigned while it stood open. When that was, Legal alone can say; what money there is, Finance, and
-only after Legal. Which terms hold decides both whether one can still get out and whether one wants to.
+What makes it hard: dates, and an amendment that may not be binding. The contract renews by itself unless notice is given in
+time. The notice period and the next amount are those of the contract, or of an amendment that is binding only if it was
+countersigned in time. Only Legal knows when that was. Only Finance knows the budget, and answers after Legal. The terms that
+apply decide both whether notice is still possible and whether the contract is wanted.
 """
 
 from datetime import date
@@ -44,40 +44,42 @@ from companyos.families.kit.goals import (
 
 
 class Causes(Everyday, frozen=True):
-    """The hidden causes of a case: facts about this contract, and troubles."""
+    """The hidden causes of a case: facts about this contract, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
-        bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+        bool,
+        Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)),
+        "another open ticket asks for the same",
     ]
     frame: Annotated[
         Literal["holds", "ends"],
         Fact((0.89, 0.11), (("Entry", "framework", "ends"),)),
-        "whether the framework holds beyond the day of renewal",
+        "whether the framework agreement ends before the day of renewal",
     ]
     gap: Annotated[
         Literal["wide", "between", "past"],
         Fact((0.3, 0.4, 0.3), (("Entry", "entry", "renews_on"),)),
-        "how the day of renewal lies to the two notice periods: before both, between them, or within both",
+        "the days until the renewal: more than both notice periods, between them, or less than both",
     ]
     amended: Annotated[
         bool,
         Fact((0.5, 0.5), (("Mind", "lawyer", "knows"),)),
-        "the amendment was countersigned in time and binds, as Legal knows",
+        "the amendment was countersigned in time and is binding; only Legal knows",
     ]
     used: Annotated[
         bool,
         Fact((0.25, 0.75), (("Source", "usage", "value"), ("Metric", "usage", "value"))),
-        "the contract is used enough to be wanted",
+        "the contract is used enough",
     ]
     budget: Annotated[
         Literal["ample", "tight"],
         Fact((0.57, 0.43), (("Mind", "officer", "knows"),)),
-        "whether what is committed reaches the dearer of the two amounts, or the cheaper only, as Finance knows",
+        "whether the budget suffices for the higher of the two amounts, or only for the lower; only Finance knows",
     ]
     annex: Annotated[
         Literal["valid", "ends"],
         Fact((0.8, 0.2), (("Entry", "entry", "data_annex_ends"),)),
-        "whether the data annex reaches the day of renewal",
+        "whether the data annex ends before the day of renewal",
     ]
     value: Annotated[
         Literal["low", "high"],
@@ -85,7 +87,7 @@ class Causes(Everyday, frozen=True):
             (0.55, 0.45),
             (("Entry", "entry", "amount"), ("Entry", "amendment", "amount"), ("Mind", "officer", "knows")),
         ),
-        "whose limit lies between the two amounts: the Procurement Lead's or the CFO's",
+        "whose signing limit lies between the two amounts: the Procurement Lead's or the CFO's",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
@@ -147,7 +149,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "treasurer": offices["Treasurer"],
     }
     roles |= add_tickets(company, draw, deal, requester, causes.duplicate)
-    roles |= _papers(company, draw, deal, roles, causes)
+    roles |= _add_papers(company, draw, deal, roles, causes)
     band = (minimum, 98) if causes.used else (5, minimum - 1)
     usage = streams.at("usage", str(causes.used)).between(*band)
     set_metric(world, roles["usage"], usage)
@@ -156,8 +158,8 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     return Case(roles["ticket"], offices["Contracts Analyst"], brief, roles)
 
 
-def _papers(company: Backdrop, draw: Draw, deal: ContractDeal, roles: dict[str, str], causes: Causes) -> dict[str, str]:
-    """The contract with its papers, and what Legal and Finance know of them."""
+def _add_papers(company: Backdrop, draw: Draw, deal: ContractDeal, roles: dict[str, str], causes: Causes) -> dict[str, str]:
+    """Add the contract and its amendments, and what Legal and Finance know about them. Return ids by role."""
     world, streams, ticket = company.world, company.world.streams, roles["ticket"]
     limit = world.get(Person, roles["lead" if causes.value == "low" else "cfo"]).limit or 0
     priced = streams.at("amounts", causes.value)
@@ -183,7 +185,7 @@ def _papers(company: Backdrop, draw: Draw, deal: ContractDeal, roles: dict[str, 
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """The right ending, from the causes and the papers, in the order that the policy gives."""
+    """Return the right ending, from the causes and the terms that apply. The checks have the order that the policy sets."""
     roles, contract = case.roles, world.get(Entry, case.roles["entry"])
     ending = partial(endings.ending, world, case, cost_center=True)
     renews = (contract.id, "renews_on")
@@ -223,7 +225,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 
 
 def _request(form: str, terms: Entry) -> Signature:
-    """What is to be signed, naming the paper whose terms hold."""
+    """Return the request that must be signed. It names the contract or amendment whose terms apply."""
     field = "amount" if form == RENEWAL_FORM else "notice_days"
     return Signature(form, (("terms", terms.id), (field, terms.details[field])))
 
@@ -237,10 +239,10 @@ class ContractNotes(CaseNotes, frozen=True):
     topic = "Contract renewal"
 
     contract: moves.Shown
-    amendment: str  # the id of the signed one
+    amendment: str  # the id of the signed amendment
 
     def statement(self, role: str) -> moves.Move[moves.Shown]:
-        """What another department states on the ticket."""
+        """Return the comment in which the holder of an office states what only they know."""
         person = yield from moves.read("datahub.get_approver", role=role)
         name = STATEMENTS[role]
         return (yield from moves.ask_person(self.ticket["id"], person["id"], name, f"Could you state {name}, please?"))
@@ -283,7 +285,7 @@ def _decide(notes: ContractNotes) -> moves.Move[Decision]:
     used = usage["value"] >= rule["minimum_usage"]
     yield from notes.read_rule("terms and notice")
     legal = yield from notes.statement(LAWYER)
-    terms = yield from _terms_that_hold(notes, legal)
+    terms = yield from _terms_that_apply(notes, legal)
     finance = (yield from notes.statement(OFFICER)) if used else None
     if finance and int(finance["committed"]) >= int(terms["amount"]):
         outcome = yield from _renew(notes, terms, usage, finance)
@@ -297,11 +299,12 @@ def _decide(notes: ContractNotes) -> moves.Move[Decision]:
         else:
             ground = moves.cite((usage, "value"), (rule, "minimum_usage"))
         outcome = "declined", "no_budget" if finance else "unused", ground + moves.cite((request, "status"))
-    yield from moves.fresh_reading(usage["id"])  # it may have grown old while we waited
+    yield from moves.fresh_reading(usage["id"])  # it may have become too old during the wait
     return outcome
 
 
 def _stay_bound(notes: ContractNotes, terms: moves.Shown, legal: moves.Shown) -> moves.Move[Decision]:
+    """Escalate a contract that is not wanted but for which notice would be too late."""
     requester = yield from moves.read("datahub.get_person", person_id=notes.ticket["requester"])
     head = yield from moves.read("datahub.get_approver", role=f"Head of {requester['department']}")
     yield from notes.record("escalated_to", head["id"])
@@ -310,7 +313,7 @@ def _stay_bound(notes: ContractNotes, terms: moves.Shown, legal: moves.Shown) ->
 
 
 def _renew(notes: ContractNotes, terms: moves.Shown, usage: moves.Shown, finance: moves.Shown) -> moves.Move[Decision]:
-    """What stands against a renewal that is wanted, and else its signature."""
+    """Decide on a contract that is wanted: find what prevents its renewal, or get the renewal signed."""
     contract = notes.contract
     if contract["data_annex_ends"] < contract["renews_on"]:
         officer = yield from moves.read("datahub.get_approver", role="Compliance Officer")
@@ -329,15 +332,15 @@ def _renew(notes: ContractNotes, terms: moves.Shown, usage: moves.Shown, finance
     return "completed", "all_checks_passed", facts
 
 
-def _terms_that_hold(notes: ContractNotes, legal: moves.Shown) -> moves.Move[moves.Shown]:
-    """The amendment, if it was countersigned while it stood open; else the contract."""
+def _terms_that_apply(notes: ContractNotes, legal: moves.Shown) -> moves.Move[moves.Shown]:
+    """Return the amendment if it was countersigned in time, else the contract."""
     amendment: moves.Shown = yield from moves.read("datahub.get_entry", entry_id=notes.amendment)
     waited = moves.days_between(amendment["sent_on"], legal["countersigned"])
     return amendment if waited <= int(amendment["open_days"]) else notes.contract
 
 
 def _signed(notes: ContractNotes, form: str, role: str, terms: moves.Shown, usage: moves.Shown) -> moves.Move[moves.Shown]:
-    """An approved request that names these terms, linked to the ticket."""
+    """Return an approved request that names these terms, and link it to the ticket."""
     ticket, contract = notes.ticket, notes.contract
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
     if form == RENEWAL_FORM and ticket["cost_center"] != requester["cost_center"]:

@@ -1,6 +1,6 @@
-"""Contract rules: what a renewal asks of whoever does it, who speaks in which order, who signs, and what they look into.
+"""The policies, briefs, people, forms and audits of contract renewal.
 
-Complete for a stranger, each policy in at most 80 words. What the family means lives in its own file; this is its prose.
+The policies say everything that an agent has to know. Each has at most 80 words.
 """
 
 from collections.abc import Generator
@@ -89,11 +89,11 @@ BRIEFS = (
 # -- people and forms --------------------------------------------------------------------------------------------------
 
 LAWYER, OFFICER = "Contracts Lawyer", "Budget Officer"
-STATEMENTS = {LAWYER: "countersigned", OFFICER: "committed"}  # what each of them states
+STATEMENTS = {LAWYER: "countersigned", OFFICER: "committed"}  # the fact that each of them states on the ticket
 
 
 def hire(company: Backdrop) -> None:
-    """The contracts desk, the lawyers and Finance's voice. Who signs has a deputy, who has another."""
+    """Add the contracts desk, the lawyers and the Budget Officer. Those who sign have delegates, who have delegates."""
     for role, department, desk, manager, limit, delegate in (
         ("Contracts Analyst", "Procurement", "contracts", "Procurement Lead", None, None),
         ("Contracts Manager", "Procurement", "contracts", "Procurement Lead", 1000, None),
@@ -111,7 +111,7 @@ def hire(company: Backdrop) -> None:
 
 
 def renewal_form() -> ApprovalType:
-    """What the Procurement Lead or the CFO signs. Its amount is that of the terms, so the ticket is not asked for one."""
+    """Return the form for a renewal. Its amount is that of the terms, so it is not compared with the ticket's amount."""
     return ApprovalType(
         id=RENEWAL_FORM,
         title="Contract renewal",
@@ -128,7 +128,7 @@ def renewal_form() -> ApprovalType:
 
 
 def notice_form() -> ApprovalType:
-    """What the Legal Counsel signs."""
+    """Return the form for a notice, which the Legal Counsel signs."""
     return ApprovalType(
         id=NOTICE_FORM,
         title="Notice on a contract",
@@ -151,13 +151,13 @@ Data = dict[str, Any]
 
 @audits(RENEWAL_FORM)
 def audit_renewal(data: Data, ticket: Data) -> Finding:
-    """Both departments have spoken, and the request says what the paper says that it names."""
+    """Check that both departments have stated their facts, and that the amount is that of the terms."""
     return (yield from _unstated(ticket, LAWYER, OFFICER)) or (yield from _wrong_terms(data, ticket, "amount"))
 
 
 @audits(NOTICE_FORM)
 def audit_notice(data: Data, ticket: Data) -> Finding:
-    """Legal has spoken, and the request says what the paper says that it names. Whether it is in time is the desk's work."""
+    """Check that Legal has stated its fact, and that the notice period is that of the terms. Nobody checks the dates."""
     return (yield from _unstated(ticket, LAWYER)) or (yield from _wrong_terms(data, ticket, "notice_days"))
 
 
@@ -170,7 +170,7 @@ def _unstated(ticket: Data, *roles: str) -> Finding:
 
 
 def _stated(ticket: Data) -> Generator[Call, Reply, set[tuple[str, str]]]:
-    """Who has stated what on a ticket."""
+    """Return the statements on a ticket: author, name."""
     return {(event["author"], name) for event in (yield from history(ticket["id"])) for name in event}
 
 

@@ -1,9 +1,9 @@
-"""Data deletion: which of the data on this person may go, which must stay, and who has to speak before any is gone?
+"""Data deletion: which data on this person must be deleted, which must be kept, and who has to be asked first?
 
-Particular about reasoning here: one request falls into parts that end differently. Each holding has its own ground, and the
-ground says which of its fields decides: a date against the term of its category, a status, or nothing at all. Beside that
-stands what two other departments alone know, in an order: Legal's hold, then where the steward's copies live. What was
-signed for is gone for good, so a holding too many is as wrong as one too few.
+What makes it hard: one request has several parts with different results. Each holding (the data of one category) has a legal
+ground, and the ground decides which field matters: a date, a status or none. Besides, two other departments have to state
+what only they know, in this order: Legal a litigation hold, then the data steward where copies are. A signed deletion cannot
+be undone, so one holding too many is as wrong as one too few.
 """
 
 from functools import partial
@@ -48,38 +48,40 @@ from companyos.families.kit.goals import (
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 
-_DECISIVE = ("ground", "status", "last_entry")  # the fields of a holding from which follows whether it stays
+_DECISIVE = ("ground", "status", "last_entry")  # the fields of a holding that decide whether it is kept
 _FIRST, _SECOND, _THIRD = (tuple(("Entry", place, field) for field in _DECISIVE) for place in PLACES)
 
 
 class Causes(Everyday, frozen=True):
-    """The hidden causes of a case: facts about this person's data, and troubles."""
+    """The hidden causes of a case: facts about this person's data, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
-        bool, Fact((0.9, 0.1), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+        bool,
+        Fact((0.9, 0.1), (("Ticket", "earlier", "reference"),)),
+        "another open ticket asks for the same",
     ]
     foreign: Annotated[
         bool,
         Fact((0.88, 0.12), (("Entry", "agreement", "controller"),)),
-        "the data are somebody else's, who merely lets us hold them",
+        "the data belong to another firm, so the company must not delete them",
     ]
     identity: Annotated[
         Literal["proven", "doubt", "refuted"],
         Fact((0.74, 0.14, 0.12), (("Source", "identity", "value"), ("Metric", "identity", "value"))),
         "how well the person's identity is proven",
     ]
-    first: Annotated[bool, Fact((0.58, 0.42), _FIRST), "the first holding stays by its own ground, hold or no hold"]
-    second: Annotated[bool, Fact((0.58, 0.42), _SECOND), "the second holding stays by its own ground"]
-    third: Annotated[bool, Fact((0.58, 0.42), _THIRD), "the third holding stays by its own ground"]
+    first: Annotated[bool, Fact((0.58, 0.42), _FIRST), "the first holding is kept because of its own ground"]
+    second: Annotated[bool, Fact((0.58, 0.42), _SECOND), "the second holding is kept because of its own ground"]
+    third: Annotated[bool, Fact((0.58, 0.42), _THIRD), "the third holding is kept because of its own ground"]
     hold: Annotated[
         Literal["none", "part", "whole"],
         Fact((0.6, 0.25, 0.15), (("Mind", "counsel", "knows"),)),
-        "what Legal's hold covers: nothing, one category, or all",
+        "what the litigation hold covers: nothing, one category, or everything; only Legal knows",
     ]
     copies: Annotated[
         Literal["none", "near", "lost"],
         Fact((0.42, 0.38, 0.2), (("Mind", "steward", "knows"),)),
-        "where copies live, as the steward knows: nowhere, within reach, or out of it",
+        "whether there are copies: none, some within reach, or some out of reach; only the data steward knows",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
@@ -121,26 +123,26 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "steward": offices[STEWARD],
         "regulator": offices["Compliance Officer"],
     }
-    _measure_identity(world, roles["identity"], terms, causes)
+    _set_identity(world, roles["identity"], terms, causes)
     roles |= add_tickets(company, draw, customer, namesake, requester, causes.duplicate)
-    roles |= _holdings(company, draw, customer, namesake, world.get(Ticket, roles["ticket"]).opened, keep, causes)
+    roles |= _add_holdings(company, draw, customer, namesake, world.get(Ticket, roles["ticket"]).opened, keep, causes)
     _tell_colleagues(world, roles, draw.pick(PLACES), causes)
     manager = world.get(Person, roles["third_officer"])
     said = {"ticket": roles["ticket"], "customer": customer.name, "manager": manager.name}
     return Case(roles["ticket"], offices["Privacy Analyst"], one_line(draw.pick(BRIEFS)).format(**said), roles)
 
 
-def _measure_identity(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
+def _set_identity(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
     proven, doubt = terms["proven_from"], terms["doubt_from"]
     band = {"proven": (proven, 99), "doubt": (doubt, proven - 1), "refuted": (10, doubt - 1)}[causes.identity]
     value = world.streams.at("identity", causes.identity).between(*band)
     set_metric(world, name, value, terms["max_age_days"])
 
 
-def _holdings(
+def _add_holdings(
     company: Backdrop, draw: Draw, customer: Entry, namesake: Entry, opened: int, keep: dict[str, int], causes: Causes
 ) -> dict[str, str]:
-    """What we hold on our customer, ids by role, and on the namesake, who is to be left alone."""
+    """Add the holdings on the customer and on the namesake. Return the ids of the customer's, by role."""
     streams, categories = company.world.streams, draw.sample(list(CATEGORIES), len(PLACES))
     theirs = {category: draw_holding(draw, draw.chance(0.5), keep[term(category)]) for category in categories}
     add_holdings(company, namesake, opened, theirs, draw)
@@ -153,7 +155,10 @@ def _holdings(
 
 
 def _tell_colleagues(world: World, roles: dict[str, str], held: str, causes: Causes) -> None:
-    """What Legal and the steward alone know; the steward comes after Legal. A hold in part covers the holding `held`."""
+    """Let Legal and the data steward know their facts; the steward answers after Legal.
+
+    A litigation hold on one category covers the holding `held`.
+    """
     ticket_id, counsel, steward = roles["ticket"], roles["counsel"], roles["steward"]
     hold = {"none": "none", "part": _category(world, roles[held]), "whole": "all"}[causes.hold]
     tell(world, counsel, ticket_id, {"hold": hold})
@@ -196,7 +201,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     if causes.hold == "whole":
         sets = ("waiting_on", roles["counsel"])
         return ending("declined", "contradicts_policy", LEGAL, (hold,), sets=sets, measured=(identity,))
-    stays = {place: keeper for place in PLACES if (keeper := _keeper(world, case, causes, place))}
+    stays = {place: keeper for place in PLACES if (keeper := _reason_to_keep(world, case, causes, place))}
     keepers = tuple(dict.fromkeys(stays.values()))
     rivals = tuple((roles[p], field) for p in PLACES for field in _DECISIVE if (roles[p], field) not in keepers)
     if len(stays) == len(PLACES):
@@ -215,8 +220,8 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     return complete("all_checks_passed", facts=(*signed, hold, copies))
 
 
-def _keeper(world: World, case: Case, causes: Causes, place: str) -> tuple[str, str] | None:
-    """The one thing that keeps a holding, as a fact to be cited; None if it goes."""
+def _reason_to_keep(world: World, case: Case, causes: Causes, place: str) -> tuple[str, str] | None:
+    """Return the fact that requires a holding to be kept, or None if it must be deleted."""
     holding, counsel = world.get(Entry, case.roles[place]), case.roles["counsel"]
     if getattr(causes, place):
         return holding.id, "last_entry" if holding.details["ground"] == "law" else "status"
@@ -236,7 +241,7 @@ class DeletionNotes(CaseNotes, frozen=True):
     holdings: list[str]  # ids
 
     def statement(self, office: str, name: str, text: str) -> moves.Move[moves.Shown]:
-        """The comment in which the holder of an office states what only they know."""
+        """Return the comment in which the holder of an office states what only they know."""
         holder = yield from moves.read("datahub.get_approver", role=office)
         return (yield from moves.ask_person(self.ticket["id"], holder["id"], name, text))
 
@@ -288,30 +293,30 @@ def _decide(notes: DeletionNotes) -> moves.Move[Decision]:
         return "on_hold", "missing_information", moves.cite((identity, "value"), (proof, "proven_from"))
     yield from notes.read_rule("hand-overs")
     legal = yield from notes.legal()
-    identity = yield from _renewed(identity, proof, legal["at"])
+    identity = yield from _fresh_identity(identity, proof, legal["at"])
     if legal["hold"] == "all":
         yield from notes.record("waiting_on", legal["author"])
         return "declined", "contradicts_policy", moves.cite((legal, "hold"))
-    goes, evidence = yield from _part(notes, legal)
+    goes, evidence = yield from _decide_on_holdings(notes, legal)
     if "delete" not in goes.values():
         return "declined", "not_due", evidence
     steward = yield from notes.steward()
-    identity = yield from _renewed(identity, proof, steward["at"])
+    identity = yield from _fresh_identity(identity, proof, steward["at"])
     if steward["reachable"] == "no":
         regulator = yield from moves.read("datahub.get_approver", role="Compliance Officer")
         yield from notes.record("escalated_to", regulator["id"])
         return "escalated", "beyond_authority", moves.cite((steward, "copies"), (steward, "reachable"))
     request = yield from _signed(notes, identity, steward, goes)
     yield from notes.record("approval", request["id"])
-    yield from _renewed(identity, proof, request["decided_at"])
+    yield from _fresh_identity(identity, proof, request["decided_at"])
     signed = moves.cite((request, "status"), (request, "decided_by"))
     if "keep" in goes.values():
         return "completed", "not_due", signed + evidence
     return "completed", "all_checks_passed", signed + moves.cite((legal, "hold"), (steward, "copies"))
 
 
-def _part(notes: DeletionNotes, legal: moves.Shown) -> moves.Move[tuple[dict[str, str], list[moves.Shown]]]:
-    """What becomes of each holding, by category, and what keeps those that stay."""
+def _decide_on_holdings(notes: DeletionNotes, legal: moves.Shown) -> moves.Move[tuple[dict[str, str], list[moves.Shown]]]:
+    """Decide on each holding. Return `keep` or `delete` by category, and the evidence for those that are kept."""
     retention = yield from notes.read_rule("retention")
     goes, evidence = {}, []
     for holding_id in notes.taste.order("holdings", notes.holdings):
@@ -351,8 +356,8 @@ def _signed(
     return (yield from moves.get_signed(FORM, officer, known, identity["id"], also=tuple(goes)))
 
 
-def _renewed(identity: moves.Shown, proof: moves.Shown, today: str) -> moves.Move[moves.Shown]:
-    """The same figure, measured anew where it grew old while we waited."""
+def _fresh_identity(identity: moves.Shown, proof: moves.Shown, today: str) -> moves.Move[moves.Shown]:
+    """Return the reading, or a new one if it has become too old during a wait."""
     if moves.days_between(identity["measured_at"], today) < proof["max_age_days"]:
         return identity
     return (yield from moves.fresh_reading(identity["id"]))

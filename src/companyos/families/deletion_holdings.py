@@ -1,4 +1,4 @@
-"""Deletion holdings: customers one letter apart, for whom we have them, what we hold on them, and the tickets on it."""
+"""The customers of a data deletion, whose names differ in one letter, the data held on them, and the tickets of the case."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from companyos.families.kit.backdrop import Backdrop, add_metric, add_ticket
 from companyos.families.kit.names import FIRST, LAST, pool
 from companyos.families.kit.tickets import copy_ticket, surround
 
-# What there is to hold on a person, and how many days the law has it kept: the least and the most that a policy may say.
+# The categories of data. Each has the smallest and the largest number of days that a policy may keep it for.
 CATEGORIES = {
     "billing": (2000, 3600),
     "deliveries": (700, 1400),
@@ -17,13 +17,13 @@ CATEGORIES = {
     "profile": (400, 1000),
     "usage": (200, 600),
 }
-PLACES = ("first", "second", "third")  # the holdings on our customer, by role
+PLACES = ("first", "second", "third")  # the roles of the customer's holdings
 OURSELVES = "ourselves"
-KIND = "data_deletion"  # of tickets
+KIND = "data_deletion"  # the kind of the ticket
 
 
 def term(category: str) -> str:
-    """The name of the term in which the policy says how long a category is kept."""
+    """Return the name of the policy's term that says how many days a category is kept."""
     return f"keep_days_{category}"
 
 
@@ -32,14 +32,14 @@ def draw_terms(draw: Draw) -> dict[str, int]:
 
 
 class Customer(NamedTuple):
-    """A customer in the register, and the agreement through which they came."""
+    """A customer in the register, and the sales agreement that names who controls their data."""
 
     entry: Entry
     agreement: Entry
 
 
 def add_customers(company: Backdrop, draw: Draw, foreign: bool) -> tuple[Customer, Customer]:
-    """Our customer and the namesake. `foreign`: ours came through an agreement that makes another firm the controller."""
+    """Add the customer and the namesake. `foreign`: another firm controls the customer's data."""
     first, last = draw.pick(pool(FIRST, company.split)), draw.pick(pool(LAST, company.split))
     letter = draw.pick([letter for letter in "dlmnrst" if letter != last[-1]])
     references = draw.sample(range(10_000, 99_999), 2)
@@ -78,15 +78,15 @@ def _add_customer(company: Backdrop, draw: Draw, name: str, number: int, foreign
 
 
 class Holding(NamedTuple):
-    """What decides whether a holding stays."""
+    """The values that decide whether a holding is kept."""
 
     ground: str
     status: str
-    age: int  # days from its last entry to the opening of the ticket
+    age: int  # days between its last entry and the opening of the ticket
 
 
 def draw_holding(draw: Draw, kept: bool, keep_days: int) -> Holding:
-    """One that its ground keeps, or lets go. What its ground does not ask for is drawn freely, and may mislead."""
+    """Draw a holding that must be kept because of its ground, or not. Values that its ground ignores may mislead."""
     status, age = draw.pick(("running", "ended")), draw.between(keep_days // 4, keep_days * 2)
     recent, long_ago = draw.between(keep_days * 2 // 3, keep_days - 1), draw.between(keep_days, keep_days * 3 // 2)
     if kept:
@@ -97,7 +97,7 @@ def draw_holding(draw: Draw, kept: bool, keep_days: int) -> Holding:
 def add_holdings(
     company: Backdrop, customer: Entry, opened: int, holdings: dict[str, Holding], systems: Draw
 ) -> dict[str, Entry]:
-    """What we hold on a customer, one entry a category."""
+    """Add the holdings on a customer, one entry for each category."""
     found = {}
     for number, (category, holding) in enumerate(holdings.items(), 1):
         found[category] = company.world.furnish(

@@ -1,6 +1,6 @@
-"""Deletion rules: what a data deletion asks of whoever does it, who has to speak, who signs, and what they look into.
+"""The policies, briefs, people, form and audit of data deletion.
 
-Complete for a stranger, each policy in at most 80 words. What a family means lives in its own file.
+The policies say everything that an agent has to know. Each has at most 80 words.
 """
 
 from collections.abc import Generator
@@ -15,7 +15,7 @@ from companyos.core.calls import Call, Reply
 from companyos.families.deletion_holdings import CATEGORIES, KIND
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
-FORM = KIND  # the one form of this work
+FORM = KIND  # the only form of this family
 LEGAL, STEWARD, OFFICER = "Legal Counsel", "Data Steward", "Data Protection Officer"
 
 # -- policies ----------------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ BRIEFS = (
 
 
 def hire(company: Backdrop) -> None:
-    """The privacy desk with its officer and two who stand in, and the two of other departments who have to speak."""
+    """Add the privacy desk, the Data Protection Officer with two delegates, the Legal Counsel and the Data Steward."""
     for role, department, desk, manager, limit, delegate in (
         (OFFICER, "Compliance", "privacy", "CEO", 5000, None),
         ("Privacy Manager", "Compliance", "privacy", OFFICER, 1000, None),
@@ -117,7 +117,7 @@ def hire(company: Backdrop) -> None:
 
 
 def deletion_form() -> ApprovalType:
-    """What the officer signs: for each category what becomes of it."""
+    """Return the form. It says `delete` or `keep` for each category."""
     return ApprovalType(
         id=FORM,
         title="Data deletion",
@@ -140,7 +140,7 @@ Data = dict[str, Any]
 
 @audits(FORM)
 def audit(data: Data, ticket: Data) -> Finding:
-    """Everybody has spoken, the copies are named, no holding is left out. Whether one may go is the desk's work."""
+    """Check that both departments have stated their facts and that no holding is missing. Nobody checks the grounds."""
     if not (yield from _stated(ticket, LEGAL, "hold")):
         return "not_stated", f"The {LEGAL} has not stated hold on {ticket['id']}."
     if not any(same(place, data["copies"]) for place in (yield from _stated(ticket, STEWARD, "copies"))):
@@ -156,6 +156,6 @@ def audit(data: Data, ticket: Data) -> Finding:
 
 
 def _stated(ticket: Data, office: str, name: str) -> Generator[Call, Reply, list[str]]:
-    """What the holder of an office has stated under this name on a ticket."""
+    """Return what the holder of an office has stated under this name on a ticket."""
     author = (yield Call("datahub", "get_approver", {"role": office})).data["id"]
     return (yield from stated(ticket["id"], author, name))

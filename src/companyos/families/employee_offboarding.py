@@ -1,10 +1,10 @@
-"""Employee offboarding: may everything that this person has here be erased for good?
+"""Employee offboarding: may all accounts of this person be erased for good?
 
-Particular about reasoning here: the last step cannot be undone, and nobody who signs it looks at what forbids it. So all
-that could forbid it must be known first, and most of that is known to others: Legal, Finance and IT each state one thing, in
-an order that policy sets, and each says half of it. Legal names a project: that the leaver was on it, and late enough,
-stands in the papers about them. Finance names a sum: whether it is covered, a fresh figure tells. IT names an account: who
-may inherit it hangs on other people's records.
+What makes it hard: the last step cannot be undone, and the approvers do not check what forbids it. So the agent has to find
+out first, and most of it is known to other people only. Legal, Finance and IT each state one fact, in this order, and each
+fact needs a second one. Legal names a project: the records show whether the leaver worked on it late enough. Finance names a
+debt: a fresh metric shows whether the final pay covers it. IT names a shared account: other people's records show who may
+take it over.
 """
 
 from functools import partial
@@ -16,7 +16,7 @@ from companyos.company import Metric, Person, Source
 from companyos.core.calls import Procedure
 from companyos.core.world import DAY, Streams, World, stamp
 from companyos.families.kit import casework, endings, moves
-from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tell
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, change_entry, one_line, tell
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
@@ -27,7 +27,7 @@ from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
-from companyos.families.offboarding_files import OPEN, OffboardingRecords, add_records, add_tickets, change
+from companyos.families.offboarding_files import OPEN, OffboardingRecords, add_records, add_tickets
 from companyos.families.offboarding_rules import (
     BRIEFS,
     CLOSURE,
@@ -44,36 +44,44 @@ from companyos.families.offboarding_rules import (
 
 
 class Causes(Everyday, frozen=True):
-    """The hidden causes of a case: facts about this person, and troubles."""
+    """The hidden causes of a case: facts about this person, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
-        bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+        bool,
+        Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)),
+        "another open ticket asks for the same",
     ]
     stays: Annotated[bool, Fact((0.89, 0.11), (("Entry", "last_notice", "status"),)), "the last notice was withdrawn"]
     held: Annotated[
         Literal["none", "person", "project", "other"],
         Fact((0.31, 0.11, 0.38, 0.2), (("Mind", "counsel", "knows"),)),
-        "what is under legal hold, as Legal knows: nothing, this person, a project of theirs, or another's",
+        "what is under legal hold: nothing, this person, one of their projects, or something else; only Legal knows",
     ]
     until: Annotated[
         Literal["early", "late"],
         Fact((0.55, 0.45), (("Entry", "past", "until"),)),
-        "whether the leaver was on the held project late enough to count",
+        "whether the leaver was still on the project when the legal hold began",
     ]
     owed: Annotated[
         Literal["low", "mid", "high"],
         Fact((0.63, 0.25, 0.12), (("Mind", "accountant", "knows"),)),
-        "what the leaver owes, as Payroll knows",
+        "what the leaver owes; only the Payroll Accountant knows",
     ]
     pay: Annotated[
         Literal["low", "high"],
         Fact((0.5, 0.5), (("Source", "final_pay", "value"), ("Metric", "final_pay", "value"))),
-        "the final pay that has to cover it",
+        "the final pay, which has to cover the debt",
     ]
     shared: Annotated[
-        bool, Fact((0.5, 0.5), (("Mind", "administrator", "knows"),)), "the leaver holds a shared account, as IT knows"
+        bool,
+        Fact((0.5, 0.5), (("Mind", "administrator", "knows"),)),
+        "the leaver holds a shared account; only the IT Administrator knows",
     ]
-    heir: Annotated[bool, Fact((0.52, 0.48), (("Entry", "successor", "status"),)), "somebody may inherit it"]
+    heir: Annotated[
+        bool,
+        Fact((0.52, 0.48), (("Entry", "successor", "status"),)),
+        "another holder of the shared account may take it over",
+    ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
     cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
@@ -124,10 +132,10 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "it_duty": offices["IT Duty Manager"],
     }
     roles |= add_tickets(company, draw, records, KIND, roles["requester"], causes.duplicate)
-    change(company, records.last_notice, status="withdrawn" if causes.stays else "accepted")
-    change(company, records.successor, status="employed" if causes.heir else "left")
-    _hold(company, records, roles, causes)
-    _money(world, roles, terms, causes)
+    change_entry(company, records.last_notice, status="withdrawn" if causes.stays else "accepted")
+    change_entry(company, records.successor, status="employed" if causes.heir else "left")
+    _set_hold(company, records, roles, causes)
+    _set_money(world, roles, terms, causes)
     asked_before = {roles["counsel"]: "held", roles["accountant"]: "owed"}
     shared = {"shared": records.account.id if causes.shared else "none"}
     tell(world, roles["administrator"], roles["ticket"], shared, asked_before)
@@ -136,13 +144,13 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     return Case(roles["ticket"], offices["Offboarding Coordinator"], brief, roles)
 
 
-def _hold(company: Backdrop, records: OffboardingRecords, roles: dict[str, str], causes: Causes) -> None:
-    """What is under hold and since when, which only Legal knows, and until when the leaver was on their past project."""
+def _set_hold(company: Backdrop, records: OffboardingRecords, roles: dict[str, str], causes: Causes) -> None:
+    """Let Legal know what is under hold and since when. Set the day on which the leaver left their past project."""
     world, streams = company.world, company.world.streams
     begins = world.now - streams.at("held_from").between(200, 400) * DAY
     days = {"early": (-90, -1), "late": (0, 90)}[causes.until]
     ended = begins + streams.at("until", causes.until).between(*days) * DAY
-    change(company, records.past, until=stamp(ended)[:10])
+    change_entry(company, records.past, until=stamp(ended)[:10])
     other = streams.at("other").pick((records.namesake.reference, records.strange_project.reference))
     project = records.past.details["project"]
     held = {"none": "none", "person": records.leaver.reference, "project": project, "other": other}[causes.held]
@@ -150,8 +158,8 @@ def _hold(company: Backdrop, records: OffboardingRecords, roles: dict[str, str],
     tell(world, roles["counsel"], roles["ticket"], {"held": held, "held_from": since})
 
 
-def _money(world: World, roles: dict[str, str], terms: dict[str, int], causes: Causes) -> None:
-    """What is owed, which only Finance knows, and what it is taken from."""
+def _set_money(world: World, roles: dict[str, str], terms: dict[str, int], causes: Causes) -> None:
+    """Let the Payroll Accountant know what is owed. Set the final pay."""
     pays = {"low": (2000, 2600), "high": (5200, 6400)}
     pay = world.streams.at("pay", causes.pay).between(*pays[causes.pay])
     world.furnish(replace(world.get(Source, roles["final_pay"]), value=pay))
@@ -199,7 +207,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     )
 
 
-_WHO_STATES = ("counsel", "accountant", "administrator")  # as roles of the case
+_WHO_STATES = ("counsel", "accountant", "administrator")  # the roles of those who state facts, in the order of `STATEMENTS`
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
@@ -211,17 +219,17 @@ class OffboardingNotes(CaseNotes, frozen=True):
     topic = "Employee offboarding"
 
     leaver: moves.Shown
-    papers: list[moves.Shown]  # about the leaver, as the register lists them
+    papers: list[moves.Shown]  # the entries about the leaver, as a search of the register lists them
 
     def filed(self, kind: str) -> moves.Move[list[moves.Shown]]:
-        """The papers of a kind, read."""
+        """Read the entries of this kind about the leaver."""
         found = []
         for row in self.taste.order(kind, [row for row in self.papers if row["kind"] == kind]):
             found.append((yield from moves.read("datahub.get_entry", entry_id=row["id"])))
         return found
 
     def statement(self, name: str) -> moves.Move[moves.Shown]:
-        """The comment in which the one who knows has stated this."""
+        """Return the comment in which the person who knows this fact states it."""
         author = yield from moves.read("datahub.get_approver", role=STATEMENTS[name])
         text = f"For the offboarding of {self.ticket['subject']}: could you state {name}, please?"
         return (yield from moves.ask_person(self.ticket["id"], author["id"], name, text))
@@ -269,17 +277,17 @@ def _decide(notes: OffboardingNotes) -> moves.Move[Decision]:
         return "escalated", "above_limit", moves.cite((owed, "owed"), (pay, "value"))
     shared = yield from notes.statement("shared")
     if shared["shared"] != "none":
-        return (yield from _pass_on(notes, shared))
+        return (yield from _hand_over_account(notes, shared))
     known = {"held": held["held"], "owed": owed["owed"], "shared": shared["shared"], "final_pay": pay["value"]}
     request = yield from _signed(notes, CLOSURE, known)
     if moves.days_between(pay["measured_at"], request["decided_at"]) >= money["max_age_days"]:
-        yield from moves.fresh_reading(pay["id"])  # it grew old while we waited
+        yield from moves.fresh_reading(pay["id"])  # it became too old during the wait
     evidence = moves.cite((request, "status"), (request, "decided_by"), (held, "held"), (shared, "shared"))
     return "completed", "all_checks_passed", evidence
 
 
 def _grounds_of_hold(notes: OffboardingNotes, held: moves.Shown) -> moves.Move[list[moves.Shown]]:
-    """The evidence that the leaver is under legal hold; none if they are not."""
+    """Return the evidence that the leaver is under legal hold, empty if they are not."""
     if held["held"] == "none":
         return []
     yield from notes.read_rule("legal holds")
@@ -293,7 +301,7 @@ def _grounds_of_hold(notes: OffboardingNotes, held: moves.Shown) -> moves.Move[l
 
 
 def _suspend(notes: OffboardingNotes, held: moves.Shown, grounds: list[moves.Shown]) -> moves.Move[Decision]:
-    """Keeps everything, with a signature that can be taken for no closure."""
+    """Get a suspension signed instead of a closure, so that nothing is erased."""
     wait = notes.record("waiting_on", held["author"])
     sign = _signed(notes, SUSPENSION, {"held": held["held"]})
     for step in notes.taste.order("suspend", [sign, wait]):
@@ -301,8 +309,8 @@ def _suspend(notes: OffboardingNotes, held: moves.Shown, grounds: list[moves.Sho
     return "on_hold", "contradicts_policy", grounds
 
 
-def _pass_on(notes: OffboardingNotes, shared: moves.Shown) -> moves.Move[Decision]:
-    """Finds out who inherits a shared account, if anybody does."""
+def _hand_over_account(notes: OffboardingNotes, shared: moves.Shown) -> moves.Move[Decision]:
+    """Decide on a leaver with a shared account: find a holder who may take it over."""
     yield from notes.read_rule("shared accounts")
     account = yield from moves.read("datahub.get_entry", entry_id=shared["shared"])
     others = []
@@ -322,7 +330,7 @@ def _pass_on(notes: OffboardingNotes, shared: moves.Shown) -> moves.Move[Decisio
 
 
 def _signed(notes: OffboardingNotes, form: str, stated: moves.Shown) -> moves.Move[moves.Shown]:
-    """The approved request for this form, linked to the ticket."""
+    """Return the approved request of this form, and link it to the ticket."""
     ticket, leaver = notes.ticket, notes.leaver
     yield from notes.read_rule("signing")
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])

@@ -1,4 +1,4 @@
-"""Expense filing: the tickets, reports and receipts of a case while all is in order. Its facts start from here."""
+"""The tickets, reports and receipts of an expense report, all without faults. `expense_report` adds the faults."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,16 +9,16 @@ from companyos.families.expense_rules import FORM
 from companyos.families.kit.backdrop import Backdrop, add_entry, add_ticket
 from companyos.families.kit.tickets import copy_ticket, surround
 
-WIDEST_GAP = 300  # between a total and its parts, where they do not fit
+WIDEST_GAP = 300  # the largest difference between a claimed total and the sum of its receipts
 
 
 class Bill(Struct, frozen=True):
-    """What a report comes to. Each fact changes a part of its own, so nothing in here depends on one."""
+    """The amounts of a report. They do not depend on the facts of the case."""
 
-    parts: list[tuple[str, int]]  # category and amount of all receipts but the last, `other`, which makes up the total
-    totals: dict[str, int]  # by size
-    guests: int  # the fewest with whom the meal is within its limit
-    nights: int  # so for the hotel
+    parts: list[tuple[str, int]]  # category and amount of each receipt except the last one, the rest
+    totals: dict[str, int]  # by size, small or large
+    guests: int  # the smallest number of guests for which the meal is within its limit
+    nights: int  # the smallest number of nights for which the hotel is within its limit
 
 
 def draw_bill(streams: Streams, draw: Draw, terms: dict[str, int], head_limit: int) -> Bill:
@@ -28,7 +28,7 @@ def draw_bill(streams: Streams, draw: Draw, terms: dict[str, int], head_limit: i
     trains = [draw.between(80, 700) for _ in range(draw.pick((0, 0, 0, 1, 1, 2)))]
     parts = [("meal", meal), ("hotel", hotel), *(("train", fare) for fare in trains)]
     amounts = [amount for _, amount in parts]
-    # So that `other` is the largest receipt, with a gap or without.
+    # This makes `other` the largest receipt, with a gap and without.
     least = sum(amounts) + max(amounts) + 2 * WIDEST_GAP
     bands = {"small": (least, head_limit), "large": (head_limit + 1, 2 * head_limit)}
     totals = {size: streams.at("amount", size).between(*band) for size, band in bands.items()}
@@ -36,7 +36,7 @@ def draw_bill(streams: Streams, draw: Draw, terms: dict[str, int], head_limit: i
 
 
 def add_tickets(company: Backdrop, draw: Draw, roles: dict[str, str], amount: int) -> dict[str, str]:
-    """The ticket, a colleague's earlier one for the same occasion, one that can be made a decoy, and one that can block."""
+    """Add the ticket, a colleague's earlier one for the same event, a decoy and a blocker. Return ids by role."""
     world = company.world
     occasions = draw.sample(("Workshop", "Trade fair", "Customer day", "Roadshow", "Kick-off"), 2)
     subjects = [f"{occasion} with {company.firms.pop(0).name}" for occasion in occasions]
@@ -81,8 +81,8 @@ def add_tickets(company: Backdrop, draw: Draw, roles: dict[str, str], amount: in
 def add_reports(
     company: Backdrop, draw: Draw, ticket: Ticket, earlier: Ticket, bill: Bill, receipt_days: int
 ) -> dict[str, str]:
-    """The ticket's report with its receipts, and the earlier ticket's, of one receipt; gives the roles that they play."""
-    world, report = company.world, _report(company, draw, ticket)
+    """Add the ticket's report with its receipts, and the earlier ticket's with one receipt. Return ids by role."""
+    world, report = company.world, _add_report(company, draw, ticket)
     rest = (ticket.amount or 0) - sum(amount for _, amount in bill.parts)
     numbers = [f"RC-{number}" for number in draw.sample(range(10_000, 99_999), 6)]
     receipts = []
@@ -99,11 +99,11 @@ def add_reports(
             details["invited"] = str(bill.guests + draw.between(3, 9))
         if category == "hotel":
             details["nights"] = str(bill.nights)
-        receipts.append(_receipt(company, numbers.pop(), details))
-    _report(company, draw, earlier)
+        receipts.append(_add_receipt(company, numbers.pop(), details))
+    _add_report(company, draw, earlier)
     alike = draw.pick(receipts[:-1])
     own = {"report": earlier.reference, "document": f"DOC-{world.streams.at('copy').between(10_000, 99_999)}"}
-    copy = _receipt(company, numbers.pop(), alike.details | own)
+    copy = _add_receipt(company, numbers.pop(), alike.details | own)
     world.furnish(replace(earlier, amount=int(copy.details["amount"])))
     return {
         "entry": report.id,
@@ -116,7 +116,7 @@ def add_reports(
     }
 
 
-def _report(company: Backdrop, draw: Draw, ticket: Ticket) -> Entry:
+def _add_report(company: Backdrop, draw: Draw, ticket: Ticket) -> Entry:
     department = company.world.get(Person, ticket.requester).department
     details = {
         "claimant": ticket.requester,
@@ -128,11 +128,11 @@ def _report(company: Backdrop, draw: Draw, ticket: Ticket) -> Entry:
     return company.world.furnish(Entry(entry_id, "report", ticket.subject, ticket.reference, "filed", details))
 
 
-def _receipt(company: Backdrop, number: str, details: dict[str, str]) -> Entry:
+def _add_receipt(company: Backdrop, number: str, details: dict[str, str]) -> Entry:
     name = f"{details['category'].capitalize()} receipt of {details['report']}"
     return add_entry(company, "receipt", name, number, "filed", details)
 
 
 def days_before(ticket: Ticket, days: int) -> str:
-    """The date so many days before a ticket was opened."""
+    """Return the date this number of days before a ticket was opened."""
     return stamp(ticket.opened - days * DAY)[:10]

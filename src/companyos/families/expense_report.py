@@ -1,7 +1,7 @@
-"""Expense report: are these receipts the company's to pay, and who signs for them?
+"""Expense report: must the company pay these receipts, and who signs for them?
 
-Particular about reasoning here: a sum is judged part by part. The total can be in order while one of its receipts is not,
-each receipt has the limit of its own category, and what one of the limits is measured by, nobody knows but the requester.
+What makes it hard: each receipt is checked on its own. The total can be right while one receipt is not, each category has
+its own limit, and the limit of a meal depends on the number of guests, which only the requester knows.
 """
 
 from collections.abc import Callable
@@ -33,14 +33,14 @@ from companyos.families.kit.working import compare
 
 
 class Causes(Everyday, frozen=True):
-    """The hidden causes of a case: facts about this report, and troubles."""
+    """The hidden causes of a case: facts about this report, and troubles. See `kit.case`."""
 
     repeated: Annotated[
         bool,
         Fact((0.87, 0.13), (("Entry", "earlier_receipt", "reference"), ("Ticket", "earlier", "status"))),
-        "a receipt stands on another live report, too",
+        "a receipt is also part of another report whose ticket is not cancelled",
     ]
-    conflict: Annotated[bool, Fact((0.9, 0.1), (("Entry", "conflicted", "payee"),)), "a receipt was paid to one of us"]
+    conflict: Annotated[bool, Fact((0.9, 0.1), (("Entry", "conflicted", "payee"),)), "the payee of a receipt is an employee"]
     missing: Annotated[bool, Fact((0.9, 0.1), (("Entry", "undocumented", "document"),)), "a receipt has no document"]
     old: Annotated[bool, Fact((0.9, 0.1), (("Entry", "oldest", "date"),)), "a receipt is older than is allowed"]
     gap: Annotated[
@@ -49,22 +49,22 @@ class Causes(Everyday, frozen=True):
     hotel: Annotated[
         Literal["fair", "over"],
         Fact((0.9, 0.1), (("Entry", "hotel", "nights"),)),
-        "the hotel, by its nights, is within its limit or above",
+        "the hotel bill is within the limit for its number of nights, or above",
     ]
     meal: Annotated[
         Literal["fair", "over"],
         Fact((0.8, 0.2), (("Mind", "requester", "knows"),)),
-        "the meal, by its number of guests, is within its limit or above",
+        "the meal is within the limit for its number of guests, or above; only the requester knows the number",
     ]
     budget: Annotated[
         Literal["low", "some", "ample"],
         Fact((0.22, 0.3, 0.48), (("Source", "budget", "value"), ("Metric", "budget", "value"))),
-        "what is truly left: too little for either amount, for the larger, or enough",
+        "the budget that is left: less than a small amount, between a small and a large one, or more than both",
     ]
     amount: Annotated[
         Literal["small", "large"],
         Fact((0.5, 0.5), (("Ticket", "ticket", "amount"), ("Entry", "other", "amount"))),
-        "whose limit covers the report: the head's, or only the CFO's",
+        "whose signing limit covers the report: the department head's, or only the CFO's",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("earlier", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
@@ -121,9 +121,9 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
 
 
 def _show_facts(world: World, roles: dict[str, str], terms: dict[str, int], bill: Bill, causes: Causes) -> None:
-    """Writes each fact into the fields in which it shows."""
+    """Write each fact into the fields that show it."""
     streams, ticket = world.streams, world.get(Ticket, roles["ticket"])
-    # Two reports may rest on one number all the same: where the other's ticket was cancelled and ours is filed anew.
+    # A report may also repeat a receipt of a cancelled ticket, which is no duplicate: it was filed again.
     refiled = streams.at("refiled").chance(0.4)
     if causes.repeated or refiled:
         number = world.get(Entry, roles["alike"]).reference
@@ -132,18 +132,18 @@ def _show_facts(world: World, roles: dict[str, str], terms: dict[str, int], bill
         world.furnish(replace(world.get(Ticket, roles["earlier"]), status="cancelled"))
     if causes.conflict:
         colleague = streams.at("payee").pick(("requester", "colleague", "head_third"))
-        _change(world, roles["conflicted"], payee=roles[colleague])
+        _change_details(world, roles["conflicted"], payee=roles[colleague])
     if causes.missing:
-        _change(world, roles["undocumented"], document="none")
+        _change_details(world, roles["undocumented"], document="none")
     if causes.old:
         days = terms["receipt_days"] + streams.at("old").between(1, 40)
-        _change(world, roles["oldest"], date=days_before(ticket, days))
+        _change_details(world, roles["oldest"], date=days_before(ticket, days))
     if causes.gap:
         width = streams.at("gap").pick((-1, 1)) * streams.at("gap", "width").between(20, WIDEST_GAP)
         amount = int(world.get(Entry, roles["other"]).details["amount"])
-        _change(world, roles["other"], amount=str(amount + width))
+        _change_details(world, roles["other"], amount=str(amount + width))
     if causes.hotel == "over":
-        _change(world, roles["hotel"], nights=str(bill.nights - streams.at("nights").between(1, 3)))
+        _change_details(world, roles["hotel"], nights=str(bill.nights - streams.at("nights").between(1, 3)))
     guests = bill.guests + streams.at("guests", causes.meal).between(*{"fair": (0, 2), "over": (-4, -1)}[causes.meal])
     tell(world, roles["requester"], ticket.id, {"guests": str(guests)})
     small, large = bill.totals["small"], bill.totals["large"]
@@ -154,7 +154,7 @@ def _show_facts(world: World, roles: dict[str, str], terms: dict[str, int], bill
     world.furnish(replace(metric, value=left, max_age_days=terms["figure_days"]))
 
 
-def _change(world: World, entry_id: str, **details: str) -> None:
+def _change_details(world: World, entry_id: str, **details: str) -> None:
     entry = world.get(Entry, entry_id)
     world.furnish(replace(entry, details=entry.details | details))
 
@@ -194,7 +194,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     says = tuple(world.get(Mind, roles["requester"]).knows[ticket].items())
     signed = (Signature(FORM, says),)
     complete = ending("completed", "all_checks_passed", decider, facts, measured=(budget,), signed=signed)
-    return replace(complete, signatures=(Signature(FORM),))  # one that says something else is of no use, but no damage
+    return replace(complete, signatures=(Signature(FORM),))  # one with other values does not help, but is no damage
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     ticket, approved = yield from casework.open_ticket(memory)
     yield from casework.take_up(ticket, taste)
     if taste.varies("ask at once"):
-        yield from _how_many_came(ticket)
+        yield from _ask_for_guests(ticket)
     policies = yield from moves.policies_about("expense", ticket["opened"])
     for title in taste.order("rules", ["Expense report: order of checks", "Expense report: outcomes"]):
         yield from moves.read("datahub.read_policy", policy_id=policies[title])
@@ -236,10 +236,10 @@ def _decide(
     for row in listed:
         receipts.append((yield from moves.read("datahub.get_entry", entry_id=row["id"])))
     limits = yield from moves.read("datahub.read_policy", policy_id=policies["Expense report: limits"])
-    fault = yield from _fault_to_be_read(ticket, receipts, limits)
+    fault = yield from _fault_in_records(ticket, receipts, limits)
     if fault is not None:
         return fault
-    answer = yield from _how_many_came(ticket)
+    answer = yield from _ask_for_guests(ticket)
     meal = _of_category(receipts, "meal")
     most = yield from working.compute(limits["meal_rate"], "*", int(answer["guests"]))
     if (yield from compare(("meal", int(meal["amount"])), ">", most, "above the limit", "within")):
@@ -256,13 +256,13 @@ def _decide(
     request = yield from _signed_request(ticket, report, answer, budget, approved)
     yield from moves.set_field(ticket["id"], "approval", request["id"])
     if (yield from moves.grew_old(budget, request["decided_at"], limits["figure_days"])):
-        budget = yield from moves.fresh_reading(metric)  # it grew old while we waited
+        budget = yield from moves.fresh_reading(metric)  # it became too old during the wait
     signed = moves.cite((request, "status"), (request, "decided_by"), (budget, "value"), (answer, "guests"))
     return "completed", "all_checks_passed", signed
 
 
 def _other_claim(receipt: moves.Shown) -> moves.Move[tuple[moves.Shown, moves.Shown] | None]:
-    """A receipt of another report that has this one's number, and the ticket, not cancelled, that rests on it."""
+    """Return another report's receipt with the same number, and that report's ticket, if it is not cancelled."""
     for row in (yield from moves.register(receipt["reference"])):
         if row["id"] == receipt["id"]:
             continue
@@ -276,18 +276,18 @@ def _other_claim(receipt: moves.Shown) -> moves.Move[tuple[moves.Shown, moves.Sh
     return None
 
 
-def _fault_to_be_read(ticket: moves.Shown, receipts: list[moves.Shown], limits: moves.Shown) -> moves.Move[Decision | None]:
-    """What is wrong with a receipt, or with all of them together, as far as the records tell."""
+def _fault_in_records(ticket: moves.Shown, receipts: list[moves.Shown], limits: moves.Shown) -> moves.Move[Decision | None]:
+    """Return the decision if the records show a fault in a receipt or in the total, else None."""
     give_back = partial(_give_back, ticket)
-    ours = yield from _first(receipts, "payee", lambda payee: payee.startswith("@"), "ours")
+    ours = yield from _first_wrong(receipts, "payee", lambda payee: payee.startswith("@"), "ours")
     if ours is not None:
         officer = yield from moves.read("datahub.get_approver", role="Compliance Officer")
         yield from moves.set_field(ticket["id"], "escalated_to", officer["id"])
         return "escalated", "conflict_of_interest", moves.cite((ours, "payee"))
-    bare = yield from _first(receipts, "document", lambda document: document == "none", "missing")
+    bare = yield from _first_wrong(receipts, "document", lambda document: document == "none", "missing")
     if bare is not None:
         return (yield from give_back("on_hold", "missing_information", moves.cite((bare, "document"))))
-    oldest = min(receipts, key=lambda receipt: str(receipt["date"]))  # the others are no older, so it speaks for all
+    oldest = min(receipts, key=lambda receipt: str(receipt["date"]))  # if it is not too old, none is
     age = yield from working.days(oldest["date"], ticket["opened"])
     most = ("receipt_days", limits["receipt_days"])
     if (yield from compare((oldest["id"], age), ">", most, "too late", "in time")):
@@ -306,10 +306,10 @@ def _fault_to_be_read(ticket: moves.Shown, receipts: list[moves.Shown], limits: 
     return None
 
 
-def _first(
+def _first_wrong(
     receipts: list[moves.Shown], field: str, wrong: Callable[[str], bool], verdict: str
 ) -> moves.Move[moves.Shown | None]:
-    """The first receipt with something wrong in this field."""
+    """Return the first receipt whose field is wrong, or None."""
     found = next((receipt for receipt in receipts if wrong(receipt[field])), None)
     if found is None:
         yield from working.note((field, *(receipt["id"] for receipt in receipts)), f"none {verdict}")
@@ -322,7 +322,7 @@ def _of_category(receipts: list[moves.Shown], category: str) -> moves.Shown:
     return next(receipt for receipt in receipts if receipt["category"] == category)
 
 
-def _how_many_came(ticket: moves.Shown) -> moves.Move[moves.Shown]:
+def _ask_for_guests(ticket: moves.Shown) -> moves.Move[moves.Shown]:
     return moves.ask_person(ticket["id"], ticket["requester"], "guests", "How many guests came to the meal, please?")
 
 
@@ -334,7 +334,7 @@ def _give_back(ticket: moves.Shown, resolution: str, reason: str, grounds: list[
 def _signed_request(
     ticket: moves.Shown, report: moves.Shown, answer: moves.Shown, budget: moves.Shown, approved: dict[str, str]
 ) -> moves.Move[moves.Shown]:
-    """The request that was approved already, or a new one; either way the ticket says what it says."""
+    """Return the request that was approved already, or a new one. Correct the ticket's cost centre first."""
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
     yield from moves.own_cost_center(ticket, requester)
     if FORM in approved:

@@ -1,6 +1,6 @@
-"""Expense rules: what an expense report asks of whoever checks it and of whoever signs it.
+"""The policies, briefs, form and audit of expense reports.
 
-The policies are complete for a stranger, each in at most 80 words. What the family means lives in its own file.
+The policies say everything that an agent has to know. Each has at most 80 words.
 """
 
 from typing import Any
@@ -10,7 +10,8 @@ from companyos.company.colleagues import Finding, audits, stated
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_policy
 
 FORM = "expense_report"
-_LAXER = {"meal_rate": 10, "hotel_rate": 25, "receipt_days": 30, "figure_days": 7}  # by how much the older rules were
+# By how much the limits of the outdated version are higher.
+_LAXER = {"meal_rate": 10, "hotel_rate": 25, "receipt_days": 30, "figure_days": 7}
 
 
 def add_expense_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
@@ -100,9 +101,9 @@ APPROVAL_TYPE = ApprovalType(
 
 @audits(FORM)
 def audit(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
-    """What an approver looks into beside the form: that the requester said so of the guests, and that the money is there.
+    """Check that the requester has stated this number of guests and that the budget is sufficient.
 
-    The receipts are the desk's work.
+    Approvers do not check the receipts: that is the agent's work.
     """
     answers = yield from stated(ticket["id"], ticket["requester"], "guests")
     if str(data["guests"]) not in answers:

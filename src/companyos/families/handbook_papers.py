@@ -1,4 +1,4 @@
-"""Handbook papers: the sections of the handbook, what is proposed for them, and the documents that limit both."""
+"""The sections of the handbook, the proposals to change them, and the documents that set limits for them."""
 
 from typing import NamedTuple
 
@@ -13,18 +13,21 @@ from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, add
 
 
 class HandbookTopic(Struct, frozen=True):
-    """What a section sets a number for. Rung by rung the number comes nearer to what no document allows."""
+    """A topic of the handbook. Its sections set a number, such as the remote days a month, and documents limit it.
+
+    The possible numbers form a ladder. From rung to rung they come nearer to the limit and then pass it.
+    """
 
     name: str
     title: str
-    bound: str  # whether documents set the most or the least
-    start: int
+    bound: str  # `most` if documents set a maximum, `least` if they set a minimum
+    start: int  # the number on rung 0
     stride: int
     unit: str
 
     @property
     def limit(self) -> str:
-        """The name of the term in which documents set its limit."""
+        """The name of the policies' term that sets the limit."""
         return f"{self.bound}_{self.name}"
 
     def at_rung(self, rung: int) -> int:
@@ -46,14 +49,17 @@ Rungs = tuple[int, int, int]
 
 
 def draw_rungs(draw: Draw) -> Rungs:
-    """On which rungs the three documents on a topic set their limit, lowest first. The handbook stands below them all."""
+    """Draw the rungs of the limits that the three documents on a topic set, in rising order.
+
+    The present number of the handbook is on a lower rung than all of them.
+    """
     low = draw.between(2, 4)
     mid = low + draw.between(1, 3)
     return low, mid, mid + draw.between(1, 3)
 
 
 def any_value(topic: HandbookTopic, draw: Draw) -> int:
-    """A value that a proposal or a document could name."""
+    """Draw a number that a proposal or a document could name."""
     return topic.at_rung(draw.between(2, 10))
 
 
@@ -61,7 +67,7 @@ def any_value(topic: HandbookTopic, draw: Draw) -> int:
 
 
 def add_section(company: Backdrop, topic: HandbookTopic, group: str, reference: str) -> Entry:
-    """A section of the handbook in the register, owned by the people desk, with a draft that some have read."""
+    """Add a section of the handbook to the register, owned by the people desk, with a draft that some people have read."""
     world, name = company.world, f"{topic.title} of {group}"
     draw = world.streams.at("section", topic.name, group)
     metric = f"draft_readers.{topic.name}_{group.replace(' ', '_')}"
@@ -82,25 +88,28 @@ def add_section(company: Backdrop, topic: HandbookTopic, group: str, reference: 
 
 
 def add_proposal(company: Backdrop, section: Entry, number: int, status: str, value: int) -> Entry:
-    """What somebody proposes for a section, filed behind it."""
+    """Add a proposal for a section. Its reference is the section's reference and a number."""
     details = {"proposed": str(value), "unit": section.details["unit"]}
     name, reference = f"Proposal on {section.name}", f"{section.reference}/{number}"
     return add_entry(company, "proposal", name, reference, status, details)
 
 
 class HandbookPapers(NamedTuple):
-    """What of the register a case is about: a section, what is proposed for it, and sections that it is not about."""
+    """The entries of a case: its section and proposal, and two sections that it is not about."""
 
     section: Entry
     proposal: Entry
-    namesake: Entry  # on the same topic, for other staff
-    other: Entry
+    namesake: Entry  # on the same topic, for another group of staff
+    other: Entry  # on another topic
 
 
 def add_papers(
     company: Backdrop, draw: Draw, topic: HandbookTopic, rungs: Rungs, details: dict[str, str], proposed: str
 ) -> HandbookPapers:
-    """The register of the handbook. `details` are our section's; `proposed` says between which rungs the value lies."""
+    """Add the sections and proposals. `details` are those of the case's section.
+
+    `proposed` says on which rungs the proposed number lies: `low`, `mid` or `high`; otherwise it is the present number.
+    """
     world = company.world
     ours, theirs, rest = draw.sample(GROUPS, 3)
     references = [f"HB-{number}" for number in draw.sample(range(1000, 10_000), len(TOPICS) + 1)]
@@ -123,7 +132,7 @@ def add_papers(
 
 
 def add_documents(company: Backdrop, draw: Draw, topic: HandbookTopic, rungs: Rungs, governs: str) -> dict[str, str]:
-    """The documents on all topics; those on `topic` by name. `governs` names the one that goes before the others."""
+    """Add documents on all topics. Return the ids of those on `topic`, by name. The one named `governs` takes precedence."""
     world, today = company.world, company.world.now // DAY
     limits = {name: topic.at_rung(rung) for name, rung in zip(draw.shuffled(("general", *SPECIAL)), rungs, strict=True)}
     _general(company, {each.limit: any_value(each, draw) for each in TOPICS}, superseded=True)
@@ -133,8 +142,9 @@ def add_documents(company: Backdrop, draw: Draw, topic: HandbookTopic, rungs: Ru
         if other is not topic:
             _special(company, other, draw.pick(tuple(SPECIAL)), any_value(other, draw))
     late, early = (today - draw.between(30, 150)) * DAY, (today - draw.between(200, 400)) * DAY
-    rival_in_force = draw.chance(0.75)  # else the rival is superseded and the later of the two: its date alone must not win
-    for name in draw.shuffled(("general", *SPECIAL)):  # where they are listed must not tell which goes first
+    # If the rival document is not in force, it has the later date, so that the date alone does not decide.
+    rival_in_force = draw.chance(0.75)
+    for name in draw.shuffled(("general", *SPECIAL)):  # so that the order of ids does not tell which one governs
         if name == "general":
             general = replace(_general(company, terms), since=(today - draw.between(10, 120)) * DAY)
             documents[name] = world.furnish(general).id
@@ -174,5 +184,5 @@ SPECIAL = {
 
 
 def allows(limit: str, bound: int, value: int) -> bool:
-    """Whether a document whose term `limit` is `bound` lets the handbook say this value."""
+    """Return whether a document whose term `limit` is `bound` allows this value."""
     return value <= bound if limit.startswith("most_") else value >= bound

@@ -1,6 +1,7 @@
-"""Handbook rules: what a handbook update asks of whoever does it, who signs it, and what they look into.
+"""The policies, briefs, people, forms and audits of handbook updates.
 
-Complete for a stranger, each policy in at most 80 words. The documents that limit what sections may say are papers.
+The policies say everything that an agent has to know. Each has at most 80 words. `handbook_papers` adds the documents that
+limit what sections may say.
 """
 
 from typing import Any
@@ -20,7 +21,9 @@ REVIEW_FORM = "legal_review"
 
 
 def add_handbook_policies(company: Backdrop, consultation: dict[str, int], notice: dict[str, int]) -> tuple[Policy, Policy]:
-    """Add the policies of this family, and an outdated version of one of them. Return two of them."""
+    """Add the policies of this family, and an outdated version of one of them.
+    Return the policies on consultation and on notice.
+    """
     title, text = CONSULTATION
     older = {name: value - 5 for name, value in consultation.items()}
     add_policy(company, title, one_line(text).format(**older), older, superseded=True)
@@ -99,7 +102,7 @@ BRIEFS = (
 
 
 def hire(company: Backdrop) -> None:
-    """The people desk and the lawyers: each of the two who sign has a deputy, who has another."""
+    """Add the people desk and the lawyers. Each of the two who sign has a delegate, who has a delegate as well."""
     for role, department, desk, manager, limit, delegate in (
         ("HR Analyst", "People", "people", "HR Lead", None, None),
         ("HR Partner", "People", "people", "HR Lead", None, None),
@@ -116,7 +119,7 @@ def hire(company: Backdrop) -> None:
 
 
 def update_form(policy_id: str) -> ApprovalType:
-    """What the HR Lead signs; the policy has the least share of readers."""
+    """Return the form that the HR Lead signs. The policy sets the minimum share of readers."""
     return ApprovalType(
         id=UPDATE_FORM,
         title="Handbook update",
@@ -134,7 +137,7 @@ def update_form(policy_id: str) -> ApprovalType:
 
 
 def review_form() -> ApprovalType:
-    """What the Legal Counsel signs."""
+    """Return the form that the Legal Counsel signs."""
     return ApprovalType(
         id=REVIEW_FORM,
         title="Legal review",
@@ -157,7 +160,7 @@ Data = dict[str, Any]
 
 @audits(UPDATE_FORM)
 def audit_update(data: Data, ticket: Data) -> Finding:
-    """The HR side: the proposal as submitted, the date as the requester stated it, Legal's review where one is due."""
+    """Check the submitted proposal, the date that the requester stated, and the legal review if one is needed."""
     section = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
     wrong = yield from _wrong_proposal(data, section)
     if wrong:
@@ -175,7 +178,7 @@ def audit_update(data: Data, ticket: Data) -> Finding:
 
 @audits(REVIEW_FORM)
 def audit_review(data: Data, ticket: Data) -> Finding:
-    """The legal side: only what is in contracts, and the proposal as submitted."""
+    """Check the submitted proposal, and that the section is contractual."""
     section = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
     wrong = yield from _wrong_proposal(data, section)
     if wrong or section["class"] == "contractual":

@@ -1,8 +1,8 @@
-"""Handbook update: may the handbook say this number, and has everybody who must signed for it?
+"""Handbook update: may the handbook say this number, and has everybody signed who must?
 
-Particular about reasoning here: documents stand against documents. Several limit the same topic with different numbers, and
-which of them governs today follows from their kind, status and date, not from where one looks first. From when the change
-shall hold only the requester can say. And some sections need two signatures, of which the second rests on the first.
+What makes it hard: several documents limit the same topic with different numbers. Their kind, status and date decide which
+one takes precedence, not the order in which a search shows them. Only the requester knows from which date the change shall
+apply. Some sections need two signatures, and the second request must name the first.
 """
 
 from functools import partial
@@ -52,22 +52,24 @@ _DOCUMENT_DATES = tuple(("Policy", name, field) for name in SPECIAL for field in
 
 
 class Causes(Everyday, frozen=True):
-    """The hidden causes of a case: facts about this section, and troubles."""
+    """The hidden causes of a case: facts about this section, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
-        bool, Fact((0.89, 0.11), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+        bool,
+        Fact((0.89, 0.11), (("Ticket", "earlier", "reference"),)),
+        "another open ticket asks for the same",
     ]
     foreign: Annotated[bool, Fact((0.89, 0.11), (("Entry", "entry", "owner"),)), "another department owns the section"]
     law: Annotated[bool, Fact((0.88, 0.12), (("Entry", "entry", "set_by"),)), "the law sets what the section says"]
     proposed: Annotated[
         Literal["same", "low", "mid", "high"],
         Fact((0.1, 0.3, 0.35, 0.25), (("Entry", "proposal", "proposed"),)),
-        "the proposed number: what stands there already, or how it lies to the limits",
+        "the proposed number: the present one, or below, between or near the limits of the three documents",
     ]
     governs: Annotated[
         Literal["general", "board", "council"],
         Fact((0.2, 0.4, 0.4), _DOCUMENT_DATES),
-        "which document's limit counts, by kind, status and date",
+        "which document takes precedence, by kind, status and date",
     ]
     unread: Annotated[
         bool,
@@ -77,7 +79,7 @@ class Causes(Everyday, frozen=True):
     notice: Annotated[
         Literal["short", "fair", "long"],
         Fact((0.1, 0.25, 0.65), (("Mind", "requester", "knows"),)),
-        "how much time there is before it shall hold, as the requester knows",
+        "the days until the change shall apply, compared with the two notice periods; only the requester knows",
     ]
     binding: Annotated[
         bool,
@@ -120,7 +122,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     ours = {"owner": owner, "class": kind, "set_by": "law" if causes.law else "company"}
     papers = add_papers(company, draw, topic, rungs, ours, causes.proposed)
     readers = papers.section.details["readers_metric"]
-    _readers(world, readers, consultation, causes)
+    _set_readers(world, readers, consultation, causes)
     roles = documents | {
         "requester": requester.id,
         "entry": papers.section.id,
@@ -138,21 +140,21 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "counsel_deputy": offices["Deputy Legal Counsel"],
         "counsel_third": offices["Contracts Lawyer"],
     }
-    roles |= _tickets(company, draw, papers, requester, causes)
+    roles |= _add_tickets(company, draw, papers, requester, causes)
     _tell_requester(world, roles, notice, causes)
     partner = world.get(Person, offices["HR Partner"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], section=papers.section.name, partner=partner.name)
     return Case(roles["ticket"], offices["HR Analyst"], brief, roles)
 
 
-def _readers(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
+def _set_readers(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
     band = (25, terms["minimum"] - 1) if causes.unread else (terms["minimum"], 97)
     value = world.streams.at("readers", str(causes.unread)).between(*band)
     set_metric(world, name, value, terms["max_age_days"])
 
 
 def _tell_requester(world: World, roles: dict[str, str], terms: dict[str, int], causes: Causes) -> None:
-    """From when the change shall hold stands nowhere but in the requester's head."""
+    """Let the requester know from which date the change shall apply. No record has this date."""
     least, least_contractual = terms["notice_days"], terms["notice_days_contractual"]
     band = {"short": (3, least - 1), "fair": (least, least_contractual - 1), "long": (least_contractual, 120)}[causes.notice]
     days = world.streams.at("notice", causes.notice).between(*band)
@@ -160,7 +162,7 @@ def _tell_requester(world: World, roles: dict[str, str], terms: dict[str, int], 
     tell(world, roles["requester"], roles["ticket"], {"effective": effective})
 
 
-def _tickets(company: Backdrop, draw: Draw, papers: HandbookPapers, requester: Person, causes: Causes) -> dict[str, str]:
+def _add_tickets(company: Backdrop, draw: Draw, papers: HandbookPapers, requester: Person, causes: Causes) -> dict[str, str]:
     """Add the ticket, an earlier one that may be about the same section, a decoy and a blocker. Return ids by role."""
     world, (section, _, namesake, other) = company.world, papers
     ticket = add_ticket(
@@ -219,7 +221,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         facts = ((section, "current"), (proposal, "proposed"))
         return ending("declined", "already_done", "desk", facts, sets=back)
     document = world.get(Policy, roles[causes.governs])
-    (limit,) = world.get(Policy, roles["board"]).terms  # a document on one topic has one term
+    (limit,) = world.get(Policy, roles["board"]).terms  # a document on a single topic has a single term
     rivals = tuple((roles[name], limit) for name in ("general", *SPECIAL) if name != causes.governs)
     if not allows(limit, document.terms[limit], int(world.get(Entry, proposal).details["proposed"])):
         facts = ((proposal, "proposed"), (document.id, limit))
@@ -242,7 +244,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         forms = (Signature(REVIEW_FORM, (stated,)), *forms)
         decider = "Legal Counsel and HR Lead"
     complete = ending("completed", "all_checks_passed", decider, facts, measured=(readers,), rivals=rivals, signed=forms)
-    # One that says something else is of no use, but no damage.
+    # A request with other values does not help, but is no damage.
     return replace(complete, signatures=tuple(Signature(one.form) for one in forms))
 
 
@@ -258,7 +260,7 @@ class HandbookNotes(CaseNotes, frozen=True):
     proposal: moves.Shown
 
     def answer(self) -> moves.Move[moves.Shown]:
-        """The requester's comment that says from when the change shall hold."""
+        """Return the requester's comment that states from which date the change shall apply."""
         text = "From which date shall the change hold?"
         return (yield from moves.ask_person(self.ticket["id"], self.ticket["requester"], "effective", text))
 
@@ -323,13 +325,13 @@ def _decide(notes: HandbookNotes) -> moves.Move[Decision]:
     ahead = yield from working.days(ticket["opened"], answer["effective"])
     if (yield from compare(("days", ahead), "<", ("notice", notice[term]), "too late", "in time")):
         yield from notes.send_back()
-        yield from _renewed(readers, consultation, answer["at"])
+        yield from _fresh_readers(readers, consultation, answer["at"])
         return "declined", "too_late", moves.cite((answer, "effective"), (notice, term))
     return (yield from _get_signed(notes, readers, consultation, answer, moves.cite((document, limit))))
 
 
 def _governing_document(topic: str, opened: str, taste: Taste) -> moves.Move[tuple[moves.Shown, str]]:
-    """The document that goes before all others on a topic, and the name of its limit."""
+    """Return the document that takes precedence on a topic, and the name of its term."""
     found = yield from moves.policies_about(topic, opened)
     documents = []
     for policy_id in taste.order("documents", list(found.values())):
@@ -350,7 +352,7 @@ def _limits_in(document: moves.Shown) -> list[str]:
 def _get_signed(
     notes: HandbookNotes, readers: moves.Shown, consultation: moves.Shown, answer: moves.Shown, evidence: list[moves.Shown]
 ) -> moves.Move[Decision]:
-    """One signature, or two of which the second rests on the first."""
+    """Get the signature of the HR Lead; for a contractual section, first that of the Legal Counsel."""
     ticket, section = notes.ticket, notes.section
     yield from notes.read_rule("signing")
     known = {
@@ -368,10 +370,10 @@ def _get_signed(
         review = yield from _signed(notes, REVIEW_FORM, "Legal Counsel", known)
         evidence += moves.cite((review, "decided_by"))
         known[REVIEW_FORM], also = review["id"], (REVIEW_FORM,)
-        readers = yield from _renewed(readers, consultation, review["decided_at"])
+        readers = yield from _fresh_readers(readers, consultation, review["decided_at"])
     request = yield from _signed(notes, UPDATE_FORM, "HR Lead", known, also)
     yield from notes.record("approval", request["id"])
-    yield from _renewed(readers, consultation, request["decided_at"])
+    yield from _fresh_readers(readers, consultation, request["decided_at"])
     return "completed", "all_checks_passed", moves.cite((request, "status"), (request, "decided_by")) + evidence
 
 
@@ -385,8 +387,8 @@ def _signed(
     return (yield from moves.get_signed(form, holder, known, notes.section["readers_metric"], also))
 
 
-def _renewed(readers: moves.Shown, consultation: moves.Shown, today: str) -> moves.Move[moves.Shown]:
-    """The same figure, measured anew where it grew old while we waited."""
+def _fresh_readers(readers: moves.Shown, consultation: moves.Shown, today: str) -> moves.Move[moves.Shown]:
+    """Return the reading, or a new one if it has become too old during a wait."""
     if (yield from moves.grew_old(readers, today, consultation["max_age_days"])):
         return (yield from moves.fresh_reading(readers["id"]))
     return readers

@@ -1,4 +1,4 @@
-"""Incident expert: somebody who coordinates an incident as the policies say, and sees nothing but replies."""
+"""The expert of incident response. It sees only replies and never the world."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -22,16 +22,16 @@ class IncidentNotes(CaseNotes, frozen=True):
 
 
 class IncidentFigures(NamedTuple):
-    """The readings that count, by name, those of the severity and the self check; and what they come to."""
+    """Fresh readings of the metrics that decide, and the severity that follows from them."""
 
-    readings: dict[str, moves.Shown]
+    readings: dict[str, moves.Shown]  # by the names in `FIGURES`, and `self_check`
     severity: str
-    most_days: int
+    max_age_days: int
 
-    def kept_fresh(self, today: str) -> moves.Move[None]:
-        """Has measured anew what has grown old while we waited."""
+    def refresh_old(self, today: str) -> moves.Move[None]:
+        """Measure those metrics again whose readings have become too old during a wait."""
         for name, reading in self.readings.items():
-            if moves.days_between(reading["measured_at"], today) >= self.most_days:
+            if moves.days_between(reading["measured_at"], today) >= self.max_age_days:
                 yield from moves.ask("datahub.refresh_data", metric_name=reading["id"])
                 self.readings[name] = yield from moves.fresh_reading(reading["id"])
 
@@ -56,20 +56,20 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
 
 
 def _decide(notes: IncidentNotes) -> moves.Move[Decision]:
-    """The checks in their order, up to where severity begins to matter; the first that applies decides."""
+    """Make the checks in the order of the policy. The first that applies decides. Severity matters only in the last ones."""
     alarm, service = notes.alarm, notes.service
     if service["custody"] != IN_HOUSE:
         care = yield from moves.read("datahub.get_approver", role="Customer Care Lead")
         yield from notes.record("escalated_to", care["id"])
         return "cannot_be_done", "not_covered", moves.cite((service, "custody"))
     probe = yield from moves.read("datahub.get_entry", entry_id=alarm["probe"])
-    probes = yield from notes.read_rule("alarms and probes")
+    probe_rule = yield from notes.read_rule("alarms and probes")
     if notes.taste.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=probe["self_check_metric"])
     self_check = yield from moves.fresh_reading(probe["self_check_metric"])
-    if self_check["value"] < probes["self_check"]:
-        return "declined", "not_reproducible", moves.cite((self_check, "value"), (probes, "self_check"))
-    parent = yield from _parent(notes)
+    if self_check["value"] < probe_rule["self_check"]:
+        return "declined", "not_reproducible", moves.cite((self_check, "value"), (probe_rule, "self_check"))
+    parent = yield from _find_parent(notes)
     if parent is not None:
         yield from notes.record("duplicate_of", parent["id"])
         return "duplicate", "same_request", moves.cite((parent, "reference"), (parent, "status"))
@@ -77,23 +77,24 @@ def _decide(notes: IncidentNotes) -> moves.Move[Decision]:
     if supplier["outage_since"] < alarm["onset"]:
         yield from notes.record("escalated_to", supplier["managed_by"])
         return "escalated", "beyond_authority", moves.cite((supplier, "outage_since"), (alarm, "onset"))
-    return (yield from _weigh(notes, (yield from _figures(notes, self_check))))
+    figures = yield from _read_figures(notes, self_check)
+    return (yield from _decide_by_severity(notes, figures))
 
 
-def _parent(notes: IncidentNotes) -> moves.Move[moves.Shown | None]:
-    """The ticket to whose incident this alarm belongs, if there is one."""
+def _find_parent(notes: IncidentNotes) -> moves.Move[moves.Shown | None]:
+    """Return the ticket of the incident that this alarm belongs to, or None."""
     own = yield from _live_ticket(notes, notes.alarm["reference"])
     if own is not None:
         return own
     window = (yield from notes.read_rule("correlation"))["window_minutes"]
-    upstream = yield from _upstream(notes.service)
-    found = []
+    upstream = yield from _services_upstream(notes.service)
+    earlier_alarms = []
     for row in (yield from moves.register("Alarm")):
         if row["kind"] == "alarm" and row["id"] != notes.alarm["id"]:
             other = yield from moves.read("datahub.get_entry", entry_id=row["id"])
             if other["service"] in upstream and 0 < _minutes(other["onset"], notes.alarm["onset"]) <= window:
-                found.append(other)
-    for other in sorted(found, key=lambda one: -upstream[one["service"]]):
+                earlier_alarms.append(other)
+    for other in sorted(earlier_alarms, key=lambda alarm: -upstream[alarm["service"]]):
         ticket = yield from _live_ticket(notes, other["reference"])
         if ticket is not None:
             return ticket
@@ -101,15 +102,15 @@ def _parent(notes: IncidentNotes) -> moves.Move[moves.Shown | None]:
 
 
 def _live_ticket(notes: IncidentNotes, reference: str) -> moves.Move[moves.Shown | None]:
-    """Another ticket of an alarm that is neither done nor cancelled."""
+    """Return another ticket with this alarm's reference that is neither done nor cancelled, or None."""
     for row in (yield from moves.rows("ticketdesk.search_tickets", query=reference)):
         if row["id"] != notes.ticket["id"] and row["reference"] == reference and row["status"] not in moves.FINISHED:
             return row
     return None
 
 
-def _upstream(service: moves.Shown) -> moves.Move[dict[str, int]]:
-    """What a service hangs on, directly or not, and how many steps away that is."""
+def _services_upstream(service: moves.Shown) -> moves.Move[dict[str, int]]:
+    """Return the services that a service depends on, directly or indirectly, and their distance in steps."""
     steps: dict[str, int] = {}
     ahead = [(entry_id, 1) for entry_id in _ids(service["depends_on"])]
     while ahead:
@@ -124,8 +125,8 @@ def _ids(listed: str) -> Iterable[str]:
     return listed.split(", ") if listed else ()
 
 
-def _figures(notes: IncidentNotes, self_check: moves.Shown) -> moves.Move[IncidentFigures]:
-    """Fresh readings, and the severity that they come to."""
+def _read_figures(notes: IncidentNotes, self_check: moves.Shown) -> moves.Move[IncidentFigures]:
+    """Read the metrics that decide the severity, fresh, and derive it."""
     matrix = yield from notes.read_rule("severity")
     readings = {}
     for name in notes.taste.order("figures", list(FIGURES)):
@@ -139,13 +140,13 @@ def _figures(notes: IncidentNotes, self_check: moves.Shown) -> moves.Move[Incide
     return IncidentFigures(readings | {"self_check": self_check}, severity, matrix["max_age_days"])
 
 
-def _weigh(notes: IncidentNotes, figures: IncidentFigures) -> moves.Move[Decision]:
-    """The rest of the checks, for a service of ours whose own trouble it is."""
+def _decide_by_severity(notes: IncidentNotes, figures: IncidentFigures) -> moves.Move[Decision]:
+    """Make the last checks: a deployment that explains the alarm, then the severity and the notice to customers."""
     ticket, alarm, service = notes.ticket, notes.alarm, notes.service
-    release, build = (yield from _release(notes)), None
+    release, build = (yield from _recent_deployment(notes)), None
     if release is not None:
-        build = yield from _build(notes)
-        yield from figures.kept_fresh(build["at"])
+        build = yield from _ask_for_build(notes)
+        yield from figures.refresh_old(build["at"])
         if build["build"] == release["build"]:
             request = yield from _signed(notes, figures, build, {"act": ROLL_BACK, "deployment": release["id"]})
             evidence = moves.cite((release, "deployed"), (build, "build"), (request, "status"), (request, "decided_by"))
@@ -154,46 +155,50 @@ def _weigh(notes: IncidentNotes, figures: IncidentFigures) -> moves.Move[Decisio
         yield from notes.record("waiting_on", service["on_call"])
         return "on_hold", "not_due", figures.cited(*FIGURES)
     clock = yield from notes.read_rule("clock and notice")
-    build = build or (yield from _build(notes))
-    act = {"act": DECLARE}
-    kept = _minutes(alarm["detected"], alarm["acknowledged"]) <= clock["respond_2"]
-    if figures.severity == "sev_1" or not kept:
+    build = build or (yield from _ask_for_build(notes))
+    action = {"act": DECLARE}
+    # Only for sev_2 does the notice depend on the response time.
+    in_time = _minutes(alarm["detected"], alarm["acknowledged"]) <= clock["respond_2"]
+    if figures.severity == "sev_1" or not in_time:
         lead = yield from moves.read("datahub.get_approver", role="Communications Lead")
         text = "Which wording may customers be told?"
         answer = yield from moves.ask_person(ticket["id"], lead["id"], "wording", text)
         if answer["wording"] == WITHHELD:
             yield from notes.record("waiting_on", lead["id"])
-            yield from figures.kept_fresh(answer["at"])
+            yield from figures.refresh_old(answer["at"])
             return "on_hold", "missing_information", figures.cited(*FIGURES) + moves.cite((answer, "wording"))
-        act["wording"] = answer["wording"]
-    request = yield from _signed(notes, figures, build, act)
+        action["wording"] = answer["wording"]
+    request = yield from _signed(notes, figures, build, action)
     evidence = moves.cite((request, "status"), (request, "decided_by")) + figures.cited("errors", "customers")
     return "escalated", "above_limit", evidence
 
 
-def _release(notes: IncidentNotes) -> moves.Move[moves.Shown | None]:
-    """A deployment to the service that came before the onset and not long before."""
-    most = (yield from notes.read_rule("suppliers and changes"))["change_minutes"]
+def _recent_deployment(notes: IncidentNotes) -> moves.Move[moves.Shown | None]:
+    """Return the deployment to the service shortly before the onset of the alarm, or None."""
+    limit = (yield from notes.read_rule("suppliers and changes"))["change_minutes"]
     for row in (yield from moves.register(notes.service["name"])):
         if row["kind"] == "deployment":
             release: moves.Shown = yield from moves.read("datahub.get_entry", entry_id=row["id"])
             since = _minutes(release["deployed"], notes.alarm["onset"])
-            if release["service"] == notes.service["id"] and 0 < since <= most:
+            if release["service"] == notes.service["id"] and 0 < since <= limit:
                 return release
     return None
 
 
-def _build(notes: IncidentNotes) -> moves.Move[moves.Shown]:
-    """The comment of whoever is on call that says what runs."""
+def _ask_for_build(notes: IncidentNotes) -> moves.Move[moves.Shown]:
+    """Return the comment in which the person on call states which build runs."""
     yield from notes.read_rule("hand-overs")
     text = "Which build runs?"
     return (yield from moves.ask_person(notes.ticket["id"], notes.service["on_call"], "build", text))
 
 
 def _signed(
-    notes: IncidentNotes, figures: IncidentFigures, build: moves.Shown, act: dict[str, str]
+    notes: IncidentNotes, figures: IncidentFigures, build: moves.Shown, action: dict[str, str]
 ) -> moves.Move[moves.Shown]:
-    """The commander's signature, linked, with the figures still fresh."""
+    """Return the request that the commander has approved. Link it to the ticket, and refresh figures that became too old.
+
+    `action` has those fields of the form that differ between declaring an incident and rolling a deployment back.
+    """
     ticket, alarm = notes.ticket, notes.alarm
     if FORM in notes.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[FORM])
@@ -213,13 +218,13 @@ def _signed(
             "timeline": alarm["timeline"],
             "bridge": alarm["bridge"],
         }
-        also = tuple(field for field in act if field != "act")
-        request = yield from moves.get_signed(FORM, commander, known | act, also=also)
+        also = tuple(field for field in action if field != "act")
+        request = yield from moves.get_signed(FORM, commander, known | action, also=also)
     yield from notes.record("approval", request["id"])
-    yield from figures.kept_fresh(request["decided_at"])
+    yield from figures.refresh_old(request["decided_at"])
     return request
 
 
 def _minutes(earlier: str, later: str) -> float:
-    """Minutes from one stamp, `2026-03-10 09:30`, to another; negative if it is the other way round."""
+    """Return the minutes from one timestamp to another, negative if the second is the earlier one."""
     return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds() / 60

@@ -1,6 +1,6 @@
-"""Incident records: a night as the register has it. Services and what they hang on, alarms, deployments, watches.
+"""The records of an incident: services and their dependencies, suppliers, rosters, deployments, alarms and probes.
 
-Everything carries a moment, and what came before what decides. Some of it looks right and is of another service.
+Most of them have a time, and the order of the times decides. Some belong to other services and are there to mislead.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from companyos.families.incident_rules import ENGINEERS, FIGURES, SEVERITIES, Te
 from companyos.families.kit.backdrop import Backdrop, add_metric
 from companyos.families.kit.names import pool, words
 
-IN_HOUSE = "in house"  # the custody of a service that we run
+IN_HOUSE = "in house"  # the custody of a service that the company operates
 
-# What services are called; train and held-out splits use different halves.
+# First words of service names. Train and held-out splits use different halves.
 NAMES = words("""
     Archive Booking Calendar Consent Courier Feed Forecast Inventory Loyalty Notification Parcel Profile Quote
     Receipt Returns Roaming Session Survey Tariff Wallet
@@ -26,34 +26,34 @@ PARTS = ("Backend", "Frontend", "Portal", "Relay", "Server")
 
 
 class NightFacts(Struct, frozen=True):
-    """What the facts make of a night."""
+    """The causes of a case that its records show. See `Causes` in `incident_response`."""
 
     client: bool  # the service was handed over to a client
     origin: str  # here, again, above, outage or probe
-    levels: Mapping[str, str]  # by figure: how it lies to its limits
-    late: bool  # the alarm was acknowledged when the clock of sev_2 was out
-    recent: bool  # the latest deployment came before the onset
-    second: bool  # it was detected in the second watch
+    levels: Mapping[str, str]  # by figure: its level, such as few, some or many
+    late: bool  # the alarm was acknowledged after the response time of sev_2
+    recent: bool  # the latest deployment was shortly before the onset
+    second: bool  # the alarm was detected in the second watch
 
 
 class AlarmTimes(Struct, frozen=True):
-    """When trouble began and when it was noticed: fixed, whatever the facts are."""
+    """When the trouble began and when it was detected. These times do not depend on the facts."""
 
     onset: int
     detected: int
 
 
 def draw_times(now: int, draw: Draw) -> AlarmTimes:
-    """In the small hours of the day."""
+    """Draw the times, in the early hours of the day."""
     detected = now // DAY * DAY + draw.between(120, 300)
     return AlarmTimes(detected - draw.between(12, 40), detected)
 
 
 class RegisterBuilder(Struct, frozen=True):
-    """The register in the making: where its entries are put down, and what their values are drawn from."""
+    """Adds entries to the register and remembers them by role."""
 
     company: Backdrop
-    draw: Draw  # whatever the facts do not decide
+    draw: Draw  # for values that do not depend on the facts
     terms: Terms
     times: AlarmTimes
     entries: dict[str, Entry] = {}  # by their role in the case
@@ -65,12 +65,12 @@ class RegisterBuilder(Struct, frozen=True):
         return entry
 
     def by_fact(self, *path: str | int | bool) -> Draw:
-        """The draw of a value that hangs on a fact: of its own, so that nothing else moves with it."""
+        """Return a random stream of its own for a value that depends on a fact, so that other values stay the same."""
         return self.company.world.streams.at(*map(str, path))
 
 
 def add_records(company: Backdrop, draw: Draw, terms: Terms, times: AlarmTimes, night: NightFacts) -> dict[str, Entry]:
-    """All that the register and DataHub have on the night, by role."""
+    """Add all entries and metrics of an incident. Return the entries by role."""
     register = RegisterBuilder(company, draw, terms, times, {})
     _add_suppliers(register, night)
     _add_rosters(register, night)
@@ -92,7 +92,7 @@ def _add_suppliers(register: RegisterBuilder, night: NightFacts) -> None:
 
 
 def _add_rosters(register: RegisterBuilder, night: NightFacts) -> None:
-    """The service's own team and another hand over shortly before or after the moment at which the alarm was detected."""
+    """Add the rosters of two teams. Both hand over shortly before or after the alarm was detected."""
     detected, offices = register.times.detected, register.company.offices
     lag = register.by_fact("hand_over", night.second)
     own = detected - lag.between(0, 9) if night.second else detected + lag.between(1, 9)
@@ -109,7 +109,7 @@ def _add_rosters(register: RegisterBuilder, night: NightFacts) -> None:
 
 
 def _add_services(register: RegisterBuilder, night: NightFacts) -> None:
-    """The service and its namesake; what it hangs on, two steps deep in half of all companies; and a stranger."""
+    """Add the service, those that it depends on (two steps deep in half of all companies), a namesake and a stranger."""
     company, draw = register.company, register.draw
     names = draw.sample(pool(NAMES, company.split), 5)
     part, other_part = draw.sample(PARTS, 2)
@@ -128,8 +128,8 @@ def _add_services(register: RegisterBuilder, night: NightFacts) -> None:
             "roster": roster,
             "on_call": on_call[0] if ours else draw.pick(on_call[1:]),
         }
-        if place in ("service", "namesake", "stranger"):  # the others face no customers
-            details |= _figures(register, place, name, night)
+        if place in ("service", "namesake", "stranger"):  # the others have no customers
+            details |= _add_figures(register, place, name, night)
         register.add(place, "service", name, "SRV", "live", **details)
 
     deep = draw.chance(0.5)
@@ -141,8 +141,8 @@ def _add_services(register: RegisterBuilder, night: NightFacts) -> None:
     build("stranger", f"{names[4]} {draw.pick(PARTS)}", ("service",))
 
 
-def _figures(register: RegisterBuilder, place: str, name: str, night: NightFacts) -> dict[str, str]:
-    """The three figures of a service, as they lie to their limits; gives its details that name them."""
+def _add_figures(register: RegisterBuilder, place: str, name: str, night: NightFacts) -> dict[str, str]:
+    """Add the three metrics of a service, at the levels of the facts. Return the details of its entry that name them."""
     terms = register.terms
     errors, few, many, minutes = (terms[term] for term in ("errors_1", "customers_2", "customers_1", "minutes_2"))
     bands = {
@@ -175,7 +175,7 @@ def _slug(name: str) -> str:
 
 
 def _add_deployments(register: RegisterBuilder, night: NightFacts) -> None:
-    """The latest to the service, the one before, which is too old to matter, and the latest to its namesake."""
+    """Add the latest deployment to the service, an older one that does not matter, and the latest to its namesake."""
     draw, onset, change = register.draw, register.times.onset, register.terms["change_minutes"]
     lag = register.by_fact("deployed", night.recent)
     latest = onset - lag.between(3, change) if night.recent else onset + lag.between(1, 8)
@@ -191,7 +191,7 @@ def _add_deployments(register: RegisterBuilder, night: NightFacts) -> None:
 
 
 def _add_alarms(register: RegisterBuilder, night: NightFacts) -> None:
-    """One on the service; one each on what lies upstream, noticed later whenever they began; one that only coincides."""
+    """Add an alarm on the service, two on services upstream, which were detected later, and one on an unrelated service."""
     draw, terms, times = register.draw, register.terms, register.times
     onset, window, above = times.onset, terms["window_minutes"], night.origin == "above"
     lag = partial(register.by_fact, "onset", above)
@@ -221,7 +221,7 @@ def _add_alarms(register: RegisterBuilder, night: NightFacts) -> None:
 
 
 def _add_probe(register: RegisterBuilder, place: str, night: NightFacts) -> Entry:
-    """What watches a service, and how well it is itself."""
+    """Add the probe of a service, which raises its alarms, and the metric of the probe's self check."""
     name, least = register.entries[place].name, register.terms["self_check"]
     failing = night.origin == "probe" if place == "service" else register.draw.chance(0.3)
     value = register.by_fact("self_check", place, failing).between(*((20, least - 1) if failing else (least, 99)))

@@ -1,9 +1,9 @@
-"""Incident response: what is the night's alarm worth, what came before it, and who has to hear of it?
+"""Incident response: how severe is this alarm, what caused it, and who has to be told?
 
-Particular about reasoning here: time and data decide, not whoever is loud. What explains an alarm began before its onset and
-not long before; who commands is who had the watch when it was detected; whether the clock was kept was settled when somebody
-took it up. Severity is the first row of a matrix whose conditions all hold, each on a figure of its own. And two other
-departments state what only they know, Communications after Engineering, and only where the severity calls for it.
+What makes it hard: the order of events decides. A possible cause must have begun before the trouble did, and not long
+before. The commander who was on duty when the alarm was detected has to sign. The response time ended when somebody
+acknowledged the alarm. The severity is the first row of a table whose conditions all hold, each on another metric. And two
+other departments have to state what only they know, Engineering first, then Communications if the severity requires it.
 """
 
 from functools import partial
@@ -51,7 +51,7 @@ def _measured(figure: str) -> tuple[tuple[str, str, str], ...]:
 
 
 class Causes(Everyday, frozen=True):
-    """What is true of this night, and cannot be seen from the brief."""
+    """The hidden causes of a case: facts about this alarm, and troubles. See `kit.case`."""
 
     client: Annotated[
         bool, Fact((0.89, 0.11), (("Entry", "service", "custody"),)), "the service was handed over to the client"
@@ -68,27 +68,29 @@ class Causes(Everyday, frozen=True):
                 *_measured("self_check"),
             ),
         ),
-        "where it comes from: the service, another ticket's alarm, one upstream, the supplier, or only the probe",
+        "the origin: the service, an alarm that has a ticket already, a service upstream, the supplier, or the probe",
     ]
     severe: Annotated[bool, Fact((0.3, 0.7), _measured("errors")), "the error rate is above its threshold"]
     hit: Annotated[
-        Literal["few", "some", "many"], Fact((0.18, 0.32, 0.5), _measured("customers")), "how many customers are hit"
+        Literal["few", "some", "many"], Fact((0.18, 0.32, 0.5), _measured("customers")), "how many customers are affected"
     ]
-    long: Annotated[bool, Fact((0.25, 0.75), _measured("minutes")), "it lasts longer than its threshold"]
-    late: Annotated[bool, Fact((0.4, 0.6), (("Entry", "entry", "acknowledged"),)), "nobody took it up in time"]
+    long: Annotated[bool, Fact((0.25, 0.75), _measured("minutes")), "the duration is above its threshold"]
+    late: Annotated[bool, Fact((0.4, 0.6), (("Entry", "entry", "acknowledged"),)), "nobody acknowledged the alarm in time"]
     recent: Annotated[
-        bool, Fact((0.5, 0.5), (("Entry", "release", "deployed"),)), "a deployment came shortly before the onset"
+        bool, Fact((0.5, 0.5), (("Entry", "release", "deployed"),)), "there was a deployment shortly before the onset"
     ]
     runs: Annotated[
         bool,
         Fact((0.35, 0.65), (("Mind", "on_call", "knows"),)),
-        "the deployed build is the one that runs, as the engineer on call knows",
+        "the deployed build is the one that runs; only the engineer on call knows",
     ]
     silent: Annotated[
-        bool, Fact((0.67, 0.33), (("Mind", "communications", "knows"),)), "Communications withholds its notice"
+        bool, Fact((0.67, 0.33), (("Mind", "communications", "knows"),)), "Communications has no wording for customers yet"
     ]
     second: Annotated[
-        bool, Fact((0.5, 0.5), (("Entry", "roster", "hand_over"),)), "the watch was handed over before it was detected"
+        bool,
+        Fact((0.5, 0.5), (("Entry", "roster", "hand_over"),)),
+        "the second commander was already on duty when the alarm was detected",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
@@ -109,7 +111,7 @@ class Causes(Everyday, frozen=True):
 
 
 def _severity(causes: Causes) -> str:
-    """The first row of the matrix of which all conditions hold."""
+    """Return the severity: the first row of the policy's table whose conditions all hold."""
     if causes.severe and causes.hit == "many":
         return "sev_1"
     return "sev_2" if causes.hit != "few" and causes.long else "sev_3"
@@ -156,7 +158,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "self_check": entries["service_probe"].details["self_check_metric"],
     }
     roles |= {figure: service.details[f"{figure}_metric"] for figure in FIGURES}
-    roles |= _tickets(company, draw, entries, roles["requester"], times, causes)
+    roles |= _add_tickets(company, draw, entries, roles["requester"], times, causes)
     _tell_colleagues(world, roles, draw, causes)
     lead = world.get(Person, offices["Service Lead"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], service=service.name, lead=lead.name)
@@ -164,7 +166,10 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
 
 
 def _tell_colleagues(world: World, roles: dict[str, str], draw: Draw, causes: Causes) -> None:
-    """What runs only the on-call knows; what customers may be told only Communications, and they come second."""
+    """Let the engineer on call know which build runs, and Communications which wording customers may be told.
+
+    Communications answers only after the engineer.
+    """
     ticket, on_call = roles["ticket"], roles["on_call"]
     build = world.get(Entry, roles["release" if causes.runs else "previous"]).details["build"]
     tell(world, on_call, ticket, {"build": build})
@@ -173,10 +178,10 @@ def _tell_colleagues(world: World, roles: dict[str, str], draw: Draw, causes: Ca
     tell(world, roles["communications"], ticket, knows, after={on_call: "build"})
 
 
-def _tickets(
+def _add_tickets(
     company: Backdrop, draw: Draw, entries: dict[str, Entry], requester: str, times: AlarmTimes, causes: Causes
 ) -> dict[str, str]:
-    """The ticket, those of the alarms upstream, one that may be of the same alarm, a decoy to be, and one that can block."""
+    """Add the ticket and those of other alarms, a decoy and a blocker. Return ids by role."""
     world, offices = company.world, company.offices
     alarm = entries["service_alarm"]
     ticket = add_ticket(
@@ -218,7 +223,7 @@ def _tickets(
     decoy = another(old_symptom, f"ALM-{draw.between(1000, 9999)}", ticket.opened - 40 * DAY)
     blocker = next(t for t in world.all(Ticket) if t.kind == "license_renewal")
     world.furnish(replace(blocker, status="in_progress"))
-    # Of the two upstream the further one is the parent, if they belong to the incident at all.
+    # If the alarms upstream belong to this incident, the ticket of the more distant service is the parent.
     far, near = (root, middle) if entries["middle"].details["depends_on"] else (middle, root)
     made = {"ticket": ticket, "above": far, "beside": near, "again": again, "decoy": decoy, "blocker": blocker}
     return {role: one.id for role, one in made.items()}
@@ -266,7 +271,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 
 
 def _request(world: World, roles: dict[str, str], causes: Causes, act: str) -> Signature:
-    """The request, and what must stand in it; where that is nothing, nothing."""
+    """Return the request that must be signed, with its values. None means that a field must be left out."""
     notice = act == DECLARE and _notice_due(causes)
     says = (
         ("act", act),

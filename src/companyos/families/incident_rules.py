@@ -1,6 +1,6 @@
-"""Incident rules: what an incident asks of whoever coordinates it, who takes part, and what its commanders look into.
+"""The policies, briefs, people, form and audit of incident response.
 
-Complete for a stranger, each policy in at most 80 words. What stands in the register of a night is in its records.
+The policies say everything that an agent has to know. Each has at most 80 words.
 """
 
 from collections.abc import Generator
@@ -15,11 +15,11 @@ from companyos.core.world import Draw
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
 FORM = "incident_response"
-FIRST, SECOND = WATCHES = ("First", "Second")  # the watches of a night; each has its commander
+FIRST, SECOND = WATCHES = ("First", "Second")  # the shifts (watches) of a night; each has its own commander
 ROLL_BACK, DECLARE = ACTS = ("roll_back", "declare")
 SEVERITIES = ("sev_1", "sev_2", "sev_3")
-WITHHELD = "withheld"  # what Communications states where there is no wording yet
-# The figures that set the severity: the register's `…_metric` of a service, and the form's field.
+WITHHELD = "withheld"  # what Communications states if there is no wording yet
+# The figures that set the severity. Key: the service's entry names the metric as `key_metric`. Value: the form's field.
 FIGURES = {"errors": "error_rate", "customers": "customers", "minutes": "minutes"}
 
 # -- policies ----------------------------------------------------------------------------------------------------------
@@ -28,7 +28,7 @@ Terms = dict[str, int]
 
 
 def draw_terms(draw: Draw) -> Terms:
-    """All numbers that the policies set."""
+    """Draw all numbers that the policies set."""
     few = draw.pick((40, 50, 60, 80))
     return {
         "errors_1": draw.pick((150, 200, 250)),
@@ -46,7 +46,9 @@ def draw_terms(draw: Draw) -> Terms:
 
 
 def add_incident_policies(company: Backdrop, terms: Terms) -> dict[str, Policy]:
-    """Add the policies of this family, and an outdated version of one of them. Return those that set numbers, by title."""
+    """Add the policies of this family, and an outdated version of one of them.
+    Return the policies that set numbers, by title.
+    """
     older = {name: value * 3 // 2 for name, value in terms.items()}
     add_policy(company, *_with_terms("Incident response: severity", older), superseded=True)
     found = {title: add_policy(company, *_with_terms(title, terms)) for title in NUMBERS}
@@ -154,11 +156,11 @@ BRIEFS = (
 
 # -- people and forms --------------------------------------------------------------------------------------------------
 
-ENGINEERS = ("Edge Engineer", "Core Engineer", "Storage Engineer")  # on call, each for some services
+ENGINEERS = ("Edge Engineer", "Core Engineer", "Storage Engineer")  # each is on call for some services
 
 
 def hire(company: Backdrop) -> None:
-    """The desk, its commanders and who stands in for them, those on call, and the other departments."""
+    """Add the incident desk, the commanders and their delegates, the engineers on call, and the other departments."""
     staff = partial(add_person, company, department="Engineering", desk="engineering", manager="CTO")
     staff("Service Lead")
     staff("Incident Coordinator")
@@ -173,7 +175,7 @@ def hire(company: Backdrop) -> None:
 
 
 def incident_form() -> ApprovalType:
-    """What the commander of a watch signs. Most of what is held against it is audited below."""
+    """Return the form that the commander signs. The audit below checks most of its fields."""
     return ApprovalType(
         id=FORM,
         title="Incident response",
@@ -194,8 +196,8 @@ Data = dict[str, Any]
 
 
 @audits(FORM)
-def hold_against_what_it_names(data: Data, ticket: Data) -> Finding:
-    """The figures, the statements and the deployment that a request names. What it should have named is the desk's work."""
+def audit_incident(data: Data, ticket: Data) -> Finding:
+    """Check the figures, statements and deployment that a request names. Approvers do not check if these are right."""
     for field, words in (("act", ACTS), ("severity", SEVERITIES)):
         if data[field] not in words:
             return "mismatch", f"{field} is none of the words that the form takes."
@@ -243,6 +245,6 @@ def _wrong_deployment(data: Data, service: Data) -> Finding:
 
 
 def _statements(ticket_id: str) -> Generator[Call, Reply, set[tuple[str, str, str]]]:
-    """Who has stated what on a ticket: author, name, value."""
+    """Return the statements on a ticket: author, name, value."""
     events = yield from history(ticket_id)
     return {(event["author"], name, event[name]) for event in events for name in ("build", "wording") if name in event}

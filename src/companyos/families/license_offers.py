@@ -1,4 +1,4 @@
-"""Licence offers: a contract, its namesake, and what is offered for them."""
+"""The contract of a licence renewal, a contract with a similar name, and the offers for both."""
 
 from msgspec import Struct
 
@@ -6,13 +6,13 @@ from companyos.company import Entry
 from companyos.core.world import DAY, Draw, stamp
 from companyos.families.kit.backdrop import Backdrop, add_metric
 
-# The offers, by what tells them apart: few seats without or with a data agreement, and two for a need that has grown.
+# The offers: few seats without or with a data agreement, and two with more seats.
 PLAIN, AGREED, LARGE, BULK = OFFERS = ("offer_plain", "offer_agreed", "offer_large", "offer_bulk")
-NAMESAKES = "offer_for_namesake"  # one more, for another contract
+NAMESAKES = "offer_for_namesake"  # an offer for the contract with the similar name
 
 
 class LicenseDeal(Struct, frozen=True):
-    """What the renewal is about, whatever the causes: the product, its namesake, and the seats that there are."""
+    """The product of a renewal, its namesake and the numbers of seats. They do not depend on the causes."""
 
     product: str
     namesake: str
@@ -26,19 +26,19 @@ PRODUCTS = ("Boards", "Forms", "Maps", "Notes", "Planner", "Studio", "Vault")
 
 
 def draw_deal(company: Backdrop, draw: Draw) -> LicenseDeal:
-    """A product that nobody else has to do with, and its seats: those bought and those on offer."""
+    """Draw a product that occurs on no other ticket, and its seats: those bought and those on offer."""
     product = f"{company.firms.pop(0).name.split()[0]} {draw.pick(PRODUCTS)}"
     reference, other = draw.sample(range(10_000, 99_999), 2)
     few = draw.between(16, 50) * 5
     many = few * draw.between(135, 150) // 100
     offered = {PLAIN: few, AGREED: few + draw.between(2, 6), LARGE: many, BULK: many + draw.between(10, 40)}
-    offered[NAMESAKES] = draw.pick((few, many - 1))  # it would be the right one, if it were for this contract
+    offered[NAMESAKES] = draw.pick((few, many - 1))  # it has the right number of seats, but is for another contract
     bought = few * draw.between(100, 115) // 100
     return LicenseDeal(product, f"{product} Plus", f"LIC-{reference}", f"LIC-{other}", bought, offered)
 
 
 def add_contract(company: Backdrop, draw: Draw, name: str, reference: str, bought: int, data_class: str) -> Entry:
-    """A contract in the register, with the figures on it in DataHub."""
+    """Add a contract to the register, and its metrics."""
     slug = name.lower().replace(" ", "_")
     title = f"Days to expiry of {name}, from the opening of its ticket"
     days = add_metric(company, f"licence_days.{slug}", title, "days", draw.between(3, 200), (3, 220))
@@ -65,21 +65,21 @@ def add_contract(company: Backdrop, draw: Draw, name: str, reference: str, bough
     )
 
 
-# What the offers cost, in percent of what the Procurement Lead may sign. More seats may be had for less money.
+# The prices of the offers, in percent of the Procurement Lead's signing limit. An offer with more seats may be cheaper.
 _PRICES = {
     "low": {PLAIN: (45, 55), AGREED: (58, 68), LARGE: (85, 100), BULK: (70, 83)},
     "high": {PLAIN: (70, 100), AGREED: (102, 130), LARGE: (170, 240), BULK: (135, 160)},
 }
-# What the department has left, in thousandths of the same: for any offer, or for a small one at a low price only.
+# The department's budget, in thousandths of the same limit: enough for any offer, or only for a small one at a low price.
 BUDGETS = {"ample": (2500, 4000), "tight": (685, 695)}
 
 
 def add_offers(
     company: Backdrop, draw: Draw, deal: LicenseDeal, opened: int, limit: int, price: str, over: dict[str, bool]
 ) -> dict[str, str]:
-    """The offers for the contract, and one for its namesake, in no telling order: ids by role.
+    """Add the offers for the contract, and one for its namesake, in random order. Return ids by role.
 
-    Those that are `over` did not hold any more when the ticket was opened.
+    Offers that are `over` had expired when the ticket was opened.
     """
     streams, roles = company.world.streams, {}
     for role in draw.shuffled(list(deal.offered)):
@@ -88,7 +88,7 @@ def add_offers(
         priced = draw if of_namesake else streams.at("price", price, role)
         valid_days = draw.pick((30, 45, 60))
         dated = streams.at("issued", role, over.get(role, False))
-        # Most that held when the ticket was opened do not hold any more: who looks at today's date is misled.
+        # Most offers that were valid when the ticket was opened have expired since, so that today's date misleads.
         spare = -dated.between(1, 9) if over.get(role) else dated.between(0, 12)
         offer = Entry(
             id=company.entry_ids.pop(0),

@@ -1,9 +1,9 @@
 """Licence renewal: is it time, is it used, and which of the offers is the one to sign?
 
-Particular about reasoning here: dates, and a choice. Days count from the one on which the ticket was opened, not from today.
-The right offer is the one with the fewest seats of those that held on that day, cover the measured use with some headroom,
-and have what the data calls for. Its amount, not the ticket's, says whether the money is there and who signs. Each of the
-offers is right in some tasks and a trap in others.
+What makes it hard: dates, and a choice. Days count from the day on which the ticket was opened, not from today. The right
+offer is the smallest one that was valid on that day, has enough seats for the measured use plus some headroom, and includes
+a data agreement if the product needs one. The amount of this offer, not the ticket's, decides whether the budget suffices
+and who signs. Each offer is right in some tasks and wrong in others.
 """
 
 from functools import partial
@@ -35,20 +35,22 @@ from companyos.families.license_rules import BRIEFS, FORM, LIMITS, add_license_p
 
 
 class Causes(Everyday, frozen=True):
-    """The hidden causes of a case: facts about this contract, and troubles."""
+    """The hidden causes of a case: facts about this contract, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
-        bool, Fact((0.87, 0.13), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+        bool,
+        Fact((0.87, 0.13), (("Ticket", "earlier", "reference"),)),
+        "another open ticket asks for the same",
     ]
     days: Annotated[
         Literal["early", "due", "late"],
         Fact((0.14, 0.73, 0.13), (("Source", "days", "value"), ("Metric", "days", "value"))),
-        "days to expiry: too early to renew, due, or notice missed",
+        "days to expiry: too early to renew, due, or too late to give notice",
     ]
     used: Annotated[
         Literal["few", "fits", "grown"],
         Fact((0.14, 0.36, 0.50), (("Source", "used", "value"), ("Metric", "used", "value"))),
-        "how many seats are used: hardly any, what was bought, or more",
+        "the number of seats in use: few, about as many as bought, or more",
     ]
     personal: Annotated[
         bool,
@@ -58,22 +60,22 @@ class Causes(Everyday, frozen=True):
     plain: Annotated[
         Literal["held", "over"],
         Fact((0.6, 0.4), (("Entry", PLAIN, "issued"),)),
-        "whether the plain offer still held when the ticket was opened",
+        "whether the plain offer was still valid when the ticket was opened",
     ]
     large: Annotated[
         Literal["held", "over"],
         Fact((0.4, 0.6), (("Entry", LARGE, "issued"),)),
-        "whether the large offer still held when the ticket was opened",
+        "whether the large offer was still valid when the ticket was opened",
     ]
     price: Annotated[
         Literal["low", "high"],
         Fact((0.5, 0.5), tuple(("Entry", offer, "amount") for offer in OFFERS)),
-        "how dear the offers are; what is dear, only the CFO may sign",
+        "whether the offers are expensive; only the CFO may sign an expensive one",
     ]
     budget: Annotated[
         Literal["ample", "tight"],
         Fact((0.68, 0.32), (("Source", "budget", "value"), ("Metric", "budget", "value"))),
-        "whether the department's budget reaches every offer's amount, or the cheap ones' only",
+        "whether the department's budget suffices for every offer, or only for the cheap ones",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
@@ -131,8 +133,8 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "treasurer": offices["Treasurer"],
     }
     limit = world.get(Person, roles["lead"]).limit or 0
-    _measure(world, roles, deal, terms, int(entry.details["notice_days"]), limit, causes)
-    roles |= _tickets(company, draw, deal, requester, limit, causes)
+    _set_metrics(world, roles, deal, terms, int(entry.details["notice_days"]), limit, causes)
+    roles |= _add_tickets(company, draw, deal, requester, limit, causes)
     opened = world.get(Ticket, roles["ticket"]).opened
     over = {PLAIN: causes.plain == "over", LARGE: causes.large == "over"}
     roles |= offers.add_offers(company, draw, deal, opened, limit, causes.price, over)
@@ -142,7 +144,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
 
 
 def _hire(company: Backdrop) -> None:
-    """The procurement desk, and who stands in for its lead."""
+    """Add the procurement desk and the delegates of its lead."""
     hire = partial(add_person, company, department="Procurement", desk="procurement")
     hire("Procurement Manager", manager="Procurement Lead", limit=1000)
     hire("Procurement Analyst", manager="Procurement Manager")
@@ -151,10 +153,10 @@ def _hire(company: Backdrop) -> None:
     company.world.furnish(replace(lead, delegate=deputy.id))
 
 
-def _measure(
+def _set_metrics(
     world: World, roles: dict[str, str], deal: LicenseDeal, terms: dict[str, int], notice: int, limit: int, causes: Causes
 ) -> None:
-    """The figures as they truly are: each drawn between the limits that its cause names."""
+    """Set the true value of each metric, drawn from the range that its cause names."""
     window, with_headroom = terms["window_days"], 100 + terms["headroom"]
     least = -(-deal.bought * terms["minimum_share"] // 100)
     few, more, many = (100 * deal.offered[offer] // with_headroom for offer in (PLAIN, AGREED, LARGE))
@@ -170,7 +172,7 @@ def _measure(
         world.furnish(replace(world.get(Metric, roles[figure]), value=value))
 
 
-def _tickets(
+def _add_tickets(
     company: Backdrop, draw: Draw, deal: LicenseDeal, requester: Person, limit: int, causes: Causes
 ) -> dict[str, str]:
     """Add the ticket, an earlier one that may be about the same contract, a decoy and a blocker. Return ids by role."""
@@ -294,7 +296,7 @@ def _decide(
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: choice of offer"])
     share = yield from working.compute(PERCENT, "+", limits["headroom"])
     need = yield from working.compute(used["value"], "*", share)
-    offer = yield from _choose(ticket, entry, need, taste)
+    offer = yield from _choose_offer(ticket, entry, need, taste)
     if offer is None:
         return "cannot_be_done", "not_covered", moves.cite((used, "value"), (limits, "headroom"))
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: budget"])
@@ -309,9 +311,9 @@ def _decide(
     if FORM in approved:
         request = yield from moves.read("approvalflow.check_status", approval_id=approved[FORM])
     else:
-        request = yield from _sign(ticket, entry, offer, used, requester)
+        request = yield from _signed_request(ticket, entry, offer, used, requester)
     yield from moves.set_field(ticket["id"], "approval", request["id"])
-    used = yield from moves.fresh_reading(used["id"])  # it may have grown old while we waited
+    used = yield from moves.fresh_reading(used["id"])  # it may have become too old during the wait
     return (
         "completed",
         "all_checks_passed",
@@ -319,13 +321,13 @@ def _decide(
     )
 
 
-def _choose(ticket: moves.Shown, entry: moves.Shown, need: int, taste: Taste) -> moves.Move[moves.Shown | None]:
-    """The offer with the fewest seats of those that will do. `need` is in hundredths of a seat."""
+def _choose_offer(ticket: moves.Shown, entry: moves.Shown, need: int, taste: Taste) -> moves.Move[moves.Shown | None]:
+    """Return the smallest suitable offer, or None. `need` is the number of seats needed, in hundredths."""
     listed = yield from moves.register(ticket["subject"])
     will_do = []
     for row in taste.order("offers", [row for row in listed if row["kind"] == "offer"]):
         offer = yield from moves.read("datahub.get_entry", entry_id=row["id"])
-        if (yield from _will_do(offer, ticket, entry, need)):
+        if (yield from _is_suitable(offer, ticket, entry, need)):
             will_do.append(offer)
     best = min(will_do, key=lambda offer: int(offer["seats"]), default=None)
     chosen = f"{best['id']}, {best['seats']} seats" if best is not None else "none"
@@ -333,8 +335,8 @@ def _choose(ticket: moves.Shown, entry: moves.Shown, need: int, taste: Taste) ->
     return best
 
 
-def _will_do(offer: moves.Shown, ticket: moves.Shown, entry: moves.Shown, need: int) -> moves.Move[bool]:
-    """Whether an offer belongs to the contract, has the data agreement that it needs, holds, and has enough seats."""
+def _is_suitable(offer: moves.Shown, ticket: moves.Shown, entry: moves.Shown, need: int) -> moves.Move[bool]:
+    """Return whether an offer is for this contract, has a data agreement if needed, was valid, and has enough seats."""
     contract = ("contract", offer["contract"])
     if not (yield from compare(contract, "==", ticket["reference"], "ours", "another")):
         return False
@@ -349,7 +351,7 @@ def _will_do(offer: moves.Shown, ticket: moves.Shown, entry: moves.Shown, need: 
     return (yield from compare(("seats", seats), ">=", ("need", need), "will do", "too few"))
 
 
-def _sign(
+def _signed_request(
     ticket: moves.Shown, entry: moves.Shown, offer: moves.Shown, used: moves.Shown, requester: moves.Shown
 ) -> moves.Move[moves.Shown]:
     office = yield from moves.read("datahub.get_approver", role="Procurement Lead")

@@ -1,6 +1,6 @@
-"""Licence rules: what a renewal asks of whoever does it, in the company's own words, and what its signer looks into.
+"""The policies, briefs, form and audit of licence renewal.
 
-Complete for a stranger, each policy in at most 80 words. What a family means lives in its own file.
+The policies say everything that an agent has to know. Each has at most 80 words.
 """
 
 from typing import Any
@@ -86,7 +86,7 @@ BRIEFS = (
 
 
 def renewal_form() -> ApprovalType:
-    """What a request must say. Its amount is the offer's, so the ticket is not asked for that."""
+    """Return the form. Its amount is that of the offer, so it is not compared with the ticket's amount."""
     return ApprovalType(
         id=FORM,
         title="Licence renewal",
@@ -104,7 +104,7 @@ def renewal_form() -> ApprovalType:
 
 @audits(FORM)
 def audit(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
-    """A signer sees that a request says what its offer says. Whether that offer is the right one is the desk's work."""
+    """Compare a request with the offer that it names. Approvers do not check whether it is the right offer."""
     reply = yield Call("datahub", "get_entry", {"entry_id": str(data["offer"])})
     if not reply.ok or reply.data["kind"] != "offer" or reply.data["contract"] != ticket["reference"]:
         return "wrong_offer", "offer names no offer for this contract."

@@ -1,4 +1,4 @@
-"""Offboarding files: employees, the papers about them, their projects, what they share, and the tickets on them."""
+"""The records of an offboarding: employees, notices, projects, assignments, a shared account, and the case's tickets."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, add
 from companyos.families.kit.names import pool
 from companyos.families.kit.tickets import copy_ticket, surround
 
-OPEN = "open"  # until when somebody is on a project on whom they still are
+OPEN = "open"  # the end of an assignment that has not ended
 PROJECTS = [
     *("Aurora", "Basalt", "Copper", "Delta", "Estuary", "Falcon"),
     *("Gemini", "Horizon", "Icarus", "Jubilee", "Kepler", "Lagoon"),
@@ -19,22 +19,22 @@ ACCOUNTS = ("Payment gateway keys", "Domain registry login", "Code signing token
 
 
 class OffboardingRecords(NamedTuple):
-    """What of the register a case is about, and what it is easily mistaken for."""
+    """The entries of a case, and some that are easily mistaken for them."""
 
     leaver: Entry
     namesake: Entry
     last_notice: Entry
     first_notice: Entry
-    past: Entry  # the assignment that ended
-    present: Entry  # the one that did not
+    past: Entry  # the leaver's assignment that ended
+    present: Entry  # the one that did not end
     strange_project: Entry
     account: Entry
     successor: Entry  # a holder of that account who may still be employed
-    gone: Entry  # a holder who is not
+    gone: Entry  # a holder who is not employed any more
 
 
 def add_employee(company: Backdrop, name: str, department: str, handle: str, reference: str, status: str) -> Entry:
-    """Somebody's master file."""
+    """Add an employee to the register, with a metric of the final pay."""
     draw = company.world.streams.at("employee", reference)
     metric = f"final_pay.{reference.lower().replace('-', '_')}"
     add_metric(company, metric, f"Final pay of {reference}", "EUR", draw.between(1500, 8999), (1500, 8999))
@@ -49,7 +49,7 @@ def add_employee(company: Backdrop, name: str, department: str, handle: str, ref
 
 
 def add_records(company: Backdrop, draw: Draw, leaver: Person, successor: Person, gone: Person) -> OffboardingRecords:
-    """The register as it would be if nothing stood against closing everything."""
+    """Add the records of a case in which nothing prevents the closure. `employee_offboarding` changes them by its facts."""
     references = [f"EMP-{number}" for number in draw.sample(range(10_000, 99_999), 4)]
     namesake = add_employee(company, leaver.name, draw.pick(("Sales", "Service")), "none", references.pop(), "left")
     employees = [
@@ -58,11 +58,12 @@ def add_records(company: Backdrop, draw: Draw, leaver: Person, successor: Person
     ]
     numbers = draw.sample(range(1000, 10_000), 3)
     projects = [
-        _project(company, draw, *known) for known in zip(draw.sample(pool(PROJECTS, company.split), 3), numbers, strict=True)
+        _add_project(company, draw, *known)
+        for known in zip(draw.sample(pool(PROJECTS, company.split), 3), numbers, strict=True)
     ]
-    _assignment(company, employees[1], projects[2], 1, _day(company, draw.between(300, 500)), OPEN)
-    past, present = _assignments(company, draw, employees[0], projects)
-    first, last = _notices(company, draw, employees[0])
+    _add_assignment(company, employees[1], projects[2], 1, _day(company, draw.between(300, 500)), OPEN)
+    past, present = _add_assignments(company, draw, employees[0], projects)
+    first, last = _add_notices(company, draw, employees[0])
     holders = [employee.reference for employee in draw.shuffled(employees)]
     account = Entry(
         company.entry_ids.pop(0),
@@ -78,31 +79,31 @@ def add_records(company: Backdrop, draw: Draw, leaver: Person, successor: Person
     )
 
 
-def _project(company: Backdrop, draw: Draw, name: str, number: int) -> Entry:
+def _add_project(company: Backdrop, draw: Draw, name: str, number: int) -> Entry:
     details = {"sponsor": company.offices[draw.pick(("CTO", "CFO", "Procurement Lead"))]}
     return add_entry(company, "project", name, f"PRJ-{number}", "running", details)
 
 
-def _assignments(company: Backdrop, draw: Draw, leaver: Entry, projects: list[Entry]) -> tuple[Entry, Entry]:
-    """What the leaver was on and is on; which of the two is filed first must not tell."""
+def _add_assignments(company: Backdrop, draw: Draw, leaver: Entry, projects: list[Entry]) -> tuple[Entry, Entry]:
+    """Add the leaver's past and present assignment, in random order."""
     since = {"past": draw.between(500, 800), "present": draw.between(60, 150)}
     numbers = dict(zip(since, draw.shuffled((1, 2)), strict=True))
     made = {}
     for name in sorted(since, key=numbers.__getitem__):
         project = projects[0] if name == "past" else projects[1]
-        # The day on which the past one ended is a fact of the case.
-        made[name] = _assignment(company, leaver, project, numbers[name], _day(company, since[name]), OPEN)
+        # A fact of the case sets the day on which the past one ended.
+        made[name] = _add_assignment(company, leaver, project, numbers[name], _day(company, since[name]), OPEN)
     return made["past"], made["present"]
 
 
-def _assignment(company: Backdrop, employee: Entry, project: Entry, number: int, since: str, until: str) -> Entry:
+def _add_assignment(company: Backdrop, employee: Entry, project: Entry, number: int, since: str, until: str) -> Entry:
     details = {"project": project.reference, "from": since, "until": until}
     name, reference = f"{employee.name} on {project.name}", f"{employee.reference}/{number}"
     return add_entry(company, "assignment", name, reference, "filed", details)
 
 
-def _notices(company: Backdrop, draw: Draw, leaver: Entry) -> tuple[Entry, Entry]:
-    """Two notices, the earlier one first; they are numbered as they were scanned, not as they were given."""
+def _add_notices(company: Backdrop, draw: Draw, leaver: Entry) -> tuple[Entry, Entry]:
+    """Add two notices and return them, the earlier one first. Their numbers and ids are in random order."""
     ages = (draw.between(60, 120), draw.between(15, 40))
     numbers = draw.shuffled((1, 2))
     made = [
@@ -123,12 +124,6 @@ def _notices(company: Backdrop, draw: Draw, leaver: Entry) -> tuple[Entry, Entry
 
 def _day(company: Backdrop, age: int) -> str:
     return stamp(company.world.now - age * DAY)[:10]
-
-
-def change(company: Backdrop, entry: Entry, status: str | None = None, **details: str) -> Entry:
-    """The entry as a fact of the case has it."""
-    status = entry.status if status is None else status
-    return company.world.furnish(replace(entry, status=status, details=entry.details | details))
 
 
 def add_tickets(

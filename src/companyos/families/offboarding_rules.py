@@ -1,6 +1,6 @@
-"""Offboarding rules: what an offboarding asks of whoever does it, who has a say in it, and what its signers look into.
+"""The policies, briefs, people, forms and audits of employee offboarding.
 
-Complete for a stranger, each policy in at most 80 words. What the family means lives in its own file.
+The policies say everything that an agent has to know. Each has at most 80 words.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ KIND = "employee_offboarding"
 CLOSURE = "account_closure"
 SUSPENSION = "account_suspension"
 
-# Who states what on a ticket, in this order: whoever comes later keeps silent until those before have spoken.
+# The facts that are stated on the ticket, and by whom. Each person answers only after those before them in this list.
 STATEMENTS = {"held": "Legal Counsel", "owed": "Payroll Accountant", "shared": "IT Administrator"}
 
 # -- policies ----------------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ BRIEFS = (
 
 
 def hire(company: Backdrop) -> None:
-    """The people desk, the three who know something, and those who stand in for the CTO, one after the other."""
+    """Add the people desk, the three people who state facts, and the delegates of the CTO."""
     for role, department, desk, manager, limit, delegate in (
         ("Offboarding Coordinator", "People", "people", "HR Lead", None, None),
         ("People Partner", "People", "people", "HR Lead", None, None),
@@ -116,7 +116,7 @@ def hire(company: Backdrop) -> None:
 
 
 def closure_form() -> ApprovalType:
-    """What cannot be undone once it is signed."""
+    """Return the form for a closure, which cannot be undone once it is signed."""
     return ApprovalType(
         id=CLOSURE,
         title="Closure of all accounts",
@@ -134,7 +134,7 @@ def closure_form() -> ApprovalType:
 
 
 def suspension_form() -> ApprovalType:
-    """What keeps everything and lets nobody in."""
+    """Return the form for a suspension, which keeps all accounts but blocks them."""
     return ApprovalType(
         id=SUSPENSION,
         title="Suspension of all accounts",
@@ -155,18 +155,18 @@ def suspension_form() -> ApprovalType:
 
 @audits(CLOSURE)
 def audit_closure(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
-    """All three have stated what the request repeats. Whether that allows a closure is the desk's work."""
+    """Check that all three facts are as stated. Approvers do not check if the facts allow a closure."""
     return (yield from _not_stated(data, ticket, tuple(STATEMENTS)))
 
 
 @audits(SUSPENSION)
 def audit_suspension(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
-    """Legal has stated what the request repeats."""
+    """Check that the fact is as Legal stated it."""
     return (yield from _not_stated(data, ticket, ("held",)))
 
 
 def _not_stated(data: dict[str, Any], ticket: dict[str, Any], names: tuple[str, ...]) -> Finding:
-    """The first of these that the request does not repeat as its author stated it on the ticket."""
+    """Return an objection if a fact in the request is not as stated on the ticket."""
     events = yield from history(ticket["id"])
     for name in names:
         author = (yield Call("datahub", "get_approver", {"role": STATEMENTS[name]})).data["id"]

@@ -1,8 +1,8 @@
-"""Quarter close: a queue of other families' cases under deadlines, one approver for many of them, and one clock.
+"""Quarter close: can the quarter be closed, once all tickets of its queue are resolved?
 
-Particular about reasoning here: how the close ends hangs on how the tickets of its queue end, which of those are worked at
-all hangs on when they are due, and for which of them the CFO may sign on all that are due before. There is much to wait
-for, so whoever does one after the other pays for it.
+What makes it hard: the queue consists of cases of other families with deadlines. Their endings decide how the close ends.
+Their due dates decide which of them are worked on at all, and for which of them the CFO still signs. There is much waiting,
+so an agent that works on one ticket after the other needs too many steps.
 """
 
 from functools import partial
@@ -45,38 +45,42 @@ from companyos.families.quarter_rules import BRIEFS, FORM, LIMITS, add_close_pol
 
 DESK = "close"
 SIGNATURES = {"one": 1, "two": 2}
-BEYOND_LIMIT = "on_hold/above_limit"  # how a ticket ends for which the CFO does not sign any more
+BEYOND_LIMIT = "on_hold/above_limit"  # the ending of a ticket for which the CFO does not sign any more
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
 class Causes(Everyday, frozen=True):
-    """The hidden causes of a case: facts about this close, and troubles.
+    """The hidden causes of a case: facts about this close, and troubles. See `kit.case`.
 
-    What is true of the cases in its queue is drawn by their places in it, but for what is named here after one of them.
+    The causes of the queued cases are drawn separately, except those that are declared here with the case's name in front.
     """
 
     vendor_conflict: Annotated[
-        bool, named_by("vendor", "conflict", (0.88, 0.12)), "in the vendor's case the requester owns the firm"
+        bool, named_by("vendor", "conflict", (0.88, 0.12)), "in the vendor case, the requester owns the firm"
     ]
     expense_conflict: Annotated[
-        bool, named_by("expense", "conflict", (0.88, 0.12)), "in the expense case a receipt was paid to one of us"
+        bool, named_by("expense", "conflict", (0.88, 0.12)), "in the expense case, the payee of a receipt is an employee"
     ]
-    refund_favour: Annotated[bool, named_by("refund", "favour", (0.7, 0.3)), "in the refund case goodwill is used up"]
+    refund_favour: Annotated[
+        bool, named_by("refund", "favour", (0.7, 0.3)), "in the refund case, the customer has already had a goodwill refund"
+    ]
     signatures: Annotated[
         Literal["one", "two"],
         Fact(
             (0.45, 0.55),
             (("Policy", "policy", "signatures"), ("Policy", "policy", "text"), ("Draft", "policy", "terms")),
         ),
-        "for how many the CFO signs",
+        "the number of queued tickets for which the CFO signs",
     ]
     gaps: Annotated[
         Literal["few", "many"],
         Fact((0.65, 0.35), (("Source", "unreconciled", "value"), ("Metric", "unreconciled", "value"))),
-        "whether more is unreconciled than may be",
+        "whether the unreconciled postings are above the tolerance",
     ]
-    overdue: Annotated[bool, Fact((0.65, 0.35), (("Entry", "extra.item", "status"),)), "one item more is late than may be"]
+    overdue: Annotated[
+        bool, Fact((0.65, 0.35), (("Entry", "extra.item", "status"),)), "one item more is late than is allowed"
+    ]
     priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
     gaps_stale: Annotated[bool, Trouble("stale", ("unreconciled",))]
@@ -102,16 +106,16 @@ class Causes(Everyday, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Puts the close and its queue on the close desk, as the facts have it and before any trouble."""
+    """Add the close and its queue to the company, on the close desk, from its facts and without troubles."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     _make_room(company)
     terms = {"signatures": SIGNATURES[causes.signatures], "most_late": LATE, "tolerance": draw.between(40, 90)}
     policy = add_close_policies(company, terms)
     world.furnish(close_form())
     department = draw.pick(DEPARTMENTS)
-    ticket = _ticket(company, draw, department)
-    entry, model = _entries(company, draw, ticket, department)
-    _measure(world, entry.details["unreconciled_metric"], terms["tolerance"], causes)
+    ticket = _add_ticket(company, draw, department)
+    entry, model = _add_entries(company, draw, ticket, department)
+    _set_unreconciled(world, entry.details["unreconciled_metric"], terms["tolerance"], causes)
     blocker = next(t for t in world.all(Ticket) if t.kind == "license_renewal")
     world.furnish(replace(blocker, status="in_progress"))
     roles = {
@@ -132,7 +136,9 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     for number, place in enumerate(places, 1):
         case = add_case(company, place, causes, DESK)
         name, status = item_name(case.ticket_id, place.family), due_text(due[place.slot])
-        reference = f"{entry.reference}/{number}"  # found with the close, but nothing that its ticket can be verified by
+        reference = (
+            f"{entry.reference}/{number}"  # a search finds it with the close, but it cannot verify the close's ticket
+        )
         item = world.furnish(Entry(company.entry_ids.pop(0), "close_item", name, reference, status, {}))
         roles |= {f"{place.slot}.{role}": record for role, record in (case.roles | {"item": item.id}).items()}
     manager = world.get(Person, offices["Close Manager"])
@@ -141,7 +147,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
 
 
 def _make_room(company: Backdrop) -> None:
-    """Firms and ids for more than one case; none of the backdrop's, nor of those that everyday trouble brings."""
+    """Add firms and ids for more than one case. They differ from those of the backdrop and of `everyday`."""
     add_firms(company)
     draw = company.world.streams.at("room")
     company.ticket_ids.extend(f"T-{number}" for number in draw.sample(range(1103, 9900, 11), 80))
@@ -149,7 +155,7 @@ def _make_room(company: Backdrop) -> None:
     company.policy_ids.extend(f"P-{number}" for number in draw.sample(range(1000, 9999), 150))
 
 
-def _ticket(company: Backdrop, draw: Draw, department: str) -> Ticket:
+def _add_ticket(company: Backdrop, draw: Draw, department: str) -> Ticket:
     world = company.world
     return add_ticket(
         company,
@@ -171,8 +177,8 @@ def _cut_off(ticket: Ticket) -> int:
     return (ticket.opened // DAY + 9) * DAY + 17 * HOUR
 
 
-def _entries(company: Backdrop, draw: Draw, ticket: Ticket, department: str) -> tuple[Entry, Entry]:
-    """The close in the register, and another department's of the quarter before."""
+def _add_entries(company: Backdrop, draw: Draw, ticket: Ticket, department: str) -> tuple[Entry, Entry]:
+    """Add the close to the register, and a close of another department and quarter. Return both entries."""
     entries = []
     other = next(name for name in draw.shuffled(DEPARTMENTS) if name != department)
     for name, cut_off, reference in (
@@ -192,7 +198,7 @@ def _entries(company: Backdrop, draw: Draw, ticket: Ticket, department: str) -> 
     return entries[0], entries[1]
 
 
-def _measure(world: World, name: str, tolerance: int, causes: Causes) -> None:
+def _set_unreconciled(world: World, name: str, tolerance: int, causes: Causes) -> None:
     band = {"few": (2, tolerance), "many": (tolerance + 1, 150)}[causes.gaps]
     value = world.streams.at("gaps", causes.gaps).between(*band)
     set_metric(world, name, value)
@@ -202,7 +208,7 @@ def _measure(world: World, name: str, tolerance: int, causes: Causes) -> None:
 
 
 class QueuedTicket(Struct, frozen=True):
-    """A ticket of the queue and how it ends."""
+    """A ticket of the queue and its right ending."""
 
     place: QueuePlace
     ticket_id: str
@@ -211,14 +217,14 @@ class QueuedTicket(Struct, frozen=True):
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """The right ending, from the causes and the endings of the queue, in the order that the policy gives."""
+    """Return the right ending, from the causes and the endings of the queue. The checks have the order of the policy."""
     queue = _judge_queue(world, case, causes)
     linked = tuple(Linked(q.place.slot, q.ticket_id, q.ending, _WORTH_OF[q.place.standing == "in_time"]) for q in queue)
     return replace(_judge_close(world, case, causes, queue), linked=linked)
 
 
 def _judge_close(world: World, case: Case, causes: Causes, queue: list[QueuedTicket]) -> Ending:
-    """How the close itself ends, given how the tickets of its queue do."""
+    """Return the right ending of the close itself, given those of its queue."""
     roles, policy, figure = case.roles, case.roles["policy"], case.roles["unreconciled"]
     ending = partial(endings.ending, world, case, worth=_WORTH)
     back = ("waiting_on", roles["requester"])
@@ -241,8 +247,8 @@ def _judge_close(world: World, case: Case, causes: Causes, queue: list[QueuedTic
     return ending("completed", "all_checks_passed", "CFO", facts, measured=(figure,), signed=(Signature(FORM),))
 
 
-# The queue is most of the work, so the close's own milestones are worth less than elsewhere; a ticket that is worked is
-# worth four that are put off.
+# The queue is most of the work, so the milestones of the close itself pay less than in other families. A ticket that needs
+# work pays four times as much as one that is only put on hold.
 _WORTH = endings.Worth(
     priority=0.25, unblocked=0.25, verified=0.5, outcome=0.5, refreshed=0.25, read=0.25, requested=0.5, approved=0.75
 )
@@ -250,7 +256,10 @@ _WORTH_OF = {True: 1.2, False: 0.3}
 
 
 def _judge_queue(world: World, case: Case, causes: Causes) -> list[QueuedTicket]:
-    """How each ticket of the queue ends, those due first first: as its family has it, if it is in time and the CFO signs."""
+    """Return the right endings of the queued tickets, ordered by due date.
+
+    A ticket ends as its family demands, unless it is due too early or too late, or the CFO signs for no more tickets.
+    """
     roles, left, queue = case.roles, SIGNATURES[causes.signatures], []
     places = draw_queue(world.streams, causes.overdue)
     for place in sorted(places, key=lambda place: world.get(Entry, roles[f"{place.slot}.item"]).status):
@@ -272,39 +281,42 @@ def _judge_queue(world: World, case: Case, causes: Causes) -> list[QueuedTicket]
 
 
 class QueueItem(Struct, frozen=True):
-    """A ticket of the queue as the register shows it."""
+    """A ticket of the queue, as the register shows it to the expert."""
 
     ticket_id: str
-    phrase: str  # what kind of work it is
+    phrase: str  # names its family
     row: moves.Shown
-    standing: str  # in_time, or the ground on which it is put off
+    standing: str  # `in_time`, or the reason for which it is put on hold: `too_late` or `not_due`
 
 
 class CloseNotes(Struct, frozen=True):
-    """What the expert has in hand once it has looked around."""
+    """What the expert has gathered before it works on the queue."""
 
     ticket: moves.Shown
     entry: moves.Shown
-    items: list[QueueItem]  # those due first first
+    items: list[QueueItem]  # ordered by due date
     limits: moves.Shown
     policies: dict[str, str]
-    signed: dict[str, dict[str, str]]  # requests that an earlier hand got signed, by ticket and form
+    signed: dict[str, dict[str, str]]  # requests approved before the expert took over: ids by ticket and form
     memory: Memory
     taste: Taste
 
 
 def expert(memory: Memory, taste: Taste) -> Procedure:
-    """Works off the queue, one ticket while another waits, and then the close, as the policies say, from any state."""
+    """Resolve all tickets of the queue, working on one while another waits, and then the close itself.
+
+    Starts from the beginning or after earlier turns of somebody else.
+    """
     ticket_id = moves.ticket_in(memory)
     signed = (yield from moves.settle_requests(memory)) if moves.wrote(memory) else {}
-    work = yield from _look_around(ticket_id, signed, memory, taste)
-    finished = (yield from _put_right(work)) if moves.wrote(memory) else set()
-    ended = yield from _work_off(work, finished)
-    decision = yield from _decide(work, ended)
-    yield from casework.finish(work.ticket, decision, taste, (work.ticket, "reference"), (work.entry, "reference"))
+    notes = yield from _gather(ticket_id, signed, memory, taste)
+    finished = (yield from _undo_changes(notes)) if moves.wrote(memory) else set()
+    ended = yield from _resolve_queue(notes, finished)
+    decision = yield from _decide(notes, ended)
+    yield from casework.finish(notes.ticket, decision, taste, (notes.ticket, "reference"), (notes.entry, "reference"))
 
 
-def _look_around(ticket_id: str, signed: dict[str, dict[str, str]], memory: Memory, taste: Taste) -> moves.Move[CloseNotes]:
+def _gather(ticket_id: str, signed: dict[str, dict[str, str]], memory: Memory, taste: Taste) -> moves.Move[CloseNotes]:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     yield from casework.take_up(ticket, taste)
     policies = yield from moves.policies_about("quarter", ticket["opened"])
@@ -325,34 +337,34 @@ def _item(row: moves.Shown, standing: str) -> QueueItem:
 
 
 def _standing(row: moves.Shown, ticket: moves.Shown, entry: moves.Shown) -> str:
-    """How an item's due date lies to the close."""
+    """Return whether an item was due before the close was opened, is due after its cut-off, or is in time."""
     due = row["status"].removeprefix("due ")
     if due < ticket["opened"]:
         return "too_late"
     return "not_due" if due > entry["cut_off"] else "in_time"
 
 
-def _put_right(work: CloseNotes) -> moves.Move[set[str]]:
-    """Puts back what an earlier hand did and nothing calls for; gives the tickets of the queue that it has finished."""
-    listed = yield from moves.rows("ticketdesk.list_tickets", desk=work.ticket["desk"])
-    queue = {item.ticket_id for item in work.items}
+def _undo_changes(notes: CloseNotes) -> moves.Move[set[str]]:
+    """Undo wrong changes of earlier turns. Return the tickets of the queue that are finished already."""
+    listed = yield from moves.rows("ticketdesk.list_tickets", desk=notes.ticket["desk"])
+    queue = {item.ticket_id for item in notes.items}
     finished = {row["id"] for row in listed if row["id"] in queue and row["status"] in moves.FINISHED}
-    yield from moves.put_back({work.ticket["id"], *queue}, finished)
+    yield from moves.put_back({notes.ticket["id"], *queue}, finished)
     return finished
 
 
-def _work_off(work: CloseNotes, finished: set[str]) -> moves.Move[dict[str, moves.Shown]]:
-    """Sees every ticket of the queue to its end; gives how those that were in time ended, those due first first."""
-    office = yield from _cfo(work)
-    jobs, others, beyond_limit = [], [TicketJob(work.ticket["id"], _prepare(work))], {}
-    for item in work.items:
+def _resolve_queue(notes: CloseNotes, finished: set[str]) -> moves.Move[dict[str, moves.Shown]]:
+    """Resolve every ticket of the queue. Return how those that were in time were closed, ordered by due date."""
+    office = yield from _cfo(notes)
+    jobs, others, beyond_limit = [], [TicketJob(notes.ticket["id"], _prepare(notes))], {}
+    for item in notes.items:
         if item.standing == "in_time":
-            program = _work(work, item) if item.ticket_id not in finished else _nothing()
-            jobs.append(TicketJob(item.ticket_id, program, asked=_was_asked(work, office, item.ticket_id)))
-            beyond_limit[item.ticket_id] = _put_off(item, "above_limit", (work.limits, "signatures"))
+            program = _run_expert(notes, item) if item.ticket_id not in finished else _nothing()
+            jobs.append(TicketJob(item.ticket_id, program, asked=_was_asked(notes, office, item.ticket_id)))
+            beyond_limit[item.ticket_id] = _put_off(item, "above_limit", (notes.limits, "signatures"))
         elif item.ticket_id not in finished:
             others.append(TicketJob(item.ticket_id, _put_off(item, item.standing)))
-    yield from work_off(jobs + work.taste.order("others", others), office, beyond_limit)
+    yield from work_off(jobs + notes.taste.order("others", others), office, beyond_limit)
     ended = {}
     for job in jobs:
         closed = job.closed or (yield from moves.read("ticketdesk.get_ticket", ticket_id=job.ticket_id))
@@ -362,35 +374,35 @@ def _work_off(work: CloseNotes, finished: set[str]) -> moves.Move[dict[str, move
     return ended
 
 
-def _work(work: CloseNotes, item: QueueItem) -> Procedure:
-    """What the expert of a ticket's kind does, at a desk that we have cleared."""
-    memory = replace(work.memory, brief=item.ticket_id, signed=work.signed.get(item.ticket_id, {}))
-    yield from BY_PHRASE[item.phrase].procedure(memory, work.taste)
+def _run_expert(notes: CloseNotes, item: QueueItem) -> Procedure:
+    """Run the expert of the ticket's own family. Its changes of earlier turns have been undone already."""
+    memory = replace(notes.memory, brief=item.ticket_id, signed=notes.signed.get(item.ticket_id, {}))
+    yield from BY_PHRASE[item.phrase].procedure(memory, notes.taste)
 
 
 def _nothing() -> Procedure:
     yield from ()
 
 
-def _cfo(work: CloseNotes) -> moves.Move[SharedOffice]:
-    """Who signs as the CFO, and for how many."""
+def _cfo(notes: CloseNotes) -> moves.Move[SharedOffice]:
+    """Return the people who may sign as the CFO, and the number of tickets for which they sign."""
     person = yield from moves.read("datahub.get_approver", role="CFO")
     chain = yield from clerk.stand_ins(person, moves.delegate)
-    return SharedOffice(frozenset(row["id"] for row in chain), work.limits["signatures"])
+    return SharedOffice(frozenset(row["id"] for row in chain), notes.limits["signatures"])
 
 
-def _was_asked(work: CloseNotes, office: SharedOffice, ticket_id: str) -> bool:
-    """Whether an earlier hand has the CFO's signature for a ticket already."""
+def _was_asked(notes: CloseNotes, office: SharedOffice, ticket_id: str) -> bool:
+    """Return whether the CFO has already signed for a ticket before the expert took over."""
     return any(
         call.method == "submit_approval" and call.params["approver"] in office.people and reply.data["id"] == request_id
-        for request_id in work.signed.get(ticket_id, {}).values()
-        for call, reply in work.memory.turns
+        for request_id in notes.signed.get(ticket_id, {}).values()
+        for call, reply in notes.memory.turns
         if reply.ok
     )
 
 
 def _put_off(item: QueueItem, reason: str, *more: tuple[moves.Shown, str]) -> Procedure:
-    """Resolves a ticket of the queue without working it."""
+    """Put a ticket of the queue on hold without working on it."""
     closing = {"resolution": "on_hold", "reason": reason, "evidence": moves.cite((item.row, "status"), *more)}
     reply = yield from moves.ask("ticketdesk.resolve_ticket", ticket_id=item.ticket_id, **closing)
     if not reply.ok:
@@ -398,14 +410,14 @@ def _put_off(item: QueueItem, reason: str, *more: tuple[moves.Shown, str]) -> Pr
         yield from moves.read("ticketdesk.resolve_ticket", ticket_id=item.ticket_id, **closing)
 
 
-def _prepare(work: CloseNotes) -> Procedure:
-    """What the close ticket itself needs, whatever becomes of it."""
-    yield from casework.prepare(work.ticket, work.entry["id"], work.taste)
+def _prepare(notes: CloseNotes) -> Procedure:
+    """Prepare the close's own ticket."""
+    yield from casework.prepare(notes.ticket, notes.entry["id"], notes.taste)
 
 
-def _decide(work: CloseNotes, ended: dict[str, moves.Shown]) -> moves.Move[Decision]:
+def _decide(notes: CloseNotes, ended: dict[str, moves.Shown]) -> moves.Move[Decision]:
     """Make the checks in the order that the policy sets. The first one that applies decides."""
-    ticket, limits = work.ticket, work.limits
+    ticket, limits = notes.ticket, notes.limits
     for ticket_id, closed in ended.items():
         if closed["resolution"] == "escalated":
             cfo = yield from moves.read("datahub.get_approver", role="CFO")
@@ -415,23 +427,23 @@ def _decide(work: CloseNotes, ended: dict[str, moves.Shown]) -> moves.Move[Decis
         if f"{closed['resolution']}/{closed['reason']}" == BEYOND_LIMIT:
             grounds = moves.cite(({**closed, "id": ticket_id}, "reason"), (limits, "signatures"))
             return "cannot_be_done", "above_limit", grounds
-    if work.taste.varies("refresh in any case"):
-        yield from moves.ask("datahub.refresh_data", metric_name=work.entry["unreconciled_metric"])
-    figure = yield from moves.fresh_reading(work.entry["unreconciled_metric"])
+    if notes.taste.varies("refresh in any case"):
+        yield from moves.ask("datahub.refresh_data", metric_name=notes.entry["unreconciled_metric"])
+    figure = yield from moves.fresh_reading(notes.entry["unreconciled_metric"])
     if figure["value"] > limits["tolerance"]:
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "declined", "not_covered", moves.cite((figure, "value"), (limits, "tolerance"))
-    late = [item.row for item in work.items if item.standing == "too_late"]
+    late = [item.row for item in notes.items if item.standing == "too_late"]
     if len(late) > limits["most_late"]:
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "on_hold", "too_late", moves.cite((late[-1], "status"), (limits, "most_late"))
-    return (yield from _have_it_signed(work, figure))
+    return (yield from _signed_close(notes, figure))
 
 
-def _have_it_signed(work: CloseNotes, figure: moves.Shown) -> moves.Move[Decision]:
-    ticket, entry = work.ticket, work.entry
-    yield from moves.read("datahub.read_policy", policy_id=work.policies["Quarter close: verification and signing"])
-    if signed := work.signed.get(ticket["id"], {}):
+def _signed_close(notes: CloseNotes, figure: moves.Shown) -> moves.Move[Decision]:
+    ticket, entry = notes.ticket, notes.entry
+    yield from moves.read("datahub.read_policy", policy_id=notes.policies["Quarter close: verification and signing"])
+    if signed := notes.signed.get(ticket["id"], {}):
         request = yield from moves.read("approvalflow.check_status", approval_id=signed[FORM])
     else:
         office = yield from moves.read("datahub.get_approver", role="CFO")
@@ -445,7 +457,7 @@ def _have_it_signed(work: CloseNotes, figure: moves.Shown) -> moves.Move[Decisio
         }
         request = yield from moves.get_signed(FORM, office, known, figure["id"])
     yield from moves.set_field(ticket["id"], "approval", request["id"])
-    figure = yield from moves.fresh_reading(figure["id"])  # it may have grown old while we waited
+    figure = yield from moves.fresh_reading(figure["id"])  # it may have become too old during the wait
     return "completed", "all_checks_passed", moves.cite((request, "status"), (request, "decided_by"), (figure, "value"))
 
 

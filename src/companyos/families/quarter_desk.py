@@ -1,4 +1,4 @@
-"""Quarter desk: one pair of hands for many tickets. While one waits the next goes on, and nobody waits before all do."""
+"""Works on many tickets at a time: while one ticket waits, another goes on. Time passes only when all of them wait."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,22 +9,22 @@ from companyos.company.clerk import advance
 from companyos.core.calls import Call, Procedure, Reply, Working, aloud
 from companyos.families.kit.moves import Move, Shown
 
-NO_ANSWERS = ("out_of_office", "queue")  # what such mail is about takes longer: it is no time to look again
-TOO_MANY = "too_many"  # the ground on which a request is refused while others of one's own are pending
+NO_ANSWERS = ("out_of_office", "queue")  # topics of messages that announce a delay, so they need no reaction
+TOO_MANY = "too_many"  # the code of a refusal because too many requests of the agent are pending
 
 
 class TicketJob:
-    """A ticket that is worked on, by a program that thinks it is alone: what it wants next, and what it waits for."""
+    """A ticket and the program that works on it, which does not know about the other tickets."""
 
     def __init__(self, ticket_id: str, program: Procedure, asked: bool = False) -> None:
         self.ticket_id = ticket_id
-        self.asked = asked  # whether the office that all share was asked to sign for it
+        self.asked = asked  # whether the shared office was asked to sign for it
         self.closed: Shown = {}  # how it was closed: resolution, reason, evidence
-        self._concerns = {ticket_id}  # records that news for it can be about
-        self._crowded = False  # its request has to wait for room among those that are pending
+        self._concerns = {ticket_id}  # ids of records: a message about one of them matters for this ticket
+        self._crowded = False  # whether its request waits because too many are pending
         self._program = aloud(program)
         self._call: Call | None = None
-        self.working: tuple[str, ...] = ()  # said before that call
+        self.working: tuple[str, ...] = ()  # the working lines before that call
         self._go_on(None)
 
     @property
@@ -41,13 +41,13 @@ class TicketJob:
         return self._crowded or self.call.method == "wait"
 
     def go_on_with(self, program: Procedure) -> None:
-        """Drops what it was about to do and does this instead."""
+        """Replace the program."""
         self._program.close()
         self._program = aloud(program)
         self._go_on(None)
 
     def hear(self, reply: Reply) -> None:
-        """Takes in the reply to its call."""
+        """Receive the reply to the last call."""
         if reply.code == TOO_MANY:
             self._crowded = True
             return
@@ -60,7 +60,7 @@ class TicketJob:
         self._go_on(reply)
 
     def wake(self, reply: Reply) -> None:
-        """Time has passed: goes on if that brought news for it, or if nothing came for anybody."""
+        """Go on after a wait if a message for this ticket arrived, or if no message arrived at all."""
         arrived = reply.data["arrived"]
         if self._crowded:
             self._crowded = False
@@ -76,19 +76,19 @@ class TicketJob:
 
 
 class SharedOffice(Struct, frozen=True):
-    """An office that all tickets share: who sits in it, and for how many it signs, those that are due first."""
+    """An office that signs for a limited number of tickets, those that are due first."""
 
-    people: frozenset[str]
-    signatures: int
+    people: frozenset[str]  # those who may sign for it
+    signatures: int  # the maximum number of tickets
 
     def is_asked_by(self, job: TicketJob) -> bool:
         return job.call.method == "submit_approval" and job.call.params["approver"] in self.people
 
 
 def work_off(jobs: list[TicketJob], office: SharedOffice, beyond_limit: Mapping[str, Procedure]) -> Move[None]:
-    """Takes all jobs to their end, in the order given: that in which they are due.
+    """Run all jobs to their end. They are ordered by due date.
 
-    Where the office has signed for as many as it does, goes on with what is to be done beyond its limit.
+    When the office has signed for its maximum of tickets, a job goes on with its program in `beyond_limit` instead.
     """
     while unfinished := [job for job in jobs if not job.done]:
         for job in unfinished:
@@ -97,7 +97,7 @@ def work_off(jobs: list[TicketJob], office: SharedOffice, beyond_limit: Mapping[
             if not job.asked and office.is_asked_by(job):
                 before = jobs[: jobs.index(job)]
                 if not all(other.done or other.asked for other in before):
-                    continue  # it may yet need what this one would take
+                    continue  # an earlier ticket may still need the signature
                 if sum(other.asked for other in before) >= office.signatures:
                     job.go_on_with(beyond_limit[job.ticket_id])
                     break

@@ -1,4 +1,4 @@
-"""Quarter queue: the tickets that hang on a close. Each is another family's case, staged as that family does it."""
+"""The queue of a quarter close: tickets that are cases of other families, staged by those families."""
 
 from typing import Any
 
@@ -27,9 +27,9 @@ from companyos.families.kit.endings import Facts
 from companyos.families.kit.family import Ending, Family
 from companyos.families.kit.goals import Ended
 
-# All or all but one of these are in time, and the CFO signs for them where nothing stands against it …
+# The core of the queue. All of these, or all but one, are in time, and most need a signature of the CFO.
 CORE = {"vendor": vendor_onboarding.FAMILY, "expense": expense_report.FAMILY, "refund": refund_dispute.FAMILY}
-# … and of which one more is in time and some are not. What else there is shares figures with those of the core.
+# The rest of the queue is drawn from these; at most one is in time. Families that share metrics with the core are left out.
 OTHERS = tuple(
     module.FAMILY
     for module in (
@@ -44,10 +44,10 @@ OTHERS = tuple(
 )
 EXTRA = "extra"
 Allowed = tuple[tuple[str, str | None], ...]
-LATE = 3  # so many are too late in every close
+LATE = 3  # this many are too late in every close
 BY_PHRASE = {family.phrase: family for family in (*CORE.values(), *OTHERS)}
 
-# What speaks for a case of the core. A quarter's end is no day for hopeless ones: most facts are as here.
+# Facts that let a case of the core succeed. Most cases have them, so that the number of signatures matters.
 _FAIR: dict[str, dict[str, Value]] = {
     "vendor": {"duplicate": False, "insurance": "valid", "personal_data": False, "score": "high", "amount": "large"},
     "expense": {
@@ -66,7 +66,7 @@ _HOW_OFTEN_FAIR = 0.75
 
 
 class QueuePlace(Struct, frozen=True):
-    """A place in the queue: its name, whose case stands there, and how its due date lies to the close."""
+    """A place in the queue: its name, the family of its case, and whether it is in time."""
 
     slot: str
     family: Family
@@ -74,7 +74,7 @@ class QueuePlace(Struct, frozen=True):
 
 
 def draw_queue(streams: Streams, overdue: bool) -> list[QueuePlace]:
-    """Who hangs on this close. `overdue`: whether the extra one is too late as well."""
+    """Draw the places of the queue. `overdue`: whether the extra one is too late as well."""
     draw = streams.at("queue")
     extra, *rest = draw.shuffled(OTHERS)
     rest = rest[: draw.between(LATE + 1, len(rest))]
@@ -86,7 +86,7 @@ def draw_queue(streams: Streams, overdue: bool) -> list[QueuePlace]:
 
 
 def draw_due(streams: Streams, places: list[QueuePlace], opened: int, cut_off: int) -> dict[str, int]:
-    """When each is due: no two at one time, and where one lies moves no other."""
+    """Draw the due times by slot. All differ, and each one is independent of the others' standing."""
     hours = streams.at("due").shuffled(range(len(places)))
     due = {}
     for place, hour in zip(places, hours, strict=True):
@@ -102,7 +102,7 @@ def _day(draw: Draw, standing: str, opened: int, cut_off: int) -> int:
 
 
 def facts_of(streams: Streams, place: QueuePlace, causes: Struct) -> Any:
-    """The causes of a case in the queue, drawn by its place: those that the close itself names as they are there."""
+    """Return the causes of a queued case: drawn for its place, except those that the causes of the close declare."""
     own = _streams_of(streams, place)
     fair = _FAIR.get(place.slot, {})
     fixed = {fact: value for fact, value in fair.items() if own.at("fair", fact).chance(_HOW_OFTEN_FAIR)}
@@ -117,7 +117,7 @@ def facts_of(streams: Streams, place: QueuePlace, causes: Struct) -> Any:
 
 
 def named_by(slot: str, name: str, odds: tuple[float, ...] = ()) -> Fact | Trouble:
-    """A cause of a case in the core, as a cause of the close: the same, in that case's place."""
+    """Return the declaration of a core case's cause for the `Causes` class of the close."""
     mark = _mark(CORE[slot], name)
     if isinstance(mark, Trouble):
         return Trouble(mark.dial, tuple(part if part.startswith("=") else f"{slot}.{part}" for part in mark.target))
@@ -133,7 +133,7 @@ def _streams_of(streams: Streams, place: QueuePlace) -> Streams:
 
 
 def add_case(company: Backdrop, place: QueuePlace, causes: Struct, desk: str) -> Case:
-    """Stages a case as its family does, with draws of its own, and hands its ticket to this desk."""
+    """Stage a case of the queue with its family's function and random streams of its own, on this desk."""
     world, streams = company.world, company.world.streams
     own = _streams_of(streams, place)
     world.streams = own
@@ -142,12 +142,12 @@ def add_case(company: Backdrop, place: QueuePlace, causes: Struct, desk: str) ->
     case = place.family.stage(replace(company, draw=own.at("company")), own, facts_of(streams, place, causes))
     world.streams = streams
     world.furnish(replace(world.get(Ticket, case.ticket_id), desk=desk))
-    _outlast(world, case.roles["entry"])
+    _extend_insurance(world, case.roles["entry"])
     return case
 
 
-def _outlast(world: World, entry_id: str) -> None:
-    """A close can be waited over for longer than a case, and no wait may change what is right: so does an insurance last."""
+def _extend_insurance(world: World, entry_id: str) -> None:
+    """Make a valid insurance last longer. A close takes longer than one case, and waiting must not change the ending."""
     entry = world.get(Entry, entry_id)
     until = entry.details.get("insurance_until", "")
     if until > stamp(world.now):
@@ -156,13 +156,13 @@ def _outlast(world: World, entry_id: str) -> None:
 
 
 def case_at(case: Case, slot: str) -> Case:
-    """The case at a place in the queue, out of the close's roles."""
+    """Return the case at a place of the queue, taken from the roles of the close."""
     roles = {name.removeprefix(f"{slot}."): role for name, role in case.roles.items() if name.startswith(f"{slot}.")}
     return Case(roles["ticket"], case.actor, "", roles)
 
 
 def put_off(ticket_id: str, reason: str, facts: Facts, allowed: Allowed = ()) -> Ending:
-    """The ending of a ticket that is not taken to an end of its own."""
+    """Return the right ending of a ticket that is put on hold without work."""
     goals = (
         Ended(ticket_id, "on_hold", reason),
         Cites(ticket_id, facts),

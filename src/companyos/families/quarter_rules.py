@@ -1,6 +1,7 @@
-"""Quarter rules: what a quarter close asks of whoever does it, in the company's own words.
+"""The policies, briefs, people and form of the quarter close.
 
-Complete for a stranger beside the policies of the linked tickets' own kinds, each policy in at most 80 words.
+Together with the policies of the queued tickets' families they say everything that an agent has to know. Each has at most
+80 words.
 """
 
 from companyos.company import ApprovalType, Policy
@@ -11,14 +12,16 @@ LIMITS = "Quarter close: limits"
 
 
 def hire(company: Backdrop) -> None:
-    """The close desk: who leads it, and who works on it."""
+    """Add the close desk: its manager and its analyst."""
     add_person(company, "Close Manager", "Finance", "close", "CFO")
     add_person(company, "Close Analyst", "Finance", "close", "Close Manager")
 
 
 def add_close_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
     """Add the policies of this family, and an outdated version of one of them. Return the one that sets the limits."""
-    older = {name: value + 3 for name, value in terms.items()} | {"signatures": 4}  # whatever it is by now
+    older = {name: value + 3 for name, value in terms.items()} | {
+        "signatures": 4
+    }  # a constant, so that this policy does not depend on the cause `signatures`
     add_policy(company, LIMITS, _LIMITS.format(**older), older, superseded=True)
     limits = add_policy(company, LIMITS, _LIMITS.format(**terms), terms)
     for title, text in POLICIES.items():
@@ -27,7 +30,7 @@ def add_close_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
 
 
 def close_form() -> ApprovalType:
-    """What the CFO signs."""
+    """Return the form that the CFO signs."""
     return ApprovalType(
         id=FORM,
         title="Quarter close",

@@ -1,9 +1,9 @@
-"""Refund dispute: what happened when, by whose word, and what did we promise on the day of the order?
+"""Refund dispute: what happened, whose records are right, and which terms applied on the day of the order?
 
-Particular about reasoning here: the same story is told four times. The customer, the shop, the carrier and the ledger
-disagree on when goods came and went back, on what was paid, through whom, and on what was paid back; policy says who goes
-before whom. What the days between mean is set by the terms in force when the order was placed: here, and only here, a
-superseded policy may be the one that counts, and each of three versions is the kindest in some tasks.
+What makes it hard: the customer, the shop, the carrier and the ledger disagree on when the goods were delivered and
+returned, on what was paid, how it was paid, and on what was refunded. A policy says whose record takes precedence. The terms
+of sale that were in force on the day of the order apply: only in this family a superseded policy may be the right one. Each
+of the three versions is the most generous one in some tasks.
 """
 
 from functools import partial
@@ -13,7 +13,7 @@ from companyos.company import Entry, Person, Policy
 from companyos.core.calls import Procedure
 from companyos.core.world import DAY, Streams, World
 from companyos.families.kit import casework, endings, moves
-from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set_metric
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, change_entry, one_line, set_metric
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
@@ -33,7 +33,6 @@ from companyos.families.refund_records import (
     add_records,
     add_tickets,
     add_versions,
-    change,
     date_of,
     draw_calendar,
     draw_periods,
@@ -55,18 +54,20 @@ from companyos.families.refund_rules import (
 
 
 class Causes(Everyday, frozen=True):
-    """The hidden causes of a case: facts about this order, and troubles."""
+    """The hidden causes of a case: facts about this order, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
-        bool, Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+        bool,
+        Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)),
+        "another open ticket asks for the same",
     ]
     paid: Annotated[bool, Fact((0.9, 0.1), (("Entry", "refund", "status"),)), "the refund has been paid already"]
     rate: Annotated[
         Literal["low", "high"],
         Fact((0.88, 0.12), (("Source", "refund_rate", "value"), ("Metric", "refund_rate", "value"))),
-        "how often this customer asks for refunds: too often is misuse",
+        "the share of this customer's orders that were refunded; a high share is treated as misuse",
     ]
-    sent: Annotated[bool, Fact((0.11, 0.89), (("Entry", "back", "status"),)), "the goods truly came back"]
+    sent: Annotated[bool, Fact((0.11, 0.89), (("Entry", "back", "status"),)), "the goods were really returned"]
     terms: Annotated[
         Literal["old", "mid", "new"],
         Fact((0.34, 0.33, 0.33), (("Entry", "entry", "ordered"),)),
@@ -75,11 +76,15 @@ class Causes(Everyday, frozen=True):
     took: Annotated[
         Literal["prompt", "slow", "late", "later", "gone"],
         Fact((0.25, 0.3, 0.15, 0.2, 0.1), (("Entry", "back", "date"),)),
-        "how long the return took: slow is in full by two versions, later a goodwill by one, all else the same by all",
+        "the days until the return: for slow and later the versions of the terms differ, else they all agree",
     ]
-    favour: Annotated[bool, Fact((0.65, 0.35), (("Entry", "goodwill", "status"),)), "the customer's goodwill is used up"]
+    favour: Annotated[
+        bool, Fact((0.65, 0.35), (("Entry", "goodwill", "status"),)), "the customer has already had a goodwill refund"
+    ]
     ours: Annotated[
-        bool, Fact((0.23, 0.77), (("Entry", "payment", "channel"),)), "the payment came through a channel of ours"
+        bool,
+        Fact((0.23, 0.77), (("Entry", "payment", "channel"),)),
+        "the payment came through one of the company's own channels",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
@@ -135,7 +140,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     roles |= {name: version.id for name, version in versions.items()}
     roles |= add_tickets(company, draw, records, requester, causes.duplicate)
     _show_facts(company, records, calendar, periods, causes)
-    _rate(world, roles["refund_rate"], limits, causes)
+    _set_rate(world, roles["refund_rate"], limits, causes)
     lead = world.get(Person, offices["Care Lead"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], customer=records.customer.name, lead=lead.name)
     return Case(roles["ticket"], offices["Care Agent"], brief, roles)
@@ -144,7 +149,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
 def _show_facts(
     company: Backdrop, records: RefundRecords, calendar: RefundCalendar, periods: SalePeriods, causes: Causes
 ) -> None:
-    """Writes each fact into the field in which it shows."""
+    """Write each fact into the field that shows it."""
     streams = company.world.streams
     (low, middle, high), (least, more, most) = periods
     bands = {
@@ -157,14 +162,14 @@ def _show_facts(
     days = streams.at("took", causes.took).between(*bands[causes.took])
     ordered = streams.at("ordered", causes.terms).between(*calendar.ordered[causes.terms])
     channel = streams.at("channel", str(causes.ours)).pick(OUR_CHANNELS if causes.ours else THEIR_CHANNELS)
-    change(company, records.order, ordered=date_of(ordered))
-    change(company, records.back, "scanned" if causes.sent else "announced", date=date_of(calendar.delivered + days))
-    change(company, records.refund, "booked" if causes.paid else "reversed")
-    change(company, records.goodwill, "booked" if causes.favour else "reversed")
-    change(company, records.payment, channel=channel)
+    change_entry(company, records.order, ordered=date_of(ordered))
+    change_entry(company, records.back, "scanned" if causes.sent else "announced", date=date_of(calendar.delivered + days))
+    change_entry(company, records.refund, "booked" if causes.paid else "reversed")
+    change_entry(company, records.goodwill, "booked" if causes.favour else "reversed")
+    change_entry(company, records.payment, channel=channel)
 
 
-def _rate(world: World, name: str, limits: dict[str, int], causes: Causes) -> None:
+def _set_rate(world: World, name: str, limits: dict[str, int], causes: Causes) -> None:
     band = {"low": (2, limits["limit"]), "high": (limits["limit"] + 1, 95)}[causes.rate]
     value = world.streams.at("rate", causes.rate).between(*band)
     set_metric(world, name, value, limits["max_age_days"])
@@ -193,7 +198,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 
 
 def _judge_return(world: World, case: Case, causes: Causes) -> Ending:
-    """What is owed for goods that went back, by the terms of the day of the order, and whether we can pay it."""
+    """Return the right ending for goods that were returned: the refund by the terms that apply, if it can be paid."""
     roles, version = case.roles, case.roles[causes.terms]
     ending = partial(endings.ending, world, case, cost_center=True)
     to_requester = ("waiting_on", roles["requester"])
@@ -222,7 +227,7 @@ def _judge_return(world: World, case: Case, causes: Causes) -> Ending:
 
 
 def _form_owed(causes: Causes, terms: dict[str, dict[str, int]]) -> str | None:
-    """Which refund the customer is owed, given the terms of every version; None for none."""
+    """Return the form of the refund that the customer is owed, given the terms of all versions, or None."""
     rank = {term: sorted(each[term] for each in terms.values()).index(terms[causes.terms][term]) for term in LIMITS.values()}
     if causes.took == "prompt" or (causes.took == "slow" and rank["return_days"] > 0):
         return FULL
@@ -240,10 +245,10 @@ class RefundNotes(CaseNotes, frozen=True):
     topic = "Refund dispute"
 
     order: moves.Shown
-    filed: dict[str, moves.Shown]  # what is filed behind the order: the register's lines by name
+    filed: dict[str, moves.Shown]  # the entries about the order, by name
 
     def read_filed(self, name: str) -> moves.Move[moves.Shown]:
-        """What is filed under this name, read."""
+        """Read the entry about the order that has this name."""
         entry: moves.Shown = yield from moves.read("datahub.get_entry", entry_id=self.filed[name]["id"])
         return entry
 
@@ -311,13 +316,13 @@ def _decide(notes: RefundNotes) -> moves.Move[Decision]:
     }
     request = yield from _signed(notes, form, known)
     if moves.days_between(rate["measured_at"], request["decided_at"]) >= misuse["max_age_days"]:
-        yield from moves.fresh_reading(rate["id"])  # it grew old while we waited
+        yield from moves.fresh_reading(rate["id"])  # it became too old during the wait
     evidence = moves.cite((request, "status"), (request, "decided_by"), (terms, LIMITS[form]))
     return "completed", "all_checks_passed", evidence
 
 
 def _terms_that_apply(notes: RefundNotes) -> moves.Move[moves.Shown]:
-    """The version of the terms of sale that was in force on the day of the order."""
+    """Return the version of the terms of sale that was in force on the day of the order."""
     yield from notes.read_rule("which terms apply")
     listed = yield from moves.rows("datahub.search_policies", query=TERMS_OF_SALE)
     versions = []
@@ -328,7 +333,7 @@ def _terms_that_apply(notes: RefundNotes) -> moves.Move[moves.Shown]:
 
 
 def _signed(notes: RefundNotes, form: str, known: moves.Shown) -> moves.Move[moves.Shown]:
-    """The approved request for this form, linked to the ticket."""
+    """Return the approved request of this form, and link it to the ticket."""
     ticket, order = notes.ticket, notes.order
     yield from notes.read_rule("signing")
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])

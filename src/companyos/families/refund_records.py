@@ -1,4 +1,4 @@
-"""Refund records: an order as the shop, the carrier, the ledger and the customer each tell it, and the tickets on it."""
+"""The records of an order by the shop, the carrier, the ledger and the customer, and the tickets of the case."""
 
 from typing import NamedTuple
 
@@ -20,15 +20,15 @@ GOODS = ("Desk lamp", "Espresso machine", "Hiking boots", "Bookshelf", "Headphon
 
 
 class RefundCalendar(NamedTuple):
-    """On which days what happened, whatever the facts; days count as the company's clock does."""
+    """The days of a case that do not depend on the facts, as day numbers of the simulated clock."""
 
-    since: dict[str, int]  # of each version of the terms
-    ordered: dict[str, tuple[int, int]]  # in which span an order falls under it
+    since: dict[str, int]  # by version of the terms: its first day
+    ordered: dict[str, tuple[int, int]]  # by version: the first and last possible day of an order to which it applies
     delivered: int
 
 
 class SalePeriods(NamedTuple):
-    """The terms of the three versions, each kind in rising order. Every version has one of each, in no order."""
+    """The periods that the three versions of the terms set, in rising order. They are assigned to the versions at random."""
 
     returns: tuple[int, ...]
     goodwills: tuple[int, ...]
@@ -50,7 +50,7 @@ def draw_periods(draw: Draw) -> SalePeriods:
 
 
 def add_versions(company: Backdrop, draw: Draw, calendar: RefundCalendar, periods: SalePeriods) -> dict[str, Policy]:
-    """The terms of sale as they were and are. Neither the newest nor the oldest is always the kindest."""
+    """Add the three versions of the terms of sale. Any of them can be the most generous one. Return them by name."""
     returns, goodwills = draw.shuffled(periods.returns), draw.shuffled(periods.goodwills)
     made = {}
     for name, days, more in draw.shuffled(tuple(zip(VERSIONS, returns, goodwills, strict=True))):
@@ -64,7 +64,7 @@ def add_versions(company: Backdrop, draw: Draw, calendar: RefundCalendar, period
 
 
 class RefundRecords(NamedTuple):
-    """What of the register a case is about. All but scans and ledger repeat what somebody said."""
+    """The entries of a case. Only scans and ledger entries are reliable."""
 
     customer: Entry
     order: Entry
@@ -77,15 +77,15 @@ class RefundRecords(NamedTuple):
 
 
 def add_records(company: Backdrop, draw: Draw, calendar: RefundCalendar) -> RefundRecords:
-    """An order in its records; those fields in which facts show are filled in later."""
+    """Add the records of an order. The facts of the case change some fields later."""
     name = f"{draw.pick(pool(FIRST, company.split))} {draw.pick(pool(LAST, company.split))}"
     numbers = draw.sample(range(10_000, 99_999), 4)
-    customer, namesake = (_customer(company, draw, name, f"CUS-{number}") for number in numbers[:2])
-    _goodwill(company, draw, namesake, "booked")
-    goodwill = _goodwill(company, draw, customer, "reversed")
+    customer, namesake = (_add_customer(company, draw, name, f"CUS-{number}") for number in numbers[:2])
+    _add_goodwill(company, draw, namesake, "booked")
+    goodwill = _add_goodwill(company, draw, customer, "reversed")
     day, delivered = calendar.ordered["new"][0], calendar.delivered
-    order = _order(company, draw, customer, f"ORD-{numbers[2]}", day)
-    other = _order(company, draw, customer, f"ORD-{numbers[3]}", day - draw.between(200, 300))
+    order = _add_order(company, draw, customer, f"ORD-{numbers[2]}", day)
+    other = _add_order(company, draw, customer, f"ORD-{numbers[3]}", day - draw.between(200, 300))
     paid, shipping = draw.between(80, 900), draw.between(4, 19)
     money = {"paid": str(paid), "goods": str(paid - shipping), "shipping": str(shipping)}
     said = {
@@ -95,7 +95,7 @@ def add_records(company: Backdrop, draw: Draw, calendar: RefundCalendar) -> Refu
         "says_refund": "never received",
     }
     parts = {
-        # what it is: kind, what is behind the order's reference, status, details
+        # name: kind, suffix of the order's reference, status, details
         "Payment": ("ledger", "L1", "booked", money | {"channel": "card"}),
         "Refund": ("ledger", "L2", "reversed", {"amount": str(paid), "date": date_of(calendar.delivered + 70)}),
         "Scan: delivery attempted": ("scan", "S1", "scanned", {"date": date_of(delivered - draw.between(1, 3))}),
@@ -119,18 +119,18 @@ def add_records(company: Backdrop, draw: Draw, calendar: RefundCalendar) -> Refu
     )
 
 
-def _customer(company: Backdrop, draw: Draw, name: str, reference: str) -> Entry:
+def _add_customer(company: Backdrop, draw: Draw, name: str, reference: str) -> Entry:
     details = {"goodwill": draw.pick(("used", "never used")), "flag": draw.pick(("none", "watch", "valued"))}
     return add_entry(company, "customer", name, reference, "active", details)
 
 
-def _goodwill(company: Backdrop, draw: Draw, customer: Entry, status: str) -> Entry:
+def _add_goodwill(company: Backdrop, draw: Draw, customer: Entry, status: str) -> Entry:
     details = {"amount": str(draw.between(20, 200)), "order": f"ORD-{draw.between(10_000, 99_999)}"}
     name, reference = f"Goodwill for {customer.name}", f"{customer.reference}/G{draw.between(1, 9)}"
     return add_entry(company, "ledger", name, reference, status, details)
 
 
-def _order(company: Backdrop, draw: Draw, customer: Entry, reference: str, day: int) -> Entry:
+def _add_order(company: Backdrop, draw: Draw, customer: Entry, reference: str, day: int) -> Entry:
     slug = reference.lower().replace("-", "_")
     title = f"Share of refunded orders of {customer.reference}"
     metric = add_metric(company, f"refund_rate.{slug}", title, "percent", draw.between(2, 60))
@@ -151,12 +151,6 @@ def _order(company: Backdrop, draw: Draw, customer: Entry, reference: str, day: 
 
 def date_of(day: int) -> str:
     return stamp(day * DAY)[:10]
-
-
-def change(company: Backdrop, entry: Entry, status: str | None = None, **details: str) -> Entry:
-    """The entry as a fact of the case has it."""
-    status = entry.status if status is None else status
-    return company.world.furnish(replace(entry, status=status, details=entry.details | details))
 
 
 # -- tickets -----------------------------------------------------------------------------------------------------------
@@ -196,5 +190,5 @@ def add_tickets(company: Backdrop, draw: Draw, records: RefundRecords, requester
         "vendor_check",
         title=f"Refund for {stranger}",
         subject=stranger,
-        reference=f"ORD-{draw.between(1000, 9999)}",  # older, so its number is shorter than ours
+        reference=f"ORD-{draw.between(1000, 9999)}",  # an older order, so its number is shorter
     )

@@ -1,6 +1,6 @@
-"""Refund rules: what a refund dispute asks of whoever works it, and what those look into who sign a refund.
+"""The policies, briefs, people, forms and audits of refund disputes.
 
-Complete for a stranger, each policy in at most 80 words. What the family means lives in its own file.
+The policies say everything that an agent has to know. Each has at most 80 words.
 """
 
 from datetime import date
@@ -15,9 +15,9 @@ from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, ad
 KIND = "refund_dispute"
 FULL = "full_refund"
 GOODWILL = "goodwill_refund"
-LIMITS = {FULL: "return_days", GOODWILL: "goodwill_days"}  # the term that says until when
+LIMITS = {FULL: "return_days", GOODWILL: "goodwill_days"}  # the term that sets the period
 OFFICES = {FULL: "Care Lead", GOODWILL: "CFO"}
-AMOUNTS = {FULL: "paid", GOODWILL: "goods"}  # where the ledger has how much
+AMOUNTS = {FULL: "paid", GOODWILL: "goods"}  # the field of the ledger's payment that has the amount
 
 # -- policies ----------------------------------------------------------------------------------------------------------
 
@@ -104,7 +104,7 @@ BRIEFS = (
 
 
 def hire(company: Backdrop) -> None:
-    """Customer care: the one who signs has a deputy, who has another."""
+    """Add the customer care desk, and two delegates of its lead."""
     for role, manager, limit, delegate in (
         ("Care Supervisor", "CFO", 1000, None),
         ("Deputy Care Lead", "CFO", 3000, "Care Supervisor"),
@@ -115,7 +115,7 @@ def hire(company: Backdrop) -> None:
 
 
 def refund_form(form: str, title: str) -> ApprovalType:
-    """A refund of either kind. Most of what is held against it lies in several records, and is audited below."""
+    """Return the form for a full or a goodwill refund. The audits below check most of its fields."""
     office = OFFICES[form]
     return ApprovalType(
         id=form,
@@ -145,18 +145,18 @@ def refund_form(form: str, title: str) -> ApprovalType:
 
 @audits(FULL)
 def audit_full_refund(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
-    """The whole of what was paid, within the first term."""
+    """Check a full refund."""
     return (yield from _wrong_refund(FULL, data, ticket))
 
 
 @audits(GOODWILL)
 def audit_goodwill_refund(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
-    """The goods alone, within the second term."""
+    """Check a goodwill refund, which is for the goods without shipping."""
     return (yield from _wrong_refund(GOODWILL, data, ticket))
 
 
 def _wrong_refund(form: str, data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
-    """Holds a request against the records and the terms that it names. Whether these apply is the desk's work."""
+    """Compare a request with the records and with the terms that it names. Approvers do not check if these terms apply."""
     listed = (yield Call("datahub", "search_register", {"query": ticket["reference"]})).data["rows"]
     filed = {}
     for row in listed:

@@ -1,7 +1,7 @@
 """Vendor onboarding: may this firm become a supplier, and who signs for it?
 
-Particular about reasoning here: the checks stand in an order of precedence, each on another system, and the first that
-applies decides. The figure that most often decides may be out of date, and its limit depends on what the vendor handles.
+What makes it hard: the checks have an order, each one looks at another system, and the first that applies decides. The
+compliance score, which decides most often, may be out of date, and its minimum depends on the data that the vendor handles.
 """
 
 from functools import partial
@@ -13,7 +13,7 @@ from companyos.company import ApprovalType, Entry, Person
 from companyos.core.calls import Procedure
 from companyos.core.world import DAY, Draw, Streams, World, stamp
 from companyos.families.kit import casework, endings, moves, working
-from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, one_line, set_metric, vendor_entry
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, add_vendor, one_line, set_metric
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
@@ -33,21 +33,23 @@ FORM = "vendor_onboarding"
 
 
 class Causes(Everyday, frozen=True):
-    """The hidden causes of a case: facts about this vendor, and troubles."""
+    """The hidden causes of a case: facts about this vendor, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
-        bool, Fact((0.86, 0.14), (("Ticket", "earlier", "reference"),)), "another live ticket asks for the same"
+        bool,
+        Fact((0.86, 0.14), (("Ticket", "earlier", "reference"),)),
+        "another open ticket asks for the same",
     ]
     conflict: Annotated[bool, Fact((0.85, 0.15), (("Entry", "entry", "owner"),)), "the requester owns the firm"]
     insurance: Annotated[
         Literal["valid", "expired"],
         Fact((0.83, 0.17), (("Entry", "entry", "insurance_until"),)),
-        "whether the firm's insurance still runs",
+        "whether the firm's insurance is still valid",
     ]
     personal_data: Annotated[
         bool,
         Fact((0.5, 0.5), (("Entry", "entry", "data_class"),)),
-        "the firm would handle personal data, so more is asked of its score",
+        "the firm would handle personal data, so its minimum score is higher",
     ]
     score: Annotated[
         Literal["low", "middle", "high"],
@@ -57,7 +59,7 @@ class Causes(Everyday, frozen=True):
     amount: Annotated[
         Literal["small", "large", "huge"],
         Fact((0.4, 0.4, 0.2), (("Ticket", "ticket", "amount"),)),
-        "whose limit covers the sum: the head's, the CFO's, or nobody's",
+        "whose signing limit covers the amount: the department head's, only the CFO's, or nobody's",
     ]
     lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
@@ -90,8 +92,8 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     terms = {"minimum": minimum, "minimum_personal": minimum + draw.pick((10, 15)), "max_age_days": draw.between(7, 14)}
     policy = add_vendor_policies(company, terms)
     world.furnish(_form(policy.id))
-    entry = _entry(company, firm, requester, causes)
-    _score(world, entry.details["score_metric"], terms, causes)
+    entry = _add_entries(company, firm, requester, causes)
+    _set_score(world, entry.details["score_metric"], terms, causes)
     roles = {
         "requester": requester.id,
         "entry": entry.id,
@@ -106,14 +108,16 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "treasurer": offices["Treasurer"],
         "compliance": offices["Compliance Officer"],
     }
-    amount = _amount(world, causes, world.get(Person, roles["head"]), world.get(Person, roles["cfo"]))
-    roles |= _tickets(company, draw, firm, requester, amount, causes)
+    amount = _draw_amount(world, causes, world.get(Person, roles["head"]), world.get(Person, roles["cfo"]))
+    roles |= _add_tickets(company, draw, firm, requester, amount, causes)
     lead = world.get(Person, offices["Vendor Desk Lead"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], vendor=firm.name, lead=lead.name)
     return Case(roles["ticket"], offices["Vendor Analyst"], brief, roles)
 
 
-def _tickets(company: Backdrop, draw: Draw, firm: Firm, requester: Person, amount: int, causes: Causes) -> dict[str, str]:
+def _add_tickets(
+    company: Backdrop, draw: Draw, firm: Firm, requester: Person, amount: int, causes: Causes
+) -> dict[str, str]:
     """Add the ticket, an earlier one that may be about the same vendor, a decoy and a blocker. Return ids by role."""
     world = company.world
     ticket = add_ticket(
@@ -153,12 +157,13 @@ def _tickets(company: Backdrop, draw: Draw, firm: Firm, requester: Person, amoun
     )
 
 
-def _entry(company: Backdrop, firm: Firm, requester: Person, causes: Causes) -> Entry:
+def _add_entries(company: Backdrop, firm: Firm, requester: Person, causes: Causes) -> Entry:
+    """Add the firm and its namesake to the register. Return the firm's entry."""
     world = company.world
-    vendor_entry(company, firm.namesake, firm.namesake_reference)
-    entry = vendor_entry(company, firm.name, firm.reference)
-    expired = world.streams.at("insurance").between(3, 90)
-    until = {"valid": entry.details["insurance_until"], "expired": stamp(world.now - expired * DAY)[:10]}
+    add_vendor(company, firm.namesake, firm.namesake_reference)
+    entry = add_vendor(company, firm.name, firm.reference)
+    days_ago = world.streams.at("insurance").between(3, 90)
+    until = {"valid": entry.details["insurance_until"], "expired": stamp(world.now - days_ago * DAY)[:10]}
     details = entry.details | {
         "data_class": "personal" if causes.personal_data else "standard",
         "insurance_until": until[causes.insurance],
@@ -168,14 +173,14 @@ def _entry(company: Backdrop, firm: Firm, requester: Person, causes: Causes) -> 
     return world.furnish(replace(entry, details=details))
 
 
-def _score(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
+def _set_score(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
     low, high = terms["minimum"], terms["minimum_personal"]
     band = {"low": (38, low - 1), "middle": (low, high - 1), "high": (high, 97)}[causes.score]
     value = world.streams.at("score", causes.score).between(*band)
     set_metric(world, name, value, terms["max_age_days"])
 
 
-def _amount(world: World, causes: Causes, head: Person, cfo: Person) -> int:
+def _draw_amount(world: World, causes: Causes, head: Person, cfo: Person) -> int:
     first, second = head.limit or 0, cfo.limit or 0
     band = {"small": (2000, first), "large": (first + 1, second), "huge": (second + 1, 2 * second)}[causes.amount]
     return world.streams.at("amount", causes.amount).between(*band)
@@ -285,7 +290,7 @@ def _decide(
         request = yield from moves.get_signed(FORM, office, form, entry["score_metric"])
     yield from moves.set_field(ticket["id"], "approval", request["id"])
     if (yield from moves.grew_old(score, request["decided_at"], rule["max_age_days"])):
-        score = yield from moves.fresh_reading(score["id"])  # it grew old while we waited
+        score = yield from moves.fresh_reading(score["id"])  # it became too old during the wait
     return (
         "completed",
         "all_checks_passed",

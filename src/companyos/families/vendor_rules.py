@@ -1,6 +1,6 @@
-"""Vendor rules: what vendor onboarding asks of whoever does it, in the company's own words.
+"""The policies and briefs of vendor onboarding.
 
-Complete for a stranger, each policy in at most 80 words. What a family means lives in its own file; this is its prose.
+The policies say everything that an agent has to know. Each has at most 80 words.
 """
 
 from companyos.company import Policy

@@ -255,7 +255,7 @@ def _other_desks(company: Backdrop) -> None:
             firm.name,
             firm.reference,
         )
-        entry = vendor_entry(company, firm.name, firm.reference)
+        entry = add_vendor(company, firm.name, firm.reference)
         if ticket.status == "done":
             world.furnish(
                 msgspec.structs.replace(
@@ -325,7 +325,7 @@ def add_ticket(
     )
 
 
-def vendor_entry(company: Backdrop, name: str, reference: str) -> Entry:
+def add_vendor(company: Backdrop, name: str, reference: str) -> Entry:
     """Add a vendor to the register, without any defect and with a compliance score that was measured within a day."""
     world, draw = company.world, company.draw
     slug = name.lower().replace(" ", "_")
