@@ -1,1 +1,1 @@
-"""BrowserGym: the company as its agents meet it. In an environment of its own, since it pins an old Playwright."""
+"""Tests of the BrowserGym tasks. They have their own environment, because BrowserGym pins an old Playwright."""

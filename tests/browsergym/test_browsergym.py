@@ -1,4 +1,4 @@
-"""BrowserGym's own environment around our tasks: begun, looked at, worked by an agent's actions and by the expert."""
+"""BrowserGym's environment around our tasks: reset, observations, actions of an agent, and the expert."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ SEED, CHAOS = 7, 0.5
 
 @pytest.fixture(scope="module", autouse=True)
 def browsers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Playwright's folder of browsers, with the system's in it: BrowserGym's chat takes no other."""
+    """Put the system's Chromium into Playwright's browser folder, because BrowserGym's chat accepts no other."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path_factory.mktemp("browsers")))
         patch.setenv("PLAYWRIGHT_SKIP_VALIDATE_HOST_REQUIREMENTS", "1")
@@ -41,7 +41,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[Any]:
         f"browsergym/companyos.{request.param}",
         task_kwargs={"chaos": CHAOS},
         pre_observation_delay=0.0,
-        action_mapping=None,  # actions are lines of Python: BrowserGym's own words give a click half a second
+        action_mapping=None,  # actions are lines of Python; BrowserGym's own actions wait half a second for each click
         disable_env_checker=True,
     )
     yield env.unwrapped

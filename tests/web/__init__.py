@@ -1,1 +1,1 @@
-"""Pages in a browser: these tests need the extra `web-dev` and a Chromium; `make test-web` brings both."""
+"""Tests of the web pages. They need the extra `web-dev` and Chromium; `make test-web` installs both."""

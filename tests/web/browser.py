@@ -1,4 +1,4 @@
-"""Browser: a headless Chromium of the system's, and what it had to complain about."""
+"""Opens pages in the system's Chromium, and records errors and requests."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from companyos.serve.ops import programs
 
 
 class Visit:
-    """A page that is open, all it asked for, what of that was not let out, and every error."""
+    """An open page, with its console errors, its requests, and the requests that failed."""
 
     def __init__(self, page: Any) -> None:
         self.page = page
@@ -28,7 +28,7 @@ class Visit:
 
 @contextmanager
 def visit(file: Path, width: int = 1280, height: int = 900, scheme: str = "light") -> Iterator[Visit]:
-    """Opens a file as somebody with such a screen sees it."""
+    """Open a file on a screen of this size."""
     with browsing(width, height, scheme) as seen:
         seen.page.goto(file.as_uri())
         yield seen
@@ -36,15 +36,16 @@ def visit(file: Path, width: int = 1280, height: int = 900, scheme: str = "light
 
 @contextmanager
 def browsing(width: int = 1280, height: int = 900, scheme: str = "light", scripts: bool = True) -> Iterator[Visit]:
-    """An empty page on such a screen, of somebody who lets scripts run or does not."""
+    """Give an empty page on a screen of this size, with or without JavaScript."""
     program = programs.chromium()
     assert program, "these tests need a Chromium: .ci/packages chromium installs it on Debian"
     with sync_playwright() as playwright:
-        # Without a sandbox, since CI is root; all that is opened was made by the test.
+        # The sandbox does not work for root, which CI uses. Only pages of the test are opened.
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         try:
-            screen = {"width": width, "height": height}
-            context = browser.new_context(viewport=screen, color_scheme=scheme, java_script_enabled=scripts)
+            screen: Any = {"width": width, "height": height}
+            colours: Any = scheme
+            context = browser.new_context(viewport=screen, color_scheme=colours, java_script_enabled=scripts)
             yield Visit(context.new_page())
         finally:
             browser.close()

@@ -1,4 +1,4 @@
-"""What tests of pages have in common: a server, one for each file."""
+"""Fixtures of the page tests: one running server for each test file."""
 
 from collections.abc import Iterator
 
@@ -9,5 +9,5 @@ from tests.web.site import RunningSite, served
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[RunningSite]:
-    with served() as one:
-        yield one
+    with served() as running:
+        yield running

@@ -1,6 +1,6 @@
-"""ScreenUser: somebody who works on a screen by clicking at places and typing, and sees nothing but pictures.
+"""A user of the screen API, who clicks at points and types, and sees only pictures.
 
-Where things are on them is measured in a browser of the test's own, on the same page and as large.
+A second browser with the same page and size tells the test where things are.
 """
 
 from base64 import b64decode
@@ -14,7 +14,7 @@ from companyos.web.screen.gestures import HEIGHT
 
 
 class ScreenUser:
-    """Works in one session by REST; `page` shows where things are."""
+    """Works in one session over REST. `page` is the second browser's page."""
 
     def __init__(self, guest: httpx.Client, page: Any, task: str) -> None:
         self._guest, self._page = guest, page
@@ -38,21 +38,21 @@ class ScreenUser:
         return self.last
 
     def look_at(self, page: str) -> None:
-        """Opens the page that the screen is on, to measure it."""
+        """Open the screen's current page in the second browser, to measure it."""
         self._page.goto(f"{self._guest.base_url}/office/{self.session_id}/{page}")
 
     def click(self, what: Any) -> dict[str, Any]:
-        """Clicks on the middle of something, which is scrolled to if need be."""
+        """Click the centre of an element, after scrolling to it if necessary."""
         box = what.bounding_box()
         x, y = int(box["x"] + box["width"] / 2), int(box["y"] + box["height"] / 2)
-        if not 80 <= y - self._scrolled < HEIGHT - 20:  # below the top bar, which stays
+        if not 80 <= y - self._scrolled < HEIGHT - 20:  # below the top bar, which does not scroll
             there = max(0, y - HEIGHT // 2)
             self.does("scroll", dy=there - self._scrolled)
             self._scrolled = there
         return self.does("click", x=x, y=y - self._scrolled)
 
     def types_call(self, call: Call) -> None:
-        """By keys alone, from the page on which one can type a call: that of the brief."""
+        """Type a call on the brief's page, with the keyboard."""
         self.look_at("0")
         self.click(self._page.get_by_role("link", name="Brief"))
         self.does("key", key="/")

@@ -1,4 +1,4 @@
-"""Site: a server with all its pages, into whose sessions a test can look."""
+"""A running server with its pages, whose sessions a test can read."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from tests.serve.doors import ADMIN, body_of, good
 
 
 class RunningSite:
-    """Where it is, and what it holds."""
+    """A running server: its URL and its sessions."""
 
     def __init__(self, server: local_server.LocalServer) -> None:
         self.url = server.url
@@ -24,25 +24,25 @@ class RunningSite:
         self.watch: WatchPages = server.app.state.watch
 
     def __len__(self) -> int:
-        """How many sessions there are."""
+        """Return the number of sessions."""
         return self._server.run(len)
 
     def begin(self, task: str) -> Session:
-        """A session that was begun by some other door."""
+        """Start a session without HTTP."""
         return self._server.run(lambda sessions: sessions.create(TaskId.parse(task)))
 
     def agent(self, task: str, token: str = "") -> "Agent":
-        """Somebody who begins a session over HTTP, as agents do."""
+        """Start a session over HTTP, as agents do."""
         return Agent(self.url, self.watch, task, token)
 
     def session(self, address: str) -> Session:
-        """The session that a page of the office is about."""
+        """Return the session of an office page."""
         session_id = address.split("/office/")[1].split("/")[0]
         return self._server.run(lambda sessions: sessions.observe(session_id, None))
 
 
 class Agent:
-    """A session by the door for programs, and where to watch it."""
+    """An agent that works over REST, and the address at which to watch it."""
 
     def __init__(self, url: str, watch: WatchPages, task: str, token: str) -> None:
         self._url, self._headers = url, {"authorization": f"Bearer {token}"} if token else {}
@@ -63,6 +63,6 @@ class Agent:
 
 @contextmanager
 def served(**settings: Any) -> Iterator[RunningSite]:
-    """Serves until it is left."""
+    """Serve until the context ends."""
     with local_server.served(Settings(**{"ledger": "none", "admin_token": ADMIN} | settings)) as server:
         yield RunningSite(server)

@@ -1,4 +1,4 @@
-"""The API's own page: all of it, and nothing from elsewhere."""
+"""The page `/docs` describes the whole API and loads nothing from other hosts."""
 
 import httpx
 import pytest
@@ -10,7 +10,7 @@ from tests.web.page_checks import check_clean
 from tests.web.site import served
 
 
-def test_every_place_of_the_description_is_on_the_page() -> None:
+def test_the_docs_page_lists_every_endpoint() -> None:
     with served() as site:
         described, page = httpx.get(f"{site.url}/openapi.json").json(), Tags(httpx.get(f"{site.url}/docs").text)
         for path, methods in described["paths"].items():
@@ -19,7 +19,7 @@ def test_every_place_of_the_description_is_on_the_page() -> None:
         assert "turn_taken" in page.text
 
 
-def test_it_asks_nobody_else_for_anything() -> None:
+def test_the_docs_page_loads_nothing_from_other_hosts() -> None:
     with served() as site, browsing() as seen:
         seen.page.goto(site.url)
         seen.page.get_by_role("link", name="all endpoints").click()
@@ -30,7 +30,7 @@ def test_it_asks_nobody_else_for_anything() -> None:
 
 
 @pytest.mark.parametrize("place", ["/reset", "/step", "/rollout", "/render"])
-def test_a_server_without_pages_lists_its_places_as_text(place: str) -> None:
+def test_a_server_without_pages_lists_its_endpoints_as_text(place: str) -> None:
     with Door() as door:
         listed = door.get("/docs")
         assert listed.headers["content-type"].startswith("text/plain")

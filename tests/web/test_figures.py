@@ -1,4 +1,4 @@
-"""Figures: the same bytes every time, in the page's own colours, and nobody's tags."""
+"""Charts of reports: the same bytes every time, the page's own colours, and all text escaped."""
 
 import re
 
@@ -15,7 +15,7 @@ SURE, UNSURE = Estimate(0.5, 0.25, 0.75, 12), Estimate(1.0, None, None, 1)
 
 
 def falling() -> Curve:
-    """Twenty tasks of which a quarter is lost with each dose."""
+    """Return twenty tasks, of which a quarter more fail with each dose."""
     doses = ("0", "25", "50", "75", "100")
     return curves(
         outcome(seed, success=seed >= 5 * number, doses=dose) for seed in range(20) for number, dose in enumerate(doses)
@@ -37,7 +37,7 @@ def test_a_figure_is_the_same_to_the_byte_each_time() -> None:
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_a_figure_has_the_colours_of_the_page_and_a_name_for_who_cannot_see(number: int) -> None:
+def test_a_figure_has_the_colours_of_the_page_and_a_label_for_screen_readers(number: int) -> None:
     figure = drawn()[number]
     assert not re.search(r"#[0-9a-f]{6}\b", figure)
     assert "var(--run-" in figure

@@ -1,4 +1,4 @@
-"""Forms: whatever call somebody means, there is a way to fill it in."""
+"""Every call can be expressed by filling in its tool's form."""
 
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -23,7 +23,7 @@ SCALARS = (
 
 
 def filled(tool: Tool, call: Call) -> SubmittedForm:
-    """A call as a browser sends its form."""
+    """Return the form that a browser sends for a call."""
     pairs: list[tuple[str, str]] = []
     for argument in form_arguments(tool):
         if argument.name not in call.params:
@@ -53,7 +53,7 @@ def test_every_call_of_an_expert_can_be_filled_in(family: str) -> None:
 
 @STEADY
 @given(SCALARS)
-def test_what_is_typed_as_it_should_be_is_what_is_meant(value: Any) -> None:
+def test_typed_values_are_read_back_unchanged(value: Any) -> None:
     read = typed_value(as_typed(value))
     assert (type(read), read) == (type(value), value)
 
@@ -89,7 +89,7 @@ def test_a_form_asks_for_every_argument_and_insists_on_what_the_signature_requir
     assert empty is None or set(empty.params) == set(tool.required)
 
 
-def test_what_is_no_call_is_said_and_costs_nothing() -> None:
+def test_an_invalid_form_value_is_named() -> None:
     listing = ALL_TOOLS.tools["ticketdesk", "list_tickets"]
     with pytest.raises(Malformed, match="page is a whole number, not 'two'"):
         read_call(listing, SubmittedForm([("page", "two")]))

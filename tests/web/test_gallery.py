@@ -1,4 +1,4 @@
-"""The gallery: runs that lie in a folder, as far as they are runs, and the way from there to their episodes."""
+"""The gallery shows the runs of a results folder, skips other files, and links to the episodes."""
 
 import json
 import re
@@ -31,7 +31,7 @@ LOG = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs, a log of a training run, and things that are neither."""
+    """Two runs, a training log, and files that are neither."""
     folder = tmp_path_factory.mktemp("results")
     mixed_run(folder)
     hostile_run(folder)
@@ -51,7 +51,7 @@ def site(folder: Path) -> Iterator[RunningSite]:
         yield one
 
 
-def test_from_the_gallery_one_comes_to_an_episode_and_back(site: RunningSite, folder: Path) -> None:
+def test_the_gallery_links_to_an_episode_and_back(site: RunningSite, folder: Path) -> None:
     run = read_run(folder / "naive")
     failed = [one for one in run.outcomes if not one.success]
     with browsing() as seen:
@@ -82,7 +82,7 @@ def test_from_the_gallery_one_comes_to_an_episode_and_back(site: RunningSite, fo
         check_clean(seen, site)
 
 
-def test_a_training_run_is_drawn_as_far_as_it_is_written(site: RunningSite) -> None:
+def test_an_unfinished_training_log_is_drawn(site: RunningSite) -> None:
     with browsing() as seen:
         seen.page.goto(f"{site.url}/gallery")
         seen.page.get_by_role("link", name="warm").click()
@@ -93,7 +93,7 @@ def test_a_training_run_is_drawn_as_far_as_it_is_written(site: RunningSite) -> N
         check_clean(seen, site)
 
 
-def test_every_family_and_every_dial_is_in_it(site: RunningSite) -> None:
+def test_the_gallery_lists_every_family_and_every_dial(site: RunningSite) -> None:
     page = Tags(httpx.get(f"{site.url}/gallery", timeout=60).text)
     for name in FAMILIES:
         assert ("a", {"href": f"/play?family={name}"}) in page.tags
@@ -112,7 +112,7 @@ def test_files_are_read_in_another_process(site: RunningSite, monkeypatch: pytes
         assert (page.status_code, "naive" in page.text) == (200, True)
 
 
-def test_without_a_folder_it_says_how_to_give_one() -> None:
+def test_without_a_results_folder_the_gallery_says_how_to_set_one() -> None:
     with served() as site:
         page = httpx.get(f"{site.url}/gallery", timeout=60).text
         assert "companyos serve --results DIR" in page
@@ -120,7 +120,7 @@ def test_without_a_folder_it_says_how_to_give_one() -> None:
         assert httpx.get(f"{site.url}/gallery/run?at=naive", timeout=60).status_code == 404
 
 
-def test_what_is_no_run_is_left_out(folder: Path) -> None:
+def test_files_that_are_not_runs_are_skipped(folder: Path) -> None:
     results_folder = ResultsFolder(folder)
     assert sorted(run.name for run in results_folder.runs()) == ["hostile", "naive"]
     assert [log.name for log in results_folder.logs()] == ["warm"]
@@ -139,17 +139,17 @@ def test_what_is_no_run_is_left_out(folder: Path) -> None:
         "/replay/episode?run=naive",
     ],
 )
-def test_nothing_is_read_but_what_is_on_the_shelf(site: RunningSite, place: str) -> None:
+def test_nothing_outside_the_results_folder_is_read(site: RunningSite, place: str) -> None:
     assert httpx.get(f"{site.url}{place}", timeout=60).status_code == 404
 
 
-def test_links_out_of_the_folder_are_not_followed(tmp_path: Path, folder: Path) -> None:
+def test_symbolic_links_out_of_the_folder_are_not_followed(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "away").symlink_to(folder / "naive")
     (tmp_path / "log.jsonl").symlink_to(folder / "warm" / "log.jsonl")
     assert (ResultsFolder(tmp_path).runs(), ResultsFolder(tmp_path).logs()) == ([], [])
 
 
-def test_a_folder_that_is_one_run_is_a_shelf_as_well(folder: Path) -> None:
+def test_the_folder_of_a_single_run_can_be_the_results_folder(folder: Path) -> None:
     [run] = ResultsFolder(folder / "naive").runs()
     assert (run.name, run.has_episodes) == (".", True)
     with served(results=str(folder / "naive")) as site:
@@ -176,13 +176,13 @@ def test_no_text_of_a_run_becomes_a_part_of_a_page(site: RunningSite, folder: Pa
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_gallery_fits_every_screen_and_everybody_can_use_it(site: RunningSite, width: int, scheme: str) -> None:
+def test_the_gallery_fits_every_screen_and_is_accessible(site: RunningSite, width: int, scheme: str) -> None:
     with browsing(width, 844, scheme) as seen:
         for page in ("/gallery", "/gallery/run?at=naive", "/gallery/training?at=warm", "/docs"):
             look_at(seen, f"{site.url}{page}", width)
 
 
-# -- what is drawn -----------------------------------------------------------------------------------------------------
+# -- charts ------------------------------------------------------------------------------------------------------------
 
 NUMBERS = st.floats(-1e300, 1e300)
 

@@ -1,4 +1,4 @@
-"""Hostile text: whatever a record, a message or a call holds, it is shown as text, in every field and on every page."""
+"""Hostile text in a record, a message or a call is shown as text, in every field and on every page."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -25,7 +25,7 @@ BREAKOUTS = (
 
 
 def spoiled(value: Any, text: str) -> Any:
-    """The same data with this text in place of every text in it, and beside every name."""
+    """Replace every text in the data by this text, and add a field of this name."""
     if isinstance(value, dict):
         kept = {name: spoiled(item, text) for name, item in value.items()}
         return kept | ({f"{text}{len(value)}": text} if value else {})
@@ -41,7 +41,7 @@ def played(name: str) -> CompanyEnv:
 
 
 def one_of_each(turns: list[Turn]) -> list[Turn]:
-    """Of turns whose replies look the same only the first."""
+    """Keep only the first of the turns whose replies have the same shape."""
     shapes = {(turn.call.tool, turn.reply.code, str(sorted(turn.reply.data or ()))): turn for turn in reversed(turns)}
     return list(shapes.values())
 
@@ -88,7 +88,7 @@ ODD: tuple[Any, ...] = (
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_arguments_of_any_shape_are_shown_and_their_form_again(site: RunningSite, odd: Any) -> None:
+def test_arguments_of_any_shape_are_shown_on_every_page(site: RunningSite, odd: Any) -> None:
     task, calls = f"vendor_onboarding-v{BENCHMARK_VERSION}-train-7-0", 0
     for tool in site.begin(task).env.toolbox:
         agent = site.agent(task)
@@ -100,8 +100,8 @@ def test_arguments_of_any_shape_are_shown_and_their_form_again(site: RunningSite
     assert calls > 30
 
 
-def test_in_a_browser_nothing_of_it_runs(site: RunningSite) -> None:
-    """Written by real calls, read back, cited; on every page of the episode."""
+def test_hostile_text_does_not_run_in_a_browser(site: RunningSite) -> None:
+    """The text is written by real calls, read back and cited, on every page of the episode."""
     session = site.begin(f"vendor_onboarding-v{BENCHMARK_VERSION}-train-7-0")
     ticket = session.env.setting.case.ticket_id
     calls = [

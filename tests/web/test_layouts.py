@@ -1,4 +1,4 @@
-"""Sheets: a page shows all that its reply says, and charts say what they are drawn from."""
+"""A page shows every value of its reply, and charts are drawn from the reply."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,7 @@ from tests.web.site import RunningSite
 
 
 def leaves(value: Any, name: str = "") -> Iterator[str]:
-    """Every value in a reply as it is written, and the name of what is empty."""
+    """Yield every value of a reply as text, and the names of empty fields."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from leaves(item, key)
@@ -42,7 +42,7 @@ def test_a_page_shows_every_value_that_its_reply_holds(site: RunningSite, name: 
             assert turn.reply.ok or turn.reply.message in text
 
 
-def test_a_figure_older_than_it_may_be_is_marked_and_said() -> None:
+def test_a_metric_older_than_its_limit_is_marked_stale() -> None:
     assert 'class="stale"' in charts.freshness(9, 8)
     assert 'class="fresh"' in charts.freshness(8, 8)
     assert 'class="unknown"' in charts.freshness(300, None)

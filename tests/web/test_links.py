@@ -1,4 +1,4 @@
-"""Links to tasks: every server reads them, and nobody reads in them what is true."""
+"""Every server can decode a task link, and a reader of the link does not see the task's causes."""
 
 import string
 
@@ -41,12 +41,12 @@ def test_a_link_to_a_twin_names_neither_cause_nor_family() -> None:
 
 @STEADY
 @given(st.text(string.ascii_letters + string.digits + "-_é", max_size=250))
-def test_what_is_no_link_leads_to_no_task(code: str) -> None:
+def test_random_text_is_not_a_task_link(code: str) -> None:
     with pytest.raises(BadTask):
         decode_task_link(code)
 
 
-def test_a_link_that_was_cut_or_of_another_version_leads_nowhere() -> None:
+def test_a_truncated_link_or_one_of_another_version_is_refused() -> None:
     code = encode_task_link(TaskId.parse(task_id()))
     with pytest.raises(BadTask, match="cut short"):
         decode_task_link(code[:-3])

@@ -1,4 +1,4 @@
-"""The office in a browser: an expert's work done by clicking, and clicks that do nothing twice."""
+"""The office in a browser: the expert works by clicking, and no click makes two steps."""
 
 import pytest
 
@@ -15,7 +15,7 @@ SEED, CHAOS = 7, 0.5
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_an_expert_solves_a_task_of_every_family_through_the_pages(site: RunningSite, name: str) -> None:
-    """Knowledge by the same company in this process, which must be the same to the byte after every click."""
+    """The same company in this process must have the same digest after every click."""
     env = make(name, seed=SEED, chaos=CHAOS)
     program = family(name).expert(Memory(env.scene.task, env.reset().now), Taste())
     with browsing() as seen:
@@ -43,7 +43,7 @@ def test_an_expert_solves_a_task_of_every_family_through_the_pages(site: Running
 def begun(seen: Visit, site: RunningSite, family: str = "vendor_onboarding", chaos: float = 0.0) -> OfficeDriver:
     driver = OfficeDriver(seen.page)
     driver.begin(site.url, family, SEED, chaos)
-    seen.page.wait_for_load_state()  # keys are heard by a script
+    seen.page.wait_for_load_state()  # a script handles the keys
     return driver
 
 
@@ -62,7 +62,7 @@ def test_a_newcomer_plays_within_two_clicks(site: RunningSite) -> None:
         check_clean(seen, site)
 
 
-def test_reload_back_and_double_click_do_nothing_twice(site: RunningSite) -> None:
+def test_reload_back_and_double_click_make_no_second_step(site: RunningSite) -> None:
     with browsing() as seen:
         begun(seen, site)
         seen.page.get_by_role("button", name="Tickets", exact=True).first.dblclick()
@@ -83,7 +83,7 @@ def test_reload_back_and_double_click_do_nothing_twice(site: RunningSite) -> Non
         check_clean(seen, site)
 
 
-def test_a_second_tab_is_told_what_the_first_has_done(site: RunningSite) -> None:
+def test_a_second_tab_learns_that_its_turn_was_used(site: RunningSite) -> None:
     with browsing() as seen:
         begun(seen, site)
         other = seen.page.context.new_page()
@@ -98,7 +98,7 @@ def test_a_second_tab_is_told_what_the_first_has_done(site: RunningSite) -> None
         assert steps(seen, site) == 2
 
 
-def test_everything_works_without_a_script(site: RunningSite) -> None:
+def test_the_office_works_without_javascript(site: RunningSite) -> None:
     env = make("handbook_update", seed=SEED)
     program = family("handbook_update").expert(Memory(env.scene.task, env.reset().now), Taste())
     with browsing(scripts=False) as seen:
@@ -112,7 +112,7 @@ def test_everything_works_without_a_script(site: RunningSite) -> None:
         seen.page.get_by_role("heading", name="Success").wait_for()
 
 
-def test_keys_open_what_they_say_and_the_list_of_them(site: RunningSite) -> None:
+def test_keyboard_shortcuts_work_and_are_listed(site: RunningSite) -> None:
     with browsing() as seen:
         begun(seen, site)
         seen.page.keyboard.press("?")
@@ -136,7 +136,7 @@ def test_keys_open_what_they_say_and_the_list_of_them(site: RunningSite) -> None
         check_clean(seen, site)
 
 
-def test_a_line_can_be_typed(site: RunningSite) -> None:
+def test_a_call_can_be_typed_as_a_line(site: RunningSite) -> None:
     with browsing() as seen:
         begun(seen, site)
         seen.page.keyboard.press("/")
@@ -146,13 +146,13 @@ def test_a_line_can_be_typed(site: RunningSite) -> None:
         assert steps(seen, site) == 1
 
 
-# -- looks -------------------------------------------------------------------------------------------------------------
+# -- appearance --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_every_page_fits_every_screen_and_everybody_can_use_it(site: RunningSite, width: int, scheme: str) -> None:
-    """Measured by axe, on one page of every sort of an episode in which much is said."""
+def test_every_page_fits_every_screen_and_is_accessible(site: RunningSite, width: int, scheme: str) -> None:
+    """Checked with axe, on one page of each kind."""
     env = make("expense_report", seed=8, chaos=0.5)
     work(env)
     session = site.begin(env.task_id)

@@ -1,4 +1,4 @@
-"""Pages without a browser: what they are sent with, who may see them, and what they say when something is wrong."""
+"""Pages over plain HTTP: their headers, who may see them, and their error messages."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def guest(site: RunningSite) -> Iterator[httpx.Client]:
 
 
 def begin(guest: httpx.Client, **form: str) -> str:
-    """Begins a task; its place in the office."""
+    """Start a task and return its address in the office."""
     reply = guest.post("/play", data=FIRST | form)
     assert reply.status_code == 303
     return reply.headers["location"].removesuffix("/0")
@@ -38,10 +38,10 @@ def brief_ticket(site: RunningSite, place: str) -> str:
     return site.session(place).env.setting.case.ticket_id
 
 
-# -- a page is a turn --------------------------------------------------------------------------------------------------
+# -- turns and steps ---------------------------------------------------------------------------------------------------
 
 
-def test_looking_is_no_step(site: RunningSite, guest: httpx.Client) -> None:
+def test_opening_pages_is_not_a_step(site: RunningSite, guest: httpx.Client) -> None:
     place = begin(guest)
     call(guest, place, 1, "list_tickets")
     pages = ("", "/0", "/1", "/steps", "/form/ticketdesk.resolve_ticket", "/verdict")
@@ -51,7 +51,7 @@ def test_looking_is_no_step(site: RunningSite, guest: httpx.Client) -> None:
     assert site.session(place).env.step_count == 1
 
 
-def test_a_form_that_is_sent_twice_happens_once(site: RunningSite, guest: httpx.Client) -> None:
+def test_a_form_that_is_sent_twice_makes_one_step(site: RunningSite, guest: httpx.Client) -> None:
     place, ticket = begin(guest, chaos="0"), ""
     ticket = brief_ticket(site, place)
     for _ in range(3):
@@ -60,9 +60,7 @@ def test_a_form_that_is_sent_twice_happens_once(site: RunningSite, guest: httpx.
     assert site.session(place).env.step_count == 1
 
 
-def test_a_form_of_a_page_that_is_not_the_last_is_held_back_and_can_be_sent_on(
-    site: RunningSite, guest: httpx.Client
-) -> None:
+def test_a_form_of_an_old_page_makes_no_step_and_can_be_sent_again(site: RunningSite, guest: httpx.Client) -> None:
     place = begin(guest)
     call(guest, place, 1, "list_tickets")
     late = call(guest, place, 1, "list_metrics")
@@ -73,7 +71,7 @@ def test_a_form_of_a_page_that_is_not_the_last_is_held_back_and_can_be_sent_on(
     assert site.session(place).env.step_count == 1
 
 
-def test_an_old_page_still_shows_what_it_showed(guest: httpx.Client) -> None:
+def test_an_old_page_still_shows_its_own_reply(guest: httpx.Client) -> None:
     place = begin(guest)
     call(guest, place, 1, "list_tickets")
     then = re.search(r"<tbody>.*?</tbody>", guest.get(f"{place}/1").text, re.S)
@@ -95,7 +93,7 @@ def test_an_old_page_still_shows_what_it_showed(guest: httpx.Client) -> None:
         ({"_turn": "1", "_tool": "ticketdesk.wait", "hours": "many"}, "hours is a whole number"),
     ],
 )
-def test_what_is_no_call_costs_no_step(site: RunningSite, guest: httpx.Client, form: dict[str, str], said: str) -> None:
+def test_an_invalid_call_makes_no_step(site: RunningSite, guest: httpx.Client, form: dict[str, str], said: str) -> None:
     place = begin(guest)
     reply = guest.post(f"{place}/call", data=form)
     assert reply.status_code == 422
@@ -103,7 +101,7 @@ def test_what_is_no_call_costs_no_step(site: RunningSite, guest: httpx.Client, f
     assert site.session(place).env.step_count == 0
 
 
-def test_what_the_company_refuses_is_a_page_with_the_form_as_it_was(guest: httpx.Client) -> None:
+def test_a_refused_call_shows_its_form_as_it_was_filled_in(guest: httpx.Client) -> None:
     place = begin(guest, chaos="0")
     sent = {"_turn": "1", "_tool": "ticketdesk.update_ticket", "ticket_id": "T-1", "field": "priority", "value": "odd"}
     guest.post(f"{place}/call", data=sent)
@@ -113,7 +111,7 @@ def test_what_the_company_refuses_is_a_page_with_the_form_as_it_was(guest: httpx
     assert '<option selected value="priority">' in page
 
 
-def test_a_session_is_the_same_by_every_door(site: RunningSite, guest: httpx.Client) -> None:
+def test_a_session_is_the_same_through_every_interface(site: RunningSite, guest: httpx.Client) -> None:
     begun = guest.post("/reset", json={"task": "vendor_onboarding", "seed": 7}).json()
     place = f"/office/{begun['session_id']}"
     guest.post("/step", json={"session_id": begun["session_id"], "app": "ticketdesk", "method": "list_tickets"})
@@ -124,8 +122,8 @@ def test_a_session_is_the_same_by_every_door(site: RunningSite, guest: httpx.Cli
     assert [turn.call for turn in site.session(place).env.turns][1] == Call("ticketdesk", "my_changes")
 
 
-def test_after_the_end_there_is_the_verdict_and_nothing_to_send(site: RunningSite, guest: httpx.Client) -> None:
-    place = begin(guest, chaos="0", seed="71")  # which no other session has
+def test_after_the_end_pages_have_the_verdict_and_no_call_form(site: RunningSite, guest: httpx.Client) -> None:
+    place = begin(guest, chaos="0", seed="71")  # a seed that no other session uses
     ticket = brief_ticket(site, place)
     ended = call(guest, place, 1, f"resolve_ticket {ticket} declined not_due []")
     assert ended.headers["location"] == f"{place}/verdict"
@@ -140,10 +138,10 @@ def test_after_the_end_there_is_the_verdict_and_nothing_to_send(site: RunningSit
     assert call(guest, place, 2, "list_tickets").headers["location"] == f"{place}/verdict"
 
 
-# -- what an episode keeps to itself -----------------------------------------------------------------------------------
+# -- hidden information ------------------------------------------------------------------------------------------------
 
 
-def test_no_page_tells_before_the_end_what_only_the_judge_knows(site: RunningSite, guest: httpx.Client) -> None:
+def test_no_page_reveals_hidden_data_before_the_end(site: RunningSite, guest: httpx.Client) -> None:
     place = begin(guest)
     env, shown = site.session(place).env, []
     for turn, line in enumerate(("read_inbox", "list_tickets", "search_policies vendor"), 1):
@@ -168,17 +166,17 @@ def test_a_link_begins_its_task_and_shows_no_cause(site: RunningSite, guest: htt
     assert "insurance." not in guest.get(begun.headers["location"]).text
 
 
-# -- what is wrong is said ---------------------------------------------------------------------------------------------
+# -- errors ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code", ["nothing", "x" * 900, "%2e%2e", "ä"])
-def test_a_link_to_no_task_gets_the_list_of_families(guest: httpx.Client, code: str) -> None:
+def test_an_invalid_task_link_shows_the_list_of_families(guest: httpx.Client, code: str) -> None:
     reply = guest.get(f"/play/{code}")
     assert reply.status_code in (404, 422)
     assert all(f"/play?family={name}" in reply.text for name in FAMILIES)
 
 
-def test_a_task_that_there_is_not_begins_nothing(guest: httpx.Client) -> None:
+def test_an_unknown_task_starts_no_session(guest: httpx.Client) -> None:
     reply = guest.post("/play", data=FIRST | {"family": "juggling"})
     assert reply.status_code == 422
     assert "Unknown family" in reply.text
@@ -187,21 +185,21 @@ def test_a_task_that_there_is_not_begins_nothing(guest: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("place", ["/office/nobody", "/office/nobody/3", "/office/nobody/verdict", "/nowhere"])
-def test_what_is_not_there_is_said_by_a_page_to_people(guest: httpx.Client, place: str) -> None:
+def test_people_get_a_page_for_an_unknown_address(guest: httpx.Client, place: str) -> None:
     reply = guest.get(place, headers={"accept": "text/html"})
     assert (reply.status_code, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert "Choose a task" in reply.text
 
 
-def test_programs_are_still_told_in_json(guest: httpx.Client) -> None:
+def test_programs_get_errors_as_json(guest: httpx.Client) -> None:
     assert guest.get("/nowhere").json()["error"]["code"] == "no_such_place"
     assert guest.get("/render", params={"session_id": "nobody"}).json()["error"]["code"] == "unknown_session"
 
 
-# -- who may ask -------------------------------------------------------------------------------------------------------
+# -- access ------------------------------------------------------------------------------------------------------------
 
 
-def test_every_page_is_sent_with_a_policy_that_lets_nothing_run_or_leave(guest: httpx.Client) -> None:
+def test_every_page_has_a_strict_content_security_policy(guest: httpx.Client) -> None:
     place = begin(guest)
     for page in ("/", "/play", f"{place}/0", "/office/nobody", "/sign-in"):
         headers = guest.get(page).headers
@@ -215,7 +213,7 @@ def test_every_page_is_sent_with_a_policy_that_lets_nothing_run_or_leave(guest: 
     assert not re.search(r"<script(?! src=\"/static/)|<style| style=|\son\w+=|javascript:", page)
 
 
-def test_files_are_kept_for_ever_under_their_own_address(guest: httpx.Client) -> None:
+def test_static_files_are_cached_by_their_versioned_address(guest: httpx.Client) -> None:
     [address] = re.findall(r'href="(/static/companyos\.css\?v=\w+)"', guest.get("/").text)
     assert "immutable" in guest.get(address).headers["cache-control"]
     assert guest.get("/static/companyos.css").headers["cache-control"] == "no-cache"
@@ -263,13 +261,13 @@ def test_with_tokens_people_sign_in_and_see_their_own_sessions_only() -> None:
 
 
 @pytest.mark.parametrize("back", ["https://elsewhere.invalid/", "//elsewhere.invalid/", "/\\elsewhere.invalid", "elsewhere"])
-def test_signing_in_leads_nowhere_else(back: str) -> None:
+def test_signing_in_does_not_redirect_to_other_sites(back: str) -> None:
     with served(tokens=("one",)) as site:
         let_in = httpx.post(f"{site.url}/sign-in", data={"token": "one", "back": back})
         assert let_in.headers["location"] == "/"
 
 
-def test_pages_are_counted_by_their_place_and_not_by_their_session(guest: httpx.Client) -> None:
+def test_metrics_count_pages_by_path_without_session_ids(guest: httpx.Client) -> None:
     place = begin(guest)
     guest.get(f"{place}/0")
     counted = guest.get("/metrics").text
@@ -277,7 +275,7 @@ def test_pages_are_counted_by_their_place_and_not_by_their_session(guest: httpx.
     assert place not in counted
 
 
-def test_guessing_a_token_by_the_form_is_braked_and_who_is_signed_in_goes_on() -> None:
+def test_guessing_tokens_is_rate_limited_and_signed_in_users_are_not_affected() -> None:
     with served(tokens=("one", "other")) as site, httpx.Client(base_url=site.url) as guest:
         assert guest.post("/sign-in", data={"token": "one", "back": "/"}).status_code == 303
         assert guest.get("/play").status_code == 200

@@ -1,4 +1,4 @@
-"""Replays: a file as a page to step through, and files that are none."""
+"""The replay pages: transcripts that are replayed step by step, and files that are not transcripts."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ from tests.web.site import RunningSite
 
 @pytest.fixture(scope="module")
 def lost() -> CompanyEnv:
-    """An episode that was lost by who had not looked."""
+    """An episode that failed because the agent did not look."""
     env = played("naive", 8)
     assert env.success is False
     return env
@@ -42,7 +42,7 @@ def drop(seen: Visit, site: RunningSite, file: Path) -> None:
     seen.page.locator("#file").set_input_files(file)
     seen.page.get_by_role("button", name="Replay").click()
     seen.page.locator("#player").wait_for()
-    seen.page.wait_for_load_state()  # keys are heard by a script, which also hides all steps but one
+    seen.page.wait_for_load_state()  # a script handles the keys and hides all steps but one
 
 
 def sent(site: RunningSite, text: bytes, **more: str) -> httpx.Response:
@@ -57,7 +57,7 @@ def shown_step(seen: Visit) -> int:
 # -- in a browser ------------------------------------------------------------------------------------------------------
 
 
-def test_an_episode_is_stepped_through_from_where_it_was_lost(site: RunningSite, lost: CompanyEnv, file: Path) -> None:
+def test_a_replay_starts_at_the_decisive_step_and_can_be_stepped(site: RunningSite, lost: CompanyEnv, file: Path) -> None:
     found = blame(lost.transcript())
     with browsing() as seen:
         drop(seen, site, file)
@@ -79,7 +79,7 @@ def test_an_episode_is_stepped_through_from_where_it_was_lost(site: RunningSite,
         check_clean(seen, site)
 
 
-def test_a_twin_stands_beside_it_and_the_first_divergence_is_marked(site: RunningSite, lost: CompanyEnv, file: Path) -> None:
+def test_the_first_difference_from_the_twin_is_marked(site: RunningSite, lost: CompanyEnv, file: Path) -> None:
     other = make(do(lost.task_id, duplicate=True))
     apart = 0
     for number, turn in enumerate(lost.turns, 1):
@@ -102,7 +102,7 @@ def test_a_twin_stands_beside_it_and_the_first_divergence_is_marked(site: Runnin
         check_clean(seen, site)
 
 
-def test_without_a_script_all_steps_stand_there(site: RunningSite, lost: CompanyEnv, file: Path) -> None:
+def test_without_javascript_a_replay_shows_all_steps(site: RunningSite, lost: CompanyEnv, file: Path) -> None:
     with browsing(scripts=False) as seen:
         drop(seen, site, file)
         assert [scene.is_visible() for scene in seen.page.locator(".scene").all()] == [True] * len(lost.turns)
@@ -131,7 +131,7 @@ def test_a_file_that_is_dropped_is_sent_at_once(site: RunningSite, file: Path) -
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_replay_fits_every_screen_and_everybody_can_use_it(site: RunningSite, file: Path, width: int, scheme: str) -> None:
+def test_a_replay_fits_every_screen_and_is_accessible(site: RunningSite, file: Path, width: int, scheme: str) -> None:
     with browsing(width, 844, scheme) as seen:
         look_at(seen, f"{site.url}/replay", width)
         drop(seen, site, file)
@@ -150,7 +150,7 @@ def test_no_text_of_a_transcript_becomes_a_part_of_the_page(site: RunningSite, t
     step(env, "ticketdesk.get_history", ticket_id=ticket(env).id)
     env.step(Call(HOSTILE, HOSTILE, {HOSTILE: HOSTILE}))
     env.step(HOSTILE)
-    while not env.done:  # what has not ended is not shown
+    while not env.done:  # an unfinished episode is not shown
         env.step(Call("ticketdesk", "list_tickets"))
     file = tmp_path / "hostile.jsonl"
     file.write_text(env.transcript().to_jsonl())
@@ -166,7 +166,7 @@ def test_no_text_of_a_transcript_becomes_a_part_of_the_page(site: RunningSite, t
         check_clean(seen, site)
 
 
-# -- files that are none -----------------------------------------------------------------------------------------------
+# -- invalid files -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -180,28 +180,28 @@ def test_no_text_of_a_transcript_becomes_a_part_of_the_page(site: RunningSite, t
         b'{"task_id": "juggling-v4-train-7-50", "reward": "seed", "brief": ""}\n{"done": true, "success": null, "total": 0}',
     ],
 )
-def test_what_is_no_transcript_is_said_by_a_page_that_says_what_is(site: RunningSite, text: bytes) -> None:
+def test_a_file_that_is_not_a_transcript_gets_a_page_that_explains_transcripts(site: RunningSite, text: bytes) -> None:
     reply = sent(site, text)
     assert reply.status_code == 422
     assert "This cannot be replayed" in reply.text
     assert re.search(rf"This server replays transcripts of benchmark version <b>{BENCHMARK_VERSION}</b>", reply.text)
 
 
-def test_a_transcript_of_other_times_is_named_and_so_is_what_can_be_read(site: RunningSite, file: Path) -> None:
+def test_a_transcript_of_another_version_is_named_with_the_supported_version(site: RunningSite, file: Path) -> None:
     reply = sent(site, file.read_bytes().replace(b'"version":4', b'"version":1').replace(b"-v4-", b"-v1-"))
     assert reply.status_code == 422
     assert "This transcript is of benchmark version 1" in reply.text
     assert f"This server replays transcripts of benchmark version <b>{BENCHMARK_VERSION}</b>" in reply.text
 
 
-def test_a_file_that_says_otherwise_than_its_calls_is_found_out(site: RunningSite, lost: CompanyEnv) -> None:
+def test_a_file_that_does_not_match_its_calls_is_reported(site: RunningSite, lost: CompanyEnv) -> None:
     said = lost.transcript().to_jsonl().replace('"success":false', '"success":true')
     page = sent(site, said.encode()).text
     assert "The file does not match its calls" in page
     assert ">Failure</h1>" in page
 
 
-def test_what_is_no_form_is_refused(site: RunningSite) -> None:
+def test_an_invalid_upload_is_refused(site: RunningSite) -> None:
     broken = httpx.post(f"{site.url}/replay", content=b"--x", headers={"content-type": "multipart/form-data; boundary=x"})
     assert broken.status_code == 422
     assert httpx.post(f"{site.url}/replay", data={"twin": "x"}).status_code == 422
@@ -214,7 +214,7 @@ LINES = played("jittered", 3).transcript().to_jsonl().splitlines()
 
 @STEADY
 @given(st.lists(st.sampled_from(LINES), max_size=6), st.binary(max_size=40), st.integers(0, len(LINES)))
-def test_whatever_a_file_holds_it_is_reviewed_or_said_to_be_unreadable(lines: list[str], noise: bytes, cut: int) -> None:
+def test_any_file_is_reviewed_or_reported_as_unreadable(lines: list[str], noise: bytes, cut: int) -> None:
     for text in ("\n".join(lines).encode(), noise, "\n".join([*LINES[:cut], LINES[-1]]).encode(), noise.join([b"{", b"}"])):
         try:
             found = review(text)
@@ -223,7 +223,7 @@ def test_whatever_a_file_holds_it_is_reviewed_or_said_to_be_unreadable(lines: li
         assert len(found.turns) == len(Transcript.from_jsonl(text).turns)
 
 
-# -- what a review says ------------------------------------------------------------------------------------------------
+# -- the review --------------------------------------------------------------------------------------------------------
 
 
 def test_a_review_says_what_the_judge_and_blame_say(lost: CompanyEnv) -> None:
@@ -235,7 +235,7 @@ def test_a_review_says_what_the_judge_and_blame_say(lost: CompanyEnv) -> None:
     assert found.total == pytest.approx(lost.transcript().footer.total)
 
 
-def test_all_that_a_step_wrote_stands_in_its_chapter() -> None:
+def test_a_recorded_turn_has_everything_that_its_call_wrote() -> None:
     env = make(task_id(8, "100"))
     work(env)
     found = review(env.transcript().to_jsonl().encode())
@@ -246,7 +246,7 @@ def test_all_that_a_step_wrote_stands_in_its_chapter() -> None:
     assert stood[-1] == set(range(len(found.milestones)))
 
 
-def test_a_twin_is_chosen_that_must_end_otherwise(lost: CompanyEnv) -> None:
+def test_the_default_twin_has_another_right_ending(lost: CompanyEnv) -> None:
     found = review(lost.transcript().to_jsonl().encode())
     assert found.twin is not None
     assert found.twin.other_ending
@@ -256,7 +256,7 @@ def test_a_twin_is_chosen_that_must_end_otherwise(lost: CompanyEnv) -> None:
     assert review(lost.transcript().to_jsonl().encode(), "conflict.1").twin.name == "conflict.1"  # type: ignore[union-attr]
 
 
-def test_who_sits_in_other_chairs_as_well_is_told_and_not_blamed() -> None:
+def test_an_episode_with_several_actors_is_replayed_without_blame_and_twins() -> None:
     env = make("data_deletion", seed=1, actors=["Legal Counsel"])
     env.step(Call("ticketdesk", "list_tickets"))
     env.step(Call("ticketdesk", "list_tickets"), env.actors[1])
@@ -265,13 +265,13 @@ def test_who_sits_in_other_chairs_as_well_is_told_and_not_blamed() -> None:
     assert (found.decisive, found.twin, found.explanation) == (0, None, ())
 
 
-def test_other_times_are_told_from_other_files() -> None:
+def test_transcripts_of_other_versions_are_distinguished_from_other_files() -> None:
     with pytest.raises(OtherVersionTranscript, match="benchmark version 2"):
         review(b'{"task_id": "x", "version": 2}\n{}\n')
 
 
 @STEADY
 @given(st.text(), st.text())
-def test_pieces_put_together_are_the_reply(one: str, other: str) -> None:
+def test_the_pieces_of_a_reply_join_to_the_reply(one: str, other: str) -> None:
     assert "".join(piece for piece, _ in split_differences(one, other)) == one
     assert not any(lacks for _, lacks in split_differences(one, one))

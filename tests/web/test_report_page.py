@@ -1,4 +1,4 @@
-"""A report in a browser: no error, no request, something to see on every screen, and episodes that play."""
+"""A report in a browser: no errors, no requests, readable on every screen, and its episodes play."""
 
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def test_an_episode_plays_by_itself_and_can_be_paused(page: Path) -> None:
         assert seen.errors == []
 
 
-def test_whatever_an_agent_says_nothing_of_it_runs(tmp_path: Path) -> None:
+def test_hostile_text_in_a_report_does_not_run(tmp_path: Path) -> None:
     run = hostile_run(tmp_path)
     assert main(["report", str(run), "--workers", "1"]) == 0
     with visit(run / "report.html") as seen:
@@ -89,7 +89,7 @@ def test_whatever_an_agent_says_nothing_of_it_runs(tmp_path: Path) -> None:
         assert (seen.errors, seen.requests) == ([], [(run / "report.html").as_uri()])
 
 
-def test_without_the_escaping_the_pages_policy_would_still_run_nothing(page: Path, tmp_path: Path) -> None:
+def test_the_content_security_policy_blocks_scripts_even_without_escaping(page: Path, tmp_path: Path) -> None:
     pierced = tmp_path / "pierced.html"
     lost = "document.title = 'lost'"
     hole = f"<script>{lost}</script><img src=x onerror=\"{lost}\"><img src='//example.invalid/x'>"
@@ -100,7 +100,7 @@ def test_without_the_escaping_the_pages_policy_would_still_run_nothing(page: Pat
         assert sum("Content Security Policy" in error for error in seen.errors) >= 3
 
 
-def test_a_report_of_one_run_lies_in_its_folder_and_the_same_command_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_a_report_is_written_into_the_run_s_folder_and_is_reproducible(tmp_path: Path) -> None:
     run = mixed_run(tmp_path)
     written = []
     for workers in ("1", "2"):
@@ -118,7 +118,7 @@ def test_a_report_of_one_run_lies_in_its_folder_and_the_same_command_gives_the_s
         (["{run}", "--out", "{run}/no/page.html"], "cannot write"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_line(
+def test_impossible_commands_are_refused_in_one_line(
     arguments: list[str], said: str, page: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = str(page.parent / "naive")

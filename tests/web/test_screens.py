@@ -1,4 +1,4 @@
-"""Pictures as observations: a task worked on a screen is the same task, and no screen shows another session."""
+"""Pictures as observations: working on a screen is the same task, and no screen shows another session."""
 
 import asyncio
 import io
@@ -46,11 +46,11 @@ def guest(site: RunningSite) -> Iterator[httpx.Client]:
         yield client
 
 
-# -- one episode, however it is worked ---------------------------------------------------------------------------------
+# -- the same episode, on a screen or by tools -------------------------------------------------------------------------
 
 
 def test_an_expert_solves_a_task_by_clicks_and_keys_alone(site: RunningSite, guest: httpx.Client) -> None:
-    """By a click where something on the page is that call, else typed; the company is the same after every step."""
+    """The user clicks a button that makes the call, or types it. The digest is the same after every step."""
     env = make("handbook_update", seed=7, chaos=0.5)
     program = family("handbook_update").expert(Memory(env.scene.task, env.reset().now), Taste())
     with browsing(WIDTH, HEIGHT) as seen:
@@ -91,7 +91,7 @@ def test_a_form_is_filled_in_on_the_screen_with_what_a_list_offers(site: Running
         ]
 
 
-def test_gestures_that_call_nothing_are_no_step_and_cost_nothing(site: RunningSite, guest: httpx.Client) -> None:
+def test_gestures_without_a_call_are_not_steps(site: RunningSite, guest: httpx.Client) -> None:
     with browsing(WIDTH, HEIGHT) as seen:
         user = ScreenUser(guest, seen.page, task_id())
         user.calls("ticketdesk", "list_tickets")
@@ -113,7 +113,7 @@ def test_gestures_that_call_nothing_are_no_step_and_cost_nothing(site: RunningSi
         assert site.session(f"/office/{user.session_id}").env.digest() == digest
 
 
-def test_tool_calls_and_gestures_go_together(guest: httpx.Client) -> None:
+def test_tool_calls_and_gestures_can_be_mixed(guest: httpx.Client) -> None:
     with browsing(WIDTH, HEIGHT) as seen:
         user = ScreenUser(guest, seen.page, task_id())
         before = user.picture
@@ -123,12 +123,12 @@ def test_tool_calls_and_gestures_go_together(guest: httpx.Client) -> None:
         user.look_at("1")
         assert user.click(seen.page.get_by_role("button", name="Metrics", exact=True).first)["turn"] == 2
         assert user.calls("ticketdesk", "list_tickets")["turn"] == 3
-        assert user.does("key", key="[")["turn"] == 3  # looks back
+        assert user.does("key", key="[")["turn"] == 3  # opens the previous step
         assert user.does("key", key="i")["observation"]["code"] == "ok"
         assert user.last["turn"] == 4
 
 
-def test_a_screen_shows_how_it_stands_whoever_made_the_last_step(site: RunningSite, guest: httpx.Client) -> None:
+def test_a_screen_shows_the_last_turn_even_if_it_was_made_elsewhere(site: RunningSite, guest: httpx.Client) -> None:
     session = site.begin(task_id())
     place = {"session_id": session.header.session_id}
     first = guest.get("/render", params=place | {"view": "png"}).content
@@ -140,7 +140,7 @@ def test_a_screen_shows_how_it_stands_whoever_made_the_last_step(site: RunningSi
     assert (jpeg.headers["content-type"], Image.open(io.BytesIO(jpeg.content)).format) == ("image/jpeg", "JPEG")
 
 
-def test_the_last_picture_is_what_the_last_call_replied_and_no_verdict(guest: httpx.Client, site: RunningSite) -> None:
+def test_the_last_picture_shows_the_last_reply_and_not_the_verdict(guest: httpx.Client, site: RunningSite) -> None:
     env = make("handbook_update", seed=7)
     work(env)
     calls = [turn.call for turn in env.turns]
@@ -159,11 +159,11 @@ def test_the_last_picture_is_what_the_last_call_replied_and_no_verdict(guest: ht
         assert (over.status_code, over.json()["error"]["code"]) == (409, "session_over")
 
 
-# -- whose screen it is ------------------------------------------------------------------------------------------------
+# -- screens of different sessions -------------------------------------------------------------------------------------
 
 
 def worked(guest: httpx.Client, seed: int) -> bytes:
-    """A session of its own, worked a little, and what it looks like then."""
+    """Work a little in a new session and return its picture."""
     begun = guest.post("/reset", json={"seed": seed, "chaos": 0.5, "observation": "screenshot"}).json()
     body = {"session_id": begun["session_id"]}
     for app, method, params in (
@@ -183,8 +183,8 @@ def worked(guest: httpx.Client, seed: int) -> bytes:
     return shown
 
 
-def test_no_session_ever_shows_what_is_of_another(guest: httpx.Client) -> None:
-    """Eight at once show, to the byte, what each shows on a page that was another's until then."""
+def test_no_session_shows_content_of_another(guest: httpx.Client) -> None:
+    """Eight sessions at once give the same bytes as each of them on a reused page."""
     with ThreadPoolExecutor(8) as people:
         together = list(people.map(lambda seed: worked(guest, seed), range(8)))
     assert len(set(together)) == 8
@@ -200,8 +200,8 @@ localStorage.a = 1;
 </script>"""
 
 
-def test_a_page_that_is_handed_on_has_no_past_and_goes_nowhere_else() -> None:
-    """RecordHistory by a page that leaves all the traces that it can, and is one link to somebody else's session."""
+def test_a_reused_page_has_no_traces_and_cannot_leave_its_session() -> None:
+    """Tested with a page that leaves every possible trace and links to another session."""
     asked: list[tuple[str, str]] = []
 
     async def office(scope: Scope, receive: Receive, send: Send) -> None:
@@ -225,24 +225,24 @@ def test_a_page_that_is_handed_on_has_no_past_and_goes_nowhere_else() -> None:
     first, later, *others = asyncio.run(titles())
     assert first != later, "it does leave traces"
     assert others == [first, later]
-    own = ("/office/of-{}/0", "/office/of-{}/1", "/office/of-{}")  # the link led back to the last
+    own = ("/office/of-{}/0", "/office/of-{}/1", "/office/of-{}")  # the link to another session led back here
     assert asked == [(path.format(owner), owner) for owner in ("me", "you") for path in own]
 
 
 def test_a_screen_stays_with_its_session(guest: httpx.Client) -> None:
-    """Links that lead elsewhere lead back."""
+    """Links to other pages lead back to the session."""
     with browsing(WIDTH, HEIGHT) as seen:
         user = ScreenUser(guest, seen.page, task_id())
         before = user.picture
         user.look_at("0")
         for link in (seen.page.get_by_role("link", name="Another task"), seen.page.locator("header a").first):
             user.click(link)
-            user.does("click", x=WIDTH // 2, y=HEIGHT - 1)  # nowhere
+            user.does("click", x=WIDTH // 2, y=HEIGHT - 1)  # where there is nothing
             assert user.picture == before
         assert user.calls("ticketdesk", "list_tickets")["turn"] == 1
 
 
-def test_a_token_s_sessions_are_shown_to_that_token_alone() -> None:
+def test_pictures_of_a_session_need_the_token_that_started_it() -> None:
     with served(tokens=("mine", "yours")) as site:
         mine, yours = ({"authorization": f"Bearer {token}"} for token in ("mine", "yours"))
         begun = httpx.post(f"{site.url}/reset", json={"observation": "screenshot"}, headers=mine, timeout=60).json()
@@ -256,7 +256,7 @@ def test_a_token_s_sessions_are_shown_to_that_token_alone() -> None:
         assert httpx.get(f"{site.url}/render", params=body | {"view": "png"}, headers=admin, timeout=60).status_code == 200
 
 
-def test_a_fork_is_looked_at_as_what_it_was_forked_from(guest: httpx.Client) -> None:
+def test_a_fork_of_a_session_with_pictures_has_pictures(guest: httpx.Client) -> None:
     begun = guest.post("/reset", json={"observation": "screenshot"}).json()
     [twin] = guest.post("/fork", json={"session_id": begun["session_id"]}).json()["session_ids"]
     step = guest.post("/step", json={"session_id": twin, "app": "screen", "method": "key", "params": {"key": "i"}}).json()
@@ -268,7 +268,7 @@ def test_a_fork_is_looked_at_as_what_it_was_forked_from(guest: httpx.Client) -> 
     assert stands.json()["turn"] == 0
 
 
-# -- other doors -------------------------------------------------------------------------------------------------------
+# -- other interfaces --------------------------------------------------------------------------------------------------
 
 
 def test_openenv_s_socket_shows_pictures_as_well(site: RunningSite) -> None:
@@ -298,7 +298,9 @@ def test_the_light_client_has_the_picture_of_every_step(site: RunningSite) -> No
         assert Image.open(io.BytesIO(company.picture())).format == "PNG"
 
 
-def test_the_lines_of_the_docs_open_the_ticket(site: RunningSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_in_the_docs_opens_the_ticket(
+    site: RunningSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     [block] = [block for block in blocks_of(ROOT / "docs" / "screens.md") if block.title == "needs a server"]
     names: dict[str, Any] = {}
@@ -309,7 +311,7 @@ def test_the_lines_of_the_docs_open_the_ticket(site: RunningSite, tmp_path: Path
     names["company"].close()
 
 
-def test_a_session_in_words_has_no_screen_to_click_on(guest: httpx.Client) -> None:
+def test_a_text_session_refuses_gestures(guest: httpx.Client) -> None:
     session_id = guest.post("/reset", json={}).json()["session_id"]
     body = {"session_id": session_id, "app": "screen", "method": "key", "params": {"key": "i"}}
     reply = guest.post("/step", json=body).json()
@@ -317,7 +319,7 @@ def test_a_session_in_words_has_no_screen_to_click_on(guest: httpx.Client) -> No
     assert "screenshot" not in reply["observation"]
 
 
-# -- what is wrong -----------------------------------------------------------------------------------------------------
+# -- errors ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -331,7 +333,7 @@ def test_a_session_in_words_has_no_screen_to_click_on(guest: httpx.Client) -> No
         ("key", {"key": "i"}, {"turn": 1}, "$.turn"),
     ],
 )
-def test_a_gesture_that_is_none_says_what_is_wrong_and_does_nothing(
+def test_an_invalid_gesture_is_refused_with_a_reason(
     guest: httpx.Client, method: str, params: dict[str, Any], more: dict[str, Any], says: str
 ) -> None:
     body = {"session_id": guest.post("/reset", json={"observation": "screenshot"}).json()["session_id"]}
@@ -346,18 +348,18 @@ METHODS = st.sampled_from([one.__struct_config__.tag for one in GESTURES]) | st.
 
 
 @given(METHODS, st.dictionaries(NAMES, st.integers() | st.text()))
-def test_whatever_is_sent_is_a_gesture_or_malformed(method: str, params: dict[str, Any]) -> None:
+def test_any_input_is_a_gesture_or_malformed(method: str, params: dict[str, Any]) -> None:
     with suppress(Malformed):
         assert isinstance(read_gesture(Call("screen", method, params)), GESTURES)
 
 
-def test_gestures_do_not_go_into_a_rollout(guest: httpx.Client) -> None:
+def test_a_rollout_refuses_gestures(guest: httpx.Client) -> None:
     session_id = guest.post("/reset", json={"observation": "screenshot"}).json()["session_id"]
     step = {"session_id": session_id, "app": "screen", "method": "key", "params": {"key": "i"}}
     assert guest.post("/rollout", json={"steps": [step]}).status_code == 422
 
 
-def test_where_all_pages_are_worked_on_the_next_waits_until_one_is_closed() -> None:
+def test_a_session_gets_a_screen_when_another_is_closed() -> None:
     with served(screens=1) as site, httpx.Client(base_url=site.url, timeout=60) as guest:
         first = guest.post("/reset", json={"observation": "screenshot"}).json()["session_id"]
         full = guest.post("/reset", json={"observation": "screenshot"})
@@ -367,7 +369,7 @@ def test_where_all_pages_are_worked_on_the_next_waits_until_one_is_closed() -> N
 
 
 def refused(site: RunningSite) -> str:
-    """Why there are no pictures, at both doors alike; nothing is left of what was asked for."""
+    """Both APIs say why there are no pictures, and no session is left behind."""
     reset = httpx.post(f"{site.url}/reset", json={"observation": "screenshot"}, timeout=60)
     session_id = httpx.post(f"{site.url}/reset", json={}).json()["session_id"]
     render = httpx.get(f"{site.url}/render", params={"session_id": session_id, "view": "png"}, timeout=60)
@@ -378,7 +380,7 @@ def refused(site: RunningSite) -> str:
     return message
 
 
-def test_without_a_browser_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_browser_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     with served(chromium="/no/such/program") as site:
         assert "apt-get install chromium" in refused(site)
     with served(workers=2) as site:
@@ -388,7 +390,7 @@ def test_without_a_browser_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPa
         assert 'pip install "companyos[browser]"' in refused(site)
 
 
-def test_a_browser_that_dies_is_started_again() -> None:
+def test_a_crashed_browser_is_restarted() -> None:
     with served() as site, Company(site.url) as company:
         company.reset(seed=7, observation="screenshot")
         company.step(Call("ticketdesk", "list_tickets"))
@@ -400,13 +402,13 @@ def test_a_browser_that_dies_is_started_again() -> None:
 
 
 def again(company: Company) -> bytes:
-    with suppress(ServerError):  # the one who finds it dead is told so
+    with suppress(ServerError):  # the first request after the crash gets an error
         return company.picture()
     return b""
 
 
 def chromiums() -> list[int]:
-    """The browsers that this process has started, by way of Playwright's driver."""
+    """Return the browsers that Playwright has started for this process."""
     found, parents = [], {os.getpid()}
     for _ in range(3):
         children = {pid: command for pid, parent, command in processes() if parent in parents}

@@ -1,4 +1,4 @@
-"""Truth: on a server that knows nobody, no page tells what is right in a task while somebody works on it."""
+"""On a server without tokens, no page shows the right ending of a task while somebody works on it."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ TRAINER = {"authorization": "Bearer trainer"}
 
 
 class Site(Door):
-    """The server with all its pages, in this process."""
+    """The server with its pages, in this process."""
 
     create = staticmethod(create)
 
@@ -60,14 +60,14 @@ def solved(task_id: str) -> Transcript:
 
 
 def wrong_end(task_id: str) -> Call:
-    """A call that ends a task, and not as it should."""
+    """Return a call that ends a task in the wrong way."""
     last = solved(task_id).turns[-1].call
     other = "declined" if last.params["resolution"] != "declined" else "done"
     return Call(last.app, last.method, last.params | {"resolution": other, "evidence": []})
 
 
 def tells(page: str, task_id: str) -> bool:
-    """Whether a page says what is right in a task, or what is true in it."""
+    """Return whether a page shows the right ending, the causes or the expert's calls of a task."""
     meanings = [cause.meaning for cause in hidden_causes(make(task_id)) if cause.meaning]
     return right(task_id) in page or any(meaning in page for meaning in meanings) or "The expert&#39;s calls" in page
 
@@ -76,8 +76,8 @@ def tells(page: str, task_id: str) -> bool:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_transcript_without_turns_tells_nothing(site: Site, family: str) -> None:
-    """The attack: a header alone was replayed, and the page had the right ending and every cause."""
+def test_a_transcript_without_turns_reveals_nothing(site: Site, family: str) -> None:
+    """The attack: replaying a transcript without turns showed the right ending and every cause."""
     task_id = str(task_named(family, 3, 0.5))
     empty = make(task_id).transcript()
     shown = site.replay(empty.to_jsonl(), **HTML)
@@ -85,7 +85,7 @@ def test_a_transcript_without_turns_tells_nothing(site: Site, family: str) -> No
     assert not tells(shown.text, task_id)
 
 
-def test_an_episode_that_has_not_ended_is_replayed_for_who_runs_the_server_alone(site: Site) -> None:
+def test_only_an_admin_can_replay_an_unfinished_episode(site: Site) -> None:
     whole = solved(TASK)
     cut = Transcript(whole.header, whole.turns[:5], make(TASK).transcript().footer).to_jsonl()
     assert "not_over" in site.replay(cut).text
@@ -94,8 +94,8 @@ def test_an_episode_that_has_not_ended_is_replayed_for_who_runs_the_server_alone
         assert tells(trained.replay(cut, **TRAINER).text, TASK)
 
 
-def test_a_fork_that_is_lost_on_purpose_does_not_tell_how_to_win_the_original(site: Site) -> None:
-    """The attack: the fork's verdict page showed the expert's way; copying it won 13 of 20 originals."""
+def test_a_fork_that_fails_on_purpose_does_not_reveal_how_to_solve_the_original(site: Site) -> None:
+    """The attack: a fork's verdict page showed the expert's calls; copying them won 13 of 20 originals."""
     original = site.begin(TASK)
     site.make(original, [Call("ticketdesk", "list_tickets")])
     [fork] = good(site.post("/fork", {"session_id": original}))["session_ids"]
@@ -122,7 +122,7 @@ def test_a_transcript_of_a_task_that_somebody_works_on_at_another_dose_is_not_sh
     assert tells(site.replay(text).text, TASK)
 
 
-def test_a_session_of_another_worker_counts_as_well(tmp_path: Path) -> None:
+def test_sessions_of_other_workers_count_too(tmp_path: Path) -> None:
     ledger = str(tmp_path / "ledger")
     with Site(ledger=ledger) as one, Site(ledger=ledger) as other:
         ended = one.begin(TASK)
@@ -133,14 +133,14 @@ def test_a_session_of_another_worker_counts_as_well(tmp_path: Path) -> None:
         assert tells(one.get(f"/office/{ended}/verdict").text, TASK)
 
 
-def test_a_trainer_reads_the_verdict_of_an_ended_session_whatever_else_is_open() -> None:
+def test_a_trainer_sees_a_verdict_although_other_sessions_are_open() -> None:
     with Site(tokens=("trainer",)) as site:
         names = [good(site.post("/reset", {"task": TASK}, headers=TRAINER))["session_id"] for _ in range(2)]
         good(site.post("/step", body_of(names[0], wrong_end(TASK)), headers=TRAINER))
         assert tells(site.get(f"/office/{names[0]}/verdict", headers=TRAINER).text, TASK)
 
 
-def test_pages_are_closed_to_agents_and_in_an_exam(tmp_path: Path) -> None:
+def test_agents_and_exams_have_no_access_to_pages(tmp_path: Path) -> None:
     places = ("/", "/play", "/watch", "/replay", "/gallery", "/office/{}/0", "/office/{}/verdict")
     with Site(tokens=("trainer",)) as site, Site(exam=True, ledger=str(tmp_path / "ledger")) as exam:
         begun = good(site.post("/reset", {"task": TASK}, headers=TRAINER))
@@ -152,11 +152,11 @@ def test_pages_are_closed_to_agents_and_in_an_exam(tmp_path: Path) -> None:
         assert exam.replay(solved(TASK).to_jsonl()).status_code == 403
 
 
-# -- the law, for pages ------------------------------------------------------------------------------------------------
+# -- every page of a running session -----------------------------------------------------------------------------------
 
 
 def looked_at(site: Site, session_id: str) -> Iterator[str]:
-    """All pages about a session that anybody can open while it is under way."""
+    """Return all pages about a running session that anybody can open."""
     place, code = f"/office/{session_id}", site.app.state.watch.code(session_id)
     turn = site.app.state.sessions.observe(session_id).env.step_count
     pages = [
@@ -173,7 +173,7 @@ def looked_at(site: Site, session_id: str) -> Iterator[str]:
         yield re.sub(r"\b\d+ (s|min)\b", "", shown.replace(session_id, "mine").replace(code, "code"))
 
 
-def test_no_page_tells_twins_apart_before_the_agent_has_read() -> None:
+def test_no_page_distinguishes_twins_before_a_reply_does() -> None:
     compared = 0
     for pair in pairs()[::2]:
         traces = []
@@ -191,7 +191,7 @@ def test_no_page_tells_twins_apart_before_the_agent_has_read() -> None:
 
 
 def events(site: Site, session_id: str) -> list[str]:
-    """What a watcher of the session is sent at once."""
+    """Return what a watcher of the session receives first."""
     watch = site.app.state.watch
 
     async def heard() -> list[str]:

@@ -1,4 +1,4 @@
-"""Watching: calls come in as they are made, those who may not know do not, and nobody who works notices."""
+"""Watching: calls appear live, hidden data only for admins, and the session is not disturbed."""
 
 import re
 import socket
@@ -19,7 +19,7 @@ from tests.web.browser import Visit, browsing
 from tests.web.page_checks import check_clean, check_looks, look_at
 from tests.web.site import RunningSite, served
 
-TASK = task_id(8, "100")  # on which much goes wrong
+TASK = task_id(8, "100")  # with all dials at their maximum
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +41,10 @@ def last_step(seen: Visit) -> str:
     return str(seen.page.locator("#calls > li .number").first.inner_text())
 
 
-# -- what is seen ------------------------------------------------------------------------------------------------------
+# -- what the page shows -----------------------------------------------------------------------------------------------
 
 
-def test_calls_come_in_as_they_are_made_until_it_is_over(site: RunningSite, solved: CompanyEnv) -> None:
+def test_calls_appear_live_until_the_episode_ends(site: RunningSite, solved: CompanyEnv) -> None:
     agent, calls = site.agent(TASK), calls_of(solved)
     agent.make(calls[:3])
     with browsing() as seen:
@@ -67,7 +67,7 @@ def test_calls_come_in_as_they_are_made_until_it_is_over(site: RunningSite, solv
         check_clean(seen, site)
 
 
-def test_the_whole_world_is_for_those_who_run_the_server(site: RunningSite, solved: CompanyEnv) -> None:
+def test_hidden_data_is_for_admins(site: RunningSite, solved: CompanyEnv) -> None:
     agent, calls = site.agent(TASK), calls_of(solved)
     agent.make(calls[:18])
     with browsing() as seen:
@@ -88,7 +88,7 @@ def test_the_whole_world_is_for_those_who_run_the_server(site: RunningSite, solv
         check_clean(seen, site)
 
 
-def test_whoever_sees_what_the_agent_sees_learns_no_more(site: RunningSite, solved: CompanyEnv) -> None:
+def test_the_agent_s_view_has_no_hidden_data(site: RunningSite, solved: CompanyEnv) -> None:
     agent = site.agent(TASK)
     agent.make(calls_of(solved)[:20])
     guest, admin = httpx.get(agent.place).text, httpx.get(agent.place, headers=AS_ADMIN).text
@@ -108,7 +108,7 @@ def _first_event(address: str) -> str:
         return next(text for text in line.iter_lines() if text.startswith("data:"))
 
 
-def test_without_a_script_one_looks_again(site: RunningSite, solved: CompanyEnv) -> None:
+def test_without_javascript_a_reload_shows_new_calls(site: RunningSite, solved: CompanyEnv) -> None:
     agent = site.agent(TASK)
     with browsing(scripts=False) as seen:
         seen.page.goto(agent.place)
@@ -118,7 +118,7 @@ def test_without_a_script_one_looks_again(site: RunningSite, solved: CompanyEnv)
         assert last_step(seen) == "2"
 
 
-def test_a_session_that_is_closed_is_gone(site: RunningSite, solved: CompanyEnv) -> None:
+def test_a_closed_session_is_shown_as_gone(site: RunningSite, solved: CompanyEnv) -> None:
     agent = site.agent(TASK)
     agent.make(calls_of(solved)[:1])
     with browsing() as seen:
@@ -153,7 +153,7 @@ def test_no_text_that_streams_in_becomes_a_part_of_the_page(site: RunningSite) -
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_watching_fits_every_screen_and_everybody_can_use_it(
+def test_the_watch_pages_fit_every_screen_and_are_accessible(
     site: RunningSite, solved: CompanyEnv, width: int, scheme: str
 ) -> None:
     agent, calls = site.agent(TASK), calls_of(solved)
@@ -170,10 +170,10 @@ def test_watching_fits_every_screen_and_everybody_can_use_it(
         look_at(seen, f"{agent.place}/world", width)
 
 
-# -- who may look ------------------------------------------------------------------------------------------------------
+# -- access ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_link_to_watch_lets_nobody_step(site: RunningSite, solved: CompanyEnv) -> None:
+def test_a_watch_link_does_not_allow_steps(site: RunningSite, solved: CompanyEnv) -> None:
     agent = site.agent(TASK)
     agent.make(calls_of(solved)[:2])
     pages = [httpx.get(f"{site.url}/watch").text, httpx.get(agent.place).text, httpx.get(agent.place, headers=AS_ADMIN).text]
@@ -184,20 +184,20 @@ def test_a_link_to_watch_lets_nobody_step(site: RunningSite, solved: CompanyEnv)
 
 
 @pytest.mark.parametrize("code", ["nothing", "x" * 300, "%00", "ä"])
-def test_what_is_no_link_is_said_so(site: RunningSite, code: str) -> None:
+def test_an_invalid_watch_link_is_reported(site: RunningSite, code: str) -> None:
     reply = httpx.get(f"{site.url}/watch/{code}")
     assert reply.status_code == 404
     assert "There is no such session" in reply.text
 
 
-def test_by_its_id_a_session_is_found_and_another_is_not(site: RunningSite) -> None:
+def test_a_session_is_found_by_its_id_and_an_unknown_id_is_refused(site: RunningSite) -> None:
     agent = site.agent(TASK)
     found = httpx.post(f"{site.url}/watch", data={"session": f" {agent.session_id} "})
     assert (found.status_code, found.headers["location"]) == (303, f"/watch/{agent.code}")
     assert httpx.post(f"{site.url}/watch", data={"session": "nobody"}).status_code == 404
 
 
-def test_with_tokens_one_sees_ones_own_and_the_admin_everybodys() -> None:
+def test_with_tokens_users_see_their_own_sessions_and_admins_all() -> None:
     with served(tokens=("one", "other")) as site:
         mine, theirs = site.agent(TASK, "one"), site.agent(TASK, "other")
         as_one = {"authorization": "Bearer one"}
@@ -211,17 +211,17 @@ def test_with_tokens_one_sees_ones_own_and_the_admin_everybodys() -> None:
         assert (mine.code in listed, theirs.code in listed) == (True, True)
 
 
-def test_another_server_reads_no_links_of_this_one_unless_they_share_a_key(site: RunningSite) -> None:
+def test_watch_links_work_on_another_server_only_with_the_same_key(site: RunningSite) -> None:
     agent = site.agent(TASK)
     with served() as other, served(watch_key="a") as third, served(watch_key="a") as fourth:
         assert other.watch.code(agent.session_id) != agent.code
         assert third.watch.code(agent.session_id) == fourth.watch.code(agent.session_id)
 
 
-# -- nobody who works notices ------------------------------------------------------------------------------------------
+# -- the session is not disturbed --------------------------------------------------------------------------------------
 
 
-def test_being_watched_keeps_no_session_in_memory_and_changes_nothing(site: RunningSite, solved: CompanyEnv) -> None:
+def test_watching_does_not_keep_a_session_in_memory_or_change_it(site: RunningSite, solved: CompanyEnv) -> None:
     agent = site.agent(TASK)
     agent.make(calls_of(solved)[:5])
     session = next(one for one in site.watch._lane.sessions.live() if one.header.session_id == agent.session_id)
@@ -233,7 +233,7 @@ def test_being_watched_keeps_no_session_in_memory_and_changes_nothing(site: Runn
     assert (session.touched, session.env.digest(), session.env.step_count) == (touched, digest, 5)
 
 
-def test_who_leaves_is_forgotten(site: RunningSite, solved: CompanyEnv) -> None:
+def test_a_watcher_that_leaves_is_no_longer_counted(site: RunningSite, solved: CompanyEnv) -> None:
     agent = site.agent(TASK)
     agent.make(calls_of(solved)[:1])
     wait_for(lambda: site.watch.watchers == 0)
@@ -247,8 +247,8 @@ def test_who_leaves_is_forgotten(site: RunningSite, solved: CompanyEnv) -> None:
     wait_for(lambda: site.watch.watchers == 0)
 
 
-def test_who_does_not_read_holds_up_nobody(site: RunningSite) -> None:
-    """Replies of some kilobytes each, hundreds of them, to somebody who takes none: the steps are made all the same."""
+def test_a_watcher_that_does_not_read_delays_nobody(site: RunningSite) -> None:
+    """A watcher that reads nothing of hundreds of large replies does not delay the steps."""
     task = task_id(7)
     agent, call = site.agent(task), Call("ticketdesk", "list_tickets")
     port = urlsplit(site.url).port
@@ -262,7 +262,7 @@ def test_who_does_not_read_holds_up_nobody(site: RunningSite) -> None:
     wait_for(lambda: site.watch.watchers == 0)
 
 
-def test_a_line_outlives_the_time_in_which_a_body_must_have_come(solved: CompanyEnv) -> None:
+def test_an_event_stream_outlives_the_request_timeout(solved: CompanyEnv) -> None:
     with served(request_seconds=0.5) as site:
         agent = site.agent(TASK)
         with httpx.stream("GET", f"{agent.place}/events") as line:
@@ -273,7 +273,7 @@ def test_a_line_outlives_the_time_in_which_a_body_must_have_come(solved: Company
             assert next(text for text in texts if text.startswith("id:")) == "id: 1"
 
 
-def test_a_browser_that_comes_back_hears_what_it_has_missed(site: RunningSite, solved: CompanyEnv) -> None:
+def test_a_browser_that_reconnects_gets_the_calls_it_missed(site: RunningSite, solved: CompanyEnv) -> None:
     agent = site.agent(TASK)
     agent.make(calls_of(solved)[:6])
     with httpx.stream("GET", f"{agent.place}/events?after=1", headers={"last-event-id": "4"}) as line:
@@ -281,7 +281,7 @@ def test_a_browser_that_comes_back_hears_what_it_has_missed(site: RunningSite, s
     assert re.findall(r'class=\\"number\\">(\d+)<', data) == ["6", "5"]
 
 
-def test_there_are_only_so_many_who_watch(site: RunningSite, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_watchers_is_limited(site: RunningSite, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = site.agent(TASK)
     wait_for(lambda: site.watch.watchers == 0)
     monkeypatch.setattr(watching, "MAX_WATCHERS", 1)

@@ -33,7 +33,7 @@ from companyos.serve.sessions.lane import Lane
 from companyos.serve.sessions.screens import Screens
 from companyos.web import charts
 from companyos.web.background import BackgroundProcess
-from companyos.web.labels import capitalized, in_words, tool_title, with_code
+from companyos.web.labels import capitalized, in_words, title_and_question, tool_title, with_code
 
 HTML = "text/html; charset=utf-8"
 STATIC, SIGN_IN = "/static", "/sign-in"
@@ -144,12 +144,12 @@ class Site:
             if scope["method"] == "GET":
                 return self.page("sign_in.html", error.status, wrong=False, back=_address_of(scope))
             return self.page("sign_in.html", error.status, wrong=False, back="/")
-        families = list(FAMILIES) if isinstance(error, BadTask | NoSuchPlace) else []
+        titles = [(name, title_and_question(family)[0]) for name, family in FAMILIES.items()]
         response = self.page(
             "error.html",
             error.status,
             error=error,
-            families=families,
+            families=titles if isinstance(error, BadTask | NoSuchPlace) else [],
             what_next=_ADVICE.get(error.code, error.what_next),
             back=_session_in(scope["path"], error),
         )
