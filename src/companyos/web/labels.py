@@ -35,11 +35,11 @@ def title_and_question(family: Family) -> tuple[str, str]:
 def goal_in_words(name: str) -> str:
     """Return a goal's name as words: `TicketIs:verified` becomes `Ticket is: verified`."""
     head, colon, rest = name.partition(":")
-    words = re.sub(r"(?<!^)([A-Z])", lambda found: f" {found[1].lower()}", head)
+    words = re.sub(r"(?<!^)([A-Z])", lambda letter: f" {letter[1].lower()}", head)
     return f"{words}{colon} {rest}".strip().replace("_", " ")
 
 
 def with_code(text: str) -> Markup:
-    """Return the text as HTML in which `code` stands for text between backquotes."""
+    """Return the text as HTML, with `<code>` elements for text between backquotes."""
     pieces = text.split("`")
     return Markup("").join(Markup("<code>{}</code>").format(one) if n % 2 else escape(one) for n, one in enumerate(pieces))

@@ -42,18 +42,18 @@ class ResultsFolder:
 
     def runs(self) -> list[EvaluationSummary]:
         """Return all evaluation runs that have numbers."""
-        return [found for file in self._files("*results.json") if (found := self._result(file)) is not None]
+        return [run for file in self._files("*results.json") if (run := self._result(file)) is not None]
 
     def result(self, name: str) -> EvaluationSummary:
         return _named(self.runs(), name)
 
     def run(self, name: str) -> Run | None:
         """Return a run with its episodes, or None if they are missing or unreadable."""
-        found = self.result(name)
-        if self.folder is None or not found.has_episodes:
+        summary = self.result(name)
+        if self.folder is None or not summary.has_episodes:
             return None
         try:
-            return read_run(self.folder / found.name)
+            return read_run(self.folder / summary.name)
         except BadRun:
             return None
 
@@ -69,7 +69,7 @@ class ResultsFolder:
 
     def logs(self) -> list[TrainingLog]:
         """Return the logs of all training runs."""
-        return [found for file in self._files("*.jsonl") if (found := self._log(file)) is not None]
+        return [log for file in self._files("*.jsonl") if (log := self._log(file)) is not None]
 
     def log(self, name: str) -> TrainingLog:
         return _named(self.logs(), name)
@@ -117,20 +117,20 @@ class ResultsFolder:
                 if not _is_update(lines.readline()):
                     return None
                 lines.seek(0)
-                found = [msgspec.json.decode(line) for line in lines if line.endswith(b"\n")]
+                decoded = [msgspec.json.decode(line) for line in lines if line.endswith(b"\n")]
         except (msgspec.MsgspecError, UnicodeDecodeError, OSError):
             return None
-        records = tuple(one for one in found if isinstance(one, dict) and is_number(one.get("update")))
+        records = tuple(record for record in decoded if isinstance(record, dict) and is_number(record.get("update")))
         return TrainingLog(self._name(file).removesuffix("/log.jsonl"), records)
 
 
 Named = TypeVar("Named", EvaluationSummary, TrainingLog)
 
 
-def _named(found: Iterable[Named], name: str) -> Named:
-    for one in found:
-        if one.name == name:
-            return one
+def _named(runs: Iterable[Named], name: str) -> Named:
+    for run in runs:
+        if run.name == name:
+            return run
     raise NoSuchPlace("there is no such run on this server")
 
 

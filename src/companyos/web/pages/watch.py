@@ -69,7 +69,7 @@ class WatchedEpisode:
         return [self.recorder.step(call) for call in later]
 
     def shown(self, whole: bool) -> dict[str, Any]:
-        """Return the values of the status area. Without `whole`, what only the judge knows is left out until the end."""
+        """Return the values of the status area. `whole` includes hidden data: rewards, milestones and troubles."""
         recorder, env = self.recorder, self.recorder.env
         last = recorder.turns[-1] if recorder.turns else None
         by_app = {app: [turn for turn in recorder.turns if turn.app == app] for app in APPS}
@@ -177,7 +177,7 @@ class WatchPages:
     async def world(self, request: Request) -> Response:
         """Every record of the company, for admins."""
         if not self._admin:
-            raise NoSuchPlace("this server has no admin token, so nobody can see all records")
+            raise NoSuchPlace("there is no such page")
         if not caller_of(request).admin:
             raise WrongToken
         watched = await self._watched(request)
