@@ -1,21 +1,19 @@
-"""Access request: the smallest role that covers the need, what is held and how, and whose people they are."""
+"""Access request: the smallest sufficient role, the roles that the account has, and who must not sign."""
 
-from functools import cache
 from typing import Any
 
 import pytest
 
-from companyos.assurance.twins import do
 from companyos.company import Approval, Comment, Entry, Metric, Mind, Person, Policy, Ticket
-from companyos.core.calls import Call
 from companyos.core.world import DAY, stamp
 from companyos.env import CompanyEnv, make, work
 from companyos.families.access_roles import ROLE_TEMPLATES
 from companyos.families.access_rules import ACCOUNTS, OWNER_FORM, REVIEW_FORM
 from companyos.families.kit.case import Value
+from tests.families.helpers import ending, missed, staged_by, worked
 from tests.helpers import answered, me, role, say, set_field, ticket, verify
 
-# An editor's role for somebody whom nothing stands against, signed by the owner.
+# A case without problems: the editor role is right, and the owner of the system signs.
 CALM: dict[str, Value] = {
     "duplicate": False,
     "over": False,
@@ -29,22 +27,7 @@ SEEDS = range(80)
 APPROVED = ("approved", "signed")
 
 
-@cache
-def calm_task() -> str:
-    for seed in range(2000):
-        env = make(OWNER_FORM, seed=seed)
-        if all(getattr(env.setting.causes, name) == value for name, value in CALM.items()):
-            return env.task_id
-    raise AssertionError("no calm seed among the first 2,000")
-
-
-def staged(**causes: Value) -> CompanyEnv:
-    """An episode of the calm case, but for these causes."""
-    return make(do(calm_task(), **causes))
-
-
-def ending(env: CompanyEnv) -> str:
-    return env.setting.ending.name
+staged = staged_by(OWNER_FORM, CALM)
 
 
 def details(env: CompanyEnv, name: str) -> dict[str, str]:
@@ -52,14 +35,14 @@ def details(env: CompanyEnv, name: str) -> dict[str, str]:
 
 
 def stated_need(env: CompanyEnv) -> str:
-    """What the requester answers when asked."""
+    """Ask the requester and return the need that they state."""
     assert say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="What for?", to=role(env, "requester")).ok
     env.world.advance(5 * DAY)
     return next(c.facts["need"] for c in env.world.all(Comment) if "need" in c.facts)
 
 
 def ready(**causes: Value) -> CompanyEnv:
-    """Verified, and with the requester's answer on the ticket."""
+    """Return an episode in which the ticket is verified and the requester has stated the need."""
     env = staged(**causes)
     verify(env)
     stated_need(env)
@@ -69,7 +52,7 @@ def ready(**causes: Value) -> CompanyEnv:
 def decision(
     env: CompanyEnv, approver: str, shape: str = "editor", form: str = OWNER_FORM, **changes: Any
 ) -> tuple[str, str]:
-    """How a request for this role ends, filled in with care but for these changes."""
+    """Submit a right request for this role with these changes. Return its status and code."""
     case = ticket(env)
     data: dict[str, Any] = {"ticket_id": case.id, "subject": case.subject, "reference": case.reference}
     data |= {"account": role(env, "account"), "role": role(env, shape)}
@@ -79,23 +62,6 @@ def decision(
     assert reply.ok, reply
     request = answered(env, reply.data["id"])
     return request.status, request.code
-
-
-def worked(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
-    """The episode up to the expert's last call, and that call."""
-    solved = env.fork()
-    work(solved)
-    assert solved.success
-    for turn in solved.turns[:-1]:
-        env.step(turn.call)
-    return env, solved.turns[-1].call
-
-
-def missed(env: CompanyEnv, call: Call, **params: Any) -> list[str]:
-    """The goals that are missed when the episode ends with this call, but for these parameters."""
-    env.step(Call(call.app, call.method, {**call.params, **params}))
-    assert env.verdict is not None
-    return [name for name, holds in env.verdict.goals.items() if not holds]
 
 
 # -- which ending ------------------------------------------------------------------------------------------------------
@@ -150,7 +116,7 @@ def test_what_waits_for_training_waits_for_the_hr_lead() -> None:
 
 
 def _inherited(env: CompanyEnv, *role_ids: str) -> set[str]:
-    """Roles and all that they inherit, worked out from the records apart from the code under test."""
+    """Return roles and all that they inherit, computed from the records without the code under test."""
     entries = {entry.id: entry for entry in env.world.all(Entry) if entry.kind == "role"}
     found = {role_id for role_id in role_ids if role_id in entries}
     while more := {entries[r].details["inherits"] for r in found} & set(entries) - found:
@@ -168,7 +134,7 @@ def _need(env: CompanyEnv) -> set[str]:
 
 
 def _covering(env: CompanyEnv) -> list[str]:
-    """The roles of the system that cover the need, smallest first."""
+    """Return the roles of the system that cover the need, the smallest first."""
     ours = [role(env, shape) for shape in ROLE_TEMPLATES]
     return sorted((r for r in ours if _need(env) <= _allowed(env, r)), key=lambda r: len(_allowed(env, r)))
 
@@ -186,7 +152,7 @@ def test_the_right_role_is_the_smallest_that_covers_the_need() -> None:
             continue
         assert covering[0] == role(env, env.setting.causes.need)
         sizes = [len(_allowed(env, r)) for r in covering]
-        assert len(set(sizes)) == len(sizes) >= 2  # there is always a broader one to be tempted by
+        assert len(set(sizes)) == len(sizes) >= 2  # there is always a larger one, too
 
 
 def test_what_is_held_covers_or_clashes_as_the_ending_says() -> None:
@@ -207,7 +173,7 @@ def test_what_is_held_covers_or_clashes_as_the_ending_says() -> None:
 
 
 def test_no_role_that_somebody_holds_names_the_one_it_clashes_with() -> None:
-    """Who looks at the right role and at the group's alone finds nothing: the clash lies in what they inherit."""
+    """The conflict is between roles that the right role and the group's role inherit."""
     env = staged(holds="controller", need="lead")
     named = {details(env, shape)["excludes"] for shape in ("lead", "controller", "viewer")}
     assert named == {"none"}
@@ -270,7 +236,7 @@ def test_days_count_from_the_opening_of_the_ticket(cause: str, field: str) -> No
         until, opened = details(env, "account")[field], stamp(ticket(env).opened)[:10]
         assert (until < opened) == (getattr(env.setting.causes, cause) == (cause == "over"))
         lapsed_since += opened <= until < stamp(env.world.now)[:10]
-    assert lapsed_since >= 10  # who looks at today's date is misled
+    assert lapsed_since >= 10  # today's date misleads
 
 
 def test_the_need_stands_nowhere_until_the_requester_is_asked() -> None:
@@ -333,7 +299,7 @@ def test_only_a_role_of_the_system_is_signed_for() -> None:
     [
         ({"owner_away": True}, "owner_deputy"),
         ({"owner_away": True, "owner_deputy_away": True}, "owner_third"),
-        ({"own_people": True, "owner_away": True}, "risk"),  # whoever stands in for the owner may not either
+        ({"own_people": True, "owner_away": True}, "risk"),  # the delegate of the owner may not sign, either
         ({"own_people": True, "risk_away": True, "risk_deputy_away": True}, "risk_third"),
     ],
 )

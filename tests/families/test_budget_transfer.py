@@ -1,20 +1,18 @@
-"""Budget transfer: the sum of a quarter, a difference of four figures, and a chain of signatures in order."""
+"""Budget transfer: the sum of a quarter, the available money, and the order of the signatures."""
 
-from functools import cache
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from companyos.assurance.twins import do
 from companyos.company import Approval, Entry, Metric, Person, Policy, Ticket
-from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make, work
 from companyos.families.kit.case import Value
+from tests.families.helpers import missed, staged_by, worked
 from tests.helpers import answered, me, role, say, set_field, ticket, verify
 
 FAMILY = "budget_transfer"
-# A transfer that nothing stands against and that the two owners sign alone.
+# A case without problems, which the two owners sign alone.
 CALM: dict[str, Value] = {
     "duplicate": False,
     "dissolved": False,
@@ -29,18 +27,7 @@ APPROVED = ("approved", "signed")
 PAST = ("past_one", "past_two", "past_back")
 
 
-@cache
-def calm_task() -> str:
-    for seed in range(2000):
-        env = make(FAMILY, seed=seed)
-        if all(getattr(env.setting.causes, name) == value for name, value in CALM.items()):
-            return env.task_id
-    raise AssertionError("no calm seed among the first 2,000")
-
-
-def staged(**causes: Value) -> CompanyEnv:
-    """An episode of the calm case, but for these causes."""
-    return make(do(calm_task(), **causes))
+staged = staged_by(FAMILY, CALM)
 
 
 def ready(**causes: Value) -> CompanyEnv:
@@ -62,7 +49,7 @@ def limits(env: CompanyEnv) -> dict[str, int]:
 
 
 def submit(env: CompanyEnv, form: str, approver: str, **changes: Any) -> str:
-    """Puts a form as it should be filled in, but for these changes; a field changed to None is left out. Gives its id."""
+    """Submit a right request with these changes, where None leaves a field out. Return its id."""
     case, details = ticket(env), entry(env, "entry").details
     right: dict[str, Any] = {"ticket_id": case.id, "subject": case.subject, "reference": case.reference}
     right |= {"euros": case.amount, "giver": details["giver"], "receiver": details["receiver"]}
@@ -88,23 +75,6 @@ def signed(env: CompanyEnv, form: str, approver: str, **changes: Any) -> str:
     request = answered(env, submit(env, form, approver, **changes))
     assert (request.status, request.code) == APPROVED, request
     return request.id
-
-
-def worked(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
-    """The episode up to the expert's last call, and that call."""
-    solved = env.fork()
-    work(solved)
-    assert solved.success
-    for turn in solved.turns[:-1]:
-        env.step(turn.call)
-    return env, solved.turns[-1].call
-
-
-def missed(env: CompanyEnv, call: Call, **params: Any) -> list[str]:
-    """The goals that are missed when the episode ends with this call, but for these parameters."""
-    env.step(Call(call.app, call.method, {**call.params, **params}))
-    assert env.verdict is not None
-    return [name for name, holds in env.verdict.goals.items() if not holds]
 
 
 # -- which ending ------------------------------------------------------------------------------------------------------
@@ -169,7 +139,7 @@ def test_what_is_paused_waits_for_the_keeper_of_those_books_and_no_others_may_be
 
 
 def _others(env: CompanyEnv) -> list[Entry]:
-    """The other transfers that count, worked out from the records apart from the code under test."""
+    """Return the other transfers that count, computed from the records without the code under test."""
     ours = entry(env, "entry")
     pair = {ours.details["giver"], ours.details["receiver"]}
     found = [e for e in env.world.all(Entry) if e.kind == "transfer" and e.id != ours.id]
@@ -208,7 +178,7 @@ def test_every_transfer_alone_is_within_the_owners_limit() -> None:
 
 
 def test_no_short_cut_through_the_history_finds_the_office() -> None:
-    """Whoever looks at this transfer alone, nets what went back, or counts what does not count, asks the wrong office."""
+    """Counting this transfer alone, subtracting transfers back, or counting the wrong ones leads to the wrong office."""
     wrong = dict.fromkeys(("alone", "netted", "one way", "last quarter too", "withdrawn too", "booked only"), 0)
     for seed in SEEDS:
         env = make(FAMILY, seed=seed)
@@ -279,7 +249,7 @@ def test_only_all_four_figures_together_tell_whether_there_is_enough() -> None:
         causes, needed = env.setting.causes, amount(env, "entry")
         short = causes.spent == causes.committed == "high"
         assert (_left(env, *everything) < needed) == short, env.task_id
-        if short:  # whoever leaves out one of them would let it pass
+        if short:  # without any one of them it would pass
             for name in everything:
                 assert _left(env, *(other for other in everything if other != name)) >= needed, (env.task_id, name)
 

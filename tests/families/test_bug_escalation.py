@@ -1,25 +1,24 @@
-"""Bug escalation: a walk to the culprit, and what is right there."""
+"""Bug escalation: following dependencies to the service that causes the errors, and the right ending there."""
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import pytest
 
-from companyos.assurance.twins import do
 from companyos.company import Comment, Entry, Metric, Person, Policy, Source, Ticket
 from companyos.core.calls import Call, Reply
 from companyos.core.errors import Stuck
 from companyos.core.world import DAY
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make
 from companyos.families import Taste, family_of
 from companyos.families.bug_rules import FORM
 from companyos.families.bug_services import CHAIN, IN_HOUSE
 from companyos.families.kit.case import Value
+from tests.families.helpers import solved, staged_by
 from tests.helpers import answered, me, role, say, set_field, ticket
 
 NAME = "bug_escalation"
-# A case in which the way leads to its last service, nothing stands against it there, and one customer is affected.
+# A case in which the last service of the chain is the culprit, nothing else is special, and one customer is affected.
 CALM: dict[str, Value] = {
     "front": "high",
     "middle": "high",
@@ -32,27 +31,7 @@ CALM: dict[str, Value] = {
 SEVERE: dict[str, Value] = {"customers": "many"}
 
 
-@cache
-def calm_seed() -> int:
-    """The first seed whose facts are calm by nature, so that a few overrides leave the task id short."""
-    for seed in range(2000):
-        causes = make(NAME, seed=seed).setting.causes
-        if all(getattr(causes, name) == value for name, value in CALM.items()):
-            return seed
-    raise AssertionError("no calm seed among the first 2,000")
-
-
-def staged(**causes: Value) -> CompanyEnv:
-    """An episode of the calm case, but for these causes."""
-    return make(do(make(NAME, seed=calm_seed()).task_id, **causes), reward="sparse")
-
-
-def solved(env: CompanyEnv) -> CompanyEnv:
-    """The episode as the expert ends it."""
-    done = env.fork()
-    work(done)
-    assert done.success, done.verdict
-    return done
+staged = staged_by(NAME, CALM, reward="sparse")
 
 
 def ended_as(env: CompanyEnv) -> str:
@@ -61,7 +40,7 @@ def ended_as(env: CompanyEnv) -> str:
 
 
 def fooled(env: CompanyEnv, bend: Callable[[Call, Any], Any]) -> bool:
-    """Whether the expert fails when what it is shown is bent on the way to it; a dead end is a failure as well."""
+    """Return whether the expert fails when `bend` changes the replies that it gets. Being stuck is a failure, too."""
     trial = env.fork()
     program = family_of(trial.setting.case.brief).expert(trial.memory(), Taste())
     call = next(program)
@@ -218,7 +197,7 @@ def test_the_superseded_policy_has_the_limits_that_the_trap_is_made_of() -> None
 
 
 def comment_of(env: CompanyEnv, person: str) -> Comment:
-    """The answer of somebody who was asked on the ticket."""
+    """Ask a person on the ticket and return their comment."""
     assert say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="How many customers?", to=person).ok
     env.world.advance(4 * DAY)
     return [c for c in env.world.all(Comment) if c.author == person][-1]
@@ -257,7 +236,7 @@ def test_where_the_symptom_is_twice_its_limit_nobody_need_be_asked() -> None:
 
 
 def decision(env: CompanyEnv, approver: str = "cto", verified: bool = True, **changes: Any) -> tuple[str, str, str]:
-    """How a request ends that is right but for these changes: its status, the ground for it, and what was said."""
+    """Submit a right request with these changes. Return its status, code and reason."""
     case, culprit = ticket(env), env.world.get(Entry, role(env, "deep"))
     if verified:
         assert set_field(env, "verified", role(env, "entry")).ok
@@ -333,7 +312,7 @@ def test_whoever_stands_in_for_the_cto_signs_and_nobody_else() -> None:
 
 
 def closed_with_assignee(env: CompanyEnv, person: str, later: int = 0) -> CompanyEnv:
-    """The episode as the expert ends it, but that it is assigned to this person last, some minutes before the end."""
+    """Play the expert's episode, but assign the ticket to this person just before the end."""
     done = solved(env)
     rest = env.fork()
     for turn in done.turns[:-1]:

@@ -1,4 +1,4 @@
-"""Contract renewal: which terms hold, whether one can still get out, and who speaks before whom."""
+"""Contract renewal: which terms apply, whether notice is still possible, and the order of the departments."""
 
 from datetime import date
 from functools import cache
@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from companyos.assurance.twins import do
 from companyos.company import Approval, Comment, Entry, Metric, Mind, Person, Policy, Ticket
-from companyos.core.calls import Call
 from companyos.core.world import DAY, stamp
 from companyos.env import CompanyEnv, make, work
 from companyos.families.contract_rules import LAWYER, NOTICE_FORM, OFFICER, RENEWAL_FORM, USAGE
 from companyos.families.kit.case import Value
+from tests.families.helpers import calm_episodes, ending, missed, worked
 from tests.helpers import answered, letters, me, role, say, set_field, ticket, verify
 
-# A contract that is wanted, paid for and covered, on its own terms.
+# A case without problems: the contract is wanted, the budget suffices, and its own terms apply.
 CALM: dict[str, Value] = {
     "duplicate": False,
     "frame": "holds",
@@ -33,33 +33,27 @@ APPROVED = ("approved", "signed")
 
 @cache
 def calm_task(longer: bool, dearer: bool) -> str:
-    """A calm seed in which the amendment makes notice longer or shorter, and the next term dearer or cheaper."""
-    for seed in range(4000):
-        env = make(RENEWAL_FORM, seed=seed)
-        if all(getattr(env.setting.causes, name) == value for name, value in CALM.items()):
-            own, amended = (paper(env, name) for name in ("entry", "amendment"))
-            if (own["notice_days"] < amended["notice_days"], own["amount"] < amended["amount"]) == (longer, dearer):
-                return env.task_id
-    raise AssertionError("no such seed among the first 4,000")
+    """Return a calm task whose amendment makes the notice period longer (or shorter) and the amount higher (or lower)."""
+    for env in calm_episodes(RENEWAL_FORM, CALM):
+        own, amended = (paper(env, name) for name in ("entry", "amendment"))
+        if (own["notice_days"] < amended["notice_days"], own["amount"] < amended["amount"]) == (longer, dearer):
+            return env.task_id
+    raise AssertionError("no such seed")
 
 
 def staged(longer: bool = True, dearer: bool = True, **causes: Any) -> CompanyEnv:
-    """An episode of the calm case, but for these causes."""
+    """Return an episode of the calm case with these causes changed."""
     return make(do(calm_task(longer, dearer), **causes))
 
 
 def paper(env: CompanyEnv, name: str) -> dict[str, int]:
-    """The terms that a paper of the contract sets."""
+    """Return the terms of the contract or of an amendment."""
     details = env.world.get(Entry, role(env, name)).details
     return {field: int(details[field]) for field in ("notice_days", "amount")}
 
 
-def ending(env: CompanyEnv) -> str:
-    return env.setting.ending.name
-
-
 def ask(env: CompanyEnv, name: str) -> dict[str, str]:
-    """What somebody answers on the ticket."""
+    """Ask a person on the ticket and return the facts that they state."""
     person = role(env, name)
     assert say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="Could you, please?", to=person).ok
     env.world.advance(5 * DAY)
@@ -67,7 +61,7 @@ def ask(env: CompanyEnv, name: str) -> dict[str, str]:
 
 
 def ready(**causes: Any) -> CompanyEnv:
-    """Verified, and with both departments' statements on the ticket."""
+    """Return an episode in which the ticket is verified and both departments have stated their facts."""
     env = staged(**causes)
     verify(env)
     ask(env, "lawyer")
@@ -78,7 +72,7 @@ def ready(**causes: Any) -> CompanyEnv:
 def decision(
     env: CompanyEnv, form: str, approver: str, terms: str = "entry", named: str = "", **changes: Any
 ) -> tuple[str, str]:
-    """How a request ends on these terms, filled in with care but for the paper that is named and these changes."""
+    """Submit a right request that names these terms, with these changes. Return its status and code."""
     case, entry = ticket(env), env.world.get(Entry, role(env, "entry"))
     data: dict[str, Any] = {"ticket_id": case.id, "subject": case.subject, "reference": case.reference}
     data["terms"] = named or role(env, terms)
@@ -97,23 +91,6 @@ def decision(
     return request.status, request.code
 
 
-def worked(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
-    """The episode up to the expert's last call, and that call."""
-    solved = env.fork()
-    work(solved)
-    assert solved.success
-    for turn in solved.turns[:-1]:
-        env.step(turn.call)
-    return env, solved.turns[-1].call
-
-
-def missed(env: CompanyEnv, call: Call, **params: Any) -> list[str]:
-    """The goals that are missed when the episode ends with this call, but for these parameters."""
-    env.step(Call(call.app, call.method, {**call.params, **params}))
-    assert env.verdict is not None
-    return [name for name, holds in env.verdict.goals.items() if not holds]
-
-
 # -- which ending ------------------------------------------------------------------------------------------------------
 
 
@@ -121,7 +98,7 @@ def missed(env: CompanyEnv, call: Call, **params: Any) -> list[str]:
     ("causes", "expected"),
     [
         ({}, "completed/all_checks_passed"),
-        ({"gap": "past"}, "completed/all_checks_passed"),  # one is bound, and wants to be
+        ({"gap": "past"}, "completed/all_checks_passed"),  # too late for notice, but the contract is wanted
         ({"value": "high"}, "completed/all_checks_passed"),
         ({"value": "high", "amended": True}, "escalated/beyond_authority"),
         ({"annex": "ends", "value": "high", "amended": True}, "on_hold/document_expired"),
@@ -170,7 +147,7 @@ def _day(text: str) -> date:
 
 
 def _holds(env: CompanyEnv) -> str:
-    """Which paper's terms hold, worked out from the records apart from the code under test."""
+    """Return the role of the entry whose terms apply, computed from the records without the code under test."""
     amendment = env.world.get(Entry, role(env, "amendment")).details
     said = env.world.get(Mind, role(env, "lawyer")).knows[ticket(env).id]["countersigned"]
     in_time = (_day(said) - _day(amendment["sent_on"])).days <= int(amendment["open_days"])

@@ -1,23 +1,22 @@
-"""Data deletion: each holding by its own ground, two departments that speak in order, and what cannot be undone."""
+"""Data deletion: each holding by its own ground, two departments in order, and a step that cannot be undone."""
 
 from datetime import date
-from functools import cache
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from companyos.assurance.twins import do, twins
+from companyos.assurance.twins import twins
 from companyos.company import Approval, Comment, Entry, Metric, Mind, Policy, Ticket
-from companyos.core.calls import Call
 from companyos.core.world import DAY
 from companyos.env import CompanyEnv, make, work
 from companyos.families.kit.case import Value
+from tests.families.helpers import missed, staged_by, worked
 from tests.helpers import answered, me, role, say, set_field, ticket, verify
 
 FAMILY = "data_deletion"
 PLACES = ("first", "second", "third")
-# A request that nothing stands against: everything may go.
+# A case without problems: everything may be deleted.
 CALM: dict[str, Value] = {
     "duplicate": False,
     "foreign": False,
@@ -32,22 +31,11 @@ SEEDS = range(80)
 APPROVED = ("approved", "signed")
 
 
-@cache
-def calm_task() -> str:
-    for seed in range(4000):
-        env = make(FAMILY, seed=seed)
-        if all(getattr(env.setting.causes, name) == value for name, value in CALM.items()):
-            return env.task_id
-    raise AssertionError("no calm seed among the first 4,000")
-
-
-def staged(**causes: Value) -> CompanyEnv:
-    """An episode of the calm case, but for these causes."""
-    return make(do(calm_task(), **causes))
+staged = staged_by(FAMILY, CALM)
 
 
 def ready(**causes: Value) -> CompanyEnv:
-    """The same, verified, and with what Legal and the steward have to say on the ticket."""
+    """Return an episode in which the ticket is verified and Legal and the steward have stated their facts."""
     env = staged(**causes)
     verify(env)
     for speaker in ("counsel", "steward"):
@@ -56,7 +44,7 @@ def ready(**causes: Value) -> CompanyEnv:
 
 
 def asked(env: CompanyEnv, speaker: str) -> dict[str, str]:
-    """What somebody states when they are asked."""
+    """Ask a person on the ticket and return the facts that they state."""
     assert say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="Please?", to=role(env, speaker)).ok
     env.world.advance(4 * DAY)
     return [c.facts for c in env.world.all(Comment) if c.author == role(env, speaker)][-1]
@@ -71,7 +59,7 @@ def category(env: CompanyEnv, place: str) -> str:
 
 
 def submit(env: CompanyEnv, **changes: Any) -> str:
-    """Puts a request to delete everything, but for these changes; a field changed to None is left out. Gives its id."""
+    """Submit a request to delete everything, with these changes, where None leaves a field out. Return its id."""
     case = ticket(env)
     assert say(env, "datahub.refresh_data", metric_name=role(env, "identity")).ok  # days have passed
     right: dict[str, Any] = {"ticket_id": case.id, "subject": case.subject, "reference": case.reference}
@@ -87,23 +75,6 @@ def submit(env: CompanyEnv, **changes: Any) -> str:
 def decision(env: CompanyEnv, **changes: Any) -> tuple[str, str]:
     request = answered(env, submit(env, **changes))
     return request.status, request.code
-
-
-def worked(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
-    """The episode up to the expert's last call, and that call."""
-    solved = env.fork()
-    work(solved)
-    assert solved.success
-    for turn in solved.turns[:-1]:
-        env.step(turn.call)
-    return env, solved.turns[-1].call
-
-
-def missed(env: CompanyEnv, call: Call, **params: Any) -> list[str]:
-    """The goals that are missed when the episode ends with this call, but for these parameters."""
-    env.step(Call(call.app, call.method, {**call.params, **params}))
-    assert env.verdict is not None
-    return [name for name, holds in env.verdict.goals.items() if not holds]
 
 
 # -- which ending ------------------------------------------------------------------------------------------------------
@@ -175,7 +146,7 @@ def _within_its_term(env: CompanyEnv, entry: Entry, status: str = "in force") ->
 
 
 def _stays(env: CompanyEnv, entry: Entry) -> bool:
-    """Whether a holding stays, worked out from the records apart from the code under test."""
+    """Return whether a holding must be kept, computed from the records without the code under test."""
     hold = env.world.get(Mind, role(env, "counsel")).knows[ticket(env).id]["hold"]
     if hold in ("all", entry.details["category"]):
         return True
@@ -196,7 +167,7 @@ def test_what_must_be_signed_is_what_the_records_call_for() -> None:
 
 
 def test_no_short_cut_tells_what_stays() -> None:
-    """Neither the status nor the date nor the ground alone, nor the old policy, says of each holding what becomes of it."""
+    """The status, the date or the ground alone, or the outdated policy, gives the wrong result for some holdings."""
     wrong = {"status": 0, "date": 0, "ground": 0, "old terms": 0, "no hold": 0}
     judged = 0
     for seed in SEEDS:
@@ -227,7 +198,7 @@ def test_on_the_day_its_term_has_passed_a_holding_may_go_and_the_day_before_it_m
 
 
 def test_a_twin_in_one_holding_can_keep_the_ending_and_still_change_what_must_be_signed() -> None:
-    task = do(calm_task(), first=True)
+    task = staged(first=True).task_id
     way = [twin for twin in twins(task) if twin.cause in ("second", "third") and twin.relevance == "way"]
     assert len(way) == 2
 

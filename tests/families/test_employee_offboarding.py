@@ -1,6 +1,5 @@
-"""Employee offboarding: three departments in order, what their statements mean, and a step that cannot be undone."""
+"""Employee offboarding: three departments in order, the meaning of their statements, and a step that cannot be undone."""
 
-from functools import cache
 from typing import Any
 
 import pytest
@@ -11,11 +10,12 @@ from companyos.core.calls import Call
 from companyos.core.world import DAY
 from companyos.env import CompanyEnv, make, work
 from companyos.families.kit.case import Value
+from tests.families.helpers import ending, missed, staged_by, worked
 from tests.helpers import answered, role, say, set_field, ticket, verify
 
 FAMILY = "employee_offboarding"
 CLOSURE, SUSPENSION = "account_closure", "account_suspension"
-# Somebody who leaves, whom nothing holds, who owes little and shares nothing.
+# A case without problems: no legal hold, a small debt and no shared account.
 CALM: dict[str, Value] = {
     "duplicate": False,
     "stays": False,
@@ -30,26 +30,11 @@ SPEAKERS = {"counsel": "held", "accountant": "owed", "administrator": "shared"}
 SEEDS = range(60)
 
 
-@cache
-def calm_task() -> str:
-    for seed in range(3000):
-        env = make(FAMILY, seed=seed)
-        if all(getattr(env.setting.causes, name) == value for name, value in CALM.items()):
-            return env.task_id
-    raise AssertionError("no calm seed among the first 3,000")
-
-
-def staged(**causes: Value) -> CompanyEnv:
-    """An episode of the calm case, but for these causes."""
-    return make(do(calm_task(), **causes))
-
-
-def ending(env: CompanyEnv) -> str:
-    return env.setting.ending.name
+staged = staged_by(FAMILY, CALM)
 
 
 def ask(env: CompanyEnv, name: str) -> Comment:
-    """What somebody answers to a comment."""
+    """Ask a person on the ticket and return their comment."""
     person = role(env, name)
     assert say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="Anything?", to=person).ok
     env.world.advance(5 * DAY)
@@ -57,7 +42,7 @@ def ask(env: CompanyEnv, name: str) -> Comment:
 
 
 def ready(*speakers: str, **causes: Value) -> CompanyEnv:
-    """An episode of that kind, verified, in which these people have spoken; all three unless said."""
+    """Return an episode in which the ticket is verified and these people, by default all three, have stated their facts."""
     env = staged(**causes)
     verify(env)
     for name in speakers or SPEAKERS:
@@ -70,7 +55,7 @@ def knows(env: CompanyEnv, name: str) -> dict[str, str]:
 
 
 def decision(env: CompanyEnv, form: str, approver: str = "cto", **changes: Any) -> tuple[str, str]:
-    """How a request ends that is filled in as it should be, but for these changes."""
+    """Submit a right request with these changes. Return its status and code."""
     case = ticket(env)
     data: dict[str, Any] = {"ticket_id": case.id, "subject": case.subject, "reference": case.reference}
     data["cost_center"] = env.world.get(Person, case.requester).cost_center
@@ -85,23 +70,6 @@ def decision(env: CompanyEnv, form: str, approver: str = "cto", **changes: Any) 
     assert reply.ok, reply
     request = answered(env, reply.data["id"])
     return request.status, request.code
-
-
-def worked(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
-    """The episode up to the expert's last call, and that call."""
-    solved = env.fork()
-    work(solved)
-    assert solved.success
-    for turn in solved.turns[:-1]:
-        env.step(turn.call)
-    return env, solved.turns[-1].call
-
-
-def missed(env: CompanyEnv, call: Call, **params: Any) -> list[str]:
-    """The goals that are missed when the episode ends with this call, but for these parameters."""
-    env.step(Call(call.app, call.method, {**call.params, **params}))
-    assert env.verdict is not None
-    return [name for name, holds in env.verdict.goals.items() if not holds]
 
 
 # -- which ending ------------------------------------------------------------------------------------------------------
@@ -149,7 +117,7 @@ def test_whoever_is_asked_too_early_states_nothing_and_does_when_asked_again() -
     assert ask(env, "administrator").facts == {}
     assert ask(env, "accountant").facts == {}
     assert set(ask(env, "counsel").facts) == {"held", "held_from"}
-    assert ask(env, "administrator").facts == {}  # Finance has not spoken yet
+    assert ask(env, "administrator").facts == {}  # Finance has not stated its fact yet
     assert set(ask(env, "accountant").facts) == {"owed"}
     assert set(ask(env, "administrator").facts) == {"shared"}
 
@@ -232,7 +200,7 @@ def test_where_it_cannot_be_done_nothing_is_asked_to_be_signed() -> None:
 
 
 def _under_hold(env: CompanyEnv) -> bool:
-    """Worked out from the records and from what Legal knows, apart from the code under test."""
+    """Return whether the leaver is under legal hold, computed without the code under test."""
     said, reference = knows(env, "counsel"), ticket(env).reference
     if said["held"] == reference:
         return True

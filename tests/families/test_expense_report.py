@@ -1,22 +1,21 @@
-"""Expense report: a sum judged part by part, and a figure that only the requester knows."""
+"""Expense report: each receipt is checked on its own, and only the requester knows the number of guests."""
 
-from functools import cache
 from typing import Any
 
 import pytest
 
 from companyos.assurance.twins import do
 from companyos.company import KINDS, Approval, ApprovalType, Entry, Metric, Mind, Person, Policy, Ticket
-from companyos.core.calls import Call
 from companyos.core.world import DAY, view
 from companyos.env import CompanyEnv, make, work
 from companyos.families.expense_filing import WIDEST_GAP
 from companyos.families.expense_rules import LIMITS_POLICY, POLICIES
 from companyos.families.kit.case import Value
+from tests.families.helpers import missed, staged_by, worked
 from tests.helpers import answered, me, role, say, set_field, ticket
 
 FAMILY = "expense_report"
-# A report in which every receipt is in order, the budget suffices and the head of the requester's department signs.
+# A case without problems: every receipt is right, the budget suffices, and the head of the department signs.
 CALM: dict[str, Value] = {
     "repeated": False,
     "conflict": False,
@@ -41,23 +40,11 @@ FLAWS: tuple[tuple[str, Value, str], ...] = (
 )
 
 
-@cache
-def calm_seed() -> int:
-    """The first seed whose facts are calm by nature, so that a few overrides leave the task id short."""
-    for seed in range(1000):
-        causes = make(FAMILY, seed=seed).setting.causes
-        if all(getattr(causes, name) == value for name, value in CALM.items()):
-            return seed
-    raise AssertionError("no calm seed among the first 1,000")
-
-
-def staged(**causes: Any) -> CompanyEnv:
-    """An episode of the calm report, but for these causes."""
-    return make(do(make(FAMILY, seed=calm_seed()).task_id, **causes))
+staged = staged_by(FAMILY, CALM)
 
 
 def each(**causes: Any) -> list[CompanyEnv]:
-    """Many mornings with these causes."""
+    """Return episodes of many seeds with these causes."""
     return [make(do(make(FAMILY, seed=seed).task_id, **causes)) for seed in range(60)]
 
 
@@ -66,7 +53,7 @@ def entry(env: CompanyEnv, name: str) -> Entry:
 
 
 def receipts(env: CompanyEnv, reference: str | None = None) -> list[Entry]:
-    """The receipts of a report, ours unless said, as a search of the register finds them."""
+    """Search the register for the receipts of a report, by default the ticket's own."""
     rows = say(env, "datahub.search_register", query=reference or ticket(env).reference).data["rows"]
     return [env.world.get(Entry, row["id"]) for row in rows if row["kind"] == "receipt"]
 
@@ -81,12 +68,12 @@ def limits(env: CompanyEnv, status: str = "in force") -> dict[str, int]:
 
 
 def guests(env: CompanyEnv) -> int:
-    """How many came, as only the requester knows."""
+    """Return the number of guests, which only the requester knows."""
     return int(env.world.get(Mind, role(env, "requester")).knows[ticket(env).id]["guests"])
 
 
 def ask(env: CompanyEnv) -> dict[str, Any]:
-    """The requester's answer, as the history shows it."""
+    """Ask the requester and return the answer as the history shows it."""
     to = role(env, "requester")
     assert say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="How many came?", to=to).ok
     env.world.advance(3 * DAY)
@@ -95,7 +82,7 @@ def ask(env: CompanyEnv) -> dict[str, Any]:
 
 
 def decision(env: CompanyEnv, **changes: Any) -> tuple[str, str]:
-    """How a request to the head ends that is filled in as it should be, but for these changes."""
+    """Submit a right request to the department head with these changes. Return its status and code."""
     assert set_field(env, "verified", role(env, "entry")).ok
     case, asks = ticket(env), env.world.get(ApprovalType, FAMILY)
     data: dict[str, Any] = {field: getattr(case, there) for field, there in asks.same_as_ticket.items()}
@@ -105,23 +92,6 @@ def decision(env: CompanyEnv, **changes: Any) -> tuple[str, str]:
     assert made.ok, made
     decided = answered(env, made.data["id"])
     return decided.status, decided.code
-
-
-def before_the_end(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
-    """The episode as the expert leaves it before its last call, and that call."""
-    solved = env.fork()
-    work(solved)
-    for turn in solved.turns[:-1]:
-        env.step(turn.call)
-    return env, solved.turns[-1].call
-
-
-def ended_with(env: CompanyEnv, last: Call, **changes: Any) -> list[str]:
-    """Which goals are missed when the last call is made with these changes."""
-    trial = env.fork()
-    trial.step(Call(last.app, last.method, {**last.params, **changes}))
-    assert trial.verdict is not None
-    return [goal for goal, holds in trial.verdict.goals.items() if not holds]
 
 
 # -- the rules -----------------------------------------------------------------------------------------------------------
@@ -187,7 +157,7 @@ def test_one_receipt_is_the_largest_with_a_gap_and_without() -> None:
 
 
 def test_a_part_can_be_over_its_limit_while_the_whole_is_within_all_of_them() -> None:
-    """Who adds up what is allowed, and holds the sum against that, misses it."""
+    """Comparing the total with the sum of all limits does not find the fault."""
     misled = 0
     for env in each(hotel="over", meal="fair", gap=False):
         terms, meal, hotel = limits(env), entry(env, "meal").details, entry(env, "hotel").details
@@ -198,13 +168,13 @@ def test_a_part_can_be_over_its_limit_while_the_whole_is_within_all_of_them() ->
 
 
 def test_an_excess_of_the_meal_is_not_shown_by_the_hotels_figures() -> None:
-    env, last = before_the_end(staged(meal="over"))
+    env, last = worked(staged(meal="over"))
     hotel = [
         {"record": role(env, "hotel"), "field": f, "value": entry(env, "hotel").details[f]} for f in ("amount", "nights")
     ]
     rate = {"record": role(env, "policy"), "field": "hotel_rate", "value": limits(env)["hotel_rate"]}
-    assert ended_with(env, last) == []
-    assert ended_with(env, last, evidence=[*hotel, rate]) == ["Cites", "CitesNoOther"]
+    assert missed(env.fork(), last) == []
+    assert missed(env.fork(), last, evidence=[*hotel, rate]) == ["Cites", "CitesNoOther"]
 
 
 def test_the_colleagues_report_of_the_same_name_does_not_verify_the_ticket() -> None:
@@ -236,12 +206,12 @@ def test_a_receipt_of_the_same_meal_with_its_own_number_is_no_duplicate() -> Non
 
 
 def test_a_duplicate_of_the_cancelled_lookalike_is_wrong() -> None:
-    env, last = before_the_end(staged(repeated=True, lookalike=True))
+    env, last = worked(staged(repeated=True, lookalike=True))
     decoy = env.world.get(Ticket, role(env, "decoy"))
     assert decoy.reference == env.world.get(Ticket, role(env, "earlier")).reference
-    assert ended_with(env, last) == []
+    assert missed(env.fork(), last) == []
     assert set_field(env, "duplicate_of", decoy.id).ok
-    assert ended_with(env, last) == ["TicketIs:duplicate_of"]
+    assert missed(env.fork(), last) == ["TicketIs:duplicate_of"]
 
 
 # -- what only the requester knows ---------------------------------------------------------------------------------------
@@ -262,12 +232,12 @@ def test_who_counts_the_invited_pays_too_much() -> None:
 
 
 def test_a_comment_of_ones_own_is_no_answer() -> None:
-    env, last = before_the_end(staged(meal="over"))
+    env, last = worked(staged(meal="over"))
     stated = {"guests": str(guests(env))}
     mine = say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="I counted.", facts=stated).data
     own = [{**cited, "record": mine["id"]} if cited["field"] == "guests" else cited for cited in last.params["evidence"]]
-    assert ended_with(env, last) == []
-    assert ended_with(env, last, evidence=own) == ["Cites", "CitesNoOther"]
+    assert missed(env.fork(), last) == []
+    assert missed(env.fork(), last, evidence=own) == ["Cites", "CitesNoOther"]
 
 
 # -- who signs -----------------------------------------------------------------------------------------------------------

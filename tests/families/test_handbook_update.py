@@ -1,22 +1,21 @@
-"""Handbook update: which document governs, what only the requester knows, and two signatures in order."""
+"""Handbook update: which document takes precedence, what only the requester knows, and two signatures in order."""
 
 from datetime import date
-from functools import cache
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from companyos.assurance.twins import do
 from companyos.company import Approval, Comment, Entry, Metric, Person, Policy, Ticket
-from companyos.core.calls import Call, Reply
+from companyos.core.calls import Reply
 from companyos.core.world import DAY
 from companyos.env import CompanyEnv, make, work
 from companyos.families.kit.case import Value
+from tests.families.helpers import ending, missed, staged_by, worked
 from tests.helpers import answered, me, role, say, set_field, ticket, verify
 
 FAMILY = "handbook_update"
-# A change that nothing stands against and that the HR Lead signs alone.
+# A case without problems, which the HR Lead signs alone.
 CALM: dict[str, Value] = {
     "duplicate": False,
     "foreign": False,
@@ -31,26 +30,11 @@ SEEDS = range(60)
 APPROVED = ("approved", "signed")
 
 
-@cache
-def calm_task() -> str:
-    for seed in range(2000):
-        env = make(FAMILY, seed=seed)
-        if all(getattr(env.setting.causes, name) == value for name, value in CALM.items()):
-            return env.task_id
-    raise AssertionError("no calm seed among the first 2,000")
-
-
-def staged(**causes: Value) -> CompanyEnv:
-    """An episode of the calm case, but for these causes."""
-    return make(do(calm_task(), **causes))
-
-
-def ending(env: CompanyEnv) -> str:
-    return env.setting.ending.name
+staged = staged_by(FAMILY, CALM)
 
 
 def ready(**causes: Value) -> CompanyEnv:
-    """The same, verified, and with the requester's answer on the ticket."""
+    """Return an episode in which the ticket is verified and the requester has answered."""
     env = staged(**causes)
     verify(env)
     ask_requester(env)
@@ -68,7 +52,7 @@ def proposed(env: CompanyEnv) -> str:
 
 
 def submit(env: CompanyEnv, form: str, approver: str, **changes: Any) -> str:
-    """Puts the form as it should be filled in, but for these changes; a field changed to None is left out. Gives its id."""
+    """Submit a right request with these changes, where None leaves a field out. Return its id."""
     case = ticket(env)
     right: dict[str, Any] = {"ticket_id": case.id, "subject": case.subject, "reference": case.reference}
     right["proposed"] = proposed(env)
@@ -88,27 +72,10 @@ def decision(env: CompanyEnv, form: str, approver: str, **changes: Any) -> tuple
 
 
 def reviewed(env: CompanyEnv, approver: str = "counsel") -> str:
-    """A legal review that was approved."""
+    """Get a legal review approved and return its id."""
     request = answered(env, submit(env, "legal_review", approver))
     assert (request.status, request.code) == APPROVED, request
     return request.id
-
-
-def worked(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
-    """The episode up to the expert's last call, and that call."""
-    solved = env.fork()
-    work(solved)
-    assert solved.success
-    for turn in solved.turns[:-1]:
-        env.step(turn.call)
-    return env, solved.turns[-1].call
-
-
-def missed(env: CompanyEnv, call: Call, **params: Any) -> list[str]:
-    """The goals that are missed when the episode ends with this call, but for these parameters."""
-    env.step(Call(call.app, call.method, {**call.params, **params}))
-    assert env.verdict is not None
-    return [name for name, holds in env.verdict.goals.items() if not holds]
 
 
 # -- which ending ------------------------------------------------------------------------------------------------------
@@ -172,7 +139,7 @@ def test_what_is_on_hold_waits_for_the_steward_and_what_is_declined_for_the_requ
 
 
 def _governing(env: CompanyEnv) -> Policy:
-    """Which document governs, worked out from the records apart from the code under test."""
+    """Return the document that takes precedence, computed from the records without the code under test."""
     topic = env.world.get(Entry, role(env, "entry")).details["topic"]
     found = [p for p in env.world.all(Policy) if any(term.endswith("_" + topic) for term in p.terms)]
     assert len(found) >= 4
@@ -202,7 +169,7 @@ def test_a_change_is_declined_exactly_where_the_governing_document_forbids_it() 
 
 
 def test_neither_the_latest_document_nor_the_general_one_nor_the_strictest_always_decides() -> None:
-    """Each short cut through the documents picks another than the governing one on a good share of tasks."""
+    """Each simple rule picks the wrong document in a considerable share of tasks."""
     wrong = {"latest": 0, "general": 0, "strictest": 0, "latest special": 0}
     for seed in SEEDS:
         env = make(FAMILY, seed=seed)

@@ -1,13 +1,11 @@
-"""Incident response: its traps bite, its commanders look closely and give nothing away, its hand-overs come in order."""
+"""Incident response: simple rules fail, commanders check requests without revealing facts, departments answer in order."""
 
 from collections.abc import Callable
-from functools import cache
 from itertools import product
 from typing import Any
 
 import pytest
 
-from companyos.assurance.twins import do
 from companyos.company import Approval, Comment, Entry, Metric, Policy, Ticket
 from companyos.core.world import DAY
 from companyos.env import CompanyEnv, make, work
@@ -22,9 +20,10 @@ from companyos.families.incident_rules import (
     WATCHES,
 )
 from companyos.families.kit.case import Value
+from tests.families.helpers import staged_by
 from tests.helpers import answered, me, role, say, ticket, verify
 
-# An incident of our own, of the highest severity, that no change explains; the first watch declares it.
+# An incident of the company's own service with the highest severity and without a deployment; the first watch declares it.
 CALM: dict[str, Value] = {
     "client": False,
     "origin": "here",
@@ -40,18 +39,7 @@ CALM: dict[str, Value] = {
 SIGNED = ("completed/all_checks_passed", "escalated/above_limit")
 
 
-@cache
-def calm_seed() -> int:
-    for seed in range(3000):
-        causes = make(FORM, seed=seed).setting.causes
-        if all(getattr(causes, name) == value for name, value in CALM.items()):
-            return seed
-    raise AssertionError("no calm seed among the first 3,000")
-
-
-def staged(**causes: Any) -> CompanyEnv:
-    """The calm case, but for these causes."""
-    return make(do(make(FORM, seed=calm_seed()).task_id, **causes), reward="sparse")
+staged = staged_by(FORM, CALM, reward="sparse")
 
 
 def solved(**causes: Any) -> CompanyEnv:
@@ -75,7 +63,7 @@ def value(env: CompanyEnv, figure: str) -> int:
 
 
 def asked(env: CompanyEnv, person: str) -> Comment:
-    """What somebody says to a question on the ticket."""
+    """Ask a person on the ticket and return the facts that they state."""
     before = set(env.world.ids(Comment))
     assert say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="Well?", to=role(env, person)).ok
     env.world.advance(4 * DAY)
@@ -83,7 +71,7 @@ def asked(env: CompanyEnv, person: str) -> Comment:
 
 
 def right_request(env: CompanyEnv) -> dict[str, Any]:
-    """What the expert would have signed, with the statements that it rests on made on the ticket of this episode."""
+    """Return the values of the expert's request, after the statements that it needs were made in this episode."""
     done = env.fork()
     work(done)
     verify(env)
@@ -95,7 +83,7 @@ def right_request(env: CompanyEnv) -> dict[str, Any]:
 
 
 def decided(env: CompanyEnv, approver: str = "first", **changes: Any) -> Approval:
-    """The right request, but for these changes (None leaves a field out), once somebody has decided it."""
+    """Submit the right request with these changes, where None leaves a field out. Return it when it is decided."""
     data = {field: said for field, said in (right_request(env) | changes).items() if said is not None}
     reply = say(env, "approvalflow.submit_approval", approval_type=FORM, approver=role(env, approver), data=data)
     assert reply.ok, reply
@@ -133,7 +121,7 @@ def test_no_ending_is_rare_and_none_is_right_too_often() -> None:
 
 
 def severity(env: CompanyEnv, status: str = "in force") -> str:
-    """The matrix, worked out apart from the code under test."""
+    """Return the severity, computed without the code under test."""
     errors, customers, minutes = (value(env, figure) for figure in ("errors", "customers", "minutes"))
     if errors >= term(env, "errors_1", status) and customers >= term(env, "customers_1", status):
         return "sev_1"
@@ -161,7 +149,7 @@ def test_each_figure_alone_can_change_the_severity() -> None:
 
 def _mistakes() -> dict[str, Callable[[CompanyEnv], str]]:
     def loudest(env: CompanyEnv) -> str:
-        """Any one condition of a row is enough."""
+        """Return the severity as if one condition of a row were enough."""
         if value(env, "errors") >= term(env, "errors_1") or value(env, "customers") >= term(env, "customers_1"):
             return "sev_1"
         return "sev_2" if value(env, "minutes") >= term(env, "minutes_2") else "sev_3"

@@ -1,24 +1,24 @@
-"""Licence renewal: its traps bite, its signers look closely, and its rules hold."""
+"""Licence renewal: simple rules pick the wrong offer, approvers check requests, and the policies are complete."""
 
 from collections.abc import Callable
 from datetime import date
-from functools import cache
 from itertools import product
 from typing import Any
 
 import pytest
 
-from companyos.assurance.twins import do
 from companyos.company import Approval, ApprovalType, Entry, Metric, Person, Policy, Ticket
 from companyos.core.calls import Call
 from companyos.core.world import stamp
 from companyos.env import CompanyEnv, make, work
+from companyos.families.kit.case import Value
 from companyos.families.license_offers import AGREED, BULK, LARGE, NAMESAKES, OFFERS, PLAIN
 from companyos.families.license_rules import FORM, LIMITS
+from tests.families.helpers import staged_by
 from tests.helpers import answered, me, role, say, set_field, ticket, verify
 
-# A case that is due, used and paid for; the use fits the smallest offer, and the Procurement Lead signs.
-CALM = {
+# A case without problems: the smallest offer has enough seats, and the Procurement Lead signs.
+CALM: dict[str, Value] = {
     "duplicate": False,
     "days": "due",
     "used": "fits",
@@ -40,18 +40,7 @@ CHOICES = [
 ]
 
 
-@cache
-def calm_seed() -> int:
-    for seed in range(2000):
-        causes = make(FORM, seed=seed).setting.causes
-        if all(getattr(causes, name) == value for name, value in CALM.items()):
-            return seed
-    raise AssertionError("no calm seed among the first 2,000")
-
-
-def staged(**causes: Any) -> CompanyEnv:
-    """The calm case, but for these causes."""
-    return make(do(make(FORM, seed=calm_seed()).task_id, **causes), reward="sparse")
+staged = staged_by(FORM, CALM, reward="sparse")
 
 
 def solved(**causes: Any) -> CompanyEnv:
@@ -70,7 +59,7 @@ def limits(env: CompanyEnv) -> Policy:
 
 
 def decided(env: CompanyEnv, offered: str, approver: str = "lead", **changes: Any) -> Approval:
-    """A request for this offer, filled in with care but for these changes, once somebody has decided it."""
+    """Submit a right request for this offer with these changes. Return it when it is decided."""
     if not ticket(env).verified:
         verify(env)
     case, chosen = ticket(env), offer(env, offered)
@@ -122,7 +111,7 @@ def lawful(env: CompanyEnv, entry: Entry) -> bool:
 
 
 def chosen(env: CompanyEnv, *rules: Eligible, least: str = "seats") -> str | None:
-    """The offer with the least seats, or amount, of those that these rules leave."""
+    """Return the offer with the fewest seats (or the lowest amount) among those that these rules leave."""
     entries = [entry for entry in env.world.all(Entry) if entry.kind == "offer"]
     left = [entry for entry in entries if all(rule(env, entry) for rule in rules)]
     return min(left, key=lambda entry: int(entry.details[least])).id if left else None
@@ -295,7 +284,7 @@ def test_while_the_procurement_lead_is_away_the_delegates_sign(away: tuple[str, 
 
 
 def test_the_day_that_counts_is_the_one_on_which_the_ticket_was_opened() -> None:
-    """The right offer has lapsed by the time somebody gets round to it, in most tasks; it is signed all the same."""
+    """In most tasks the right offer has expired by today, but was valid when the ticket was opened."""
     late = 0
     for seed in range(100):
         env = make(FORM, seed=seed, reward="sparse")

@@ -1,4 +1,4 @@
-"""Quarter close: what is due first goes first, one signs for so many, and while one ticket waits the next goes on."""
+"""Quarter close: the order of due dates, the CFO's limit, and work on several tickets at a time."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -26,7 +26,7 @@ NOBODY = SharedOffice(frozenset(), 0)
 
 
 def linked(env: CompanyEnv) -> dict[str, Linked]:
-    """The tickets of the queue by their places, those due first first."""
+    """Return the tickets of the queue by place, ordered by due date."""
     return {one.name: one for one in env.setting.ending.linked}
 
 
@@ -36,7 +36,7 @@ def due(env: CompanyEnv, slot: str) -> str:
 
 @cache
 def limited() -> str:
-    """A task in which the CFO's limit decides: somebody is signed for, and somebody due later is not."""
+    """Return a task in which the CFO signs for one ticket and not for one that is due later."""
     for seed in range(300):
         env = make(FAMILY, seed=seed)
         if env.setting.ending.name == "cannot_be_done/above_limit":
@@ -45,7 +45,7 @@ def limited() -> str:
 
 
 def signed_and_put_off(env: CompanyEnv) -> tuple[str, str]:
-    """The place of a ticket that the CFO signs for, and of one that is beyond the limit."""
+    """Return the place of a ticket that the CFO signs for, and of one that is beyond the limit."""
     queue = linked(env)
     signed = [slot for slot, one in queue.items() if one.ending.decider == "CFO" and one.ending.signatures]
     beyond = [slot for slot, one in queue.items() if one.ending.name == BEYOND_LIMIT]
@@ -53,7 +53,7 @@ def signed_and_put_off(env: CompanyEnv) -> tuple[str, str]:
 
 
 def worked_up_to_the_close(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
-    """An episode in which the whole queue is worked off, and the call that would end it."""
+    """Return an episode in which the whole queue is resolved, and the call that would end it."""
     solved, rest = env.fork(), env.fork()
     work(solved)
     for turn in solved.turns[:-1]:
@@ -142,7 +142,7 @@ def test_a_signature_beyond_the_limit_cannot_be_made_good() -> None:
     place = next(p for p in draw_queue(env.world.streams, env.setting.causes.overdue) if p.slot == beyond)
     program = place.family.expert(Memory(one.ticket_id, "Mon 2026-01-05 09:00"), Taste())
     call = next(program)
-    while call.method != "resolve_ticket":  # works it as if there were no limit
+    while call.method != "resolve_ticket":  # works on it as if there were no limit
         env.step(call)
         call = program.send(env.turns[-1].reply)
     assert any(a.status == "approved" and a.ticket_id == one.ticket_id for a in env.world.all(Approval))
@@ -277,7 +277,7 @@ def waiter(ticket_id: str, waits: int) -> Program:
 
 
 def drive(program: Program, news: Iterator[list[str]]) -> list[str]:
-    """What a program does, when each wait brings news about these."""
+    """Return the calls of a program, when each wait brings messages about these records."""
     done = []
     try:
         call = next(program)

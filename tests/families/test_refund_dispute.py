@@ -1,22 +1,20 @@
-"""Refund dispute: whose word counts, which terms applied on the day of the order, and what is paid cannot be unpaid."""
+"""Refund dispute: whose records take precedence, which terms apply, and payments that cannot be undone."""
 
 from datetime import date
-from functools import cache
 from typing import Any
 
 import pytest
 
-from companyos.assurance.twins import do
 from companyos.company import Approval, Entry, Metric, Person, Policy
-from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make, work
 from companyos.families.kit.case import Value
+from tests.families.helpers import ending, missed, staged_by, worked
 from tests.helpers import answered, role, say, set_field, ticket, verify
 
 FAMILY = "refund_dispute"
 FULL, GOODWILL = "full_refund", "goodwill_refund"
 VERSIONS = ("old", "mid", "new")
-# Goods that went back at once, from somebody who is owed the whole sum and whom we can pay.
+# A case without problems: the goods were returned quickly, and a full refund can be paid.
 CALM: dict[str, Value] = {
     "duplicate": False,
     "paid": False,
@@ -30,18 +28,7 @@ SEEDS = range(60)
 APPROVED = ("approved", "signed")
 
 
-@cache
-def calm_task() -> str:
-    for seed in range(2000):
-        env = make(FAMILY, seed=seed)
-        if all(getattr(env.setting.causes, name) == value for name, value in CALM.items()):
-            return env.task_id
-    raise AssertionError("no calm seed among the first 2,000")
-
-
-def staged(**causes: Value) -> CompanyEnv:
-    """An episode of the calm case, but for these causes."""
-    return make(do(calm_task(), **causes))
+staged = staged_by(FAMILY, CALM)
 
 
 def ready(**causes: Value) -> CompanyEnv:
@@ -50,21 +37,17 @@ def ready(**causes: Value) -> CompanyEnv:
     return env
 
 
-def ending(env: CompanyEnv) -> str:
-    return env.setting.ending.name
-
-
 def entry(env: CompanyEnv, name: str) -> Entry:
     return env.world.get(Entry, role(env, name))
 
 
 def version_by(env: CompanyEnv, term: str, rank: int) -> str:
-    """The version of the terms in which this term is the lowest (0), the middle one, or the highest (2)."""
+    """Return the version of the terms in which this term is the lowest (0), the middle one (1), or the highest (2)."""
     return sorted(VERSIONS, key=lambda name: env.world.get(Policy, role(env, name)).terms[term])[rank]
 
 
 def decision(env: CompanyEnv, form: str, **changes: Any) -> tuple[str, str]:
-    """How a request ends that is filled in as it should be, but for these changes."""
+    """Submit a right request with these changes. Return its status and code."""
     case, money = ticket(env), entry(env, "payment").details
     data: dict[str, Any] = {"ticket_id": case.id, "subject": case.subject, "reference": case.reference}
     data |= {
@@ -80,23 +63,6 @@ def decision(env: CompanyEnv, form: str, **changes: Any) -> tuple[str, str]:
     assert reply.ok, reply
     request = answered(env, reply.data["id"])
     return request.status, request.code
-
-
-def worked(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
-    """The episode up to the expert's last call, and that call."""
-    solved = env.fork()
-    work(solved)
-    assert solved.success
-    for turn in solved.turns[:-1]:
-        env.step(turn.call)
-    return env, solved.turns[-1].call
-
-
-def missed(env: CompanyEnv, call: Call, **params: Any) -> list[str]:
-    """The goals that are missed when the episode ends with this call, but for these parameters."""
-    env.step(Call(call.app, call.method, {**call.params, **params}))
-    assert env.verdict is not None
-    return [name for name, holds in env.verdict.goals.items() if not holds]
 
 
 # -- which ending ------------------------------------------------------------------------------------------------------
@@ -144,7 +110,7 @@ def test_policies_are_short_and_one_word_finds_them_all() -> None:
 
 
 def _owed(env: CompanyEnv) -> str | None:
-    """What the customer is owed, worked out from the records apart from the code under test."""
+    """Return the refund that the customer is owed, computed from the records without the code under test."""
     order = entry(env, "entry").details
     known = [p for p in env.world.all(Policy) if p.title == "Refund dispute: terms of sale"]
     assert len(known) == 3
@@ -226,7 +192,7 @@ def test_by_the_customers_word_everything_was_in_time() -> None:
 
 
 def test_shop_and_customer_file_tell_nothing_of_what_the_ledger_says() -> None:
-    """Who goes by the order's or the customer's entry is wrong on a good share of tasks."""
+    """The entries of the order and of the customer are wrong in a considerable share of tasks."""
     wrong = {"refund": 0, "goodwill": 0, "channel": 0}
     for seed in SEEDS:
         env = make(FAMILY, seed=seed)

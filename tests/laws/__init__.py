@@ -1,4 +1,7 @@
-"""Laws: what must hold for every family, run over the registry. `LAWS=full` runs them at the size that the docs quote."""
+"""Laws: properties that must hold for every family, tested over the registry.
+
+By default a law tests a small sample. `LAWS=full` runs all laws with the sample sizes that the documentation quotes.
+"""
 
 import os
 import subprocess
@@ -10,16 +13,16 @@ from companyos.families import FAMILIES
 
 FULL = os.environ.get("LAWS") == "full"
 NAMES = tuple(FAMILIES)
-LONGER = 5  # by how many times the samples of a long family are smaller
+LONGER = 5  # the samples of a long family are smaller by this factor
 
 
 def size(sample: int, full: int, name: str = "") -> int:
-    """How many to look at; of a long family fewer, since each of its tasks is as long as several."""
+    """Return the sample size: `sample`, or `full` with LAWS=full, and less for a long family."""
     return share(full if FULL else sample, name)
 
 
 def seeds(sample: int, full: int, fresh: int = 0, name: str = "") -> list[int]:
-    """Fixed seeds, and a few that change with every commit, so that the laws do not grow used to the fixed ones."""
+    """Return the first seeds, and a few `fresh` ones that change with every commit, so that the code cannot overfit."""
     draw = Streams(f"laws/{_commit()}").at("seeds")
     return [*range(size(sample, full, name)), *(draw.between(10**6, 10**9) for _ in range(share(fresh, name)))]
 

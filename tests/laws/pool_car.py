@@ -1,8 +1,8 @@
-"""Pool car: may this trip have the car it asks for?
+"""Pool car: may this trip have the car that it asks for?
 
-A whole family in one file, as small as the laws allow: the walk-through of CONTRIBUTING.md quotes it, and
-`test_pool_car.py` shows that every law picks it up. What makes it hard: what is on file has to be held against
-what is asked for, a day against a day and a figure against a sum, and one thing nobody knows but the requester.
+A complete family in one file, as small as the laws allow. The walk-through in CONTRIBUTING.md quotes it, and
+`test_pool_car.py` shows that every law covers it. What makes it hard: the agent has to compare dates and sums from several
+records, and only the requester knows where the trip goes.
 """
 
 from functools import partial
@@ -10,23 +10,34 @@ from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
-from companyos.company import Entry, Mind, Person, Ticket
+from companyos.company import Entry, Person
 from companyos.core.calls import Procedure
 from companyos.core.world import DAY, Draw, Streams, World, stamp
-from companyos.families.kit import endings, moves, working
-from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_metric, add_person, add_policy, add_ticket
+from companyos.families.kit import casework, endings, moves, working
+from companyos.families.kit.backdrop import (
+    DESK_RULES,
+    Backdrop,
+    add_entry,
+    add_metric,
+    add_person,
+    add_policy,
+    add_ticket,
+    tell,
+)
 from companyos.families.kit.case import Case, Fact, Trouble
+from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
 from companyos.families.kit.goals import ANSWER
+from companyos.families.kit.tickets import copy_ticket, surround
 from companyos.families.kit.working import compare
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
 class Causes(Everyday, frozen=True):
-    """What is true of this trip and this morning, and cannot be seen from the brief."""
+    """The hidden causes of a case: facts about this trip, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
         bool, Fact((0.85, 0.15), (("Ticket", "earlier", "reference"),)), "another ticket asks for the same trip"
@@ -34,12 +45,12 @@ class Causes(Everyday, frozen=True):
     licence: Annotated[
         Literal["valid", "ends"],
         Fact((0.8, 0.2), (("Entry", "entry", "licence_until"),)),
-        "whether the driver's licence holds until the car is back",
+        "whether the driver's licence is valid until the car is back",
     ]
     reach: Annotated[
         Literal["enough", "short"],
         Fact((0.65, 0.35), (("Source", "range", "value"), ("Metric", "range", "value"))),
-        "whether the car's kilometres before service cover the trip and the reserve",
+        "whether the kilometres until the car's next service suffice for the trip and the reserve",
     ]
     abroad: Annotated[bool, Fact((0.4, 0.6), (("Mind", "requester", "knows"),)), "the trip leaves the country"]
     insured: Annotated[
@@ -78,7 +89,7 @@ BRIEF = "{ticket} asks for a pool car. Please take it to its end as the policies
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Puts the case on the fleet desk, as the facts have it and before any trouble."""
+    """Add the case to the company, on the fleet desk, from its facts and without troubles."""
     world, draw, offices = company.world, streams.at("case"), company.offices
     requester = world.get(Person, offices["Research Associate"])
     reserve, km = draw.pick((100, 150, 200)), draw.between(20, 90) * 10
@@ -87,7 +98,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         add_policy(company, title, text)
     car, trip = _car(company, causes, km + reserve), _trip(company, draw, km, causes.licence)
     trip = world.furnish(replace(trip, details=trip.details | {"car": car.id}))
-    _trip(company, draw, km + 70, "valid")  # somebody else's
+    _trip(company, draw, km + 70, "valid")  # another person's trip
     ticket = add_ticket(
         company,
         requester,
@@ -102,18 +113,14 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         amount=None,
         opened=world.now - draw.between(60, 900),
     )
-    other = replace(ticket, opened=ticket.opened - 3 * DAY, assignee=offices["Fleet Lead"], reference="TRIP-1001")
-    decoy = world.furnish(replace(other, id=company.ticket_ids.pop(0)))
-    if causes.duplicate:
-        other = replace(other, reference=trip.reference)
-    earlier = world.furnish(replace(other, id=company.ticket_ids.pop(0)))
-    blocker = world.furnish(replace(next(t for t in world.all(Ticket) if t.kind == "vendor_check"), status="in_progress"))
-    knows = {ticket.id: {"destination": "abroad" if causes.abroad else "home"}}
-    world.furnish(replace(world.get(Mind, requester.id), knows=knows))
-    roles = {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id, "entry": trip.id}
+    reference = trip.reference if causes.duplicate else "TRIP-1001"
+    opened, lead = ticket.opened - 3 * DAY, world.get(Person, offices["Fleet Lead"])
+    earlier = copy_ticket(company, ticket, opened=opened, assignee=lead.id, reference=reference)
+    tell(world, requester.id, ticket.id, {"destination": "abroad" if causes.abroad else "home"})
+    roles = surround(company, ticket, earlier, "vendor_check", reference="TRIP-1002") | {"entry": trip.id}
     roles |= {"car": car.id, "range": car.details["range_metric"], "policy": policy.id, "requester": requester.id}
-    roles["form"] = "expense_report"  # nothing is signed here; everyday trouble wants a form all the same
-    brief = BRIEF.format(ticket=ticket.id, lead=world.get(Person, offices["Fleet Lead"]).name)
+    roles["form"] = "expense_report"  # this family has no form, but the everyday troubles need one
+    brief = BRIEF.format(ticket=ticket.id, lead=lead.name)
     return Case(ticket.id, offices["Fleet Clerk"], brief, roles)
 
 
@@ -127,7 +134,7 @@ def _car(company: Backdrop, causes: Causes, needed: int) -> Entry:
     left = company.world.streams.at("range", causes.reach).between(*band)
     metric = add_metric(company, "range_left.pool_car", "Kilometres before service", "km", left, (50, 3000))
     details = {"insured": causes.insured, "range_metric": metric.id}
-    return company.world.furnish(Entry(company.entry_ids.pop(0), "car", "Pool car", "CAR-7", "in use", details))
+    return add_entry(company, "car", "Pool car", "CAR-7", "in use", details)
 
 
 def _trip(company: Backdrop, draw: Draw, km: int, licence: str) -> Entry:
@@ -142,7 +149,7 @@ def _trip(company: Backdrop, draw: Draw, km: int, licence: str) -> Entry:
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """The right ending, from the causes alone, in the order that the policy gives."""
+    """Return the right ending. The checks on the causes have the order that the policy sets."""
     ending = partial(endings.ending, world, case)
     earlier, trip, car, range_left, requester = (
         case.roles[name] for name in ("earlier", "entry", "car", "range", "requester")
@@ -167,30 +174,21 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 
 
 def expert(memory: Memory, taste: Taste) -> Procedure:
-    """Works the ticket as the policies say, from any state."""
-    ticket_id = moves.ticket_in(memory)
-    yield from moves.clear_desk(ticket_id, memory)
-    ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    if taste.varies("take it up first"):
-        yield from moves.set_field(ticket_id, "status", "in_progress")
-    policies = yield from moves.policies_about("pool", ticket["opened"])
+    """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
+    ticket, policies, _ = yield from casework.begin(memory, taste, "pool")
     yield from moves.read("datahub.read_policy", policy_id=policies["Pool cars: order of checks"])
     [listed] = yield from moves.register(ticket["reference"])
     trip = yield from moves.read("datahub.get_entry", entry_id=listed["id"])
-    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, trip["id"])]):
-        yield from step
-    resolution, reason, evidence = yield from _decide(ticket, trip, policies)
-    yield from moves.close(ticket_id, resolution, reason, evidence)
+    yield from casework.prepare(ticket, trip["id"], taste)
+    decision = yield from _decide(ticket, trip, policies)
+    yield from casework.finish(ticket, decision, taste, (ticket, "reference"))
 
 
-def _decide(
-    ticket: moves.Shown, trip: moves.Shown, policies: dict[str, str]
-) -> moves.Move[tuple[str, str, list[moves.Shown]]]:
-    """The checks in their order; the first that applies decides."""
-    other = yield from moves.other_live(ticket, ticket["reference"])
-    if other is not None:
-        yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
-        return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
+def _decide(ticket: moves.Shown, trip: moves.Shown, policies: dict[str, str]) -> moves.Move[Decision]:
+    """Make the checks in the order that the policy sets. The first one that applies decides."""
+    duplicate = yield from casework.mark_duplicate(ticket, aloud=True)
+    if duplicate is not None:
+        return duplicate
     if (yield from compare(("licence", trip["licence_until"]), "<", ("back", trip["back_on"]), "ends before", "valid")):
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "on_hold", "document_expired", moves.cite((trip, "licence_until"), (trip, "back_on"))

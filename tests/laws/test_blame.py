@@ -1,4 +1,4 @@
-"""Blame finds the call at which an episode was lost, for every family."""
+"""Law: blame finds the call at which an episode was lost."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whatever reaches a colleague's desk, they answer it."""
+"""Law: colleagues answer every request and every comment."""
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from tests.laws import NAMES, seeds
 
 
 def _requests(env: CompanyEnv) -> list[dict[str, object]]:
-    """Every form for every open ticket of its kind, filled in with what is right for the case, and with nothing much."""
+    """Return requests of every form for every open ticket of its kind, with right values and with meaningless ones."""
     solved = env.fork()
     work(solved)
     right = {a.type: dict(a.data) for a in solved.world.all(Approval)}
@@ -38,14 +38,14 @@ def test_every_request_is_decided_and_none_crashes_whoever_decides(name: str) ->
             for office in dict.fromkeys(("CFO", "CTO", "HR Lead", "Procurement Lead", *own)):
                 world = env.world.fork()
                 approver = next((p.id for p in world.all(Person) if p.role == office), None)
-                if approver is None:  # `Head of {department}`: whose, the requester decides
+                if approver is None:  # `Head of {department}`: the requester's department
                     continue
                 call = Call("approvalflow", "submit_approval", {**request, "approver": approver})
                 assert TOOLBOX.call(world, actor, call).ok
                 world.advance(10 * DAY)
                 decided |= {(a.status, a.code) for a in world.all(Approval)}
     assert all(status in ("approved", "rejected") for status, _ in decided)
-    assert len(decided) > (3 if signs else 2)  # without a form of its own, only the other desks' have anything to decide
+    assert len(decided) > (3 if signs else 2)  # a family without a form has only the requests of other desks
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -61,13 +61,13 @@ def test_every_comment_is_answered(name: str) -> None:
 
 
 def _has_a_form(env: CompanyEnv) -> bool:
-    """Whether there is a form for tickets of the kind that the brief is about."""
+    """Return whether there is a form for tickets of the brief's kind."""
     kind = env.world.get(Ticket, env.setting.case.ticket_id).kind
     return any((form.about or form.id) == kind for form in env.world.all(ApprovalType))
 
 
 def _asks(env: CompanyEnv) -> tuple[CompanyEnv, Call] | None:
-    """The episode as it stands when the expert first asks for a signature, and that call; None if it never does."""
+    """Return the episode before the expert's first request for a signature, and that call, or None if there is none."""
     solved, before = env.fork(), env.fork()
     work(solved)
     for turn in solved.turns:
@@ -88,7 +88,7 @@ def test_a_figure_that_grows_too_old_on_an_approvers_desk_is_not_held_against_th
             continue
         world, actor = found[0].world, found[0].setting.case.actor
         for metric in list(world.all(Metric)):
-            last_minute = world.now - (metric.max_age_days + 1) * DAY + 1  # in which it is still fresh
+            last_minute = world.now - (metric.max_age_days + 1) * DAY + 1  # the metric is still fresh then
             world.furnish(replace(metric, measured_at=last_minute))
         request = TOOLBOX.call(world, actor, found[1])
         assert request.ok

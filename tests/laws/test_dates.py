@@ -1,4 +1,4 @@
-"""Law: nothing writes a record's date again, so lists may be kept in its order."""
+"""Law: the date of a record never changes, so lists can be kept sorted by it."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""Amounts exactly at a limit: text, expert, approvers and grader agree on which side they are.
+"""Law: for numbers exactly at a limit, the policy text, the expert, the approvers and the grader agree.
 
-Facts put numbers into bands whose ends are the limits of the policies: a score from `minimum` on, an amount up to the head's
-limit. Here nearly all of them are staged at an end of their band.
+Facts draw numbers from ranges whose ends are the limits of policies, such as a score from `minimum` on. Here almost all
+numbers are drawn at an end of their range.
 """
 
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from companyos.families import setting
 from companyos.families.kit.family import _staged
 from tests.laws import NAMES, seeds
 
-_ENDS_OF_IDS = (999, 9_999, 99_999, 999_999)  # ranges that end so are of numbers of records, which must differ
+_ENDS_OF_IDS = (999, 9_999, 99_999, 999_999)  # ranges that end like this are for ids, which must differ
 
 
 @contextmanager
 def at_the_edge(upper: bool) -> Iterator[None]:
-    """In here whole numbers are drawn at the upper or the lower end of their range."""
+    """Draw all integers at the upper or the lower end of their range."""
     ordinary = Draw.between
 
     def between(draw: Draw, low: int, high: int) -> int:

@@ -1,4 +1,4 @@
-"""Rewards cannot be farmed: searched for, not only computed."""
+"""Law: rewards cannot be farmed, that is, collected without doing the work. Search algorithms try to."""
 
 import pytest
 
@@ -24,13 +24,16 @@ def _return(env: CompanyEnv) -> float:
 
 
 def _best_failures(env: CompanyEnv, seed: int) -> list[float]:
-    """Returns of episodes that search made as good as it could without the work being done: greedy and beam from the
-    start and from states of the expert's way, and the expert's own way up to a wrong or missing end."""
+    """Return the total rewards of failed episodes that search has optimised.
+
+    These are greedy and beam search, from the start and from states of the expert's episode, and the expert's episode with
+    a wrong or missing end.
+    """
     solved = env.fork()
     work(solved)
     found = []
     track = env.fork()
-    stride = 3 * (8 * LONGER if FAMILIES[env.task_id.split("-")[0]].long else 1)  # a long way has many states
+    stride = 3 * (8 * LONGER if FAMILIES[env.task_id.split("-")[0]].long else 1)  # a long episode has many states
     for number, turn in enumerate(solved.turns):
         if number % stride == 0:
             for width in (1, 3):
@@ -47,7 +50,7 @@ def _best_failures(env: CompanyEnv, seed: int) -> list[float]:
 
 
 def _restarts(env: CompanyEnv, seed: int) -> list[float]:
-    """Returns of random restarts that ended in failure."""
+    """Return the total rewards of random episodes that failed."""
     found = []
     for restart in range(3):
         trial = env.fork()
@@ -58,11 +61,11 @@ def _restarts(env: CompanyEnv, seed: int) -> list[float]:
 
 
 def _worst_success(env: CompanyEnv) -> float:
-    """The return of a success that wasted as much as its budget allowed."""
+    """Return the total reward of a success that wasted as many steps as its budget allows."""
     solved = env.fork()
     work(solved)
     wasteful = env.fork()
-    # Whoever takes over after writes first looks what they were: the margin is for that.
+    # The margin is for the reads with which an expert that takes over finds earlier changes.
     for number in range(max(0, env.max_steps - len(solved.turns) - 12)):
         wasteful.step(NONSENSE[number % len(NONSENSE)])
     work(wasteful)
@@ -87,7 +90,7 @@ def test_no_cycle_pays(name: str) -> None:
         env = make(name, seed=seed, chaos=DOSES[seed % len(DOSES)])
         _wander(env, seed)
         paid, milestones = 0.0, 0.0
-        best_at: dict[float, float] = {}  # the return with which each potential was first met
+        best_at: dict[float, float] = {}  # the total reward at which each potential was reached first
         for turn in env.turns[: len(env.turns) - env.done]:
             paid += turn.reward
             milestones += turn.parts.get("milestones", 0.0)
@@ -97,7 +100,7 @@ def test_no_cycle_pays(name: str) -> None:
 
 
 def _wander(env: CompanyEnv, seed: int) -> None:
-    """The expert's way with random calls in between, so that milestones are reached, undone and reached again."""
+    """Play the expert's episode with random calls in between, so that milestones are reached, undone and reached again."""
     streams = Streams(f"wander/{seed}")
     solved = env.fork()
     work(solved)

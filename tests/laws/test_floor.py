@@ -1,4 +1,4 @@
-"""The floor: what can be had without doing the work."""
+"""Law: the floor, that is, the success rate of strategies that do not do the work, stays low."""
 
 from collections import Counter
 from functools import lru_cache
@@ -23,7 +23,7 @@ EPISODES = size(60, 500)
 
 @lru_cache(maxsize=1024)
 def reached(policy: str, name: str, variant: int | None = None) -> Tally:
-    # A script or a fixed ending is played in all its variants: the sample is of them together, unless the law runs whole.
+    # A script or a fixed ending has several variants. A sample contains all of them together; LAWS=full plays each in full.
     variants = ADVERSARIES[policy].variants
     shared = variants(name) if variants and not FULL else 1
     return tally(FloorJob(policy, name, tuple(range(max(6, share(EPISODES, name) // shared))), variant, with_twins=True))
@@ -77,7 +77,7 @@ def test_refusing_everything_wins_no_more_often_than_that_is_right(name: str) ->
 
 @pytest.mark.parametrize("name", NAMES)
 def test_having_everything_signed_tells_nobody_how_it_ends(name: str) -> None:
-    """It is shown who signs, so of pairs that differ in nothing else it may pass both; of others it passes none."""
+    """It sees who signs, so it may pass both tasks of a pair that differs only in that, but no other pair."""
     won = 0
     episodes = share(EPISODES, name)
     for seed, variant in product(range(episodes), variants("ask_around", name)):
@@ -107,7 +107,7 @@ def test_a_memoriser_opens_no_policy() -> None:
         opened = [turn.reply.data["title"] for turn in env.turns if turn.call.method == "read_policy" and turn.reply.ok]
         assert all("Changelog" in title for title in opened)
         recited += bool(env.success)
-    assert recited > len(NAMES) / 2  # it works with what it remembers
+    assert recited > len(NAMES) / 2  # it works only with what it remembers
 
 
 def test_every_adversary_has_its_numbers_published() -> None:

@@ -1,4 +1,4 @@
-"""The grader is not fitted to its expert: other right ways win, near misses lose, one ending is right."""
+"""Law: the grader does not depend on the expert: other right solutions win, near misses lose, one ending is right."""
 
 from itertools import product
 from typing import Any
@@ -43,7 +43,7 @@ def test_the_jittered_expert_does_work_differently(name: str) -> None:
 
 
 def _before_the_end(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
-    """An episode that the expert has worked up to its last call, with the steps to try other ends, and that call."""
+    """Play the expert's episode up to its last call, with budget to try other ends. Return it and that call."""
     done = env.fork()
     work(done)
     assert done.success
@@ -54,7 +54,7 @@ def _before_the_end(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
 
 
 def _failed_goals(env: CompanyEnv, *calls: Call) -> list[str]:
-    """Which goals an episode misses that ends with these calls, made until they are answered; `damage` for damage."""
+    """End a fork of the episode with these calls. Return the missed goals, and `damage` if there is any."""
     trial = env.fork()
     for call in calls:
         while True:
@@ -76,7 +76,7 @@ def _with(call: Call, **params: Any) -> Call:
 
 
 def _near_misses(env: CompanyEnv, last: Call) -> dict[str, list[Call]]:
-    """For each goal, calls that end the episode right but for it."""
+    """Return, for each goal, calls that end the episode correctly except for this goal."""
     ticket_id = env.setting.case.ticket_id
     ticket = env.world.get(Ticket, ticket_id)
     evidence = last.params["evidence"]
@@ -91,7 +91,7 @@ def _near_misses(env: CompanyEnv, last: Call) -> dict[str, list[Call]]:
         "CitesNothingFalse": [_with(last, evidence=[*evidence, {"record": ticket_id, "field": "amount", "value": -1}])],
         "damage": [Call("ticketdesk", "comment", {"ticket_id": other.id, "text": "By the way."}), last],
         "SignedFor": cleared("approval"),
-        "Fresh": [*[Call("ticketdesk", "wait", {"hours": 72})] * 10, last],  # long enough for any figure to grow old
+        "Fresh": [*[Call("ticketdesk", "wait", {"hours": 72})] * 10, last],  # long enough for any metric to become too old
     }
     for goal in env.setting.ending.goals:
         if isinstance(goal, CitesNoOther) and (rival := _a_rival(env, goal, evidence)):
@@ -99,7 +99,7 @@ def _near_misses(env: CompanyEnv, last: Call) -> dict[str, list[Call]]:
     for field in ("verified", "duplicate_of", "escalated_to", "waiting_on"):
         if getattr(ticket, field):
             misses[f"TicketIs:{field}"] = cleared(field)
-    if env.setting.world.get(Ticket, ticket_id).assignee is None:  # else to clear it is damage as well
+    if env.setting.world.get(Ticket, ticket_id).assignee is None:  # otherwise clearing it is damage, too
         misses["TicketIs:assignee"] = cleared("assignee")
     for field, value in env.setting.ending.allowed:
         if field == "assignee" and value != ticket.assignee:
@@ -109,12 +109,12 @@ def _near_misses(env: CompanyEnv, last: Call) -> dict[str, list[Call]]:
 
 
 def _a_rival(env: CompanyEnv, goal: CitesNoOther, evidence: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """A true citation that is a rival: one that the family names, or else the same field of another record of its kind."""
+    """Return a true citation that is a rival: one that the family names, or the same field of a similar record."""
     world, said = env.world, {(one["record"], one["field"]) for one in evidence}
     for record_id, field in goal.rivals or sorted(said):
         decisive = world.lookup(record_id)
         assert decisive is not None
-        if type(decisive) in (Approval, Comment):  # another signed request, or another answer of that person, is as good
+        if type(decisive) in (Approval, Comment):  # another approved request or answer may be cited instead
             continue
         for record in [decisive] if goal.rivals else world.all(type(decisive)):
             value = fact(world, record, field)
@@ -146,7 +146,7 @@ def test_each_goal_is_needed(name: str) -> None:
 
 
 def _missed_by_citing_less(env: CompanyEnv, ticket_id: str) -> list[str]:
-    """Which goals the expert's way misses if a linked ticket on it is closed with less evidence."""
+    """Return the goals that the expert misses if it closes a linked ticket with less evidence."""
     solved, trial = env.fork(), env.fork()
     work(solved)
     for turn in solved.turns:
@@ -160,7 +160,7 @@ def _missed_by_citing_less(env: CompanyEnv, ticket_id: str) -> list[str]:
 
 
 def _missed_by_trusting_old_figures(env: CompanyEnv) -> list[str]:
-    """Which goals an expert misses who takes every figure on file for fresh."""
+    """Return the goals that an expert misses if it never refreshes a metric."""
     lazy = env.fork()
     program = family_of(lazy.setting.case.brief).expert(lazy.memory(), Taste())
     call = next(program)

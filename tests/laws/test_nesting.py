@@ -1,4 +1,4 @@
-"""Doses nest: what strikes at 0.3 strikes at 0.6, in every family and on every dial."""
+"""Law: doses nest, that is, a trouble that occurs at dose 0.3 also occurs at 0.6, in every family and on every dial."""
 
 from collections import Counter
 from typing import Any
@@ -22,13 +22,13 @@ INTERCEPTORS = [one for one in INJECTORS if type(one).intercept is not Injector.
 
 
 def task_at(index: int, chaos: Chaos = 0.0) -> TaskId:
-    """One of the tasks: the families take turns."""
+    """Return the id of a task; consecutive numbers go through the families."""
     turn, place = divmod(index, len(NAMES))
     return task_named(NAMES[place], turn, chaos)
 
 
 def staged(index: int, chaos: Chaos) -> set[tuple[str, Any]]:
-    """The troubles of a task as it is staged: each with every level that it has reached, and the tools that lie about."""
+    """Return the troubles in the start state of a task, each with all levels up to its own, and the extra tools."""
     task = task_at(index, chaos)
     causes = setting(task).causes
     found: set[tuple[str, Any]] = {("tool", tool.name) for tool in setting(task).toolbox if tool not in set(TOOLBOX)}
@@ -53,7 +53,7 @@ def test_the_troubles_staged_at_a_dose_are_among_those_at_a_higher_one() -> None
 
 
 def calls_made(index: int) -> list[Call]:
-    """What an expert and somebody careless of one dial after the other call in a task, at the higher dose."""
+    """Return the calls of the expert, and of agents that each ignore one dial, in a task at the higher dose."""
     task = task_at(index, HIGH)
     careless = list(HABITS.values())[index % len(HABITS)]
     solved = CompanyEnv(task)

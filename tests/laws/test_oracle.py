@@ -1,4 +1,4 @@
-"""What an episode pays while it runs does not tell how it should end."""
+"""Law: the rewards during an episode do not reveal its right ending."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A family is one file and one line: here they are, and every law picks it up."""
+"""A new family is one file and one line in the registry, and every law covers it. The family here is `pool_car`."""
 
 import importlib
 from collections.abc import Callable
@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Callable[[Family], str]:
-    """The one line."""
+    """Add the family to the registry: the one line."""
 
     def put(family: Family) -> str:
         monkeypatch.setitem(FAMILIES, family.name, family)
@@ -37,7 +37,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Callable[[Family], str]:
 
 
 def over_families() -> list[Any]:
-    """Every law that runs over the registry, with each value of its other parameters."""
+    """Return every law that runs over the registry, with each value of its other parameters."""
     found = []
     for path in sorted(HERE.glob("test_*.py")):
         laws_of = vars(importlib.import_module(f"tests.laws.{path.stem}")).values() if path != Path(__file__) else ()
@@ -61,7 +61,7 @@ def test_a_new_family_keeps_the_law(
 
 
 def helpless_abroad(memory: Memory, taste: Taste) -> Program:
-    """An expert who does not know that a car may stay at home, and closes in spite of it."""
+    """An expert that ignores where the car is insured."""
     program = silent(expert(memory, taste))
     call = next(program)
     while True:
@@ -71,21 +71,21 @@ def helpless_abroad(memory: Memory, taste: Taste) -> Program:
 
 
 def talkative(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """A stage whose brief gives away what only the requester should know."""
+    """A stage function whose brief reveals what only the requester should know."""
     case = stage(company, streams, causes)
     where = "It goes abroad." if causes.abroad else "It stays in the country."
     return replace(case, brief=f"{case.brief} {where}")
 
 
 def untimely(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """A stage on which the morning begins later when the licence is about to end."""
+    """A stage function in which the clock depends on a cause."""
     case = stage(company, streams, causes)
     company.world.now += HOUR if causes.licence == "ends" else 0
     return case
 
 
 def first_seed(**causes: Any) -> int:
-    """The first seed with these causes."""
+    """Return the first seed with these causes."""
     settings = (make(FAMILY.name, seed=seed).setting.causes for seed in range(100))
     return next(seed for seed, one in enumerate(settings) if all(getattr(one, c) == value for c, value in causes.items()))
 

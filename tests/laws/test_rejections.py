@@ -1,4 +1,4 @@
-"""What a rejection tells: which field or rule is at fault. It tells no values, and a wrong request learns of no rule."""
+"""Law: a rejection names the wrong field or the broken rule, but reveals no values, and no rule to a wrong request."""
 
 import re
 from typing import Any
@@ -14,12 +14,12 @@ from companyos.core.world import DAY
 from companyos.env import CompanyEnv, make, work
 from tests.laws import NAMES, seeds
 
-IDS = r"\b[TAEP]-\d+\b|[a-z_]+\.[a-z0-9_]+"  # of tickets, requests, entries, policies and metrics
+IDS = r"\b[TAEP]-\d+\b|[a-z_]+\.[a-z0-9_]+"  # ids of tickets, requests, entries, policies and metrics
 Params = dict[str, Any]
 
 
 def right_requests(tasks: list[str]) -> list[Params]:
-    """What the experts of these tasks submit: one request of each form and set of fields."""
+    """Return what the experts of these tasks submit: one request of each form and set of fields."""
     found: dict[tuple[str, ...], Params] = {}
     for task in tasks:
         env = make(task)
@@ -31,15 +31,15 @@ def right_requests(tasks: list[str]) -> list[Params]:
 
 
 def spoilt(request: Params) -> list[Params]:
-    """A request with one value that stands in no record, each field in turn; the ticket that it is for stays."""
+    """Return the request with one wrong value, for each field in turn except the ticket."""
     data = request["data"]
-    # A review that does not exist is `not_reviewed` whatever the case is.
+    # A review that does not exist is rejected as `not_reviewed` in every case.
     fields = [field for field in data if field not in ("ticket_id", "legal_review")]
     return [{**request, "data": {**data, field: "no such thing"}} for field in fields]
 
 
 def rejections(env: CompanyEnv, request: Params) -> set[tuple[str, str]]:
-    """The code and the words with which a request is rejected, if it is."""
+    """Return the codes and texts with which a request is rejected."""
     world, case = env.world.fork(), env.setting.case
     world.put(replace(world.get(Ticket, case.ticket_id), verified=case.roles["entry"]))
     asked = TOOLBOX.call(world, case.actor, Call("approvalflow", "submit_approval", request))

@@ -1,4 +1,4 @@
-"""What a reviewer once broke stays mended."""
+"""Regression tests for faults that reviewers found."""
 
 import pytest
 

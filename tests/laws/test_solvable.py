@@ -1,4 +1,4 @@
-"""Every episode can be done from what an agent is told, within its budget."""
+"""Law: every task can be solved within its budget, using only what the agent is told."""
 
 import math
 
@@ -36,7 +36,7 @@ def test_an_expert_that_knew_more_than_it_was_told_would_be_caught(name: str) ->
     work(env)
     assert untold(env) is None
     hidden = next(turn for turn in env.turns if turn.reply.ok and turn.call.params)
-    env.turns.remove(hidden)  # as if this reply had never come
+    env.turns.remove(hidden)  # as if the agent had never got this reply
     assert untold(env) is not None
 
 

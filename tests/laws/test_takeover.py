@@ -1,4 +1,4 @@
-"""The expert can take over: it wins exactly where `lost()` says that somebody can."""
+"""Law: the expert can take over an episode at any time, and wins exactly where `lost()` is None."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""The teacher finds a winning way from every state that is not lost, and it goes on instead of starting again."""
+"""Law: the teacher wins from every state that is not lost, and continues the work instead of starting again."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from companyos.env.teacher import LOST, Teacher, work_aloud
 from companyos.families import FAMILIES
 from tests.laws import DOSES, NAMES, seeds
 
-MOST = 60  # turns of an episode that are looked at
+MOST = 60  # the number of turns of an episode that are tested
 
 
 def start(name: str, seed: int) -> CompanyEnv:
@@ -34,7 +34,7 @@ def jittered(env: CompanyEnv, streams: Streams) -> Iterator[None]:
 
 
 def sloppily(env: CompanyEnv, streams: Streams) -> Iterator[None]:
-    """Do what is due three times of five, else whatever can be done, but seldom what cannot be put right."""
+    """Play a sloppy agent: the expert's next call in 60 % of turns, else a random one, rarely one that cannot be undone."""
     told, teacher = Knowledge(env.setting.case.brief), Teacher(env)
     for number in range(MOST):
         due: Call | None = teacher.due().call
@@ -86,7 +86,7 @@ def test_the_teacher_wins_from_every_state_that_is_not_lost(name: str, player: s
 
 
 def followed(env: CompanyEnv) -> CompanyEnv:
-    """The episode with a fresh budget, after the teacher was followed to its end."""
+    """Follow the teacher to the end of the episode, with a fresh budget, and return it."""
     again = env.fresh_budget()
     teacher = Teacher(again)
     while not again.done:

@@ -1,4 +1,4 @@
-"""Twins: same morning, one truth changed, nothing else."""
+"""Law: twins, that is, tasks with the same seed and one cause changed, differ in nothing else."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""The grader forgives what does no harm and nothing else: both registries of variants, over all families."""
+"""Law: harmless variants of the expert's work always win, and wrong ones never do."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Law: working lines say what is compared, with values that were told, before the calls that depend on it."""
+"""Law: working lines (the expert's reasoning) show each comparison before it matters, with known values only."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -59,9 +59,9 @@ def spoken_of(task_id: str) -> list[Spoken]:
 
 
 def partings(name: str, dose: float, seeds: range) -> Iterator[tuple[str, str, bool, bool]]:
-    """For each pair of ending twins: the tasks, whether working lines differ where they part, whether the last reply does.
+    """Yield, for each pair of twins with different endings, whether the working lines or the last reply differ.
 
-    Twins part at the first of the expert's calls that differs.
+    They are compared where the twins part, that is, at the first call of the expert that differs.
     """
     for seed in seeds:
         task_id = str(task_named(name, seed, dose))

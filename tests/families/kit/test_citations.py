@@ -1,4 +1,4 @@
-"""Citations: what the evidence of a closed ticket must say and must not say, each at its limits."""
+"""Citations: which facts the evidence of a closed ticket must cite and must not cite, at the limits of each rule."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def env() -> CompanyEnv:
 
 
 def cite(env: CompanyEnv, *said: tuple[str, str, Any], **fields: Any) -> None:
-    """The brief's ticket with this evidence: record, field and value of each citation."""
+    """Close the brief's ticket with this evidence: record, field and value of each citation."""
     env.world.actor = me(env)
     env.world.put(replace(ticket(env), evidence=tuple(Citation(*one) for one in said), **fields))
 
@@ -117,7 +117,7 @@ def test_of_its_own_ticket_evidence_may_speak_as_it_was_before_the_closing_and_o
 
 
 def holds_with(env: CompanyEnv, decisive: tuple[str, str], *beside: tuple[str, str], rivals: Any = ()) -> bool:
-    """Whether a decisive fact may be cited with these beside it. Whether a value is true is for another goal."""
+    """Return whether these facts may be cited together with a decisive one. Another goal checks that values are true."""
     cite(env, *((*one, "?") for one in (decisive, *beside)))
     return CitesNoOther(ticket(env).id, (decisive,), rivals).holds(env.world)
 

@@ -1,4 +1,4 @@
-"""Damage: what the actor wrote, that nobody called for, and that stands at the end."""
+"""Damage: changes by the actor that the ending does not need and that still exist at the end."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ SOMEBODY = "@some.body"
 
 
 def write(env: CompanyEnv, actor: str, ticket_id: str, **fields: Any) -> None:
-    """A write through the world's gate in somebody's name."""
+    """Change a record in somebody's name."""
     env.world.actor = actor
     env.world.put(replace(env.world.get(Ticket, ticket_id), **fields))
 
@@ -36,7 +36,7 @@ def env() -> CompanyEnv:
 
 @pytest.fixture
 def other(env: CompanyEnv) -> Ticket:
-    """A ticket that is not the brief's."""
+    """Return a ticket that is not the brief's."""
     found = env.world.get(Ticket, role(env, "earlier"))
     assert found.id != ticket(env).id
     return found
@@ -141,7 +141,7 @@ def test_status_evidence_and_note_of_ones_own_ticket_are_written_by_closing_it(e
 
 
 def request(env: CompanyEnv, number: int, **fields: Any) -> Approval:
-    """A request for the brief's ticket, approved unless said otherwise, put into the world as it stands."""
+    """Add a request for the brief's ticket to the world, approved by default."""
     plain = Approval(
         id=f"A-90{number}",
         type=FAMILY,

@@ -1,4 +1,4 @@
-"""Goals: what must be true of the company at the end, each at its limits."""
+"""Goals: the conditions on the company at the end, at the limits of each."""
 
 from typing import Any
 
@@ -29,13 +29,13 @@ def env() -> CompanyEnv:
 
 
 def write(env: CompanyEnv, **fields: Any) -> None:
-    """The brief's ticket with these fields, written by the one who works the task."""
+    """Change fields of the brief's ticket, as the actor."""
     env.world.actor = me(env)
     env.world.put(replace(ticket(env), **fields))
 
 
 def request(env: CompanyEnv, number: int = 1, **fields: Any) -> Approval:
-    """A request for the brief's ticket that is right in every value and approved, but for these fields."""
+    """Add an approved request with the right values for the brief's ticket, with these fields changed."""
     plain = Approval(f"A-90{number}", FAMILY, "approved", me(env), role(env, "head"), form(env), env.world.now)
     return env.world.put(replace(plain, **fields))
 
@@ -88,7 +88,7 @@ def test_a_ticket_is_handed_to_somebody_or_to_who_stands_in_for_them_then_or_now
 
 
 def aged(env: CompanyEnv, name: str, minutes: int) -> Metric:
-    """The metric, measured so many minutes ago; it is stale when older than 2 days."""
+    """Set the metric to be measured this many minutes ago. It is stale when it is older than 2 days."""
     metric = env.world.get(Metric, name)
     return env.world.put(replace(metric, measured_at=env.world.now - minutes, max_age_days=2))
 
