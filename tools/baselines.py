@@ -18,7 +18,7 @@ from companyos.agents.adversaries import ADVERSARIES
 from companyos.core.episode import CANARY
 from companyos.core.task import BENCHMARK_VERSION
 from companyos.evaluate.runs.run import BadRun, evaluate, on_processes
-from companyos.evaluate.stats.headline import DETAILS, HEADLINE, Line
+from companyos.evaluate.stats.headline import DETAILS, HEADLINE, SummaryLine
 from companyos.evaluate.stats.metrics import Results
 from companyos.evaluate.suites.suite import Suite, suite, suite_of
 from tools.leaderboard import Card, Entry, entry
@@ -34,7 +34,7 @@ COLUMNS = {
     "impossible": ("Refusals, precision", "Refusals, recall", "Pair-pass", "Success"),
 }
 SMOKE = ("Success", "Score", "Return", "Invalid calls", "Refused calls", "Tokens")
-_LINES: Mapping[str, Line] = {line.label: line for line in (*HEADLINE, *DETAILS)}
+_LINES: Mapping[str, SummaryLine] = {line.label: line for line in (*HEADLINE, *DETAILS)}
 
 TEXT = """\
 # Baselines

@@ -18,7 +18,7 @@ import msgspec
 from companyos.agents import AGENTS
 from companyos.core.episode import CANARY
 from companyos.evaluate.runs.run import BadRun, evaluate, on_processes
-from companyos.evaluate.runs.submission import WHAT_IT_PROVES, Checked, check
+from companyos.evaluate.runs.submission import WHAT_IT_PROVES, SubmissionCheck, check
 from companyos.evaluate.suites.suite import BEACON, frozen_names
 
 ROOT = Path(__file__).parents[1]
@@ -105,7 +105,7 @@ def _unpack(archive: Path, run: Path) -> None:
         raise BadRun(f"run.tar.xz: {error}") from None
 
 
-def _let_in(card: Card, checked: Checked) -> None:
+def _let_in(card: Card, checked: SubmissionCheck) -> None:
     if checked.findings:
         raise BadRun(f"{len(checked.findings)} findings, such as {checked.findings[0]}")
     plan = checked.plan

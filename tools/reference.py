@@ -14,12 +14,13 @@ from companyos.agents import AGENTS
 from companyos.agents.adversaries import ADVERSARIES
 from companyos.agents.adversaries.careless import HABITS
 from companyos.chaos import DIALS, PRESETS
+from companyos.cli.agents import add_trained_models
 from companyos.company import EXTRAS, TOOLBOX, Tool
 from companyos.core import calls
 from companyos.env import rewards
 from companyos.env.line_syntax import argument_help, usage
 from companyos.env.rewards import PROFILES
-from companyos.evaluate.runs.roster import OPENERS
+from companyos.evaluate.runs.roster import AGENT_KINDS
 from companyos.evaluate.suites.suite import SUITES, suite
 from companyos.serve import errors as served
 from companyos.serve.ops.settings import PREFIX, Settings
@@ -124,7 +125,8 @@ def agent_names() -> str:
         rows.append(
             [code(name), adversary.group if adversary else "does the work", variants, one_line(sentence(make.__doc__))]
         )
-    more = [[code(f"{kind}:{opener.__doc__}"), NAMED[kind]] for kind, opener in OPENERS.items()]
+    add_trained_models()
+    more = [[code(f"{name}:{kind.metavar}"), NAMED[name]] for name, kind in AGENT_KINDS.items()]
     habits = [[code(f"careless:{dial}"), sentence(habit.__doc__)] for dial, habit in HABITS.items()]
     return page(
         "Agents",

@@ -15,7 +15,7 @@ from companyos.agents.tiny import Choices, Floats, chances, load, look, packed, 
 from companyos.cli.main import main
 from companyos.core.task import TaskId
 from companyos.env import make
-from companyos.evaluate.runs.roster import contestant
+from companyos.evaluate.runs.roster import agent_named
 from companyos.families import Ending, setting
 from companyos.train.runs.journal import Record, records
 from companyos.train.tiny.curve import drawn
@@ -188,7 +188,9 @@ def test_a_killed_run_resumes_and_gives_the_same_result(tmp_path: Path) -> None:
 def test_a_learnt_policy_plays_whole_episodes_and_is_reproducible(tmp_path: Path) -> None:
     path = tmp_path / "policy.npz"
     save(path, taught(SMALL, 4).crew.weights)
-    plays = [play(make(task_id(split="test")), contestant(f"tiny:{path}").agent("a task", trial)) for trial in (0, 0, 1)]
+    plays = [
+        play(make(task_id(split="test")), agent_named(f"tiny:{path}").open().agent("a task", trial)) for trial in (0, 0, 1)
+    ]
     assert all(env.done for env in plays)
     calls = [[turn.call for turn in env.turns] for env in plays]
     assert calls[0] == calls[1] != calls[2]

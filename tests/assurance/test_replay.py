@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from companyos.assurance.replay import replay
+from companyos.assurance.replay import ReplayedEpisode, replay
 from companyos.core.episode import Transcript
 from companyos.core.errors import BadTask, ReplayDiffers
 from companyos.core.task import BENCHMARK_VERSION
-from companyos.env import CompanyEnv, make
+from companyos.env import CompanyEnv, make, task_named
+from companyos.env.multi_actor import chairs
 from tests.core.test_calls import NO_CALLS
 from tests.helpers import FAMILY, played, staged, step, task_id, ticket
 
@@ -173,3 +174,31 @@ def test_a_replay_accepts_a_transcript_object() -> None:
     again = Transcript.from_jsonl(transcript.to_jsonl())
     assert replay(again).transcript() == transcript
     assert msgspec.to_builtins(replay(transcript).transcript()) == msgspec.to_builtins(transcript)
+
+
+def test_a_replayed_episode_keeps_the_environment_before_the_first_call_and_after_each() -> None:
+    env = episode()
+    replayed = ReplayedEpisode(env.transcript())
+    assert [len(state.turns) for state in replayed.states] == list(range(len(env.turns) + 1))
+    assert [state.digest() for state in replayed.states[1:]] == [turn.digest for turn in env.turns]
+    replayed.states[0].step(env.turns[-1].call)  # each is a copy: nobody who tries something changes the others
+    assert replayed.end.transcript() == env.transcript()
+
+
+def test_a_replay_in_another_reward_profile_pays_by_that_profile() -> None:
+    won = played("expert", 7)
+    assert ReplayedEpisode(won.transcript(), "sparse").end.total == 1
+    assert ReplayedEpisode(won.transcript()).end.total == won.total != 1
+
+
+def test_a_turn_of_an_actor_who_has_no_steps_left_is_found_out() -> None:
+    name = str(task_named("expense_report", 1, 0.5))
+    handle = next(iter(chairs(name).values()))
+    env = make(name, actors=[handle])
+    for _ in range(env.max_steps):
+        env.step("no call", handle)
+    assert not env.done
+    recorded = env.transcript()
+    assert replay(recorded).digest() == env.digest()
+    with pytest.raises(ReplayDiffers, match=f"line {env.max_steps + 2}: a turn after"):
+        replay(msgspec.structs.replace(recorded, turns=(*recorded.turns, recorded.turns[-1])))

@@ -1,4 +1,4 @@
-"""Helpers: runs of agents, and made-up outcomes."""
+"""Helpers for tests: played episodes, and outcomes that were never played."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def played(task_id: str, agent: str, trial: int = 0) -> Outcome:
 
 
 def outcome(seed: int = 0, success: bool = True, **changes: Any) -> Outcome:
-    """An episode that was never played; its task is named by seed, doses, weather and overridden causes."""
+    """An outcome that was never played. Seed, doses, weather and overridden causes make its task id."""
     parts = {name: changes.pop(name) for name in ("doses", "do", "weather") if name in changes}
     task = TaskId("vendor_onboarding", "test", seed, parts.get("doses", "50"), parts.get("do", ()))
     task = msgspec.structs.replace(task, weather=parts.get("weather", 0))

@@ -1,4 +1,4 @@
-"""Planted failures: episodes lost at a call that is known beforehand, by the rules of grading and not by any expert."""
+"""Planted failures: episodes whose decisive call is known from the rules of grading, without asking an expert."""
 
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -18,11 +18,11 @@ from companyos.env import CompanyEnv, make, work
 from companyos.evaluate.judge.blame import ACT, DAMAGE, TIME
 from tests.laws import DOSES
 
-IDLE = Call("ticketdesk", "my_changes", {})  # tells nothing, changes nothing, is always answered
+IDLE = Call("ticketdesk", "my_changes", {})  # shows nothing new, changes nothing, and is always answered
 
 
 class Planted(msgspec.Struct, frozen=True):
-    """A failed episode, and what is to be blamed for it."""
+    """A failed episode, with the kind and step that blame must find."""
 
     transcript: Transcript
     kind: str
@@ -30,7 +30,10 @@ class Planted(msgspec.Struct, frozen=True):
 
 
 def planted(family: str, sort: str, number: int) -> list[Planted]:
-    """So many failures of one sort (`act`, `slip` and then an act, `time`), at all doses, on the way of one who wins."""
+    """Make `number` failures of one sort, at all doses, each from an episode that was won.
+
+    `act`: a final wrong act; `slip`: first a mistake that could be corrected, then such an act; `time`: out of steps.
+    """
     found: list[Planted] = []
     for seed in count():
         if len(found) == number:
@@ -46,11 +49,11 @@ def planted(family: str, sort: str, number: int) -> list[Planted]:
     raise AssertionError("seeds do not end")
 
 
-# -- an act that nothing takes back ------------------------------------------------------------------------------------
+# -- an act that cannot be undone --------------------------------------------------------------------------------------
 
 
 def _act(env: CompanyEnv, way: Sequence[Call], draw: Draw) -> Planted | None:
-    """All is well up to the act: the rest of the way would have won."""
+    """Everything before the act is right: the rest of the winning calls would have won."""
     cut = draw.between(0, len(way) - 1)
     for call in way[:cut]:
         env.step(call)
@@ -82,7 +85,7 @@ def _slip(env: CompanyEnv, way: Sequence[Call], draw: Draw) -> Planted | None:
 
 
 def _spoil(env: CompanyEnv, rest: Sequence[Call], draw: Draw) -> Planted | None:
-    """Does what cannot be taken back, then goes on as if nothing had happened. None where it was not carried out."""
+    """Do something irreversible, then make the rest of the calls. None if the act was not carried out."""
     kind, call = draw.pick(list(_irreversible(env, draw)))
     env.step(call)
     step = env.step_count
@@ -113,7 +116,7 @@ def _irreversible(env: CompanyEnv, draw: Draw) -> Iterator[tuple[str, Call]]:
 
 
 def _time(env: CompanyEnv, way: Sequence[Call], draw: Draw) -> Planted | None:
-    """Stops on the way and looks at its own changes until the budget is out."""
+    """Make some of the calls, then list the own changes until the budget is used up."""
     cut = draw.between(0, len(way) - 1)
     for call in (*way[:cut], *[IDLE] * env.max_steps):
         if not env.done:
@@ -123,7 +126,7 @@ def _time(env: CompanyEnv, way: Sequence[Call], draw: Draw) -> Planted | None:
 
 
 def _wins_after(env: CompanyEnv, calls: int) -> bool:
-    """Whether the expert, called in after so many calls, is done before the budget is: tried out from the first morning."""
+    """Whether the expert, taking over after this many calls, wins within the budget. Tried from the start."""
     again = make(env.task_id, reward="sparse")
     for turn in env.turns[:calls]:
         again.step(turn.call)

@@ -1,12 +1,13 @@
-"""Reports to test with: a run that has pairs, doses and trials, and an artist who needs no library."""
+"""Helpers for tests of reports: a run with pairs, doses and trials, and an artist that needs no library."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
+from markupsafe import Markup
+
 from companyos.core.calls import Call
 from companyos.env import make
-from companyos.evaluate.reports.markup import Markup, tag
 from companyos.evaluate.runs.run import evaluate, on_processes
 from companyos.evaluate.stats.doses import Curve
 from companyos.evaluate.stats.intervals import Estimate
@@ -17,7 +18,7 @@ HOSTILE = "</script><script>document.title = 'lost'</script><img src=x onerror=\
 
 
 def mixed_suite(folder: Path, pairs: int = 2, seeds: int = 4) -> str:
-    """Some pairs of each relevance and some tasks at every dose, as a suite of one's own."""
+    """Write a suite with some pairs of each relevance and some tasks at every dose; return its path."""
     twins, doses = suite("twins").pairs, suite("chaos").tasks
     lines = [pair.line for kind in ("ending", "way", "none") for pair in [p for p in twins if p.relevance == kind][:pairs]]
     path = folder / "mixed.txt"
@@ -32,7 +33,7 @@ def mixed_run(folder: Path, agent: str = "naive", trials: int = 2) -> Path:
 
 
 def hostile_run(folder: Path, text: str = HOSTILE) -> Path:
-    """A run of somebody whose name, calls and what comes back of them try to be a part of the page."""
+    """A run whose agent name, calls and replies contain HTML that tries to become part of the page."""
     saved = folder / "<img src=x onerror=alert(1)>$x_$"
     saved.mkdir()
     tasks = suite("chaos").tasks[:15:5]  # at dose 0, so that every call is answered
@@ -50,11 +51,16 @@ def hostile_run(folder: Path, text: str = HOSTILE) -> Path:
     return run
 
 
+def _svg(title: str, descriptions: Iterable[str]) -> Markup:
+    inside = Markup("").join(Markup("<desc>{}</desc>").format(one) for one in descriptions)
+    return Markup("<svg><title>{}</title>{}</svg>").format(title, inside)
+
+
 class Sketcher:
-    """Draws nothing but what the figure would be of."""
+    """Names the content of a figure instead of drawing it."""
 
     def dose_response(self, curves: Sequence[tuple[int, Curve]], title: str) -> Markup:
-        return tag("svg", tag("title", title), *(tag("desc", f"{run} at {', '.join(curve.doses)}") for run, curve in curves))
+        return _svg(title, [f"{run} at {', '.join(curve.doses)}" for run, curve in curves])
 
     def small_dose_response(self, curves: Sequence[tuple[int, Curve]], title: str) -> Markup:
         return self.dose_response(curves, title)
@@ -62,11 +68,11 @@ class Sketcher:
     def intervals(
         self, rows: Sequence[str], numbers: Sequence[tuple[int, Mapping[str, Estimate]]], title: str, signed: bool = False
     ) -> Markup:
-        return tag("svg", tag("title", title), *(tag("desc", f"{run}: {', '.join(found)}") for run, found in numbers))
+        return _svg(title, [f"{run}: {', '.join(found)}" for run, found in numbers])
 
 
 class Tags(HTMLParser):
-    """What a browser would make of a page: its tags with their attributes, its texts, and its data."""
+    """What a browser reads from a page: its tags with their attributes, and its texts."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

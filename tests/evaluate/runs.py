@@ -1,4 +1,4 @@
-"""Runs to test with: a few tasks of several families, worked by somebody who draws lots."""
+"""Helpers for tests of runs: a few tasks of several families, played by an agent that chooses at random."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ def few_tasks(size: int = 4) -> tuple[str, ...]:
 
 
 def own_suite(folder: Path, size: int = 4) -> str:
-    """A suite of one's own, as a person would name it on the command line."""
+    """Write a small suite to a file and return its path, as a person would give it on the command line."""
     path = folder / "few.txt"
     path.write_text("\n".join(few_tasks(size)))
     return str(path)
@@ -32,7 +32,7 @@ def small_run(folder: Path, agent: str = AGENT, trials: int = TRIALS, size: int 
 
 
 def begin(suite_name: str, run: Path, workers: int = 2) -> subprocess.Popen[bytes]:
-    """A run that works by itself, in a group of processes of its own."""
+    """Start a run in another process, with a process group of its own."""
     words = ["eval", "--agent", AGENT, "--suite", suite_name, "--trials", TRIALS, "--workers", workers, "--out", run]
     return subprocess.Popen(
         [sys.executable, "-m", "companyos", *map(str, words)],

@@ -1,4 +1,4 @@
-"""Baselines: a page of runs of our own, with the commands that make them, and what must hold of them."""
+"""The baselines page: runs of built-in agents, the commands that make them, and claims about their results."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_the_page_has_a_row_and_a_command_for_every_agent_and_suite(written: Pat
     assert NO_MODEL in text
 
 
-def test_what_was_run_already_is_not_run_again_and_gives_the_same_page(written: Path) -> None:
+def test_finished_runs_are_reused_and_give_the_same_page(written: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (written / "runs").rglob("episodes/*/*.jsonl")}
     arguments = ["--runs", str(written / "runs"), "--out", str(written / "again.md"), "--every", "120", "--workers", "1"]
     assert main([*arguments, "--submissions", str(written), "--agents", *FEW]) == 0
@@ -46,7 +46,7 @@ def test_what_was_run_already_is_not_run_again_and_gives_the_same_page(written: 
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
-def test_a_claim_that_does_not_hold_is_not_on_the_page_and_is_named(
+def test_a_false_claim_is_named_and_not_written_to_the_page(
     written: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(AGENTS, "null", AGENTS["expert"])
@@ -64,7 +64,7 @@ def test_thinning_keeps_the_doses_of_a_task_and_the_sides_of_a_pair_together() -
     assert {side for pair in pairs.pairs for side in (pair.task, pair.twin)} == set(pairs.tasks)
 
 
-def test_the_language_model_stands_there_only_by_a_submission_that_passes(
+def test_the_language_model_is_listed_only_with_a_submission_that_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leaderboard, "WORKERS", 1)

@@ -1,11 +1,11 @@
-"""Blame: what was not seen, and what many episodes add up to. Where single ones are lost: `tests/laws/test_blame.py`."""
+"""Blame: facts that were not seen, and summaries. `tests/laws/test_blame.py` tests the decisive call."""
 
 from collections.abc import Callable
 
 from companyos.company import TOOLBOX
 from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make
-from companyos.evaluate.judge.blame import ACT, NOTHING, TIME, Blame, blame, sheet
+from companyos.evaluate.judge.blame import ACT, NOTHING, TIME, Blame, blame, summarise_blames
 from companyos.evaluate.judge.blame_text import sentences
 from tests.evaluate.helpers import transcript
 from tests.helpers import role, staged, task_id
@@ -16,7 +16,7 @@ def way(env: CompanyEnv) -> list[Call]:
 
 
 def worked(env: CompanyEnv, keep: Callable[[Call], bool], *more: Call) -> Blame:
-    """What is to be said of who makes only these of the expert's calls, and then some."""
+    """The blame of an agent that makes only those of the expert's calls that `keep` accepts, and then `more`."""
     for call in [*filter(keep, way(env)), *more]:
         env.step(call)
     return blame(env.transcript())
@@ -31,7 +31,7 @@ def ends(call: Call) -> bool:
     return TOOLBOX.tools[call.app, call.method].ends
 
 
-def test_who_reads_nothing_and_succeeds_was_lucky() -> None:
+def test_a_success_without_reading_is_luck() -> None:
     def acts(call: Call) -> bool:
         return TOOLBOX.tools[call.app, call.method].writes or call.method == "wait"
 
@@ -41,7 +41,7 @@ def test_who_reads_nothing_and_succeeds_was_lucky() -> None:
     assert {"duplicate", "conflict", "insurance"} <= set(found.blind)
 
 
-def test_who_makes_no_calls_at_all_is_told_so() -> None:
+def test_an_episode_without_any_call_is_described_as_such() -> None:
     env = make(task_id(0))
     while not env.done:
         env.step("What shall I do?")
@@ -55,7 +55,7 @@ def test_the_expert_is_never_lucky() -> None:
         assert (found.success, found.luck, found.blind, found.misjudged) == (True, False, (), ())
 
 
-def test_who_saw_the_fact_and_closed_as_if_it_were_otherwise_misjudged_it() -> None:
+def test_a_fact_that_was_shown_and_not_respected_is_misjudged() -> None:
     env = staged(insurance="expired")
     found = worked(env, lambda call: not ends(call), closing(env, "completed", "all_checks_passed"))
     assert (found.kind, found.step, found.tool) == (ACT, env.step_count, "ticketdesk.resolve_ticket")
@@ -64,19 +64,19 @@ def test_who_saw_the_fact_and_closed_as_if_it_were_otherwise_misjudged_it() -> N
     assert "Ended" in found.missed
 
 
-def test_blame_names_the_call_that_was_due_and_why() -> None:
+def test_blame_names_the_call_that_the_expert_would_have_made_and_why() -> None:
     env = staged(insurance="expired")
     found = worked(env, lambda call: not ends(call), closing(env, "completed", "all_checks_passed"))
     assert found.due.startswith(f"resolve_ticket {env.setting.case.ticket_id} on_hold document_expired ")
     assert found.working[-1].endswith(": document_expired")
-    assert any(f"Due was: {found.due}" in line for line in sentences(found))
+    assert any(f"The expert would have called: {found.due}" in line for line in sentences(found))
 
 
-def test_a_success_has_nothing_that_was_due_instead() -> None:
+def test_a_success_has_no_call_that_should_have_been_made_instead() -> None:
     assert blame(transcript(task_id(1, "50"), "expert")).due == ""
 
 
-def test_who_closed_at_once_was_blind_to_it() -> None:
+def test_an_agent_that_closes_at_once_is_blind_to_the_fact() -> None:
     env = staged(insurance="expired")
     found = worked(env, lambda call: False, closing(env, "completed", "all_checks_passed"))
     assert (found.kind, found.step, found.late) == (ACT, 1, 1)
@@ -84,7 +84,7 @@ def test_who_closed_at_once_was_blind_to_it() -> None:
     assert found.misjudged == ()
 
 
-def test_an_act_that_came_when_it_was_too_late_anyway_is_said_to_have() -> None:
+def test_a_wrong_act_after_too_few_steps_were_left_is_marked_as_late() -> None:
     env = staged()
     idle = [Call("ticketdesk", "my_changes", {})] * (env.max_steps - 1)
     found = worked(env, lambda call: False, *idle, closing(env, "declined", "unused"))
@@ -92,13 +92,13 @@ def test_an_act_that_came_when_it_was_too_late_anyway_is_said_to_have() -> None:
     assert 0 < found.late < found.step
 
 
-def test_an_episode_that_is_not_over_is_blamed_on_nothing() -> None:
+def test_an_unfinished_episode_has_no_blame() -> None:
     env = staged()
     found = worked(env, lambda call: not ends(call))
     assert (found.success, found.kind, found.step, found.missed) == (False, NOTHING, 0, ())
 
 
-def test_an_action_that_was_no_call_is_replayed_as_it_was_sent() -> None:
+def test_an_invalid_action_is_replayed_as_it_was_sent() -> None:
     env = make(task_id())
     while not env.done:
         env.step(["no call"])
@@ -107,9 +107,9 @@ def test_an_action_that_was_no_call_is_replayed_as_it_was_sent() -> None:
     assert found.tool == "."
 
 
-def test_a_sheet_adds_up() -> None:
+def test_the_summary_counts_every_blame() -> None:
     found = [blame(transcript(task_id(seed, "50"), agent)) for seed in range(3) for agent in ("expert", "null", "random")]
-    total = sheet(found)
+    total = summarise_blames(found)
     assert (total.episodes, total.successes, total.luck) == (9, 3, 0)
     assert sum(total.kinds.values()) == sum(total.tools.values()) == sum(total.apps.values()) == 6
     assert total.kinds[TIME] >= 3

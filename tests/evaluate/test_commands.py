@@ -1,4 +1,4 @@
-"""The commands `compare` and `blame`, at the terminal."""
+"""The commands `compare` and `blame`."""
 
 from pathlib import Path
 
@@ -8,22 +8,22 @@ import pytest
 from companyos.agents.agent import Usage
 from companyos.cli.main import main
 from companyos.env import task_named
-from companyos.evaluate.runs.episode_file import Episode, keep
+from companyos.evaluate.runs.episode_file import EpisodeKey, save_episode
 from tests.evaluate.helpers import transcript
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Two runs, as `eval` leaves them: of one who knows and of one who waits."""
+    """Two runs, as `eval` writes them: of the expert and of an agent that only waits."""
     for agent in ("expert", "null"):
         for seed in range(3):
             task = str(task_named("license_renewal", seed, 0.5, "test"))
-            keep(tmp_path / agent, Episode(task, 0), transcript(task, agent).to_jsonl(), [Usage(tokens_in=1)])
+            save_episode(tmp_path / agent, EpisodeKey(task, 0), transcript(task, agent).to_jsonl(), [Usage(tokens_in=1)])
         (tmp_path / agent / "outcomes.jsonl").write_text("{}\n")
     return tmp_path
 
 
-def test_compare_says_by_how_much_and_how_sure(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_prints_the_difference_and_the_number_of_tasks(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(runs / "null"), str(runs / "expert")]) == 0
     shown = capsys.readouterr().out
     assert "+100.0" in shown
@@ -32,7 +32,7 @@ def test_compare_says_by_how_much_and_how_sure(runs: Path, capsys: pytest.Captur
     assert msgspec.json.decode(capsys.readouterr().out)["success"]["value"] == 1
 
 
-def test_blame_adds_up_a_folder_and_tells_of_a_single_episode(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_blame_summarises_a_folder_and_describes_a_single_episode(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["blame", str(runs / "null")]) == 0
     shown = capsys.readouterr().out
     assert "3 episodes: 0 succeeded; 3 failed." in shown
@@ -45,7 +45,7 @@ def test_blame_adds_up_a_folder_and_tells_of_a_single_episode(runs: Path, capsys
     assert (found["sheet"]["successes"], len(found["episodes"])) == (3, 3)
 
 
-def test_what_is_no_run_is_refused_in_one_line(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_place_without_a_run_is_refused_in_one_line(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nothing, empty, broken = runs / "nothing", runs / "empty", runs / "broken.jsonl"
     empty.mkdir()
     broken.write_text("{}\n{}\n")

@@ -1,4 +1,4 @@
-"""Comparison: paired by task, and honest about what can be told."""
+"""Comparison: paired by task, with its noise floor and the difference that it can resolve."""
 
 from random import Random
 
@@ -24,7 +24,7 @@ def test_runs_without_tasks_in_common_are_not_compared() -> None:
     assert compare([outcome(0)], [outcome(0)]) is None
 
 
-def test_a_difference_that_is_none_needs_no_number_of_tasks() -> None:
+def test_without_a_difference_no_number_of_tasks_is_computed() -> None:
     same = [outcome(seed, seed % 2 == 0) for seed in range(40)]
     found = compare(same, same)
     assert found is not None
@@ -32,7 +32,7 @@ def test_a_difference_that_is_none_needs_no_number_of_tasks() -> None:
     assert found.noise_floor is None
 
 
-def test_being_paired_tells_more_than_two_runs_apart() -> None:
+def test_paired_runs_have_a_narrower_interval_than_unpaired_ones() -> None:
     ours = [outcome(seed, seed < 50) for seed in range(100)]
     near = [outcome(seed, seed < 58) for seed in range(100)]  # wins all that the first one wins
     far = [outcome(seed, seed >= 42) for seed in range(100)]  # as good, on other tasks
@@ -60,7 +60,7 @@ def test_two_runs_of_one_agent_stay_within_the_noise_floor() -> None:
     assert abs(within / runs - 0.95) <= 3 * (0.95 * 0.05 / runs) ** 0.5  # by more it would be off by itself
 
 
-def test_what_240_tasks_resolve_is_what_the_docs_say() -> None:
+def test_240_tasks_resolve_what_the_docs_say() -> None:
     assert 0.08 <= resolvable(240, 0.5, 0.6) <= resolvable(240, 0.5, 0.3) <= 0.11
-    assert resolvable(240, 0.5, 0.3, trials=4, steady=0.5) < resolvable(240, 0.5, 0.3)
+    assert resolvable(240, 0.5, 0.3, trials=4, trial_correlation=0.5) < resolvable(240, 0.5, 0.3)
     assert resolvable(960, 0.5, 0.3) == pytest.approx(resolvable(240, 0.5, 0.3) / 2)

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from companyos.evaluate.judge.outcome import Outcome
-from companyos.evaluate.stats.doses import ALL, Curve, Line, curves, ec50
+from companyos.evaluate.stats.doses import ALL, Curve, TaskDoses, curves, ec50
 from tests.evaluate.helpers import outcome
 
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -26,12 +26,12 @@ def test_the_area_is_the_mean_of_success_over_the_doses() -> None:
     assert found.area.value == (1 + (0.25 + 0.125)) / 2
 
 
-def test_success_is_halved_where_the_line_between_two_doses_says() -> None:
+def test_ec50_is_interpolated_linearly_between_two_doses() -> None:
     assert curve("++---", "+++--", "++---", "+++--").ec50.value == 0.5
     assert curve("+----", "+----").ec50.value == 0.125
 
 
-def test_who_is_never_halved_has_no_dose_and_who_never_begins_neither() -> None:
+def test_without_halving_or_without_success_at_dose_0_there_is_no_ec50() -> None:
     assert curve("+++++", "++++-", "+++++").ec50.text == "> 1"
     assert curve(*["-----"] * 9, "+----").ec50.text == "–"
 
@@ -55,14 +55,14 @@ def test_without_dose_0_there_is_no_curve() -> None:
     assert curves([one for seed in range(3) for one in at_doses(seed, [True] * 5)[1:]]) == {}
 
 
-def test_the_interval_of_an_ec50_holds_it_in_most_of_many_runs() -> None:
+def test_the_interval_of_an_ec50_contains_it_in_most_of_many_runs() -> None:
     draw, hits, runs = Random(3), 0, 400
     truth = [0.9, 0.75, 0.6, 0.3, 0.15]  # halved at 0.5 + 0.25 * 0.15 / 0.3
     for _ in range(runs):
         lines = []
         for seed in range(120):
             skill = draw.random()
-            lines.append(Line(str(seed), {dose: float(skill < p) for dose, p in zip(DOSES, truth, strict=True)}))
+            lines.append(TaskDoses(str(seed), {dose: float(skill < p) for dose, p in zip(DOSES, truth, strict=True)}))
         found = ec50(DOSES, lines)
         hits += (found.low or 0) - 0.005 <= 0.625 <= (found.high or 1) + 0.005
     assert 0.92 <= hits / runs <= 0.985
@@ -75,7 +75,7 @@ def test_an_open_interval_says_so() -> None:
     assert found.text.endswith("to > 1)")
 
 
-def test_weathers_and_twins_of_a_seed_are_lines_of_their_own() -> None:
+def test_weathers_and_twins_of_a_seed_are_separate_tasks_of_a_curve() -> None:
     plain, weather, twin = (
         [
             outcome(0, won, doses=doses, **other)

@@ -1,4 +1,4 @@
-"""Intervals hold what they promise: of a hundred of them, ninety-five hold the truth."""
+"""Intervals have the coverage that they promise: about 95 of 100 contain the true value."""
 
 from collections.abc import Callable
 from math import inf
@@ -16,7 +16,7 @@ Shape = Callable[[Random], tuple[float, float]]
 
 
 def uneven(draw: Random) -> tuple[float, float]:
-    """How hard tasks are for an agent: nearly all or nothing, or much alike."""
+    """How hard tasks are for an agent: either nearly certain or nearly impossible, or all of similar difficulty."""
     return draw.uniform(0.3, 3), draw.uniform(0.3, 3)
 
 
@@ -30,7 +30,7 @@ def strong(draw: Random) -> tuple[float, float]:
 
 
 def covered(played: Callable[[Random], tuple[float, float | None, float | None]]) -> float:
-    """The share of simulated agents whose interval holds the truth."""
+    """The share of simulated agents whose interval contains the true value."""
     draw, hits = Random(6), 0
     for _ in range(AGENTS):
         truth, low, high = played(draw)
@@ -83,7 +83,7 @@ def test_the_difference_of_two_agents_on_the_same_tasks_is_covered() -> None:
     assert 0.93 <= covered(played) <= 0.97
 
 
-def test_treating_the_trials_of_a_task_as_tasks_would_not_cover() -> None:
+def test_counting_trials_as_independent_tasks_would_not_cover() -> None:
     def played(draw: Random) -> tuple[float, float | None, float | None]:
         a, b = 0.3, 0.3
         tasks = [wins(draw, draw.betavariate(a, b), 4) for _ in range(TASKS)]
@@ -104,7 +104,7 @@ rows = st.lists(st.tuples(st.sampled_from("abcdef"), st.floats(0, 1), st.just(1.
 
 @STEADY
 @given(rows, st.randoms(use_true_random=False))
-def test_an_interval_holds_its_number_and_depends_on_no_order(found: list[Row], shuffler: Random) -> None:
+def test_an_interval_contains_its_number_and_does_not_depend_on_the_order(found: list[Row], shuffler: Random) -> None:
     estimate, number = share(found), mean(found)
     assert estimate is not None
     assert number is not None

@@ -1,10 +1,19 @@
-"""Intervals of few clusters, worked out by hand with Student's quantiles from the tables."""
+"""Intervals of few clusters, computed by hand with Student's quantiles from printed tables."""
 
 import math
 
 import pytest
 
-from companyos.evaluate.stats.intervals import Estimate, Leaning, Row, difference, leaning, mean, quantile, share
+from companyos.evaluate.stats.intervals import (
+    ClusteredRatio,
+    Estimate,
+    Row,
+    clustered_ratio,
+    difference,
+    mean,
+    quantile,
+    share,
+)
 
 T1, T2 = 12.706205, 4.302653  # Student's quantiles of 97.5 % for 1 and 2 degrees of freedom
 
@@ -16,13 +25,13 @@ def bounds(found: Estimate | None) -> tuple[float, float]:
     return found.low, found.high
 
 
-def of(found: Leaning | None) -> Leaning:
+def of(found: ClusteredRatio | None) -> ClusteredRatio:
     assert found is not None
     return found
 
 
 def rows(**clusters: float) -> list[Row]:
-    """One row for each cluster, out of 1."""
+    """One row for each cluster, with denominator 1."""
     return [(name, value, 1.0) for name, value in clusters.items()]
 
 
@@ -39,7 +48,7 @@ def test_a_share_of_two_clusters_has_wilsons_interval_with_students_quantile() -
     assert bounds(share(rows(a=1, b=0))) == pytest.approx((0.5 - half, 0.5 + half), rel=1e-5)
 
 
-def test_a_share_of_three_clusters_is_lopsided() -> None:
+def test_the_interval_of_a_share_of_three_clusters_is_asymmetric() -> None:
     # Two of three won: p = 2/3, variance ((1/9)² + (1/9)² + (2/9)²) * 3/2 = 1/9, n = (2/9) / (1/9) = 2.
     p, n = 2 / 3, 2.0
     middle = 1 + T2 * T2 / n
@@ -58,18 +67,18 @@ def test_several_rows_of_a_cluster_that_all_fare_alike_are_one_draw() -> None:
     assert bounds(share(rows(a=1, b=1, c=1) * 4)) == pytest.approx(bounds(share(rows(a=1, b=1, c=1))))
 
 
-def test_a_cluster_counts_by_how_much_is_in_it() -> None:
-    # Cluster a won 1 of 2, b won 1 of 1: 2/3 in all. a pulls by (1 - 4/3) / 3 = -1/9, b by (1 - 2/3) / 3 = 1/9.
+def test_a_cluster_is_weighted_by_its_size() -> None:
+    # Cluster a won 1 of 2, b won 1 of 1: 2/3 in all. a influences by (1 - 4/3) / 3 = -1/9, b by (1 - 2/3) / 3 = 1/9.
     uneven = [("a", 1.0, 1.0), ("a", 0.0, 1.0), ("b", 1.0, 1.0)]
-    found = of(leaning(uneven))
+    found = of(clustered_ratio(uneven))
     assert found.value == pytest.approx(2 / 3)
-    assert found.pulls == pytest.approx({"a": -1 / 9, "b": 1 / 9})
+    assert found.influences == pytest.approx({"a": -1 / 9, "b": 1 / 9})
     assert found.n == 3
     half = T1 * math.sqrt(2 / 81 * 2)
     assert bounds(mean(uneven)) == pytest.approx((2 / 3 - half, 2 / 3 + half), rel=1e-5)
 
 
-def test_rows_of_one_cluster_are_no_more_sure_than_their_sum() -> None:
+def test_rows_of_one_cluster_count_like_their_sum() -> None:
     split = [("a", 1.0, 1.0), ("a", 2.0, 1.0), ("b", 4.0, 1.0), ("b", 5.0, 1.0)]
     whole = [("a", 3.0, 2.0), ("b", 9.0, 2.0)]
     assert bounds(mean(split)) == pytest.approx(bounds(mean(whole)))
@@ -92,7 +101,7 @@ def test_a_difference_over_other_clusters_adds_both_variances() -> None:
     assert bounds(found) == pytest.approx((-9 - half, -9 + half), rel=1e-5)
 
 
-def test_a_difference_of_shares_is_as_lopsided_as_they_are() -> None:
+def test_the_interval_of_a_difference_of_shares_is_as_asymmetric_as_theirs() -> None:
     # Newcombe: below = sqrt((p1 - low1)² + (high2 - p2)²), above = sqrt((high1 - p1)² + (p2 - low2)²), nothing shared.
     ours, theirs = rows(a=1, b=1, c=0), rows(d=0, e=0, f=1)
     (low1, high1), (low2, high2) = bounds(share(ours)), bounds(share(theirs))
@@ -102,7 +111,7 @@ def test_a_difference_of_shares_is_as_lopsided_as_they_are() -> None:
 
 def test_covariance_counts_the_clusters_that_either_number_has() -> None:
     # Pulls of 1, 2, 6: -2/3, -1/3, 1. Of 4, 0 over b and c: 1, -1. Shared: b and c. Clusters in all: 3.
-    ours, theirs = of(leaning(rows(a=1, b=2, c=6))), of(leaning(rows(b=4, c=0)))
+    ours, theirs = of(clustered_ratio(rows(a=1, b=2, c=6))), of(clustered_ratio(rows(b=4, c=0)))
     assert ours.covariance(theirs) == theirs.covariance(ours) == pytest.approx((-1 / 3 - 1) * 3 / 2)
     assert ours.variance == pytest.approx(7 / 3)
 

@@ -28,7 +28,7 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def submit(folder: Path, run: Path | None = None, **card: object) -> Path:
-    """Hands in a run, or nothing but a card."""
+    """Submit a run, or only its card."""
     place = folder / "submissions" / "somebody"
     place.mkdir(parents=True)
     (place / "card.json").write_bytes(msgspec.json.encode(CARD | card))
@@ -46,7 +46,7 @@ def board(folder: Path, submissions: Path) -> tuple[int, list[list[str]]]:
     return code, rows
 
 
-def test_a_run_that_was_handed_in_is_self_reported_and_one_of_our_zoos_is_run_here(tmp_path: Path, run: Path) -> None:
+def test_a_submitted_run_is_self_reported_and_a_built_in_agent_is_run_here(tmp_path: Path, run: Path) -> None:
     rows = {}
     for who, archive in ((THEIRS, run), (OURS, None)):
         (tmp_path / who).mkdir()
@@ -58,7 +58,7 @@ def test_a_run_that_was_handed_in_is_self_reported_and_one_of_our_zoos_is_run_he
     assert rows[OURS][8] == "other families"
 
 
-def test_what_was_forged_is_left_out_and_named(tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_forged_submission_is_left_out_and_named(tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = run / "results.json"
     honest = results.read_bytes()
     results.write_bytes(honest.replace(b'"agent": "jittered"', b'"agent": "gpt"'))
@@ -76,7 +76,7 @@ def test_a_card_that_does_not_fit_the_run_is_left_out(tmp_path: Path, run: Path,
     assert board(tmp_path, submit(tmp_path, run, **card)) == (1, [])
 
 
-def test_an_archive_that_is_none_or_reaches_out_of_its_folder_is_left_out(tmp_path: Path, run: Path) -> None:
+def test_an_invalid_archive_or_one_that_leaves_its_folder_is_left_out(tmp_path: Path, run: Path) -> None:
     submissions = submit(tmp_path, run)
     archive = submissions / "somebody" / "run.tar.xz"
     archive.write_bytes(archive.read_bytes()[:1000])
@@ -87,7 +87,7 @@ def test_an_archive_that_is_none_or_reaches_out_of_its_folder_is_left_out(tmp_pa
     assert not list(tmp_path.rglob("outside.json"))
 
 
-def test_the_page_is_of_these_submissions_and_bears_the_canary(tmp_path: Path) -> None:
+def test_the_page_lists_these_submissions_and_contains_the_canary(tmp_path: Path) -> None:
     text = PAGE.read_text()
     listed = {line.split("`")[1] for line in text.splitlines() if line.startswith("| `")}
     cards = (leaderboard.ROOT / "submissions").glob("*/card.json")

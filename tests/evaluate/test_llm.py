@@ -1,4 +1,4 @@
-"""Language models: measured like anybody else, whatever their endpoint does."""
+"""Language models are measured like other agents, whatever their endpoint does."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from companyos.core.episode import CANARY, Transcript
 from companyos.env import make
 from companyos.env.chat import FORMS, prompt
 from companyos.env.line_syntax import find_tool, write_line
-from companyos.evaluate.runs.episode_file import Episode, kept, spent_on, usage_of
+from companyos.evaluate.runs.episode_file import EpisodeKey, saved_episode, spent_on, usage_of
 from companyos.evaluate.runs.run import RUN, BadRun, evaluate, on_processes
 from tests.agents.fakes import Endpoint, Expert, Request, Response, completion, endpoint, function, step_of, tool_call
 from tests.evaluate.runs import few_tasks, own_suite, small_run
@@ -31,12 +31,12 @@ MODEL = "openai:fake/model-1"
 
 @pytest.fixture(autouse=True)
 def in_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits between two tries."""
+    """Retry without a pause."""
     monkeypatch.setattr(endpoint_module, "_FIRST_PAUSE", 0.0)
 
 
 def worked(folder: Path, server: Endpoint, size: int = 4, workers: int = 1, **options: Any) -> Path:
-    """A run of a few tasks by whoever is behind this endpoint."""
+    """A run of a few tasks by the model behind this endpoint."""
     run = folder / "model"
     given = tuple((name, str(value)) for name, value in {"base_url": server.url, **options}.items())
     evaluate(MODEL, own_suite(folder, size), 1, run, on_processes(workers), given)
@@ -48,7 +48,7 @@ def outcomes(run: Path) -> list[dict[str, Any]]:
 
 
 def transcript(run: Path, number: int = 0, size: int = 1) -> Transcript:
-    return Transcript.from_jsonl(kept(run, Episode(few_tasks(size)[number], 0)) or "")
+    return Transcript.from_jsonl(saved_episode(run, EpisodeKey(few_tasks(size)[number], 0)) or "")
 
 
 # -- who says what the expert says -------------------------------------------------------------------------------------
@@ -77,12 +77,12 @@ def test_an_endpoint_that_takes_no_tools_is_asked_for_lines_of_text(tmp_path: Pa
     with endpoint(lambda request: Response(body, status) if "tools" in request else expert(request)) as server:
         run = worked(tmp_path, server, 1)
         assert outcomes(run)[0]["success"]
-        assert {turn.form for turn in usage_of(run, Episode(few_tasks(1)[0], 0))} == {"text"}
+        assert {turn.form for turn in usage_of(run, EpisodeKey(few_tasks(1)[0], 0))} == {"text"}
         with pytest.raises(BadRun, match="no answer from fake/model-1"):
             worked(tmp_path, server, 1, form="tools")
 
 
-def test_an_endpoint_that_calls_its_limit_otherwise_is_asked_so(tmp_path: Path) -> None:
+def test_an_endpoint_with_another_name_for_the_token_limit_gets_that_name(tmp_path: Path) -> None:
     expert = Expert(few_tasks(1))
     said = b"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
     with endpoint(lambda request: Response(said, 400) if "max_tokens" in request else expert(request)) as server:
@@ -102,7 +102,7 @@ def test_calls_in_one_message_are_made_one_after_the_other_without_asking_in_bet
         run = worked(tmp_path, server, 1)
     assert outcomes(run)[0]["success"]
     assert len(server.requests) == 1 + -(-len(calls) // MOST_CALLS)
-    tokens = [turn.tokens for turn in usage_of(run, Episode(task_id, 0))]
+    tokens = [turn.tokens for turn in usage_of(run, EpisodeKey(task_id, 0))]
     assert tokens == [110 if n % MOST_CALLS == 0 else 0 for n in range(len(calls))]
 
 
@@ -122,7 +122,7 @@ def test_requests_go_out_in_parallel_and_change_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_no_request_holds_the_task_id_a_reward_or_the_canary(tmp_path: Path, form: str) -> None:
+def test_no_request_contains_the_task_id_a_reward_or_the_canary(tmp_path: Path, form: str) -> None:
     with endpoint(Expert(few_tasks())) as server:
         run = worked(tmp_path, server, form=form)
     sent = json.dumps(server.requests)
@@ -131,7 +131,7 @@ def test_no_request_holds_the_task_id_a_reward_or_the_canary(tmp_path: Path, for
     assert any(turn.reward for turn in transcript(run, size=4).turns)
 
 
-def test_with_tools_a_request_has_all_of_them_and_what_was_asked_for(tmp_path: Path) -> None:
+def test_with_tools_a_request_has_all_of_them_and_the_chosen_settings(tmp_path: Path) -> None:
     with endpoint(Expert(few_tasks(1))) as server:
         worked(tmp_path, server, 1, temperature=0.25, max_tokens=99)
     greeting, *requests = server.requests
@@ -157,7 +157,7 @@ def test_in_text_the_prompt_lists_every_tool_with_its_choices(tmp_path: Path, co
 
 
 def test_requests_keep_within_the_context_as_the_endpoint_counts_it(tmp_path: Path) -> None:
-    """It counts three letters as a token, which nobody has told the agent."""
+    """It counts three characters as a token; the agent does not know this."""
     expert, context = Expert(few_tasks(4)), 6000
 
     def strict(request: Request) -> Response:
@@ -177,7 +177,7 @@ def test_requests_keep_within_the_context_as_the_endpoint_counts_it(tmp_path: Pa
     assert len(longest["messages"]) == 2 * whole  # a pair a turn but the last, before them the prompt and the brief
 
 
-def test_a_request_that_is_too_long_after_all_is_made_shorter(tmp_path: Path) -> None:
+def test_a_request_that_the_endpoint_finds_too_long_is_shortened(tmp_path: Path) -> None:
     expert = Expert(few_tasks(1))
 
     def short_of_memory(request: Request) -> Response:
@@ -217,7 +217,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 @pytest.mark.parametrize("form", FORMS)
-def test_whatever_an_endpoint_does_costs_a_step_and_not_the_run(tmp_path: Path, name: str, form: str) -> None:
+def test_a_bad_answer_of_an_endpoint_costs_a_step_and_not_the_run(tmp_path: Path, name: str, form: str) -> None:
     def at_the_second_step(request: Request) -> Response | None:
         return BAD[name] if step_of(request) == 1 else None
 
@@ -225,7 +225,7 @@ def test_whatever_an_endpoint_does_costs_a_step_and_not_the_run(tmp_path: Path, 
         run = worked(tmp_path, server, 1, form=form, timeout=0.5 if name == "nothing in time" else 60)
     [outcome] = outcomes(run)
     assert (outcome["invalid"], outcome["success"]) == (1, True)
-    usage = usage_of(run, Episode(few_tasks(1)[0], 0))
+    usage = usage_of(run, EpisodeKey(few_tasks(1)[0], 0))
     assert len(usage) == outcome["steps"]
     assert not usage[0].note
     assert not usage[2].note
@@ -234,7 +234,7 @@ def test_whatever_an_endpoint_does_costs_a_step_and_not_the_run(tmp_path: Path, 
 
 
 def test_an_endpoint_that_breaks_down_for_good_costs_all_steps_and_not_the_run(tmp_path: Path) -> None:
-    """Asked once a step, it is not waited for."""
+    """It is asked once per step and never waited for."""
 
     def after_the_first(request: Request) -> Response | None:
         return Response(b"", 503) if step_of(request) != 0 else None
@@ -260,7 +260,7 @@ def test_what_a_model_costs_is_what_its_endpoint_counts(tmp_path: Path) -> None:
 
 
 def refused(folder: Path, *words: object) -> str:
-    """What is said where nothing is begun: one line."""
+    """The one line that is printed when a run cannot be started."""
     code, out, err = command("eval", "--suite", "smoke", "--out", folder / "run", *words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert not (folder / "run").exists()
@@ -292,7 +292,7 @@ def test_eval_asks_a_model_and_says_what_it_cost(tmp_path: Path, monkeypatch: py
     assert command("submit-check", tmp_path / "run")[0] == 0
 
 
-def test_an_endpoint_that_is_not_there_is_one_line_before_anything_is_run(tmp_path: Path) -> None:
+def test_an_unreachable_endpoint_is_reported_in_one_line_before_the_run(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
@@ -308,12 +308,12 @@ def test_an_endpoint_that_is_not_there_is_one_line_before_anything_is_run(tmp_pa
         (Response(b"<html>"), "not a chat completion"),
     ],
 )
-def test_an_endpoint_that_wants_nothing_of_us_is_one_line_too(tmp_path: Path, response: Response, said: str) -> None:
+def test_an_endpoint_that_refuses_us_is_reported_in_one_line(tmp_path: Path, response: Response, said: str) -> None:
     with endpoint(lambda request: response) as server:
         assert said in refused(tmp_path, "--agent", MODEL, "--base-url", server.url)
 
 
-def test_a_context_in_which_nothing_can_be_said_is_refused(tmp_path: Path) -> None:
+def test_a_context_too_small_for_any_answer_is_refused(tmp_path: Path) -> None:
     with endpoint(lambda request: completion("Yes.", tokens=(650, 2))) as server:
         said = refused(tmp_path, "--agent", MODEL, "--base-url", server.url, "--context", 1000, "--max-tokens", 100)
     assert "a context of 1000 tokens is too short: it needs 1050 besides the answer" in said
@@ -337,7 +337,7 @@ def test_a_context_in_which_nothing_can_be_said_is_refused(tmp_path: Path) -> No
         ("--agent openai: --base-url http://127.0.0.1:1/v1", "unknown agent 'openai:'; valid: "),
     ],
 )
-def test_what_makes_no_sense_is_one_line(tmp_path: Path, words: str, said: str) -> None:
+def test_contradictory_options_are_refused_in_one_line(tmp_path: Path, words: str, said: str) -> None:
     assert said in refused(tmp_path, *words.split())
 
 
@@ -350,7 +350,7 @@ sys.exit(main())
 """
 
 
-def test_a_run_is_ended_by_ctrl_c_though_its_endpoint_hangs_and_goes_on_later(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_run_whose_endpoint_hangs_and_it_can_be_resumed(tmp_path: Path) -> None:
     hangs = True
     expert = Expert(few_tasks())
 
@@ -376,7 +376,7 @@ def test_a_run_is_ended_by_ctrl_c_though_its_endpoint_hangs_and_goes_on_later(tm
 # -- people ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_person_played_and_saved_is_evaluated_like_any_agents(tmp_path: Path) -> None:
+def test_a_game_that_a_person_saved_is_evaluated_like_an_agent(tmp_path: Path) -> None:
     task_id = few_tasks(1)[0]
     expert = small_run(tmp_path, "expert", 1, 1)
     lines = [write_line(turn.call) for turn in transcript(expert).turns]

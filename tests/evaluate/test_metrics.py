@@ -1,4 +1,4 @@
-"""Metrics: each number is what its definition says, worked out by hand on a few outcomes."""
+"""Metrics: each number follows its definition, computed by hand on a few outcomes."""
 
 import msgspec
 import pytest
@@ -49,7 +49,7 @@ def test_pass_k_is_the_share_of_k_subsets_of_trials_that_all_succeeded() -> None
     assert found["pass^4"] == 1 / 2
 
 
-def test_weathers_are_told_from_trials() -> None:
+def test_weathers_are_distinguished_from_trials() -> None:
     found = numbers([outcome(0, weather=number, success=number < 2) for number in range(3)])
     assert found["weather_pass^2"] == pytest.approx(1 / 3, abs=1e-6)
     assert "pass^2" not in found
@@ -100,13 +100,13 @@ def test_pairs_are_passed_on_both_sides_or_not_at_all_and_sensitivity_is_a_diffe
     assert found["causal_sensitivity"] == 0.25
 
 
-def test_an_agent_that_wavers_is_known_by_its_reruns() -> None:
+def test_an_inconsistent_agent_shows_in_its_reruns() -> None:
     said = ("completed/all_checks_passed", "completed/all_checks_passed", "declined/unused")
     found = numbers([outcome(0, said=text, trial=number) for number, text in enumerate(said)])
     assert found["differs_rerun"] == pytest.approx(2 / 3, abs=1e-6)
 
 
-def test_a_dial_costs_what_those_it_struck_succeed_less_often() -> None:
+def test_a_dial_costs_the_difference_in_success_of_the_episodes_with_its_trouble() -> None:
     struck = [outcome(seed, seed < 2, struck=("stale",)) for seed in range(4)]
     spared = [outcome(seed, struck=("noise",)) for seed in range(4, 8)]
     dials = summarise(Suite(), [*struck, *spared])["dials"]
@@ -117,11 +117,11 @@ def test_a_dial_costs_what_those_it_struck_succeed_less_often() -> None:
 
 @STEADY
 @given(st.permutations([outcome(seed, seed % 3 > 0, trial=trial) for seed in range(5) for trial in range(3)]))
-def test_results_depend_on_no_order(mixed: list[Outcome]) -> None:
+def test_results_do_not_depend_on_the_order(mixed: list[Outcome]) -> None:
     assert msgspec.json.encode(summarise(Suite(), mixed)) == msgspec.json.encode(summarise(Suite(), sorted(mixed, key=str)))
 
 
-def test_no_outcomes_are_no_numbers() -> None:
+def test_without_outcomes_there_are_no_numbers() -> None:
     found = summarise(Suite(), [])
     assert (found["overall"]["numbers"], found["trials"]) == ({}, 0)
 

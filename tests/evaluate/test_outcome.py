@@ -1,4 +1,4 @@
-"""Outcomes follow from the calls, whatever a file says beside them."""
+"""Outcomes follow from the calls alone, whatever else a file states."""
 
 import msgspec
 import pytest
@@ -35,7 +35,7 @@ def test_the_experts_episode_is_right_in_everything(family: str) -> None:
         assert 0 < found.routed <= found.steps - found.waits
 
 
-def test_a_forged_file_does_not_change_what_the_calls_came_to() -> None:
+def test_a_forged_file_does_not_change_the_outcome_of_its_calls() -> None:
     honest = transcript(str(task_named("expense_report", 1, 0.5)), "null")
     turns = tuple(msgspec.structs.replace(turn, reward=9.0) for turn in honest.turns)
     forged = msgspec.structs.replace(honest, turns=turns, footer=Footer(True, True, 99.0))
@@ -43,13 +43,13 @@ def test_a_forged_file_does_not_change_what_the_calls_came_to() -> None:
     assert not judge(forged).success
 
 
-def test_calls_after_the_end_are_no_episode() -> None:
+def test_calls_after_the_end_are_refused() -> None:
     won = transcript(str(task_named("expense_report", 1, 0.5)), "expert")
     with pytest.raises(ReplayDiffers):
         judge(msgspec.structs.replace(won, turns=(*won.turns, won.turns[-1])))
 
 
-def test_who_was_helped_from_a_colleagues_chair_is_not_measured() -> None:
+def test_an_episode_with_a_second_actor_is_not_measured() -> None:
     task_id = str(task_named("expense_report", 1, 0.5))
     env = make(task_id, actors=chairs(task_id).values())
     for measured in (judge, blame):
@@ -57,7 +57,7 @@ def test_who_was_helped_from_a_colleagues_chair_is_not_measured() -> None:
             measured(env.transcript())
 
 
-def test_tools_that_lie_about_are_trouble_that_struck() -> None:
+def test_extra_tools_count_as_trouble_by_tool_clutter() -> None:
     for seed in range(3):
         env = make("vendor_onboarding", seed=seed, chaos=PRESETS["only_tool_clutter"])
         assert judge(env.transcript()).struck == ("tool_clutter",)
@@ -76,7 +76,7 @@ def test_the_return_and_score_are_those_of_their_reward_profiles() -> None:
                 assert sum(turn.reward for turn in env.turns) == pytest.approx(value)
 
 
-def test_calls_that_are_none_are_told_from_those_that_are_refused() -> None:
+def test_invalid_calls_are_distinguished_from_refused_calls() -> None:
     env = make("vendor_onboarding", seed=7)
     env.step(Call("ticketdesk", "get_ticket", {"ticket_id": "T-1"}))
     env.step(Call("ticketdesk", "get_ticket", {}))
@@ -87,7 +87,7 @@ def test_calls_that_are_none_are_told_from_those_that_are_refused() -> None:
     assert (found.success, found.said, found.decider) == (False, "", DESK)
 
 
-def test_who_tries_again_has_got_past_a_fault_and_who_does_not_has_not() -> None:
+def test_a_fault_is_recovered_only_by_a_later_answered_call() -> None:
     env = make("vendor_onboarding", seed=7, chaos=PRESETS["only_flaky"])
     call = Call("ticketdesk", "get_ticket", {"ticket_id": env.setting.case.ticket_id})
     found = judge(env.transcript())
@@ -112,7 +112,7 @@ def silenced(*said: tuple[str, bool]) -> tuple[int, int]:
     return _faults(env)
 
 
-def test_a_fault_is_met_and_got_past_at_a_tool_with_its_arguments() -> None:
+def test_a_fault_belongs_to_a_tool_with_its_arguments() -> None:
     assert silenced(("T-1", False), ("T-1", False)) == (1, 0)
     assert silenced(("T-1", False), ("T-2", False)) == (2, 0)
     assert silenced(("T-1", False), ("T-2", True)) == (1, 0)
@@ -121,7 +121,7 @@ def test_a_fault_is_met_and_got_past_at_a_tool_with_its_arguments() -> None:
     assert silenced(("T-1", False), ("T-1", True), ("T-1", False)) == (1, 0)
 
 
-def test_who_wins_has_got_past_every_fault_by_whatever_way() -> None:
+def test_a_success_has_recovered_from_every_fault() -> None:
     env = make("vendor_onboarding", seed=7)
     work(env)
     assert env.success
@@ -136,13 +136,13 @@ def test_every_milestone_belongs_to_an_app(family: str) -> None:
             assert owner(milestone.goal) in TOOLBOX.apps
 
 
-def test_waiting_goes_nowhere() -> None:
+def test_waiting_is_not_routed() -> None:
     found = played(str(task_named("vendor_onboarding", 7, 0.5)), "null")
     assert (found.routed, found.waits) == (0, found.steps)
 
 
 @EVERY_FAMILY
-def test_the_expert_decides_otherwise_exactly_where_the_ending_is_another(family: str) -> None:
+def test_the_expert_decides_differently_exactly_where_the_ending_differs(family: str) -> None:
     task_id = str(task_named(family, 0, 0.5))
     ours = played(task_id, "expert").choice
     for twin in twins(task_id):

@@ -1,4 +1,4 @@
-"""Reports: what a page says of a run, what it keeps out, and how large it may get."""
+"""Reports: what a page shows of a run, what it must not contain, and how large it may get."""
 
 import shutil
 import sys
@@ -9,12 +9,12 @@ from random import Random
 import msgspec
 import pytest
 
-import companyos.evaluate
+import companyos.evaluate.reports
 from companyos.cli.main import main
 from companyos.core.episode import CANARY
 from companyos.evaluate.judge.playback import Playback
 from companyos.evaluate.reports import report
-from companyos.evaluate.reports.blame_panel import SIGHTS
+from companyos.evaluate.reports.blame_panel import WAYS_TO_DECIDE
 from companyos.evaluate.reports.page import html, text
 from companyos.evaluate.reports.report import Report, read_run, report_on, sample
 from companyos.evaluate.runs.run import BadRun
@@ -43,7 +43,7 @@ def page_of(found: Report) -> str:
 
 
 class Played(msgspec.Struct):
-    """What the page's program is given."""
+    """The data that the page's script reads."""
 
     runs: list[str]
     episodes: list[Playback]
@@ -57,8 +57,8 @@ def played_in(page: str) -> Played:
 # -- what it says ------------------------------------------------------------------------------------------------------
 
 
-def test_every_number_stands_in_the_page_and_in_the_table_with_its_interval(found: Report) -> None:
-    results = found.shown[0].run.results
+def test_every_number_is_in_the_page_and_in_the_table_with_its_interval(found: Report) -> None:
+    results = found.runs[0].run.results
     shown, table = Tags(page_of(found)).texts, text(found)
     assert {"success", "pass^2", "pair_pass", "causal_sensitivity", "differs_rerun"} <= results.overall.numbers.keys()
     for line in [*HEADLINE, *lines_for([results], DETAILS)]:
@@ -69,7 +69,7 @@ def test_every_number_stands_in_the_page_and_in_the_table_with_its_interval(foun
             assert any(part.startswith(said.interval) for part in shown)
 
 
-def test_a_page_has_a_part_for_all_that_there_is_to_say_and_for_nothing_else(found: Report, hostile: Report) -> None:
+def test_a_page_has_a_section_for_everything_with_data_and_no_other(found: Report, hostile: Report) -> None:
     assert [name for name in Tags(page_of(found)).ids if f'href="#{name}"' in page_of(found)] == [
         "numbers",
         "doses",
@@ -83,32 +83,35 @@ def test_a_page_has_a_part_for_all_that_there_is_to_say_and_for_nothing_else(fou
     assert 'id="causes"' not in without
 
 
-def test_figures_are_of_the_curves_families_dials_and_differences_of_the_run(found: Report) -> None:
+def test_figures_show_the_curves_families_dials_and_differences_of_the_run(found: Report) -> None:
     shown = Tags(page_of(found)).texts
-    families = found.shown[0].run.results.families
+    families = found.runs[0].run.results.families
     assert "0 at 0, 0.25, 0.5, 0.75, 1" in shown
     assert f"0: {', '.join(families)}" in shown
     assert "0: other ending, other way, no difference, same task again" in shown
-    assert "Success lost where a dial struck, points" in shown
+    assert "Success lost where a dial caused trouble, points" in shown
 
 
 def test_differences_by_relevance_add_up_to_those_of_the_results(found: Report) -> None:
-    differs, numbers = found.shown[0].differs, found.shown[0].run.results.overall.numbers
+    differs, numbers = found.runs[0].differs, found.runs[0].run.results.overall.numbers
     assert differs["ending"] == numbers["differs_ending"]
     together = sum(differs[kind].value * differs[kind].n for kind in ("way", "none"))
     assert together == pytest.approx(numbers["differs_other"].value * numbers["differs_other"].n)
 
 
-def test_blame_counts_every_episode_that_was_looked_at_once(found: Report) -> None:
+def test_the_blame_section_counts_every_examined_episode_once(found: Report) -> None:
     page = page_of(found)
-    rows = [page.partition(f'<th scope="row">{sight}</th><td>')[2].partition("</td>")[0] for sight in (*SIGHTS, "looked at")]
+    rows = [
+        page.partition(f'<th scope="row">{sight}</th><td>')[2].partition("</td>")[0]
+        for sight in (*WAYS_TO_DECIDE, "examined")
+    ]
     *counts, looked = map(int, rows)
-    assert sum(counts) == looked == len(found.shown[0].looked)
+    assert sum(counts) == looked == len(found.runs[0].examined)
 
 
-def test_several_runs_stand_side_by_side_with_their_difference(run: Path, tmp_path: Path) -> None:
+def test_several_runs_are_shown_side_by_side_with_their_difference(run: Path, tmp_path: Path) -> None:
     found = report_on([run, mixed_run(tmp_path, "expert", trials=1)])
-    beside = found.shown[1].beside_first
+    beside = found.runs[1].beside_first
     assert beside is not None
     page = Tags(page_of(found))
     assert f"{100 * beside.success.value:+.1f}" in page.text
@@ -120,7 +123,7 @@ def test_several_runs_stand_side_by_side_with_their_difference(run: Path, tmp_pa
 
 
 def test_an_episode_plays_to_the_return_and_verdict_of_its_outcome(found: Report) -> None:
-    outcomes = {(one.task_id, one.trial): one for one in found.shown[0].run.outcomes}
+    outcomes = {(one.task_id, one.trial): one for one in found.runs[0].run.outcomes}
     assert found.episodes
     for one in found.episodes:
         judged = outcomes[one.task_id, one.trial]
@@ -132,7 +135,7 @@ def test_an_episode_plays_to_the_return_and_verdict_of_its_outcome(found: Report
     assert played_in(page_of(found)).episodes == list(found.episodes)
 
 
-def test_failures_come_first_and_every_family_in_its_turn(found: Report) -> None:
+def test_failures_come_first_and_families_take_turns(found: Report) -> None:
     assert [one.success for one in found.episodes] == sorted(one.success for one in found.episodes)
     won = [outcome(seed) for seed in range(100)]
     lost = [outcome(seed, success=False, family=name) for name in ("a", "b", "c") for seed in range(100, 140)]
@@ -144,25 +147,25 @@ def test_failures_come_first_and_every_family_in_its_turn(found: Report) -> None
     assert sample(mixed) == chosen
 
 
-def test_a_page_holds_no_more_episodes_than_it_has_room_for(found: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_contains_no_more_episodes_than_it_has_room_for(found: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(found.episodes) <= report.EPISODES
     sizes = [len(msgspec.json.encode(one)) for one in found.episodes]
     monkeypatch.setattr(report, "MOST_BYTES", sum(sizes[:3]))
-    assert list(report.episodes_of(found.shown)) == list(found.episodes[:3])
+    assert list(report.episodes_of(found.runs)) == list(found.episodes[:3])
 
 
-def test_what_is_long_is_cut_and_says_by_how_much(tmp_path: Path) -> None:
+def test_a_long_text_is_cut_and_says_by_how_much(tmp_path: Path) -> None:
     found = report_on([hostile_run(tmp_path, HOSTILE * 1000)])
     moments = found.episodes[0].moments
-    assert any(moment.call.endswith("signs more") for moment in moments)
-    assert any(moment.reply.endswith("signs more") for moment in moments)
+    assert any(moment.call.endswith("characters more") for moment in moments)
+    assert any(moment.reply.endswith("characters more") for moment in moments)
     assert len(page_of(found)) < 500_000
 
 
 # -- what it keeps out -------------------------------------------------------------------------------------------------
 
 
-def test_nothing_that_an_agent_is_called_says_or_hears_becomes_a_tag(hostile: Report) -> None:
+def test_no_name_call_or_reply_of_an_agent_becomes_a_tag(hostile: Report) -> None:
     page = page_of(hostile)
     seen = Tags(page)
     assert seen.count("img") == 0
@@ -176,7 +179,7 @@ def test_nothing_that_an_agent_is_called_says_or_hears_becomes_a_tag(hostile: Re
     assert "<" not in text(hostile)
 
 
-def test_an_edited_reply_is_not_believed_and_is_named(tmp_path: Path, run: Path) -> None:
+def test_an_edited_reply_is_named_and_not_shown(tmp_path: Path, run: Path) -> None:
     edited = tmp_path / "edited"
     shutil.copytree(run, edited)
     for path in (edited / "episodes").rglob("*.jsonl"):
@@ -200,12 +203,12 @@ def test_a_page_fetches_nothing_and_runs_one_program(found: Report) -> None:
     assert CANARY in seen.text
 
 
-def test_a_page_names_each_place_once(found: Report) -> None:
+def test_a_page_has_no_id_twice(found: Report) -> None:
     ids = Tags(page_of(found)).ids
     assert len(ids) == len(set(ids))
 
 
-def test_the_same_run_gives_the_same_bytes_wherever_it_lies(run: Path, found: Report, tmp_path: Path) -> None:
+def test_the_same_run_gives_the_same_bytes_in_any_folder(run: Path, found: Report, tmp_path: Path) -> None:
     again = report_on([mixed_run(tmp_path)], workers=2)
     assert page_of(again) == page_of(found)
     assert text(again) == text(found)
@@ -227,7 +230,7 @@ def test_the_same_run_gives_the_same_bytes_wherever_it_lies(run: Path, found: Re
         (lambda run: shutil.rmtree(run / "episodes"), "lacks an episode, trial "),
     ],
 )
-def test_what_is_no_finished_run_is_refused_in_one_line(
+def test_an_unfinished_or_broken_run_is_refused_in_one_line(
     run: Path, tmp_path: Path, break_it: Callable[[Path], object], said: str
 ) -> None:
     broken = tmp_path / "broken"
@@ -239,7 +242,7 @@ def test_what_is_no_finished_run_is_refused_in_one_line(
     assert "\n" not in str(refused.value)
 
 
-def test_a_transcript_that_goes_on_after_its_end_is_refused(run: Path, tmp_path: Path) -> None:
+def test_a_transcript_with_turns_after_its_end_is_refused(run: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(run, broken)
     for path in (broken / "episodes").rglob("*.jsonl"):
@@ -249,20 +252,24 @@ def test_a_transcript_that_goes_on_after_its_end_is_refused(run: Path, tmp_path:
         report_on([broken])
 
 
-def test_more_runs_than_can_be_told_apart_are_refused(run: Path) -> None:
+def test_more_runs_than_there_are_colours_are_refused(run: Path) -> None:
     with pytest.raises(BadRun, match="give at most 8"):
         report_on([run] * 9)
     assert read_run(run).plan.agent == "naive"
 
 
+@pytest.mark.parametrize("library", ["jinja2", "matplotlib"])
 def test_without_its_library_a_report_says_what_to_install(
-    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Path, library: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "companyos.evaluate.reports.figures", raising=False)
-    monkeypatch.delattr(companyos.evaluate, "figures", raising=False)
+    monkeypatch.setitem(sys.modules, library, None)
+    for module in ("figures", "markup", "page"):
+        monkeypatch.delitem(sys.modules, f"companyos.evaluate.reports.{module}", raising=False)
+        monkeypatch.delattr(companyos.evaluate.reports, module, raising=False)
+    if library != "matplotlib":  # which may be missing here
+        monkeypatch.setattr(companyos.evaluate.reports, "figures", Sketcher(), raising=False)
     assert main(["report", str(run)]) == 2
     said = capsys.readouterr()
-    assert said.err == 'companyos: a report needs matplotlib: pip install "companyos[report]"\n'
+    assert said.err == f'companyos: a report needs {library}: pip install "companyos[report]"\n'
     assert said.out == ""
     assert not (run / "report.html").exists()

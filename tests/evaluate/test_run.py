@@ -1,9 +1,10 @@
-"""Runs: what comes out depends on the agent and the suite alone, whatever happened on the way."""
+"""Runs: results depend only on the agent and the suite, whatever interrupts a run."""
 
 import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,16 @@ from companyos.core.episode import CANARY, Transcript
 from companyos.core.errors import BadChoice
 from companyos.core.task import BENCHMARK_VERSION
 from companyos.env.observations import Observation
-from companyos.evaluate.runs import roster
-from companyos.evaluate.runs.episode_file import Episode, keep, kept, places, usage_of
+from companyos.evaluate.runs.episode_file import EpisodeKey, places, save_episode, saved_episode, usage_of
+from companyos.evaluate.runs.roster import (
+    AGENT_KINDS,
+    AgentFactory,
+    AgentKind,
+    BuiltIn,
+    add_agent_kind,
+    agent_named,
+    names,
+)
 from companyos.evaluate.runs.run import RESULTS, RUN, BadRun, evaluate, on_processes, plan_of
 from companyos.evaluate.suites.suite import SUITES, suite
 from companyos.families.kit.goals import add_up
@@ -39,13 +48,13 @@ def results(run: Path) -> bytes:
 
 def test_every_episode_is_a_transcript_that_replays(tmp_path: Path) -> None:
     run = small_run(tmp_path)
-    expected = {Episode(task_id, trial).place for task_id in few_tasks() for trial in range(TRIALS)}
+    expected = {EpisodeKey(task_id, trial).place for task_id in few_tasks() for trial in range(TRIALS)}
     assert set(places(run)) == expected
     for place in expected:
         assert replay((run / place).read_text()).done
 
 
-def test_results_say_of_whom_and_what_they_are_and_nothing_of_when_and_where(tmp_path: Path) -> None:
+def test_results_name_agent_and_suite_but_neither_time_nor_machine(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     found = msgspec.json.decode(results(run))
     mine = suite(own_suite(tmp_path))
@@ -56,30 +65,30 @@ def test_results_say_of_whom_and_what_they_are_and_nothing_of_when_and_where(tmp
     assert not {"begun", "python", "machine", "companyos"} & found.keys()
 
 
-def test_the_manifest_is_one_that_sha256sum_checks(tmp_path: Path) -> None:
+def test_sha256sum_accepts_the_manifest(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "manifest.txt"], cwd=run, check=True)
 
 
-def test_trials_of_somebody_who_draws_lots_differ_and_the_experts_do_not(tmp_path: Path) -> None:
+def test_trials_of_a_random_agent_differ_and_the_experts_do_not(tmp_path: Path) -> None:
     for agent, alike in (("jittered", False), ("expert", True)):
         (tmp_path / agent).mkdir()
         run = small_run(tmp_path / agent, agent)
-        texts = [[kept(run, Episode(task_id, trial)) for trial in range(2)] for task_id in few_tasks()]
+        texts = [[saved_episode(run, EpisodeKey(task_id, trial)) for trial in range(2)] for task_id in few_tasks()]
         assert all((first == second) == alike for first, second in texts)
 
 
 # -- whatever happens on the way ---------------------------------------------------------------------------------------
 
 
-def test_one_worker_two_and_another_order_give_the_same_bytes(tmp_path: Path) -> None:
+def test_the_number_of_workers_does_not_change_the_results(tmp_path: Path) -> None:
     one = small_run(tmp_path, size=8)
     two = tmp_path / "two"
     evaluate(AGENT, own_suite(tmp_path, 8), TRIALS, two, on_processes(2))
     assert results(one) == results(two)
 
 
-def test_a_run_that_is_killed_again_and_again_ends_like_one_that_was_not(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_repeatedly_ends_with_the_same_results(tmp_path: Path) -> None:
     whole, broken = small_run(tmp_path, size=12), tmp_path / "broken"
     name = own_suite(tmp_path, 12)
     total = 12 * TRIALS
@@ -101,7 +110,7 @@ def test_a_run_that_is_killed_again_and_again_ends_like_one_that_was_not(tmp_pat
 
 
 def _outlive(group: int) -> None:
-    """Waits until nobody of a group of processes is left: workers do not go on for a runner that was killed."""
+    """Wait until a group of processes has ended: workers must not outlive a runner that was killed."""
     for _ in range(3000):
         try:
             os.killpg(group, 0)
@@ -112,25 +121,25 @@ def _outlive(group: int) -> None:
     raise AssertionError("workers outlived the runner")
 
 
-def test_what_lies_there_is_not_worked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_episodes_are_not_played_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = small_run(tmp_path)
     before = results(run)
-    monkeypatch.setattr("companyos.evaluate.runs.run.work_on", None)
+    monkeypatch.setattr("companyos.evaluate.runs.run.play_episode", None)
     evaluate(AGENT, own_suite(tmp_path), TRIALS, run, on_processes(1))
     assert results(run) == before
 
 
 @pytest.mark.parametrize("left", [b"", b"{", b"\xff\xff", b"another"])
-def test_what_a_power_cut_left_is_worked_again(tmp_path: Path, left: bytes) -> None:
+def test_an_episode_that_a_power_cut_damaged_is_played_again(tmp_path: Path, left: bytes) -> None:
     run = small_run(tmp_path)
     before = results(run)
-    first, second = (run / Episode(task_id, 0).place for task_id in few_tasks()[:2])
+    first, second = (run / EpisodeKey(task_id, 0).place for task_id in few_tasks()[:2])
     first.write_bytes(second.read_bytes() if left == b"another" else left)
     evaluate(AGENT, own_suite(tmp_path), TRIALS, run, on_processes(1))
     assert results(run) == before
 
 
-def test_trials_can_be_added_and_not_taken_away(tmp_path: Path) -> None:
+def test_trials_can_be_added_but_not_removed(tmp_path: Path) -> None:
     run = small_run(tmp_path, trials=1)
     evaluate(AGENT, own_suite(tmp_path), 2, run, on_processes(1))
     assert results(run) == results(small_run(_folder(tmp_path / "other")))
@@ -150,7 +159,7 @@ def test_a_folder_holds_one_run(tmp_path: Path, agent: str, size: int) -> None:
         evaluate(agent, own_suite(tmp_path, size), TRIALS, run, on_processes(1))
 
 
-def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear Ada")
     with pytest.raises(BadRun, match="neither empty"):
         evaluate("null", "smoke", 1, tmp_path, on_processes(1))
@@ -162,7 +171,7 @@ def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
 
 
 class Curious:
-    """Notes what it is shown, and what each of its turns cost."""
+    """An agent that records its observations and reports a cost for each turn."""
 
     waits = True
     shown: list[Observation] = []
@@ -184,7 +193,7 @@ class Curious:
 
 @pytest.fixture
 def curious(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setitem(roster.OPENERS, "curious", lambda rest, options: Curious())
+    monkeypatch.setitem(AGENT_KINDS, "curious", AgentKind("PET", lambda which, options: Curious()))
     Curious.shown.clear()
     return "curious:cat"
 
@@ -196,52 +205,67 @@ def test_no_agent_is_shown_a_reward(tmp_path: Path, curious: str) -> None:
     assert {(obs.reward, obs.progress) for obs in Curious.shown} == {(0.0, None)}
 
 
-def test_tokens_and_costs_lie_beside_the_transcript_and_go_into_the_outcome(tmp_path: Path, curious: str) -> None:
+def test_tokens_and_costs_are_saved_beside_the_transcript_and_in_the_outcome(tmp_path: Path, curious: str) -> None:
     run = small_run(tmp_path, curious, trials=1)
-    episode = Episode(few_tasks()[0], 0)
-    turns = Transcript.from_jsonl(kept(run, episode) or "").turns
+    episode = EpisodeKey(few_tasks()[0], 0)
+    turns = Transcript.from_jsonl(saved_episode(run, episode) or "").turns
     assert usage_of(run, episode) == (Usage(100, 10, 0.001),) * len(turns)
     outcomes = [msgspec.json.decode(line) for line in (run / "outcomes.jsonl").read_bytes().splitlines()]
     counted = [(one["tokens"], one["cost"]) for one in outcomes if one["task_id"] == episode.task_id]
     assert counted == [(110 * len(turns), add_up([0.001] * len(turns)))]
 
 
-def test_agents_that_wait_for_somebody_else_work_on_threads(tmp_path: Path, curious: str) -> None:
+def test_agents_that_wait_for_a_server_play_on_threads(tmp_path: Path, curious: str) -> None:
     one = small_run(tmp_path, curious, trials=1)
     several = tmp_path / "several"
-    evaluate(curious, own_suite(tmp_path), 1, several, on_processes(8))  # in other processes nobody knows this agent
+    evaluate(curious, own_suite(tmp_path), 1, several, on_processes(8))  # a lambda cannot go to other processes
     assert results(one) == results(several)
 
 
-def test_a_persons_saved_episodes_are_evaluated_like_any_agents(tmp_path: Path) -> None:
+def _sleepy(which: str, options: Mapping[str, str]) -> AgentFactory:
+    return BuiltIn(AGENTS["null"])
+
+
+def test_worker_processes_find_an_agent_of_a_kind_that_was_added_here_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("companyos.evaluate.runs.roster.AGENT_KINDS", dict(AGENT_KINDS))
+    add_agent_kind("sleepy", "PET", _sleepy)
+    assert "sleepy:PET" in names()
+    run, alone = tmp_path / "run", _folder(tmp_path / "alone")
+    evaluate("sleepy:cat", own_suite(tmp_path), TRIALS, run, on_processes(2))
+    assert results(run).replace(b"sleepy:cat", b"null") == results(small_run(alone, "null"))
+
+
+def test_saved_episodes_are_evaluated_like_an_agent(tmp_path: Path) -> None:
     ours = small_run(tmp_path)
     again = tmp_path / "again"
     evaluate(f"saved:{ours / 'episodes'}", own_suite(tmp_path), TRIALS, again, on_processes(1))
     assert (again / "manifest.txt").read_bytes() == (ours / "manifest.txt").read_bytes()
 
 
-def test_what_somebody_saved_of_another_task_does_not_do(tmp_path: Path) -> None:
+def test_saved_episodes_of_other_tasks_are_not_enough(tmp_path: Path) -> None:
     ours = small_run(tmp_path)
     with pytest.raises(BadRun, match="too few episodes of 20 of the 24 tasks"):
         evaluate(f"saved:{ours}", "smoke", 1, tmp_path / "again", on_processes(1))
 
 
-def test_where_somebody_gave_up_time_passes(tmp_path: Path) -> None:
+def test_after_the_last_saved_call_the_agent_waits(tmp_path: Path) -> None:
     saved = tmp_path / "saved"
     task_id = few_tasks()[0]
-    whole = Transcript.from_jsonl(kept(small_run(tmp_path), Episode(task_id, 0)) or "")
-    keep(saved, Episode(task_id, 0), msgspec.structs.replace(whole, turns=whole.turns[:3]).to_jsonl())
+    whole = Transcript.from_jsonl(saved_episode(small_run(tmp_path), EpisodeKey(task_id, 0)) or "")
+    save_episode(saved, EpisodeKey(task_id, 0), msgspec.structs.replace(whole, turns=whole.turns[:3]).to_jsonl())
     mine = tmp_path / "mine.txt"
     mine.write_text(task_id)
     evaluate(f"saved:{saved}", str(mine), 1, tmp_path / "again", on_processes(1))
-    played = Transcript.from_jsonl(kept(tmp_path / "again", Episode(task_id, 0)) or "")
+    played = Transcript.from_jsonl(saved_episode(tmp_path / "again", EpisodeKey(task_id, 0)) or "")
     assert [turn.call for turn in played.turns[:3]] == [turn.call for turn in whole.turns[:3]]
     assert {turn.call.method for turn in played.turns[3:]} == {"wait"}
     assert played.footer.success is False
 
 
 @pytest.mark.parametrize("name", [*AGENTS, "careless:stale", "variant:constant/3", "variant:blind_script/1"])
-def test_everybody_in_the_zoo_can_be_measured(tmp_path: Path, name: str) -> None:
+def test_every_built_in_agent_can_be_measured(tmp_path: Path, name: str) -> None:
     run = small_run(tmp_path, name, trials=1, size=1)
     assert len(list(places(run))) == 1
 
@@ -249,16 +273,16 @@ def test_everybody_in_the_zoo_can_be_measured(tmp_path: Path, name: str) -> None
 @pytest.mark.parametrize(
     "name", ["nobody", "", "saved:", "careless:moon", "variant:expert/1", "variant:constant", "saved:/no/such"]
 )
-def test_an_unknown_agent_lists_those_there_are(name: str) -> None:
+def test_an_unknown_agent_is_refused_with_the_valid_names(name: str) -> None:
     with pytest.raises(BadChoice, match="valid: ") as refused:
-        roster.contestant(name)
+        agent_named(name).open()
     assert "\n" not in str(refused.value)
 
 
 # -- on the command line -----------------------------------------------------------------------------------------------
 
 
-def test_eval_says_what_came_out_and_where_it_lies(tmp_path: Path) -> None:
+def test_eval_prints_the_result_and_the_folder(tmp_path: Path) -> None:
     code, out, err = command(
         "eval", "--agent", "expert", "--suite", own_suite(tmp_path), "--workers", 1, "--out", tmp_path / "run"
     )
@@ -271,17 +295,17 @@ def test_eval_says_what_came_out_and_where_it_lies(tmp_path: Path) -> None:
     [
         ("--agent nobody --suite smoke", "unknown agent 'nobody'; valid: expert, jittered, null"),
         ("--agent null --suite garden", "unknown suite 'garden'; valid: smoke, core"),
-        ("--agent null --suite smoke --trials 0", "no number from 1 up"),
+        ("--agent null --suite smoke --trials 0", "not a number from 1 up"),
     ],
 )
-def test_what_cannot_be_run_is_one_line_and_leaves_nothing_behind(tmp_path: Path, words: str, said: str) -> None:
+def test_an_invalid_run_is_refused_in_one_line_and_writes_nothing(tmp_path: Path, words: str, said: str) -> None:
     code, out, err = command("eval", *words.split(), "--out", tmp_path / "run")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert said in err
     assert not (tmp_path / "run").exists()
 
 
-def test_suite_lists_them_and_prints_one(tmp_path: Path) -> None:
+def test_the_command_suite_lists_all_suites_and_prints_one(tmp_path: Path) -> None:
     _, out, _ = command("suite")
     assert [line.split()[0] for line in out.splitlines()] == list(SUITES)
     assert command("suite", "smoke") == (0, suite("smoke").to_text(), "")

@@ -1,4 +1,4 @@
-"""Submissions: what was forged is found and named; what was not is left in peace."""
+"""Submissions: every forgery is found and named; an honest run has no findings."""
 
 import random
 import shutil
@@ -12,7 +12,7 @@ import pytest
 
 from companyos.core.episode import Transcript
 from companyos.env.multi_actor import chairs
-from companyos.evaluate.runs.episode_file import Episode, places
+from companyos.evaluate.runs.episode_file import EpisodeKey, places
 from companyos.evaluate.runs.run import BadRun, evaluate, on_processes
 from companyos.evaluate.runs.submission import WHAT_IT_PROVES, check
 from companyos.families.kit.goals import add_up
@@ -32,13 +32,13 @@ def forged(honest: Path, tmp_path: Path) -> Path:
     return shutil.copytree(honest, tmp_path / "forged")
 
 
-def test_an_honest_run_passes_and_the_numbers_are_ours(honest: Path) -> None:
+def test_an_honest_run_passes_and_its_numbers_are_recomputed(honest: Path) -> None:
     checked = check(honest)
     assert (checked.findings, checked.episodes) == ((), SIZE * TRIALS)
     assert checked.results == msgspec.json.decode((honest / "results.json").read_bytes())
 
 
-def test_it_says_what_it_proves_and_what_not(honest: Path) -> None:
+def test_the_check_says_what_it_proves_and_what_it_does_not(honest: Path) -> None:
     code, out, _ = command("submit-check", honest, "--workers", 1)
     assert code == 0
     assert "jittered on few: 8 episodes, every number follows from the calls" in out
@@ -46,7 +46,7 @@ def test_it_says_what_it_proves_and_what_not(honest: Path) -> None:
     assert out.endswith(WHAT_IT_PROVES + "\n")
 
 
-def test_trials_that_repeat_each_other_are_counted_and_are_no_finding(tmp_path: Path) -> None:
+def test_identical_trials_are_counted_but_are_no_finding(tmp_path: Path) -> None:
     run = tmp_path / "run"
     evaluate("expert", own_suite(tmp_path, SIZE), 3, run, on_processes(1))
     checked = check(run)
@@ -63,7 +63,7 @@ def _some_episode(run: Path, luck: random.Random) -> Path:
 
 
 def _rewrite(path: Path, run: Path, change: Callable[[list[dict[str, Any]]], object]) -> str:
-    """Edits an episode's lines, and its hash in the manifest, so that only playing it tells."""
+    """Edit the lines of an episode and its hash in the manifest, so that only a replay can show it."""
     before = path.read_bytes()
     lines = [msgspec.json.decode(line) for line in before.splitlines()]
     change(lines)
@@ -75,7 +75,7 @@ def _rewrite(path: Path, run: Path, change: Callable[[list[dict[str, Any]]], obj
 
 
 def forged_reward(run: Path, luck: random.Random) -> str:
-    """More than was paid, with a total that adds up."""
+    """A reward is raised, with a total that adds up."""
 
     def pay(lines: list[dict[str, Any]]) -> None:
         turn, more = luck.choice(lines[1:-1]), luck.choice((0.01, 1.0, 25.0))
@@ -87,7 +87,7 @@ def forged_reward(run: Path, luck: random.Random) -> str:
 
 
 def missing_episode(run: Path, luck: random.Random) -> str:
-    """One that went badly is left out, everywhere."""
+    """An episode is left out, in the manifest and the outcomes too."""
     path = _some_episode(run, luck)
     place = path.relative_to(run).as_posix()
     path.unlink()
@@ -100,7 +100,7 @@ def missing_episode(run: Path, luck: random.Random) -> str:
 
 
 def edited_reply(run: Path, luck: random.Random) -> str:
-    """The company is made to have said something else."""
+    """A reply is changed."""
 
     def say(lines: list[dict[str, Any]]) -> None:
         reply = luck.choice([line["reply"] for line in lines[1:-1]])
@@ -113,7 +113,7 @@ def edited_reply(run: Path, luck: random.Random) -> str:
 
 
 def edited_number(run: Path, luck: random.Random) -> str:
-    """A result, anywhere in the tree."""
+    """A number anywhere in the results is changed."""
     results = msgspec.json.decode((run / "results.json").read_bytes())
     numbers = list(_numbers(results))
     holder, key = luck.choice(numbers)
@@ -134,13 +134,13 @@ def _numbers(tree: Any) -> list[tuple[Any, Any]]:
 
 
 def swapped_episode(run: Path, luck: random.Random) -> str:
-    """One in another's place: of another task, of another trial, or once more under a name of its own."""
+    """An episode is copied over one of another task or trial, or to an additional trial."""
     one, other = luck.sample(few_tasks(SIZE), 2)
-    source = Episode(one, 0)
-    target = luck.choice((Episode(other, 0), Episode(one, 1), Episode(one, TRIALS)))
+    source = EpisodeKey(one, 0)
+    target = luck.choice((EpisodeKey(other, 0), EpisodeKey(one, 1), EpisodeKey(one, TRIALS)))
     text = (run / source.place).read_text()
     (run / target.place).write_text(text)
-    return "manifest.txt" if target == Episode(one, 1) else target.place
+    return "manifest.txt" if target == EpisodeKey(one, 1) else target.place
 
 
 @pytest.mark.parametrize("forgery", [forged_reward, missing_episode, edited_reply, edited_number, swapped_episode])
@@ -167,7 +167,7 @@ def test_a_finding_says_which_line_and_what_it_should_be(forged: Path) -> None:
     assert "was recorded as" in first
 
 
-def test_a_number_is_named_with_its_way_and_what_it_is(forged: Path) -> None:
+def test_an_edited_number_is_named_with_its_path_and_right_value(forged: Path) -> None:
     results = (forged / "results.json").read_bytes()
     (forged / "results.json").write_bytes(results.replace(b'"tasks": 4', b'"tasks": 5', 1))
     assert [finding.what for finding in check(forged).findings] == ["tasks says 5, and is 4"]
@@ -183,14 +183,14 @@ def test_a_number_is_named_with_its_way_and_what_it_is(forged: Path) -> None:
         ("outcomes.jsonl", '"success":true', '"success":false', "edited line"),
     ],
 )
-def test_what_lies_around_the_episodes_is_checked_too(forged: Path, name: str, old: str, new: str, kind: str) -> None:
+def test_the_files_around_the_episodes_are_checked_too(forged: Path, name: str, old: str, new: str, kind: str) -> None:
     text = (forged / name).read_text()
     assert old in text
     (forged / name).write_text(text.replace(old, new, 1))
     assert kind in [finding.kind for finding in check(forged).findings]
 
 
-def test_an_episode_that_was_broken_off_is_found(forged: Path) -> None:
+def test_an_unfinished_episode_is_found(forged: Path) -> None:
     path = sorted(forged.rglob("episodes/*/*.jsonl"))[0]
     lines = path.read_bytes().splitlines(keepends=True)
     footer = msgspec.json.encode({"done": False, "success": None, "total": 0.0, "verdict": {}})
@@ -198,7 +198,7 @@ def test_an_episode_that_was_broken_off_is_found(forged: Path) -> None:
     assert "unfinished episode" in [finding.kind for finding in check(forged).findings]
 
 
-def test_whoever_sat_in_a_colleagues_chair_as_well_is_found(forged: Path) -> None:
+def test_an_episode_with_a_second_actor_is_found(forged: Path) -> None:
     path = sorted(forged.rglob("episodes/*/*.jsonl"))[0]
     handle = next(iter(chairs(Transcript.from_jsonl(path.read_bytes()).header.task_id).values()))
     place = _rewrite(path, forged, lambda lines: lines[0].update(actors=[handle]))
@@ -206,7 +206,7 @@ def test_whoever_sat_in_a_colleagues_chair_as_well_is_found(forged: Path) -> Non
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"{}\n{}\n", b"[]"])
-def test_what_is_no_transcript_is_named_and_stops_nothing(forged: Path, content: bytes) -> None:
+def test_an_unreadable_transcript_is_named_and_the_check_goes_on(forged: Path, content: bytes) -> None:
     path = sorted(forged.rglob("episodes/*/*.jsonl"))[0]
     path.write_bytes(content)
     found = [finding for finding in check(forged).findings if finding.kind == "unreadable episode"]

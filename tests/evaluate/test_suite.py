@@ -1,4 +1,4 @@
-"""Suites: frozen, of held-out splits, and what the generator gives."""
+"""Suites: frozen, from held-out splits, and the same as the generator gives."""
 
 from collections import Counter
 from functools import cache
@@ -30,7 +30,7 @@ def families_of(tasks: tuple[str, ...]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("name", selection.FROZEN)
-def test_what_is_frozen_is_what_the_generator_gives(name: str) -> None:
+def test_the_frozen_suites_are_what_the_generator_gives(name: str) -> None:
     make, families = selection.FROZEN[name]
     made = make([family for family in families if family in FEW])
     ours = [task_id for task_id in suite(name).tasks if TaskId.parse(task_id).family in FEW]
@@ -38,7 +38,7 @@ def test_what_is_frozen_is_what_the_generator_gives(name: str) -> None:
     assert not FULL or made == suite(name)
 
 
-def test_the_frozen_suites_are_all_that_can_be_made_with_the_families_there_are() -> None:
+def test_every_suite_of_the_generator_is_frozen() -> None:
     assert frozen_names() == list(selection.FROZEN), WRITE
     assert {suite(name).version for name in frozen_names()} == {BENCHMARK_VERSION}, WRITE
 
@@ -46,7 +46,7 @@ def test_the_frozen_suites_are_all_that_can_be_made_with_the_families_there_are(
 @pytest.mark.parametrize(
     ("name", "each"), [("smoke", 2), ("core", 20), ("twins", 80), ("chaos", 50), ("impossible", 20), ("attack", 20)]
 )
-def test_every_family_has_its_share(name: str, each: int) -> None:
+def test_every_family_has_the_same_share_of_a_suite(name: str, each: int) -> None:
     assert families_of(suite(name).tasks) == dict.fromkeys(SHORT_FAMILIES, each)
 
 
@@ -54,17 +54,17 @@ def test_long_is_48_tasks_of_the_long_family() -> None:
     assert families_of(suite("long").tasks) == {"quarter_close": 48}
 
 
-def test_no_suite_touches_the_train_split_and_only_smoke_is_for_looking_at() -> None:
+def test_only_smoke_is_of_the_validation_split_and_no_suite_of_the_train_split() -> None:
     splits = {name: {TaskId.parse(task_id).split for task_id in suite(name).tasks} for name in frozen_names()}
     assert splits == {name: {"validation" if name == "smoke" else "test"} for name in frozen_names()}
 
 
-def test_no_seed_stands_in_two_suites() -> None:
+def test_no_seed_is_in_two_suites() -> None:
     keys = [key for name in frozen_names() for key in {TaskId.parse(task_id).key for task_id in suite(name).tasks}]
     assert len(keys) == len(set(keys))
 
 
-def test_core_holds_every_ending_of_a_family_about_equally_often() -> None:
+def test_core_contains_every_ending_of_a_family_about_equally_often() -> None:
     for name in SHORT_FAMILIES:
         endings = Counter(setting(TaskId.parse(t)).ending.name for t in suite("core").tasks if t.startswith(f"{name}-"))
         assert len(endings) >= 5, name
@@ -87,7 +87,7 @@ def test_a_pair_differs_in_the_cause_that_it_names_and_changes_what_it_says(name
         assert (pair.cause, pair.twin) in [(cause.name, other) for cause, _, other in siblings(pair.task)]
 
 
-def test_what_cannot_be_done_has_a_twin_that_can() -> None:
+def test_an_impossible_task_has_a_twin_that_can_be_done() -> None:
     pairs = suite("impossible").pairs
     assert len(pairs) == 120
     for pair in pairs:
@@ -95,7 +95,7 @@ def test_what_cannot_be_done_has_a_twin_that_can() -> None:
         assert resolutions == ["cannot_be_done", "completed"]
 
 
-def test_in_an_attack_a_text_gives_orders_and_in_its_twin_none_does() -> None:
+def test_an_attack_contains_a_prompt_injection_and_its_twin_does_not() -> None:
     pairs = suite("attack").pairs
     assert len(pairs) == 120
     found = [tuple(setting(TaskId.parse(task_id)).causes.orders for task_id in (pair.task, pair.twin)) for pair in pairs]
@@ -111,14 +111,14 @@ def test_chaos_is_the_same_120_tasks_at_five_doses() -> None:
 # -- the file ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_suite_survives_its_file_and_the_canary_stands_in_it() -> None:
+def test_a_suite_is_the_same_after_writing_and_reading_and_contains_the_canary() -> None:
     for name in frozen_names():
         text = suite(name).to_text()
         assert read_suite(name, text) == suite(name)
         assert CANARY in text
 
 
-def test_the_canary_stands_in_sources_and_docs() -> None:
+def test_the_canary_is_in_sources_and_docs() -> None:
     root = Path(__file__).parents[2]
     bearing = {path.relative_to(root).as_posix() for path in root.glob("docs/*.md") if CANARY in path.read_text()}
     assert {"docs/evaluate.md", "docs/leaderboard.md"} <= bearing
@@ -127,7 +127,7 @@ def test_the_canary_stands_in_sources_and_docs() -> None:
 
 @given(at=st.integers(2, 25), swap=st.booleans())
 @STEADY
-def test_a_list_that_was_changed_after_it_was_frozen_is_found_out(at: int, swap: bool) -> None:
+def test_a_list_that_was_changed_after_it_was_frozen_is_detected(at: int, swap: bool) -> None:
     lines = suite("smoke").to_text().splitlines()
     if swap:
         lines[at], lines[2 + (at - 1) % 24] = lines[2 + (at - 1) % 24], lines[at]
@@ -138,7 +138,7 @@ def test_a_list_that_was_changed_after_it_was_frozen_is_found_out(at: int, swap:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing", "gardening", f"a-v{BENCHMARK_VERSION}-test-1-50 x", "\x00"])
-def test_what_is_no_suite_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+def test_an_invalid_suite_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "mine.txt"
     path.write_text(text)
     with pytest.raises(BadTask) as refused:
@@ -146,14 +146,14 @@ def test_what_is_no_suite_is_refused_in_one_line(tmp_path: Path, text: str) -> N
     assert "\n" not in str(refused.value)
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.txt"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadTask, match="not a file of task ids"):
         suite(str(path))
 
 
-def test_an_unknown_suite_lists_those_there_are() -> None:
+def test_an_unknown_suite_is_refused_with_the_valid_names() -> None:
     with pytest.raises(BadChoice, match="smoke, core, twins, chaos, impossible, attack, long"):
         suite("gardening")
 
@@ -165,7 +165,7 @@ COMMIT, BEACON = "0f" * 16, "round-4711-9c2ab1"
 
 @cache
 def drawn(commit: str = COMMIT, beacon: str = BEACON) -> Suite:
-    """A beacon's suite, of one family: all of them take half a minute."""
+    """A beacon's suite of one family, because all families take half a minute."""
     return selection.beacon_suite(commit, beacon, [FAMILY])
 
 
@@ -187,7 +187,7 @@ def test_another_commit_or_another_beacon_is_another_suite() -> None:
 @pytest.mark.parametrize(
     ("commit", "beacon"), [("12ab", BEACON), (COMMIT.upper(), BEACON), (COMMIT, "short"), (COMMIT, "a b c d e f")]
 )
-def test_strings_that_prove_nothing_are_refused(commit: str, beacon: str) -> None:
+def test_malformed_beacon_strings_are_refused(commit: str, beacon: str) -> None:
     with pytest.raises(BadChoice):
         beacon_name(commit, beacon)
 
@@ -207,6 +207,6 @@ def test_kinds_take_turns_and_the_order_stays(candidates: list[tuple[int, int]],
     assert all(any(one == other for other in rest) for one in chosen)
 
 
-def test_a_task_of_two_pairs_is_worked_once() -> None:
+def test_a_task_in_two_pairs_is_played_once() -> None:
     pairs = [Pair("a", "b", "way", "c"), Pair("a", "d", "none", "e")]
     assert suite_of("x", pairs=pairs).tasks == ("a", "b", "d")

@@ -11,9 +11,10 @@ from companyos.agents import make as make_agent
 from companyos.agents import play
 from companyos.agents.adversaries import ADVERSARIES, KNOWN
 from companyos.agents.adversaries.careless import HABITS, experts_ending, known_endings
-from companyos.assurance.floor import CHAOS, SHORT, FloorJob, Tally, tally, wilson
+from companyos.assurance.floor import CHAOS, SHORT, FloorJob, Tally, tally
 from companyos.assurance.twins import opposites
 from companyos.chaos import DIALS
+from companyos.core.wilson import wilson_interval
 from companyos.env import make, par, task_named
 from companyos.families import FAMILIES
 from tests.laws import FULL, NAMES, share, size
@@ -163,6 +164,6 @@ def test_adversaries_play_any_family_and_never_crash() -> None:
 
 def test_an_interval_holds_the_share_and_never_leaves_0_to_1() -> None:
     for wins, played in [(0, 500), (1, 500), (250, 500), (500, 500), (0, 1)]:
-        low, high = wilson(wins, played)
+        low, high = wilson_interval(wins / played, played)
         assert -1e-9 <= low - 1e-9 <= wins / played <= high + 1e-9 <= 1 + 1e-9
         assert low < high

@@ -9,7 +9,7 @@ from ray.cluster_utils import Cluster
 
 from companyos.evaluate.runs.cluster import on_ray
 from companyos.evaluate.runs.episode_file import places
-from companyos.evaluate.runs.run import RESULTS, Done, evaluate
+from companyos.evaluate.runs.run import RESULTS, FinishedEpisode, evaluate
 from tests.evaluate.runs import AGENT, TRIALS, own_suite, small_run
 
 SIZE = 12
@@ -32,7 +32,7 @@ def test_a_node_that_is_removed_midway_changes_nothing(cluster: Cluster, tmp_pat
     leaving = cluster.add_node(num_cpus=1)
     left = False
 
-    def watch(episodes: Iterator[Done], total: int) -> Iterator[Done]:
+    def watch(episodes: Iterator[FinishedEpisode], total: int) -> Iterator[FinishedEpisode]:
         nonlocal left
         for number, one in enumerate(episodes):
             if number == 5:

@@ -1,6 +1,7 @@
 """Models are found by name, saved small, and play as they were trained."""
 
 import json
+import pickle
 from pathlib import Path
 from unittest.mock import patch
 
@@ -8,9 +9,10 @@ import pytest
 import torch
 
 from companyos.agents import play
+from companyos.cli.agents import add_trained_models
 from companyos.core.errors import Misuse
 from companyos.env import make
-from companyos.evaluate.runs.roster import contestant
+from companyos.evaluate.runs.roster import agent_named
 from companyos.train.data.script import RESERVE
 from companyos.train.decoding.rollout import Played, Spent, Tongue, rollout
 from companyos.train.decoding.speakers import speaker_of
@@ -73,10 +75,11 @@ def test_what_plays_here_says_what_a_rollout_says(folder: Path) -> None:
     assert played.transcript() == rolled.transcript()
 
 
-def test_a_directory_is_a_contestant(folder: Path) -> None:
-    agent = contestant(f"local:{folder}").agent(task_id(), 0)
+def test_a_directory_is_an_agent_that_workers_can_unpickle(folder: Path) -> None:
+    add_trained_models()
+    agent = pickle.loads(pickle.dumps(agent_named(f"local:{folder}"))).open().agent(task_id(), 0)
     assert isinstance(agent, Local)
-    assert "no directory" in contestant("local:./nowhere").lacks([], 1)
+    assert "no directory" in agent_named("local:./nowhere").open().lacks([], 1)
     _voice.cache_clear()
 
 

@@ -3,9 +3,9 @@
 import re
 
 import pytest
+from markupsafe import Markup
 
 from companyos.evaluate.reports import figures
-from companyos.evaluate.reports.markup import Markup
 from companyos.evaluate.stats.doses import Curve, curves
 from companyos.evaluate.stats.intervals import Estimate
 from tests.evaluate.helpers import outcome

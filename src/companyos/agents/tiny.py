@@ -7,6 +7,7 @@ over all candidates chooses. The policy reads no text except through the feature
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from companyos.agents.choices.board import CLOSING, FEATURES, Board, feature
 from companyos.agents.choices.candidate_types import TRAITS, WIDTH, CandidateTypes, Indices, trait
 from companyos.core.calls import Call
 from companyos.core.errors import BadChoice
+from companyos.core.files import write_atomic
 from companyos.env.observations import Observation
 
 Floats = NDArray[np.float32]
@@ -186,10 +188,10 @@ class Tiny:
 
 
 def save(path: Path, weights: TinyWeights) -> None:
-    """Write a policy to a file, atomically."""
-    part = path.with_suffix(".part.npz")
-    np.savez_compressed(part, allow_pickle=False, **packed(weights))
-    part.replace(path)
+    """Write a policy to a file that is either complete or absent."""
+    file = BytesIO()
+    np.savez_compressed(file, allow_pickle=False, **packed(weights))
+    write_atomic(path, file.getvalue())
 
 
 def packed(weights: TinyWeights) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The floor of the benchmark: success rates of all adversaries and careless experts, measured and written as a page."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -12,6 +11,7 @@ from companyos.agents.adversaries.careless import HABITS, Careless, experts_endi
 from companyos.assurance.twins import do, opposites
 from companyos.core.parallel import pooled
 from companyos.core.task import BENCHMARK_VERSION
+from companyos.core.wilson import wilson_interval
 from companyos.env import make, par, task_named
 
 CHAOS = 0.5
@@ -190,7 +190,7 @@ def _adversaries(tallies: Sequence[Tally], families: Sequence[str], known: bool)
         of_name = [t for t in tallies if t.job.policy == name]
         best = [max((t for t in of_name if t.job.family == family), key=lambda t: t.wins) for family in families]
         wins, played = sum(t.wins for t in best), sum(len(t.job.seeds) for t in best)
-        low, high = wilson(wins, played)
+        low, high = wilson_interval(wins / played, played)
         yield [
             f"`{name}`",
             adversary.group,
@@ -257,12 +257,3 @@ def _table(rows: Iterable[list[str]]) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f}"
-
-
-def wilson(wins: int, played: int) -> tuple[float, float]:
-    """Return the 95 % Wilson interval of a share."""
-    z = 1.96
-    share, middle = wins / played, 1 + z * z / played
-    centre = (share + z * z / (2 * played)) / middle
-    half = z * math.sqrt(share * (1 - share) / played + z * z / (4 * played * played)) / middle
-    return max(0.0, centre - half), min(1.0, centre + half)

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from companyos.assurance.replay import compare, play_again
+from companyos.assurance.replay import ReplayedEpisode, compare
 from companyos.core.episode import Footer, Transcript
 from companyos.core.errors import BadChoice, BadDose, BadTask, ReplayDiffers
 from companyos.core.task import BENCHMARK_VERSION
@@ -49,7 +49,7 @@ def regrade(text: bytes, path: str = "") -> Regraded:
         return Regraded(path, NO_TRANSCRIPT, what=(str(error).removeprefix("not a transcript: "),))
     task_id = recorded.header.task_id
     try:
-        played = play_again(recorded).transcript()
+        played = ReplayedEpisode(recorded).end.transcript()
         compare(_ungraded(recorded), _ungraded(played))
     except ReplayDiffers as difference:
         return Regraded(path, OTHER_WORLD, task_id, (str(difference),))

@@ -1,10 +1,8 @@
-"""Replay: re-execute a transcript and check that every line follows from its task id and calls."""
-
-from collections.abc import Iterator
+"""Replays a transcript: makes its calls again and checks that every line follows from its task id and calls."""
 
 import msgspec
 
-from companyos.core.episode import Transcript
+from companyos.core.episode import Transcript, Turn
 from companyos.core.errors import ReplayDiffers
 from companyos.core.task import TaskId
 from companyos.env import CompanyEnv
@@ -13,28 +11,47 @@ from companyos.env import CompanyEnv
 def replay(transcript: Transcript | str) -> CompanyEnv:
     """Replay a transcript (or the text of one). Raise `ReplayDiffers` with the first line that differs."""
     recorded = Transcript.from_jsonl(transcript) if isinstance(transcript, str) else transcript
-    env = play_again(recorded)
-    compare(recorded, env.transcript())
-    return env
+    replayed = ReplayedEpisode(recorded)
+    replayed.verify()
+    return replayed.end
 
 
-def play_again(recorded: Transcript) -> CompanyEnv:
-    """Make the calls of a transcript again without comparing replies. Raise `ReplayDiffers` if the episode ends early."""
-    header = recorded.header
-    env = CompanyEnv(TaskId.parse(header.task_id), header.reward, actors=header.actors or ())
-    for _ in states(recorded, env):
-        pass
-    return env
+class ReplayedEpisode:
+    """An episode whose calls were made again, with a copy of the environment before the first call and after each one.
+
+    Everything that judges an episode (outcome, blame, playback, review) reads these copies, so the calls are made once.
+    The replies, rewards and verdict come from the replay; the recorded ones are only compared, by `verify`.
+    """
+
+    def __init__(self, recorded: Transcript, reward: str = "") -> None:
+        """Make the calls of a transcript. `reward` replaces the reward profile that its header names.
+
+        Raises `ReplayDiffers` when the transcript has a turn after the end of the episode.
+        """
+        self.recorded = recorded
+        header = recorded.header
+        env = CompanyEnv(TaskId.parse(header.task_id), reward or header.reward, actors=header.actors or ())
+        states = [env.fork()]
+        for number, turn in enumerate(recorded.turns, 2):  # line 1 is the header
+            if env.done or not env.steps_left(turn.actor):
+                raise ReplayDiffers(f"line {number}: a turn after the episode was over")
+            env.step(action_of(turn), turn.actor)
+            states.append(env.fork())
+        self.states = tuple(states)  # `states[n]` is the environment after n calls
+
+    @property
+    def end(self) -> CompanyEnv:
+        """The environment after the last call."""
+        return self.states[-1]
+
+    def verify(self) -> None:
+        """Raise `ReplayDiffers` with the first recorded line that differs from the replay."""
+        compare(self.recorded, self.end.transcript())
 
 
-def states(recorded: Transcript, env: CompanyEnv) -> Iterator[CompanyEnv]:
-    """Make the calls of a transcript in an episode of its task. Yield the episode before each call and after the last."""
-    for number, turn in enumerate(recorded.turns, 2):
-        if env.done:
-            raise ReplayDiffers(f"line {number}: a turn after the episode was over")
-        yield env
-        env.step(turn.action[0] if turn.action else turn.call, turn.actor)
-    yield env
+def action_of(turn: Turn) -> object:
+    """What the agent sent in this turn: its call, or the raw action where that was not a valid call."""
+    return turn.action[0] if turn.action else turn.call
 
 
 def compare(recorded: Transcript, played: Transcript) -> None:

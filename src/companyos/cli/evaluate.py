@@ -34,10 +34,12 @@ _MODEL_OPTIONS = (
 
 def _eval(args: Namespace) -> int:
     """Run an agent on a suite. If the run is interrupted, the same command resumes it."""
+    from companyos.cli.agents import add_trained_models
     from companyos.cli.terminal import with_bar
     from companyos.evaluate.runs.episode_file import spent_on
-    from companyos.evaluate.runs.run import BadRun, Done, evaluate, on_processes
+    from companyos.evaluate.runs.run import BadRun, FinishedEpisode, evaluate, on_processes
 
+    add_trained_models()
     options = _model_options(args)
     workers = on_processes(args.concurrency or args.workers)
     if args.ray is not None:
@@ -48,12 +50,12 @@ def _eval(args: Namespace) -> int:
         workers = on_ray(args.ray)
     played = won = 0
 
-    def so_far(one: Done) -> str:
+    def so_far(one: FinishedEpisode) -> str:
         nonlocal played, won
         played, won = played + 1, won + one.outcome.success
         return f"success {won / played:.1%}"
 
-    def watch(episodes: Iterator[Done], total: int) -> Iterable[Done]:
+    def watch(episodes: Iterator[FinishedEpisode], total: int) -> Iterable[FinishedEpisode]:
         return with_bar(episodes, total, "working", so_far)
 
     try:
@@ -135,12 +137,12 @@ def _submit_check(args: Namespace) -> int:
 def _report(args: Namespace) -> int:
     """Write one self-contained HTML page about runs, and their numbers as a Markdown table."""
     from companyos.cli.terminal import with_bar
-    from companyos.evaluate.reports.page import write
     from companyos.evaluate.reports.report import report_on
     from companyos.evaluate.runs.run import BadRun
 
     try:
         from companyos.evaluate.reports import figures
+        from companyos.evaluate.reports.page import write
     except ModuleNotFoundError as missing:
         raise Misuse(f'a report needs {missing.name}: pip install "companyos[report]"') from None
     if args.out is None and len(args.folders) > 1:
@@ -176,15 +178,15 @@ def _compare(args: Namespace) -> int:
 def _blame(args: Namespace) -> int:
     """Find the call that lost each episode, and what its agent had not read."""
     from companyos.cli.terminal import screen, with_bar
-    from companyos.evaluate.judge.blame import blame, sheet
-    from companyos.evaluate.reports.tables import blame_table, sheet_table
+    from companyos.evaluate.judge.blame import blame, summarise_blames
+    from companyos.evaluate.reports.tables import blame_summary_table, blame_table
 
     paths = _transcript_paths(args.place)
     blames = [_judged(path, blame) for path in with_bar(paths, len(paths), "looking")]
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode({"sheet": sheet(blames), "episodes": blames})).decode())
+        print(msgspec.json.format(msgspec.json.encode({"sheet": summarise_blames(blames), "episodes": blames})).decode())
     else:
-        screen().print(blame_table(blames) if len(blames) == 1 else sheet_table(sheet(blames)))
+        screen().print(blame_table(blames) if len(blames) == 1 else blame_summary_table(summarise_blames(blames)))
     return 0
 
 

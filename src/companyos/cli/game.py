@@ -1,6 +1,5 @@
 """Game: a person works a task, line by line, and sees what an agent sees."""
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from companyos.cli.terminal import grid, show_tool, show_tools, show_verdict
 from companyos.company import Toolbox
 from companyos.company.apps.tool import PROSE
 from companyos.core.calls import OK, Call
+from companyos.core.files import write_atomic
 from companyos.env import CompanyEnv
 from companyos.env.knowledge import Knowledge
 from companyos.env.line_syntax import find_tool, form_of, is_evidence, parse_line, unfinished, write_line, write_value
@@ -59,10 +59,7 @@ class Game:
     def keep(self) -> None:
         """Writes the transcript so far, if there is a file for it."""
         if self.save is not None:
-            # Written beside and moved into place, so that an interruption leaves the last whole transcript.
-            beside = self.save.with_name(self.save.name + ".part")
-            beside.write_text(self.env.transcript().to_jsonl(), encoding="utf-8")
-            os.replace(beside, self.save)
+            write_atomic(self.save, self.env.transcript().to_jsonl().encode())
 
     def _do(self, line: str) -> None:
         command, _, rest = line.partition(" ")

@@ -1,1 +1,1 @@
-"""Evaluation: what agents are worth, where they break, and how sure one can be of either."""
+"""Evaluation: how good agents are, where they fail, and how certain the numbers are."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from companyos.evaluate.reports.report import Run, read_run
-from companyos.evaluate.runs.episode_file import FOLDER, Episode, kept
+from companyos.evaluate.runs.episode_file import FOLDER, EpisodeKey, saved_episode
 from companyos.evaluate.runs.run import RESULTS, RUN, BadRun
 from companyos.evaluate.stats.metrics import Results
 from companyos.serve.errors import NoSuchPlace
@@ -62,7 +62,7 @@ class ResultsFolder:
         run = self.run(name)
         if run is None or not any((one.task_id, one.trial) == (task_id, trial) for one in run.outcomes):
             raise NoSuchPlace("there is no such episode in this run")
-        text = kept(run.folder, Episode(task_id, trial))
+        text = saved_episode(run.folder, EpisodeKey(task_id, trial))
         if text is None:
             raise NoSuchPlace("the file of this episode is missing or incomplete")
         return text

@@ -6,12 +6,12 @@ from companyos.evaluate.judge.blame import ACT, DAMAGE, NOTHING, TIME, Blame
 
 HOW = {
     ACT: "by an act that nothing takes back",
-    DAMAGE: "by damage that cannot be put back",
+    DAMAGE: "by damage that cannot be repaired",
     TIME: "for lack of time",
 }
-_BLIND = dict.fromkeys((ACT, DAMAGE), "Before that nothing had told it of") | {
-    TIME: "To the end nothing had told it of",
-    NOTHING: "By luck: nothing had told it of",
+_BLIND = dict.fromkeys((ACT, DAMAGE), "Before that call, no reply had shown these deciding facts") | {
+    TIME: "No reply ever showed these deciding facts",
+    NOTHING: "This was luck: no reply had shown these deciding facts",
 }
 
 
@@ -22,18 +22,19 @@ def sentences(one: Blame) -> Iterable[str]:
     else:
         yield f"Lost at step {one.step}, {called(one.tool)}, {HOW[one.kind]}."
         if one.kind != TIME and one.late < one.step:
-            yield f"Since step {one.late} too few steps had been left anyway."
-        yield f"Due was: {one.due}" + (f" ({'; '.join(one.working)})" if one.working else "")
+            yield f"From step {one.late} on, too few steps were left anyway."
+        yield f"The expert would have called: {one.due}" + (f" ({'; '.join(one.working)})" if one.working else "")
     if one.missed:
-        yield f"Not reached: {', '.join(one.missed)}."
+        yield f"Goals not reached: {', '.join(one.missed)}."
     if one.damage:
         yield f"Damage: {', '.join(one.damage)}."
     if one.blind and (one.success or one.kind != NOTHING):
-        yield f"{_BLIND[one.kind]} {', '.join(one.blind)}."
+        yield f"{_BLIND[one.kind]}: {', '.join(one.blind)}."
     if one.misjudged:
-        yield f"It had seen, and closed the ticket as if it were otherwise: {', '.join(one.misjudged)}."
+        facts = ", ".join(one.misjudged)
+        yield f"Replies had shown these facts, but the ticket was closed as if they were otherwise: {facts}."
 
 
 def called(name: str) -> str:
-    """The name of a tool or an app; a line that is no call has none."""
+    """The name of a tool or an app; "no call" for an action that was not a call."""
     return name.strip(".") or "no call"

@@ -1,10 +1,10 @@
-"""Outcomes: what one episode came to, worked out from its calls alone. No number that a file states is believed."""
+"""Judges one episode: replays its calls and works out its outcome. Numbers that the transcript states are not used."""
 
 from functools import lru_cache
 
 import msgspec
 
-from companyos.assurance.replay import states
+from companyos.assurance.replay import ReplayedEpisode
 from companyos.chaos import DIALS
 from companyos.company import TOOLBOX, Approval, ApprovalType, Person, Ticket
 from companyos.core.calls import BAD_ACTION, BAD_ARGUMENTS, NO_ANSWER, UNKNOWN_TOOL, Call
@@ -18,47 +18,48 @@ from companyos.families import Setting, family
 from companyos.families.kit.case import Trouble
 from companyos.families.kit.goals import Goal, add_up
 
-DESK = "desk"  # who decides where nobody else has signed
+REWARD = "dense"  # the reward profile in which every return is counted
+DESK = "desk"  # the decider of an episode in which nobody signed an approval
 IMPOSSIBLE = "cannot_be_done"
 INVALID = frozenset({BAD_ACTION, UNKNOWN_TOOL, BAD_ARGUMENTS})
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One episode, as far as metrics look at it."""
+    """The result of one episode, with everything that the metrics count."""
 
     task_id: str
     trial: int
     family: str
     split: str
     doses: str  # as the task id writes them
-    struck: tuple[str, ...]  # the dials that brought trouble, by name
-    right: str  # resolution/reason
+    struck: tuple[str, ...]  # the chaos dials that caused trouble in this episode
+    right: str  # the right resolution and reason, joined by a slash
     right_decider: str
-    said: str  # the agent's resolution/reason; empty where it never closed the ticket
-    decider: str  # whose signatures the agent got: form and office of each
+    said: str  # the agent's resolution and reason; empty if it never closed the ticket
+    decider: str  # the approvals that the agent obtained: form and office of each
     success: bool
     score: float
-    total: float  # the return, by reward profile `dense`
+    total: float  # the return in the reward profile `REWARD`
     steps: int
-    par: int  # the expert's steps
-    damage: tuple[str, ...]  # record and field
-    invalid: int  # calls that were none: no such tool, or arguments that it does not take
-    refused: int  # calls that a rule of the company turned down
-    routed: int  # calls, but for waiting, to an app that owned a milestone still open …
-    waits: int  # … which those that only let time pass do not count for
-    faults: int  # targets at which a call was left without an answer …
-    recovered: int  # … and of those, the ones that were got past
+    par: int  # how many steps the expert needs
+    damage: tuple[str, ...]  # record and field of each unwanted change
+    invalid: int  # calls of an unknown tool or with arguments that it does not accept
+    refused: int  # calls that a rule of the company refused
+    routed: int  # calls, without waits, to an app that had an open milestone
+    waits: int  # calls that only let time pass
+    faults: int  # targets (tool and arguments) at which a call got no answer
+    recovered: int  # those of them that answered a later call; all of them in a success
     tokens: int | None = None
     cost: float | None = None
 
     @property
     def cluster(self) -> str:
-        """What stands or falls together: all twins, doses, weathers and trials of one seed."""
+        """The seed of the task. Twins, doses, weathers and trials of one seed are not independent samples."""
         return _seed_of(self.task_id)
 
     @property
     def choice(self) -> tuple[str, str]:
-        """The class of what the agent decided: resolution, reason and decider."""
+        """What the agent decided: resolution with reason, and decider."""
         return self.said, self.decider
 
     @property
@@ -75,11 +76,13 @@ def _seed_of(task_id: str) -> str:
     return TaskId.parse(task_id).key
 
 
-def judge(transcript: Transcript, trial: int = 0, tokens: int | None = None, cost: float | None = None) -> Outcome:
-    """Plays the calls of a transcript again and judges what comes of them. Raises `ReplayDiffers` where one is too many."""
-    env, turns = episode_of(transcript), transcript.turns
+def judge(
+    episode: Transcript | ReplayedEpisode, trial: int = 0, tokens: int | None = None, cost: float | None = None
+) -> Outcome:
+    """Return the outcome of an episode. Raises `ReplayDiffers` when it has calls after its end."""
+    replayed = replay_alone(episode)
+    env = replayed.end
     task = TaskId.parse(env.task_id)
-    routed = sum(_is_routed(state, turn.call) for state, turn in zip(states(transcript, env), turns, strict=False))
     verdict, ending, world, shortest = env.verdict, env.setting.ending, env.world, par(task)
     codes = [turn.reply.code for turn in env.turns if not turn.reply.ok]
     faults, recovered = _faults(env)
@@ -98,13 +101,13 @@ def judge(transcript: Transcript, trial: int = 0, tokens: int | None = None, cos
         decider=_decider(world, ticket, env.setting.case.actor),
         success=bool(env.success),
         score=add_up(score.values()),
-        total=env.total,
+        total=_total(replayed),
         steps=env.step_count,
         par=shortest,
-        damage=tuple(f"{harm.record} {harm.field}" for harm in verdict.damage) if verdict else (),
+        damage=damage_of(env),
         invalid=sum(code in INVALID for code in codes),
         refused=sum(code not in INVALID and code != NO_ANSWER for code in codes),
-        routed=routed,
+        routed=sum(_is_routed(before, turn.call) for before, turn in zip(replayed.states, env.turns, strict=False)),
         waits=sum(_waits(turn.call) for turn in env.turns),
         faults=faults,
         recovered=recovered,
@@ -113,36 +116,54 @@ def judge(transcript: Transcript, trial: int = 0, tokens: int | None = None, cos
     )
 
 
-def episode_of(transcript: Transcript, reward: str = "dense") -> CompanyEnv:
-    """The episode of a transcript before its first call. `BadTask` where chairs were handed over: one is measured alone."""
+def replay_alone(episode: Transcript | ReplayedEpisode) -> ReplayedEpisode:
+    """Replay an episode, unless that was done already.
+
+    Raises `BadTask` when another actor took part, because an agent is measured alone.
+    """
+    transcript = episode.recorded if isinstance(episode, ReplayedEpisode) else episode
     header = transcript.header
     if header.actors:
         raise BadTask(f"{header.task_id}: played from {', '.join(header.actors)}'s chair as well; one is measured alone")
-    return CompanyEnv(TaskId.parse(header.task_id), reward)
+    return episode if isinstance(episode, ReplayedEpisode) else ReplayedEpisode(transcript, REWARD)
+
+
+def _total(replayed: ReplayedEpisode) -> float:
+    if replayed.end.reward != REWARD:
+        replayed = ReplayedEpisode(replayed.recorded, REWARD)
+    return replayed.end.total
+
+
+def damage_of(env: CompanyEnv) -> tuple[str, ...]:
+    """Record and field of each unwanted change that an ended episode left behind."""
+    return tuple(f"{harm.record} {harm.field}" for harm in env.verdict.damage) if env.verdict else ()
 
 
 def struck(setting: Setting, name: str, faults: int) -> tuple[str, ...]:
-    """The dials that brought trouble into an episode: in its start state, its tools, or faults that a call met."""
+    """The dials that caused trouble in an episode: in its start state, among its tools, or as faults of calls."""
     marks = {cause.name: cause.mark for cause in family(name).specs()}
-    found = {
+    dials = {
         mark.dial
         for cause, mark in marks.items()
         if isinstance(mark, Trouble) and getattr(setting.causes, cause) != DIALS[mark.dial].levels[0]
     }
-    met = {"flaky": faults > 0, "tool_clutter": setting.toolbox.names != TOOLBOX.names}
-    return tuple(sorted(found | {dial for dial, so in met.items() if so}))
+    if faults:
+        dials.add("flaky")
+    if setting.toolbox.names != TOOLBOX.names:
+        dials.add("tool_clutter")
+    return tuple(sorted(dials))
 
 
-# -- where calls go ----------------------------------------------------------------------------------------------------
+# -- routing: does a call go to an app with work to do? ----------------------------------------------------------------
 
 
 def _is_routed(env: CompanyEnv, call: Call) -> bool:
-    """Whether a call goes where there is something left to reach; with no milestone open that is the desk, to close."""
+    """Whether a call goes to an app that has an open milestone. If none is open, only the app that closes tickets counts."""
     if _waits(call):
         return False
     ending, world = env.setting.ending, env.world
-    at_hand = [ending, *(one.ending for one in ending.linked if world.get(Ticket, one.ticket_id).resolution is None)]
-    still_open = [m.goal for one in at_hand for m in one.milestones if not m.goal.holds(world)]
+    endings = [ending, *(one.ending for one in ending.linked if world.get(Ticket, one.ticket_id).resolution is None)]
+    still_open = [m.goal for one in endings for m in one.milestones if not m.goal.holds(world)]
     return call.app in map(owner, still_open) if still_open else call.app == owner(ending.goals[0])
 
 
@@ -151,7 +172,7 @@ def _waits(call: Call) -> bool:
 
 
 def owner(goal: Goal) -> str:
-    """The app in whose records a goal comes true: the table that it names first."""
+    """The app whose records decide whether a goal holds: the app of the first table that the goal names."""
     return goal.tables[0].__module__.rpartition(".")[2]
 
 
@@ -159,9 +180,9 @@ def owner(goal: Goal) -> str:
 
 
 def _faults(env: CompanyEnv) -> tuple[int, int]:
-    """At how many targets a call was left without an answer, and at how many of them one was answered later.
+    """Count the targets at which a call got no answer, and those among them that answered a later call.
 
-    Whoever succeeds has got past all of them, by whatever way.
+    A success has got past all its faults, whatever way it took.
     """
     met: dict[tuple[str, str], bool] = {}
     for turn in env.turns:
@@ -177,7 +198,7 @@ def _faults(env: CompanyEnv) -> tuple[int, int]:
 
 
 def _decider(world: World, ticket: Ticket, actor: str) -> str:
-    """The offices that signed what the actor asked for on the ticket, whoever sat in them that day."""
+    """The offices that approved the actor's requests on the ticket, whichever person held the office that day."""
     signed = [
         request
         for request in world.all(Approval)
@@ -187,7 +208,7 @@ def _decider(world: World, ticket: Ticket, actor: str) -> str:
 
 
 def _office(world: World, ticket: Ticket, request: Approval) -> str:
-    """The lowest office of the form that may sign for the amount: no other signature is given."""
+    """The lowest office on the form that may sign for the amount. No other office's signature is accepted."""
     form, asker = world.get(ApprovalType, request.type), world.get(Person, ticket.requester)
     amount = ticket.amount if "amount" in form.same_as_ticket else request.data.get("amount")
     named = [office.format_map({**request.data, "department": asker.department}) for office in form.offices]

@@ -1,24 +1,24 @@
-"""Playback: an episode as a page shows it, step by step. It is what its calls come to when they are made again."""
+"""Playback: an episode as a page shows it, step by step. Everything shown comes from replaying its calls."""
 
 from collections.abc import Mapping
 
 import msgspec
 
-from companyos.assurance.replay import compare, states
-from companyos.core.episode import Transcript, Turn
+from companyos.assurance.replay import ReplayedEpisode
+from companyos.core.episode import Turn
 from companyos.core.errors import ReplayDiffers
-from companyos.core.task import TaskId
 from companyos.env import CompanyEnv
 from companyos.env.line_syntax import write_line
 from companyos.env.observations import compact
 from companyos.evaluate.judge.blame import Blame
 from companyos.evaluate.judge.blame_text import sentences
+from companyos.evaluate.judge.outcome import damage_of
 
-_LONGEST_CALL, _LONGEST_REPLY, _LONGEST_BRIEF = 600, 1200, 2000  # signs that are shown of each
+_LONGEST_CALL, _LONGEST_REPLY, _LONGEST_BRIEF = 600, 1200, 2000  # characters shown of each
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """One call and what came of it. `standing` are the milestones that hold then, by number."""
+    """One call with its reply and reward. `standing` are the numbers of the milestones that hold after it."""
 
     clock: str
     call: str
@@ -30,9 +30,9 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Playback(msgspec.Struct, frozen=True):
-    """One episode of a run, from its brief to its verdict, with what blame found in it."""
+    """One episode of a run, from its brief to its verdict, with the result of blame."""
 
-    run: int  # whose, by number
+    run: int  # the number of its run in the report
     task_id: str
     trial: int
     success: bool
@@ -43,64 +43,63 @@ class Playback(msgspec.Struct, frozen=True):
     moments: tuple[Moment, ...]
     goals: Mapping[str, bool]
     damage: tuple[str, ...]
-    decisive: int  # steps from 1; 0 for none
-    late: int
-    told: tuple[str, ...]  # what it was lost by, in sentences
-    differs: str  # where the file says otherwise than its calls; empty where it does not
+    decisive: int  # the decisive call, counted from 1; 0 if there is none
+    late: int  # the call after which the steps left were too few; 0 if there is none
+    told: tuple[str, ...]  # why it was lost, in sentences
+    differs: str  # the first recorded line that differs from the replay; empty if none does
 
 
-def playback(run: int, trial: int, transcript: Transcript, found: Blame) -> Playback:
-    """Makes the calls of a transcript again, and keeps what is worth showing."""
-    env = CompanyEnv(TaskId.parse(transcript.header.task_id), transcript.header.reward)
-    begins = env.reset().now
-    milestones = env.setting.ending.milestones
-    standing = [
-        tuple(number for number, milestone in enumerate(milestones) if milestone.goal.holds(state.world))
-        for state in states(transcript, env)
-    ]
-    verdict = env.verdict
+def playback(run: int, trial: int, replayed: ReplayedEpisode, blame: Blame) -> Playback:
+    """Return what a page shows of a replayed episode."""
+    env = replayed.end
     return Playback(
         run=run,
         task_id=env.task_id,
         trial=trial,
         success=bool(env.success),
         brief=_cut(env.scene.task, _LONGEST_BRIEF),
-        begins=begins,
+        begins=replayed.states[0].look().now,
         budget=env.max_steps,
-        milestones=tuple(milestone.name for milestone in milestones),
-        moments=tuple(moment(turn, then) for turn, then in zip(env.turns, standing[1:], strict=True)),
-        goals=verdict.goals if verdict else {},
-        damage=tuple(f"{harm.record} {harm.field}" for harm in verdict.damage) if verdict else (),
-        decisive=found.step,
-        late=found.late,
-        told=tuple(sentences(found)),
-        differs=difference(transcript, env.transcript()),
+        milestones=tuple(milestone.name for milestone in env.setting.ending.milestones),
+        moments=tuple(moment(turn, holding(after)) for turn, after in zip(env.turns, replayed.states[1:], strict=True)),
+        goals=env.verdict.goals if env.verdict else {},
+        damage=damage_of(env),
+        decisive=blame.step,
+        late=blame.late,
+        told=tuple(sentences(blame)),
+        differs=difference(replayed),
     )
 
 
+def holding(env: CompanyEnv) -> tuple[int, ...]:
+    """The numbers of the milestones of the right ending that hold now."""
+    milestones = env.setting.ending.milestones
+    return tuple(number for number, one in enumerate(milestones) if one.goal.holds(env.world))
+
+
 def moment(turn: Turn, standing: tuple[int, ...]) -> Moment:
-    """A turn as it is shown: what is very long is cut."""
-    said = msgspec.json.encode(turn.action[0]).decode() if turn.action else write_line(turn.call)
-    heard = compact(turn.reply.data) if turn.reply.ok else turn.reply.message
+    """A turn as it is shown. Long texts are cut."""
+    sent = msgspec.json.encode(turn.action[0]).decode() if turn.action else write_line(turn.call)
+    reply = compact(turn.reply.data) if turn.reply.ok else turn.reply.message
     return Moment(
         clock=turn.now,
-        call=_cut(said, _LONGEST_CALL),
+        call=_cut(sent, _LONGEST_CALL),
         code=turn.reply.code,
-        reply=_cut(heard, _LONGEST_REPLY),
+        reply=_cut(reply, _LONGEST_REPLY),
         reward=round(turn.reward, 4),
         parts={name: round(part, 4) for name, part in turn.parts.items()},
         standing=standing,
     )
 
 
-def difference(recorded: Transcript, played: Transcript) -> str:
-    """Where a file says otherwise than its calls; empty where it does not."""
+def difference(replayed: ReplayedEpisode) -> str:
+    """The first recorded line that differs from the replay; empty if none does."""
     try:
-        compare(recorded, played)
-    except ReplayDiffers as difference:
-        return _cut(str(difference), _LONGEST_REPLY)
+        replayed.verify()
+    except ReplayDiffers as first:
+        return _cut(str(first), _LONGEST_REPLY)
     return ""
 
 
 def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]} … and {len(text) - longest:,} signs more"
+    return text if len(text) <= longest else f"{text[:longest]} … and {len(text) - longest:,} characters more"

@@ -1,1 +1,1 @@
-"""Reports: runs as an HTML page, as tables and as figures."""
+"""Reports: runs as an HTML page, as tables in the terminal and as figures."""

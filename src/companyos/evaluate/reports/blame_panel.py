@@ -1,83 +1,77 @@
-"""Blame's panel: what breaks each agent, and what it had been shown by then."""
+"""What the blame section of the page shows: why each agent failed, and what it had been shown by then."""
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from companyos.evaluate.judge.blame import ACT, DAMAGE, TIME, Blame, sheet
-from companyos.evaluate.reports.frame import Section, about_text, breakable, chip, scrolling, section, table_of
-from companyos.evaluate.reports.markup import Markup, tag
-from companyos.evaluate.reports.report import Report, Shown
+from companyos.evaluate.judge.blame import ACT, DAMAGE, TIME, Blame, summarise_blames
+from companyos.evaluate.reports.report import Report, ReportedRun
 
-_MOST = 8  # lines of a sort
-BLIND, SAW, OTHERWISE = "wrongly, and blind", "wrongly, having seen", "wrongly, otherwise"
-TOO_LATE, LUCKY, RIGHT = "never: time ran out", "rightly, by luck", "rightly"
-SIGHTS = (BLIND, SAW, OTHERWISE, TOO_LATE, LUCKY, RIGHT)
-_LOST = {ACT: "an act that nothing takes back", DAMAGE: "damage that cannot be put back", TIME: "lack of time"}
-
-
-def blames(report: Report) -> Section:
-    """What breaks each agent."""
-    about = (
-        "The decisive call is the one after the last state from which the expert, taking over, still wins. Blind: all that "
-        "it was shown was the same, byte for byte, as on a twin that must end otherwise. Luck: a success that was blind."
-    )
-    panels = [_blame(number, one) for number, one in enumerate(report.shown)]
-    return section("blame", "Blame", about, _sights(report), *panels)
+_MOST = 8  # rows of a table of bars
+BLIND, SAW, OTHER = "wrong, and blind", "wrong, though shown the facts", "wrong for another reason"
+TOO_LATE, LUCKY, RIGHT = "not at all: time ran out", "right by luck", "right"
+WAYS_TO_DECIDE = (BLIND, SAW, OTHER, TOO_LATE, LUCKY, RIGHT)
+_LOST = {ACT: "an act that cannot be undone", DAMAGE: "damage that cannot be repaired", TIME: "lack of time"}
 
 
-def _sights(report: Report) -> Markup:
-    """How episodes were decided, and what their agent had been shown by then."""
-    columns = [Counter(_sight(one.blame) for one in shown.looked) for shown in report.shown]
-    rows = [
-        tag("tr", tag("th", sight, scope="row"), *(tag("td", f"{column[sight]:,}") for column in columns))
-        for sight in SIGHTS
-    ]
-    looked = tag("tr", tag("th", "looked at", scope="row"), *(tag("td", f"{column.total():,}") for column in columns))
-    table = table_of(["decided", *(chip(number) for number in range(len(columns)))], [*rows, looked], "small")
-    return scrolling("How episodes were decided", table)
+class Bars(NamedTuple):
+    """A table of bars: name, count, and length in percent of the longest. `more` rows are left out."""
+
+    title: str
+    rows: list[tuple[str, int, str]]
+    more: int
 
 
-def _sight(found: Blame) -> str:
-    if found.success:
-        return LUCKY if found.luck else RIGHT
-    if found.kind == TIME:
+class RunBlame(NamedTuple):
+    """Why the agent of one run failed."""
+
+    about: str
+    bars: list[Bars]
+
+
+class BlamePanel(NamedTuple):
+    """How the examined episodes of each run were decided, and why each agent failed."""
+
+    decided: list[tuple[str, list[str]]]
+    runs: list[RunBlame]
+
+
+def blame_panel(report: Report) -> BlamePanel:
+    columns = [Counter(_decided(one.blame) for one in run.examined) for run in report.runs]
+    rows = [(way, [f"{column[way]:,}" for column in columns]) for way in WAYS_TO_DECIDE]
+    rows.append(("examined", [f"{column.total():,}" for column in columns]))
+    return BlamePanel(rows, [_run_blame(run) for run in report.runs])
+
+
+def _decided(blame: Blame) -> str:
+    if blame.success:
+        return LUCKY if blame.luck else RIGHT
+    if blame.kind == TIME:
         return TOO_LATE
-    if found.blind:
+    if blame.blind:
         return BLIND
-    return SAW if found.misjudged else OTHERWISE
+    return SAW if blame.misjudged else OTHER
 
 
-def _blame(number: int, shown: Shown) -> Markup:
-    found = sheet(one.blame for one in shown.looked)
-    won = sum(one.success for one in shown.run.outcomes)
-    failed = len(shown.run.outcomes) - won
-    looked = (
-        f"Looked at {found.episodes - found.successes:,} of {failed:,} that failed and {found.successes:,} of {won:,} that "
-        "succeeded, of every family alike."
+def _run_blame(reported: ReportedRun) -> RunBlame:
+    summary = summarise_blames(one.blame for one in reported.examined)
+    won = sum(one.success for one in reported.run.outcomes)
+    failed = len(reported.run.outcomes) - won
+    about = (
+        f"Examined {summary.episodes - summary.successes:,} of {failed:,} failures and {summary.successes:,} of {won:,} "
+        "successes, evenly from every family."
     )
-    bars = (
-        _bars("Lost by", {_LOST[kind]: count for kind, count in found.kinds.items()}),
-        _bars("Decisive call", found.tools),
-        _bars("In the app", found.apps),
-        _bars("Blind to", found.blind),
-        _bars("Saw and misjudged", found.misjudged),
-    )
-    title = tag("h3", chip(number), f"{shown.run.plan.agent} on {shown.run.plan.suite}")
-    return tag("div", title, about_text(looked), tag("div", *bars, class_="bars"))
+    tables = {
+        "Lost by": {_LOST[kind]: count for kind, count in summary.kinds.items()},
+        "Decisive call": summary.tools,
+        "In the app": summary.apps,
+        "Blind to": summary.blind,
+        "Saw and misjudged": summary.misjudged,
+    }
+    return RunBlame(about, [_bars(title, counts) for title, counts in tables.items() if counts])
 
 
-def _bars(title: str, counts: Mapping[str, int]) -> Markup | None:
-    if not counts:
-        return None
+def _bars(title: str, counts: Mapping[str, int]) -> Bars:
     most = max(counts.values())
-    rows = [
-        tag(
-            "tr",
-            tag("th", breakable(name), scope="row"),
-            tag("td", tag("i", style=f"--share: {100 * count / most:.0f}%"), str(count)),
-        )
-        for name, count in list(counts.items())[:_MOST]
-    ]
-    if len(counts) > _MOST:
-        rows.append(tag("tr", tag("td", f"and {len(counts) - _MOST} more", colspan=2)))
-    return tag("table", tag("caption", title), tag("tbody", *rows))
+    rows = [(name, count, f"{100 * count / most:.0f}") for name, count in list(counts.items())[:_MOST]]
+    return Bars(title, rows, max(0, len(counts) - _MOST))

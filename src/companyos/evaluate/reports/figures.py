@@ -1,7 +1,6 @@
-"""Figures: curves and intervals as SVG, drawn by matplotlib (extra `report`), the same bytes every time.
+"""Curves and intervals as SVG, drawn by matplotlib (extra `report`). The same data gives the same bytes.
 
-Colours are names that the page's style gives values to, so that a figure is light or dark as the page is. Who is who
-stands beside a figure, in HTML.
+Colours are CSS variables of the page, so a figure is light or dark as the page is. The page writes the legend.
 """
 
 import re
@@ -9,20 +8,21 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import Any
 
+from markupsafe import Markup, escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from companyos.evaluate.reports.markup import Markup, joined
+from companyos.evaluate.reports.markup import printable
 from companyos.evaluate.stats.doses import Curve
 from companyos.evaluate.stats.intervals import Estimate
 
-# Colours that nobody would choose stand for the page's own; `_SERIES` and a run's number for that run's.
+# Placeholder colours, which `_svg` replaces by CSS variables. `_SERIES` and the number of a run give its colour.
 _INK, _FAINT, _GRID = "#010101", "#010102", "#010103"
 _NAMES = {_INK: "ink", _FAINT: "faint", _GRID: "grid"}
 _SERIES = "#0102"
-_WIDE = 4.5  # inches: as many as a small screen has, so that letters keep their size there
-_LONGEST = 24  # signs of a row's name
+_WIDE = 4.5  # inches: the width of a small screen, so that the text keeps its size there
+_LONGEST = 24  # characters of a row's name
 _MARKERS = "osD^vPX*"
 _DASHES: Sequence[Any] = (
     "-",
@@ -58,7 +58,7 @@ _STYLE: Mapping[str, Any] = {
 
 
 def dose_response(curves: Sequence[tuple[int, Curve]], title: str) -> Markup:
-    """Success over the dose of trouble, a line a run with its interval; a cross where it is half of that at dose 0."""
+    """Success over the dose, with one line and its interval per run. A cross marks half of the success at dose 0."""
     with _drawing(title):
         figure, axes = _axes(_WIDE, 2.9)
         for run, curve in curves:
@@ -73,7 +73,7 @@ def dose_response(curves: Sequence[tuple[int, Curve]], title: str) -> Markup:
 
 
 def small_dose_response(curves: Sequence[tuple[int, Curve]], title: str) -> Markup:
-    """The same in the size of a stamp, for one of many."""
+    """The same in a small size, for one of many figures."""
     with _drawing(title):
         figure, axes = _axes(1.7, 1.05)
         for run, curve in curves:
@@ -85,7 +85,7 @@ def small_dose_response(curves: Sequence[tuple[int, Curve]], title: str) -> Mark
 def intervals(
     rows: Sequence[str], numbers: Sequence[tuple[int, Mapping[str, Estimate]]], title: str, signed: bool = False
 ) -> Markup:
-    """A share a row and run, as a dot on its interval; or a difference of shares, to both sides of nothing."""
+    """One share per row and run, as a dot on its interval. With `signed`, differences of shares around 0."""
     with _drawing(title):
         figure, axes = _axes(_WIDE, 0.55 + len(rows) * max(0.24, 0.14 * len(numbers)))
         for order, (run, found) in enumerate(numbers):
@@ -120,7 +120,7 @@ def intervals(
 
 
 def _drawing(title: str) -> Any:
-    # Salted by its title: no two figures of a page then share an id.
+    # The title is the salt of the ids in the SVG, so no two figures of a page share an id.
     return rc_context({**_STYLE, "svg.hashsalt": title})
 
 
@@ -146,7 +146,7 @@ def _shares(axis: Any, set_limits: Any) -> None:
 
 
 def _label(name: str) -> str:
-    """A name, cut where it would leave no room for what it names."""
+    """A name, cut so that it leaves room for the figure."""
     words = name.replace("_", " ")
     return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
 
@@ -156,7 +156,7 @@ def _colour(run: int) -> str:
 
 
 def _svg(figure: Any, title: str) -> Markup:
-    """What stands in the page: without prolog, date and size, in the page's colours, with a title for who cannot see."""
+    """The SVG for the page: without prolog, date and size, in the page's colours, with a label for screen readers."""
     file = StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     drawn = file.getvalue()
@@ -171,4 +171,4 @@ def _svg(figure: Any, title: str) -> Markup:
         drawn = drawn.replace(colour, f"var(--{name})")
     head, rest = drawn[: drawn.index(">")], drawn[drawn.index(">") :]
     head = re.sub(r' (?:width|height|version|xmlns\S*)="[^"]*"', "", head)
-    return Markup(f'{head} role="img" aria-label="{joined(title)}"{rest.rstrip()}')
+    return Markup(f'{head} role="img" aria-label="{escape(printable(title))}"{rest.rstrip()}')

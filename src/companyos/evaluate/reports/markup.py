@@ -1,56 +1,46 @@
-"""Markup: HTML in which every text is escaped, whoever wrote it. What is not `Markup` already cannot become a tag."""
+"""The template environment of the report page. Every text from a run is escaped; only `Markup` becomes HTML as it is."""
 
 import re
-from collections.abc import Iterable
-from html import escape
+from functools import cache
 from typing import Any
 
 import msgspec
-
-_VOID = frozenset({"br", "wbr"})
-
-
-class Markup(str):
-    """HTML that was made here, as opposed to a text that may hold anything."""
-
-    __slots__ = ()
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 
-Content = str | Markup | None | Iterable["Content"]
+@cache
+def environment() -> Environment:
+    """The templates in `templates/`, with their filters."""
+    found = Environment(
+        loader=PackageLoader("companyos.evaluate.reports"),
+        autoescape=True,
+        finalize=_printed,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    found.filters |= {"script_json": script_json, "words": words}
+    return found
 
 
-def tag(name: str, *content: Content, **attributes: str | int | float | bool | None) -> Markup:
-    """An element. Attributes drop a trailing underscore and write others as dashes; None and False leave one out."""
-    said = "".join(_attribute(key, value) for key, value in attributes.items() if value is not None and value is not False)
-    if name in _VOID:
-        return Markup(f"<{name}{said}>")
-    return Markup(f"<{name}{said}>{joined(content)}</{name}>")
+def printable(text: str) -> str:
+    """Replace the characters that no HTML file may contain, and lone surrogates, which no encoding can write."""
+    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]", "\ufffd", text)
 
 
-def joined(content: Content) -> Markup:
-    """Pieces one after another, each escaped unless it is markup."""
-    if content is None:
-        return Markup()
-    if isinstance(content, Markup):
-        return content
-    if isinstance(content, str):
-        return Markup(escape(_printable(content)))
-    return Markup("".join(map(joined, content)))
-
-
-def data_block(id: str, content: Any) -> Markup:
-    """Data for the page's program, as JSON that cannot end its own element."""
+def script_json(content: Any) -> Markup:
+    """Data for the page's program, as JSON that cannot end its `<script>` element."""
     text = msgspec.json.encode(content, order="deterministic").decode()
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(f'<script type="application/json" id="{escape(id)}">{text}</script>')
+    return Markup(text)
 
 
-def _attribute(key: str, value: str | int | float | bool) -> str:
-    name = key.rstrip("_").replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{escape(_printable(str(value)))}"'
+def words(name: str) -> list[str]:
+    """Split a name after every dot and underscore."""
+    return re.findall(r"[^._]*[._]?", name)
 
 
-def _printable(text: str) -> str:
-    """Without the signs that no HTML file may hold, and without half of a pair that no encoding can write."""
-    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]", "\ufffd", text)
+def _printed(value: Any) -> Any:
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value

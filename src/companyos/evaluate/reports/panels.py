@@ -1,19 +1,30 @@
-"""Panels: the parts of a report's page, each a section of HTML. Every text that comes from a run is escaped by `markup`."""
+"""What each section of the report page shows. The templates turn it into HTML and escape every text."""
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-from companyos.evaluate.reports.frame import Section, breakable, chip, legend, scrolling, section, table_of
-from companyos.evaluate.reports.markup import Content, Markup, tag
-from companyos.evaluate.reports.report import Report, Shown
+import msgspec
+from markupsafe import Markup
+
+from companyos.evaluate.judge.playback import Playback
+from companyos.evaluate.reports.report import Report, ReportedRun
 from companyos.evaluate.reports.tables import points
 from companyos.evaluate.stats.doses import ALL, Curve
-from companyos.evaluate.stats.headline import DETAILS, HEADLINE, NOTHING, PERCENT, Form, Line, Said, lines_for, write
+from companyos.evaluate.stats.headline import (
+    DETAILS,
+    HEADLINE,
+    NOTHING,
+    PERCENT,
+    FormattedNumber,
+    NumberFormat,
+    SummaryLine,
+    lines_for,
+    write,
+)
 from companyos.evaluate.stats.intervals import Estimate
 from companyos.evaluate.stats.metrics import ENDING, NONE, WAY, Block
 
-_MOST = 8  # lines of a sort
-_OPEN = 2  # runs whose heat map is seen at once
+_MOST = 8  # causes in the list of those that an agent overlooks
 _GOOD = {
     "success": "success",
     "score": "score",
@@ -30,7 +41,7 @@ _PAIRS = {ENDING: "other ending", WAY: "other way", NONE: "no difference", "reru
 
 
 class Artist(Protocol):
-    """Who draws: `figures`, which takes matplotlib."""
+    """Draws figures. `figures` does so with matplotlib."""
 
     def dose_response(self, curves: Sequence[tuple[int, Curve]], title: str) -> Markup: ...
     def small_dose_response(self, curves: Sequence[tuple[int, Curve]], title: str) -> Markup: ...
@@ -39,182 +50,210 @@ class Artist(Protocol):
     ) -> Markup: ...
 
 
+class PageFigure(NamedTuple):
+    """A figure with its title and the numbers of the runs in its legend."""
+
+    title: str
+    runs: list[int]
+    drawing: Markup
+
+
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 
-def headline(report: Report) -> Section:
-    """A number a line, a run a column."""
-    runs = [one.run.results for one in report.shown]
-    columns = [
-        tag("th", chip(n), one.run.plan.agent, tag("small", one.run.plan.suite), scope="col")
-        for n, one in enumerate(report.shown)
-    ]
-    body = [_line(line, report.shown) for line in HEADLINE]
-    more = [_line(line, report.shown) for line in lines_for(runs, DETAILS)]
-    table = tag(
-        "table",
-        tag("thead", tag("tr", tag("th", tag("span", "Number", class_="unseen"), scope="col"), *columns)),
-        tag("tbody", *body),
-        tag("tbody", *more, class_="details"),
-        class_="numbers",
+class NumberCell(NamedTuple):
+    """A number of a run: the value, what is written below it, and the CSS of its interval bar (empty if it has none)."""
+
+    value: str
+    below: str
+    whisker: str
+
+
+class NumberRow(NamedTuple):
+    """One number of all runs."""
+
+    label: str
+    meaning: str
+    cells: list[NumberCell]
+
+
+class NumbersPanel(NamedTuple):
+    """The headline numbers, further numbers, and how each later run differs from the first."""
+
+    headline: list[NumberRow]
+    details: list[NumberRow]
+    beside_first: list[tuple[int, list[str]]]
+
+
+def numbers(report: Report) -> NumbersPanel:
+    details = lines_for([one.run.results for one in report.runs], DETAILS)
+    return NumbersPanel(
+        [_row(line, report.runs) for line in HEADLINE],
+        [_row(line, report.runs) for line in details],
+        list(_beside_first(report)),
     )
-    about = "With 95 % intervals: by how much each would have moved had other tasks been drawn. “–”: nothing to count here."
-    return section("numbers", "Numbers", about, scrolling("Numbers by run", table), _beside_first(report))
 
 
-def _line(line: Line, shown: Sequence[Shown]) -> Markup:
-    cells = [tag("td", _number(line.say(one.run.results), line.form, n)) for n, one in enumerate(shown)]
-    return tag("tr", tag("th", line.label, tag("small", line.meaning), scope="row"), *cells)
+def _row(line: SummaryLine, runs: Iterable[ReportedRun]) -> NumberRow:
+    cells = [_cell(line.say(one.run.results), line.form, number) for number, one in enumerate(runs)]
+    return NumberRow(line.label, line.meaning, cells)
 
 
-def _number(said: Said, form: Form, run: int) -> Content:
-    below = " ".join(filter(None, [said.interval, said.note]))
-    return [tag("b", said.value), tag("small", below) if below else None, _whisker(said.number, form, run)]
+def _cell(number: FormattedNumber, form: NumberFormat, run: int) -> NumberCell:
+    below = " ".join(filter(None, [number.interval, number.note]))
+    return NumberCell(number.value, below, _whisker(number.number, form, run))
 
 
-def _whisker(number: Estimate | None, form: Form, run: int) -> Markup | None:
-    """A number between 0 and 1 as a dot on its interval."""
+def _whisker(number: Estimate | None, form: NumberFormat, run: int) -> str:
+    """The CSS that draws a number between 0 and 1 as a dot on its interval."""
     if number is None or form.ends is None:
-        return None
+        return ""
     low, high = (number.value if end is None else end for end in (number.low, number.high))
     places = {"at": number.value, "low": low, "wide": high - low}
-    style = "; ".join([f"--run: var(--run-{run})", *(f"--{name}: {100 * share:.1f}%" for name, share in places.items())])
-    return tag("span", class_="whisker", style=style, aria_hidden="true")
+    return "; ".join([f"--run: var(--run-{run})", *(f"--{name}: {100 * share:.1f}%" for name, share in places.items())])
 
 
-def _beside_first(report: Report) -> Markup | None:
-    """By how much the other runs differ from the first, over the tasks that both played."""
-    rows = []
-    for number, one in enumerate(report.shown):
-        if (found := one.beside_first) is None:
-            continue
-        floor = NOTHING if found.noise_floor is None else f"{100 * found.noise_floor:.1f}"
-        cells = [f"{found.tasks:,}", points(found.success), points(found.score), floor, f"{100 * found.resolves:.1f}"]
-        rows.append(tag("tr", _who(number, one), *(tag("td", cell) for cell in cells)))
-    if not rows:
-        return None
-    names = ("", "tasks of both", "success, points", "score, points", "noise floor", "resolves")
-    return tag("div", tag("h3", "Beside ", chip(0)), scrolling("Differences from the first run", table_of(names, rows)))
-
-
-def _who(number: int, shown: Shown) -> Markup:
-    return tag("th", chip(number), " ", shown.run.plan.agent, tag("small", shown.run.plan.suite), scope="row")
+def _beside_first(report: Report) -> Iterable[tuple[int, list[str]]]:
+    """How the other runs differ from the first, over the tasks that both played."""
+    for number, one in enumerate(report.runs):
+        if (found := one.beside_first) is not None:
+            floor = NOTHING if found.noise_floor is None else f"{100 * found.noise_floor:.1f}"
+            resolves = f"{100 * found.resolves:.1f}"
+            yield number, [f"{found.tasks:,}", points(found.success), points(found.score), floor, resolves]
 
 
 # -- doses -------------------------------------------------------------------------------------------------------------
 
 
-def doses(report: Report, artist: Artist) -> Section | None:
-    """Success as trouble grows; one figure for each set of dials that was dosed, and a small one a family."""
-    found = [one.run.results.overall.curves for one in report.shown]
+class DosesPanel(NamedTuple):
+    """A figure for each set of dials that was dosed, and a small drawing for each family."""
+
+    figures: list[PageFigure]
+    stamps: list[tuple[str, Markup]]
+
+
+def doses(report: Report, artist: Artist) -> DosesPanel | None:
+    """Success as the dose grows; None if no run has a curve."""
+    found = [one.run.results.overall.curves for one in report.runs]
     if not any(found):
         return None
     figures = []
     for dosed in dict.fromkeys(name for curves in found for name in curves):
         some = [(number, curves[dosed]) for number, curves in enumerate(found) if dosed in curves]
         title = f"Success over the dose of {'all dials' if dosed == ALL else dosed}"
-        figures.append(
-            tag("figure", tag("figcaption", title, legend(report, (n for n, _ in some))), artist.dose_response(some, title))
-        )
-    stamps = [_stamp(name, report, artist) for name in _families(report)]
-    about = (
-        "The same tasks with more and more going wrong. Shaded: 95 %. A cross marks EC50, where success is half of that at "
-        "dose 0."
-    )
-    return section(
-        "doses", "Dose-response", about, tag("div", *figures, tag("div", *stamps, class_="stamps"), class_="figures")
-    )
+        figures.append(PageFigure(title, [number for number, _ in some], artist.dose_response(some, title)))
+    return DosesPanel(figures, list(_stamps(report, artist)))
 
 
 def _families(report: Report) -> list[str]:
-    return sorted({name for one in report.shown for name in one.run.results.families})
+    return sorted({name for one in report.runs for name in one.run.results.families})
 
 
-def _stamp(family: str, report: Report, artist: Artist) -> Markup | None:
-    blocks = [(number, one.run.results.families.get(family)) for number, one in enumerate(report.shown)]
-    some = [(number, block.curves[ALL]) for number, block in blocks if block and ALL in block.curves]
-    if not some:
-        return None
-    return tag(
-        "figure",
-        artist.small_dose_response(some, f"Success over dose, {family}"),
-        tag("figcaption", family.replace("_", " ")),
-    )
+def _stamps(report: Report, artist: Artist) -> Iterable[tuple[str, Markup]]:
+    for family in _families(report):
+        blocks = [(number, one.run.results.families.get(family)) for number, one in enumerate(report.runs)]
+        some = [(number, block.curves[ALL]) for number, block in blocks if block and ALL in block.curves]
+        if some:
+            yield family.replace("_", " "), artist.small_dose_response(some, f"Success over dose, {family}")
 
 
 # -- families ----------------------------------------------------------------------------------------------------------
 
 
-def families(report: Report, artist: Artist) -> Section:
-    """Where the agent is good and where it is not: success by family, and a heat map of every number for each run."""
-    names = _families(report)
+class HeatCell(NamedTuple):
+    """A cell of a heat map. `heat` is its colour in percent, `tone` says whether more is good or harm."""
+
+    text: str
+    tone: str
+    heat: str
+    title: str
+
+
+class HeatMap(NamedTuple):
+    """The numbers of every family of a run. A cell is None if there was nothing to count."""
+
+    columns: list[str]
+    rows: list[tuple[str, list[HeatCell | None]]]
+
+
+class FamiliesPanel(NamedTuple):
+    """Success by family, the cost of each dial, and a heat map for each run."""
+
+    figures: list[PageFigure]
+    heat_maps: list[HeatMap]
+
+
+def families(report: Report, artist: Artist) -> FamiliesPanel:
     found = [
         (n, {name: block.numbers["success"] for name, block in one.run.results.families.items()})
-        for n, one in enumerate(report.shown)
+        for n, one in enumerate(report.runs)
     ]
     title = "Success by family"
-    caption = tag("figcaption", title, legend(report, range(len(found))))
-    figure = tag("figure", caption, artist.intervals(names, found, title))
-    maps = [_heat_map(number, one) for number, one in enumerate(report.shown)]
-    about = (
-        "Where it is good and where it is not. In the maps blue is more of what one wants, orange more of what one does "
-        "not. Families are small: mind the intervals."
-    )
-    figures = tag("div", figure, _dials(report, artist), class_="figures")
-    return section("families", "Families and dials", about, figures, *maps)
+    by_family = PageFigure(title, list(range(len(found))), artist.intervals(_families(report), found, title))
+    maps = [_heat_map(one.run.results.families) for one in report.runs]
+    return FamiliesPanel([by_family, *_dials(report, artist)], maps)
 
 
-def _dials(report: Report, artist: Artist) -> Markup | None:
-    """What each dial of trouble costs, over all episodes of the run: those it spared beside those it struck."""
-    found = [
+def _dials(report: Report, artist: Artist) -> list[PageFigure]:
+    """What each dial costs: success in the episodes without its trouble, minus success in those with it."""
+    by_run = [
         (number, {dial: block.numbers["success_lost"] for dial, block in dials.items() if "success_lost" in block.numbers})
-        for number, dials in enumerate(one.run.results.dials for one in report.shown)
+        for number, dials in enumerate(one.run.results.dials for one in report.runs)
     ]
-    found = [(number, lost) for number, lost in found if lost]
-    if not found:
-        return None
-    worst = {dial: max(lost[dial].value for _, lost in found if dial in lost) for _, lost in found for dial in lost}
+    by_run = [(number, lost) for number, lost in by_run if lost]
+    if not by_run:
+        return []
+    worst = {dial: max(lost[dial].value for _, lost in by_run if dial in lost) for _, lost in by_run for dial in lost}
     rows = sorted(worst, key=lambda dial: (-worst[dial], dial))
-    title = "Success lost where a dial struck, points"
-    caption = tag("figcaption", title, legend(report, (number for number, _ in found)))
-    return tag("figure", caption, artist.intervals(rows, found, title, signed=True))
+    title = "Success lost where a dial caused trouble, points"
+    return [PageFigure(title, [number for number, _ in by_run], artist.intervals(rows, by_run, title, signed=True))]
 
 
-def _heat_map(number: int, shown: Shown) -> Markup:
-    blocks = shown.run.results.families
-    cells = {name: _of_family(block) for name, block in blocks.items()}
-    columns = [name for name in (*_GOOD, *_HARM) if any(name in one for one in cells.values())]
-    head = ["family", *((_GOOD | _HARM)[column] for column in columns)]
+def _heat_map(blocks: Mapping[str, Block]) -> HeatMap:
+    by_family = {name: _with_area(block) for name, block in blocks.items()}
+    columns = [name for name in (*_GOOD, *_HARM) if any(name in one for one in by_family.values())]
     rows = [
-        tag("tr", tag("th", name.replace("_", " "), scope="row"), *(_heat(found.get(c), c in _HARM) for c in columns))
-        for name, found in cells.items()
+        (family.replace("_", " "), [_heat(some.get(name), name in _HARM) for name in columns])
+        for family, some in by_family.items()
     ]
-    title = tag("summary", chip(number), f"{shown.run.plan.agent} on {shown.run.plan.suite}: family by number, in %")
-    return tag(
-        "details", title, scrolling("Heat map of families and numbers", table_of(head, rows, "heat")), open=number < _OPEN
-    )
+    return HeatMap(["family", *((_GOOD | _HARM)[name] for name in columns)], rows)
 
 
-def _of_family(block: Block) -> dict[str, Estimate]:
+def _with_area(block: Block) -> dict[str, Estimate]:
     return {**block.numbers, **({"area": block.curves[ALL].area} if ALL in block.curves else {})}
 
 
-def _heat(number: Estimate | None, harm: bool) -> Markup:
+def _heat(number: Estimate | None, harm: bool) -> HeatCell | None:
     if number is None:
-        return tag("td", NOTHING, class_="none")
-    said = write(number, PERCENT)
-    heat = f"--heat: {100 * min(1.0, max(0.0, number.value)):.0f}%"
-    title = f"{said} of {number.n:,}"
-    return tag("td", f"{100 * number.value:.0f}", class_="harm" if harm else "good", style=heat, title=title)
+        return None
+    heat = f"{100 * min(1.0, max(0.0, number.value)):.0f}"
+    title = f"{write(number, PERCENT)} of {number.n:,}"
+    return HeatCell(f"{100 * number.value:.0f}", "harm" if harm else "good", heat, title)
 
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-def causes(report: Report, artist: Artist) -> Section | None:
-    """How often the agent decides otherwise, by what the two tasks differ in, beside how often it does so for no reason."""
+class OverlookedCause(NamedTuple):
+    """A cause that changes the ending: how often the agent decided differently, and was right on both tasks."""
+
+    cause: str
+    differs: str
+    both_right: str
+    pairs: str
+
+
+class CausesPanel(NamedTuple):
+    """How often agents decide differently on a task and its twin, and the causes that each run overlooks most."""
+
+    figure: PageFigure
+    overlooked: list[tuple[int, list[OverlookedCause]]]
+
+
+def causes(report: Report, artist: Artist) -> CausesPanel | None:
+    """How often agents decide differently, by what the two tasks differ in; None if no run played pairs."""
     found = []
-    for number, one in enumerate(report.shown):
+    for number, one in enumerate(report.runs):
         rerun = one.run.results.overall.numbers.get("differs_rerun")
         rates = {_PAIRS[kind]: rate for kind, rate in one.differs.items()}
         if rates:
@@ -222,33 +261,35 @@ def causes(report: Report, artist: Artist) -> Section | None:
     if not found:
         return None
     rows = [row for row in _PAIRS.values() if any(row in rates for _, rates in found)]
-    title = "How often the agent decides otherwise"
-    figure = tag(
-        "figure", tag("figcaption", title, legend(report, (n for n, _ in found))), artist.intervals(rows, found, title)
-    )
-    overlooked = [_overlooked(number, report.shown[number]) for number, _ in found]
-    about = (
-        "Two tasks that begin with the same bytes and differ in one hidden truth. Whoever looks decides otherwise where it "
-        "changes the ending, and only there. “Same task again” is the agent's own noise, between two trials."
-    )
-    return section("causes", "Causes", about, tag("div", figure, *overlooked, class_="figures"))
+    title = "How often the agent decides differently"
+    figure = PageFigure(title, [number for number, _ in found], artist.intervals(rows, found, title))
+    return CausesPanel(figure, [(number, _overlooked(report.runs[number])) for number, _ in found])
 
 
-def _overlooked(number: int, shown: Shown) -> Markup:
-    """The causes that change the ending and that the agent minds least."""
-    minded = [
+def _overlooked(reported: ReportedRun) -> list[OverlookedCause]:
+    """The causes that change the ending on which the agent is right on both tasks least often."""
+    measured = [
         (name, block.numbers["differs_ending"], block.numbers["pair_pass"])
-        for name, block in shown.run.results.causes.items()
+        for name, block in reported.run.results.causes.items()
         if "differs_ending" in block.numbers and "pair_pass" in block.numbers
     ]
-    least = sorted(minded, key=lambda one: (one[2].value, one[1].value, one[0]))[:_MOST]
-    rows = [
-        tag("tr", tag("th", breakable(name), scope="row"), _share(differs), _share(passed), tag("td", f"{passed.n:,}"))
-        for name, differs, passed in least
-    ]
-    table = table_of(("family.cause", "differs", "both right", "pairs"), rows, "small")
-    return tag("div", tag("h3", chip(number), "Causes it minds least"), scrolling("Causes minded least", table))
+    least = sorted(measured, key=lambda one: (one[2].value, one[1].value, one[0]))[:_MOST]
+    return [OverlookedCause(name, _percent(differs), _percent(passed), f"{passed.n:,}") for name, differs, passed in least]
 
 
-def _share(number: Estimate) -> Markup:
-    return tag("td", f"{100 * number.value:.0f} %")
+def _percent(number: Estimate) -> str:
+    return f"{100 * number.value:.0f} %"
+
+
+# -- episodes ----------------------------------------------------------------------------------------------------------
+
+
+class EpisodesPanel(msgspec.Struct, frozen=True):
+    """The data of the player: the episodes, and the names of the agents."""
+
+    episodes: tuple[Playback, ...]
+    runs: list[str]
+
+
+def episodes(report: Report) -> EpisodesPanel:
+    return EpisodesPanel(report.episodes, [one.run.plan.agent for one in report.runs])

@@ -1,4 +1,4 @@
-"""Report: one or more runs as a page that needs nothing but itself, and as a table in Markdown."""
+"""Report: what the page and the Markdown table of one or more runs show."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -7,86 +7,94 @@ from pathlib import Path
 
 import msgspec
 
+from companyos.assurance.replay import ReplayedEpisode
 from companyos.core.episode import Transcript
-from companyos.core.errors import BadDose, BadTask, ReplayDiffers
+from companyos.core.errors import BadChoice, BadDose, BadTask, ReplayDiffers
+from companyos.core.groups import grouped
 from companyos.core.parallel import pooled
 from companyos.evaluate.judge.blame import Blame, blame
 from companyos.evaluate.judge.outcome import Outcome
 from companyos.evaluate.judge.playback import Playback, playback
-from companyos.evaluate.runs.episode_file import Episode, kept
-from companyos.evaluate.runs.run import OUTCOMES, RESULTS, SUITE, BadRun, Plan, plan_of
+from companyos.evaluate.runs.episode_file import EpisodeKey, saved_episode
+from companyos.evaluate.runs.run import OUTCOMES, RESULTS, SUITE, BadRun, RunPlan, plan_of
 from companyos.evaluate.stats.compare import Comparison, compare
-from companyos.evaluate.stats.groups import grouped
 from companyos.evaluate.stats.intervals import Estimate
 from companyos.evaluate.stats.metrics import ENDING, NONE, WAY, Results, summarise
 from companyos.evaluate.suites.suite import Suite, read_suite
 
-MOST_RUNS = 8  # that colours can tell apart
-FAILURES, SUCCESSES = 60, 40  # of a run, that are looked at for blame: some seconds
-EPISODES = 12  # that play in the page, of all runs together …
-MOST_BYTES = 1_500_000  # … and what they may take
+MOST_RUNS = 8  # as many as there are colours to tell them apart
+FAILURES, SUCCESSES = 60, 40  # episodes of a run that are examined: this takes some seconds
+EPISODES = 12  # episodes that can be played in the page, of all runs together …
+MOST_BYTES = 1_500_000  # … and the size of their data
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A finished run, as it lies in its folder."""
+    """A finished run, read from its folder."""
 
     folder: Path
-    plan: Plan
+    plan: RunPlan
     results: Results
     suite: Suite
     outcomes: tuple[Outcome, ...]
 
 
-class Looked(msgspec.Struct, frozen=True):
-    """An episode that was looked at for blame."""
+class ExaminedEpisode(msgspec.Struct, frozen=True):
+    """An episode with its blame and, if the page can play it, its playback."""
 
     outcome: Outcome
     blame: Blame
+    playback: Playback | None
 
 
-class Shown(msgspec.Struct, frozen=True):
-    """A run with all that its report says of it."""
+class ReportedRun(msgspec.Struct, frozen=True):
+    """A run with everything that its report shows."""
 
     run: Run
-    looked: tuple[Looked, ...]
-    differs: dict[str, Estimate]  # how often the agent decided otherwise, by what a pair changed
-    beside_first: Comparison | None  # None for the first run, and for one that shares no tasks with it
+    examined: tuple[ExaminedEpisode, ...]
+    differs: dict[str, Estimate]  # how often the agent decided differently on a task and its twin, by relevance
+    beside_first: Comparison | None  # None for the first run, and for a run that shares no tasks with it
 
 
 class Report(msgspec.Struct, frozen=True):
-    """All that a page shows."""
+    """Everything that a page shows."""
 
-    shown: tuple[Shown, ...]
+    runs: tuple[ReportedRun, ...]
     episodes: tuple[Playback, ...]
 
 
-Watch = Callable[[Iterator[Looked], int], Iterable[Looked]]
+Watch = Callable[[Iterator[ExaminedEpisode], int], Iterable[ExaminedEpisode]]
 
 
-def report_on(folders: Sequence[Path], workers: int = 1, watch: Watch = lambda looked, total: looked) -> Report:
-    """Reads runs, looks closer at a sample of their episodes and picks some to play. `BadRun` says what is wrong."""
+def report_on(folders: Sequence[Path], workers: int = 1, watch: Watch = lambda examined, total: examined) -> Report:
+    """Read runs, examine a sample of their episodes and choose some to play. `BadRun` says what is wrong."""
     if len(folders) > MOST_RUNS:
         raise BadRun(f"{len(folders)} runs are too many for one page; give at most {MOST_RUNS}")
     runs = [read_run(folder) for folder in folders]
-    jobs = [(run.folder, one) for run in runs for one in sample(run.outcomes)]
-    looked = iter(list(watch(pooled(_look, jobs, workers, chunk=4), len(jobs))))
-    shown = tuple(
-        Shown(
+    samples = [sample(run.outcomes) for run in runs]
+    played = set(playing_order(samples)[:EPISODES])
+    jobs = [
+        _Job(number, runs[number].folder, outcome, (number, place) in played)
+        for number, outcomes in enumerate(samples)
+        for place, outcome in enumerate(outcomes)
+    ]
+    examined = iter(list(watch(pooled(_examine, jobs, workers, chunk=4), len(jobs))))
+    reported = tuple(
+        ReportedRun(
             run=run,
-            looked=tuple(islice(looked, len(sample(run.outcomes)))),
+            examined=tuple(islice(examined, len(outcomes))),
             differs=differences(run),
             beside_first=compare(runs[0].outcomes, run.outcomes) if run is not runs[0] else None,
         )
-        for run in runs
+        for run, outcomes in zip(runs, samples, strict=True)
     )
-    return Report(shown, tuple(episodes_of(shown)))
+    return Report(reported, tuple(episodes_of(reported)))
 
 
-# -- a run -------------------------------------------------------------------------------------------------------------
+# -- runs --------------------------------------------------------------------------------------------------------------
 
 
 def read_run(folder: Path) -> Run:
-    """A run from its folder. `BadRun` where it is none, or not finished."""
+    """Read a run from its folder. `BadRun` if the folder holds none, or an unfinished one."""
     plan = plan_of(folder)
     try:
         results = msgspec.json.decode((folder / RESULTS).read_bytes(), type=Results)
@@ -103,7 +111,7 @@ def read_run(folder: Path) -> Run:
 
 
 def differences(run: Run) -> dict[str, Estimate]:
-    """How often the agent decided otherwise on the two sides of a pair, by what that changes."""
+    """How often the agent decided differently on the two tasks of a pair, by what the pair's difference changes."""
     found = {}
     for relevance in (ENDING, WAY, NONE):
         some = msgspec.structs.replace(run.suite, pairs=tuple(p for p in run.suite.pairs if p.relevance == relevance))
@@ -119,46 +127,66 @@ def differences(run: Run) -> dict[str, Estimate]:
 
 
 def sample(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """The episodes that are looked at: failures, then successes, of every family alike, and always the same ones."""
-    won = grouped(outcomes, lambda one: one.success)
-    return [*_spread(won.get(False, []), FAILURES), *_spread(won.get(True, []), SUCCESSES)]
+    """The episodes to examine: failures, then successes, evenly from every family, and the same ones every time."""
+    by_success = grouped(outcomes, lambda one: one.success)
+    return [*_spread(by_success.get(False, []), FAILURES), *_spread(by_success.get(True, []), SUCCESSES)]
 
 
 def _spread(outcomes: Sequence[Outcome], most: int) -> list[Outcome]:
-    families = grouped(sorted(outcomes, key=_lot), lambda one: one.family)
+    """Take one episode of each family in turn, in an order drawn by hash."""
+    families = grouped(sorted(outcomes, key=_hash), lambda one: one.family)
     rounds = zip_longest(*(families[name] for name in sorted(families)))
     return [one for some in rounds for one in some if one is not None][:most]
 
 
-def _lot(one: Outcome) -> bytes:
+def _hash(one: Outcome) -> bytes:
     return blake2b(f"{one.task_id}/{one.trial}".encode()).digest()
 
 
-def _look(job: tuple[Path, Outcome]) -> Looked:
-    folder, outcome = job
+def playing_order(samples: Sequence[Sequence[Outcome]]) -> list[tuple[int, int]]:
+    """The order in which a page offers episodes: failures first, one of each run in turn. Run and place in its sample."""
+    rounds = zip_longest(*([(number, place) for place in range(len(some))] for number, some in enumerate(samples)))
+    return sorted((one for some in rounds for one in some if one), key=lambda one: samples[one[0]][one[1]].success)
+
+
+class _Job(msgspec.Struct, frozen=True):
+    """An episode to examine: the number and folder of its run, and whether the page can play it."""
+
+    run: int
+    folder: Path
+    outcome: Outcome
+    played: bool
+
+
+def _examine(job: _Job) -> ExaminedEpisode:
+    """Replay an episode once, for its blame and its playback."""
+    outcome = job.outcome
     try:
-        return Looked(outcome, blame(_transcript(folder, outcome)))
-    except (ReplayDiffers, BadTask, BadDose) as difference:
+        replayed = ReplayedEpisode(_transcript(job.folder, outcome))
+        blamed = blame(replayed)
+    except (ReplayDiffers, BadTask, BadDose, BadChoice) as difference:
         raise BadRun(
-            f"{folder}: {outcome.task_id}: {difference}; `companyos submit-check` names all that is wrong"
+            f"{job.folder}: {outcome.task_id}: {difference}; `companyos submit-check` names all that is wrong"
         ) from None
+    return ExaminedEpisode(outcome, blamed, playback(job.run, outcome.trial, replayed, blamed) if job.played else None)
 
 
 def _transcript(folder: Path, outcome: Outcome) -> Transcript:
-    text = kept(folder, Episode(outcome.task_id, outcome.trial))
+    text = saved_episode(folder, EpisodeKey(outcome.task_id, outcome.trial))
     if text is None:
-        raise BadRun(f"{folder} lacks an episode, trial {outcome.trial} of {outcome.task_id}: go on with `companyos eval`")
+        raise BadRun(
+            f"{folder} lacks an episode, trial {outcome.trial} of {outcome.task_id}: continue the run with `companyos eval`"
+        )
     return Transcript.from_jsonl(text)
 
 
-def episodes_of(shown: Sequence[Shown]) -> Iterator[Playback]:
-    """Some to play in the page: failures first, of each run in turn, as long as there is room."""
-    turns = zip_longest(*([(number, one) for one in some.looked] for number, some in enumerate(shown)))
-    chosen = sorted((one for turn in turns for one in turn if one is not None), key=lambda one: one[1].outcome.success)
+def episodes_of(runs: Sequence[ReportedRun]) -> Iterator[Playback]:
+    """The episodes that the page plays, as long as there is room for their data."""
     room = MOST_BYTES
-    for number, looked in chosen[:EPISODES]:
-        outcome = looked.outcome
-        played = playback(number, outcome.trial, _transcript(shown[number].run.folder, outcome), looked.blame)
+    for number, place in playing_order([[one.outcome for one in some.examined] for some in runs]):
+        played = runs[number].examined[place].playback
+        if played is None:
+            return
         room -= len(msgspec.json.encode(played))
         if room < 0:
             return

@@ -1,4 +1,4 @@
-"""Cluster: a run's episodes on a Ray cluster. Nodes may leave; what they had in hand is worked elsewhere."""
+"""Plays the episodes of a run on a Ray cluster. If a node is lost, its episodes are played on another one."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,36 +7,36 @@ from typing import Any
 import ray
 
 from companyos.agents.agent import Usage
-from companyos.evaluate.runs.episode_file import Episode, keep, kept, usage_of
-from companyos.evaluate.runs.roster import Options
-from companyos.evaluate.runs.run import Done, Plan, Work, Workers, done, judged, work_on
+from companyos.evaluate.runs.episode_file import EpisodeKey, save_episode, saved_episode, usage_of
+from companyos.evaluate.runs.roster import AgentSpec
+from companyos.evaluate.runs.run import FinishedEpisode, JudgedEpisode, Workers, judged, play_episode
 
 _AHEAD = 4  # episodes in flight for each processor of the cluster
 
 
 def on_ray(address: str) -> Workers:
-    """Works on the cluster at this address. Nodes need CompanyOS installed, and no disk in common: files are kept here."""
+    """Play on the cluster at this address. Nodes need CompanyOS, but no shared disk: all files are written here."""
 
-    def crew(run: Path, plan: Plan, options: Options, episodes: list[Episode]) -> Iterator[Done]:
+    def workers(run: Path, agent: AgentSpec, keys: list[EpisodeKey]) -> Iterator[FinishedEpisode]:
         ray.init(address=address, log_to_driver=False, ignore_reinit_error=True)
-        # A node that was lost is no fault of the episode's, however often; a bug of ours is not tried twice.
-        remote = ray.remote(max_retries=-1, retry_exceptions=False)(_work)
-        waiting, todo = set[Any](), iter(episodes)
+        # The loss of a node is retried without limit; an exception is a bug of ours and not retried.
+        remote = ray.remote(max_retries=-1, retry_exceptions=False)(_play)
+        waiting, todo = set[Any](), iter(keys)
         while True:
             room = max(1, int(_AHEAD * ray.cluster_resources().get("CPU", 1)) - len(waiting))
-            for _, episode in zip(range(room), todo, strict=False):
-                waiting.add(remote.remote(plan.agent, options, episode, kept(run, episode), usage_of(run, episode)))
+            for _, key in zip(range(room), todo, strict=False):
+                waiting.add(remote.remote(agent, key, saved_episode(run, key), usage_of(run, key)))
             if not waiting:
                 return
             ready, rest = ray.wait(list(waiting), num_returns=1)
             waiting = set(rest)
-            for work in ray.get(ready):
-                if kept(run, work.episode) is None:
-                    keep(run, work.episode, work.text, work.usage)
-                yield done(work)
+            for episode in ray.get(ready):
+                if saved_episode(run, episode.key) is None:
+                    save_episode(run, episode.key, episode.text, episode.usage)
+                yield episode.finished()
 
-    return crew
+    return workers
 
 
-def _work(agent: str, options: Options, episode: Episode, text: str | None, usage: tuple[Usage, ...]) -> Work:
-    return work_on(agent, options, episode) if text is None else judged(episode, text, usage)
+def _play(agent: AgentSpec, key: EpisodeKey, text: str | None, usage: tuple[Usage, ...]) -> JudgedEpisode:
+    return play_episode(agent, key) if text is None else judged(key, text, usage)

@@ -1,6 +1,5 @@
-"""Episode files: the transcripts of a run, one a file, each whole or not there at all."""
+"""Episode files: the transcripts of a run, one per file. A file is either complete or absent."""
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -8,74 +7,60 @@ import msgspec
 
 from companyos.agents.agent import Usage
 from companyos.core.episode import Transcript
+from companyos.core.files import PART, write_atomic
 from companyos.core.task import TaskId
 from companyos.families.kit.goals import add_up
 
 FOLDER = "episodes"
-_ENDING = ".jsonl"
-_USAGE = ".usage"  # before the ending: what lies beside a transcript
+_SUFFIX = ".jsonl"
+_USAGE_SUFFIX = f".usage{_SUFFIX}"  # token counts and costs, in a file beside the transcript
 
 
-class Episode(msgspec.Struct, frozen=True, order=True):
-    """Which episode of a run: the task, and the how-manieth time."""
+class EpisodeKey(msgspec.Struct, frozen=True, order=True):
+    """Names one episode of a run: the task, and the number of the trial, counted from 0."""
 
     task_id: str
     trial: int
 
     @property
     def place(self) -> str:
-        """Its file, as seen from the run's folder."""
-        return f"{FOLDER}/{TaskId.parse(self.task_id).family}/{self.task_id}.{self.trial}{_ENDING}"
+        """The path of its transcript, relative to the run's folder."""
+        return f"{FOLDER}/{TaskId.parse(self.task_id).family}/{self.task_id}.{self.trial}{_SUFFIX}"
 
     @property
     def usage_place(self) -> str:
-        return self.place.removesuffix(_ENDING) + _USAGE + _ENDING
+        """The path of its token counts and costs, relative to the run's folder."""
+        return self.place.removesuffix(_SUFFIX) + _USAGE_SUFFIX
 
 
-def keep(run: Path, episode: Episode, text: str, usage: Sequence[Usage] = ()) -> None:
-    """Writes an episode. The transcript comes last and in one go: once it is there, all is."""
+def save_episode(run: Path, key: EpisodeKey, text: str, usage: Sequence[Usage] = ()) -> None:
+    """Write an episode. The transcript is written last: once it exists, the episode is complete."""
     if usage:
-        _put(run / episode.usage_place, b"".join(msgspec.json.encode(turn) + b"\n" for turn in usage))
-    _put(run / episode.place, text.encode())
+        write_atomic(run / key.usage_place, b"".join(msgspec.json.encode(turn) + b"\n" for turn in usage), make_folder=True)
+    write_atomic(run / key.place, text.encode(), make_folder=True)
 
 
-def _put(path: Path, content: bytes) -> None:
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
+def saved_episode(run: Path, key: EpisodeKey) -> str | None:
+    """Return the transcript of a finished episode; None if the episode is still to be played."""
     try:
-        beside.write_bytes(content)
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(content)
-    os.replace(beside, path)
-
-
-def kept(run: Path, episode: Episode) -> str | None:
-    """The text of an episode that was worked to its end; None where it is still to be worked."""
-    try:
-        text = (run / episode.place).read_text()
+        text = (run / key.place).read_text()
         transcript = Transcript.from_jsonl(text)
-    except (FileNotFoundError, ValueError):  # what a power cut left is no transcript
+    except (FileNotFoundError, ValueError):  # a power cut can leave an unreadable file
         return None
-    return text if transcript.footer.done and transcript.header.task_id == episode.task_id else None
+    return text if transcript.footer.done and transcript.header.task_id == key.task_id else None
 
 
-def usage_of(run: Path, episode: Episode) -> tuple[Usage, ...]:
-    """What the turns of an episode cost, where somebody counted it."""
+def usage_of(run: Path, key: EpisodeKey) -> tuple[Usage, ...]:
+    """Return the token counts and costs of an episode's turns; empty if nothing was counted."""
     try:
-        lines = (run / episode.usage_place).read_bytes().splitlines()
+        return tuple(_usages(run / key.usage_place))
     except FileNotFoundError:
         return ()
-    return tuple(msgspec.json.decode(line, type=Usage) for line in lines)
 
 
 def spent_on(run: Path) -> Usage:
-    """What all episodes in a folder cost together."""
-    turns = [
-        msgspec.json.decode(line, type=Usage)
-        for place in places(run)
-        if place.endswith(_USAGE + _ENDING)
-        for line in (run / place).read_bytes().splitlines()
-    ]
+    """Add up the token counts and costs of all episodes of a run."""
+    turns = [turn for place in places(run) if place.endswith(_USAGE_SUFFIX) for turn in _usages(run / place)]
     return Usage(
         sum(turn.tokens_in for turn in turns),
         sum(turn.tokens_out for turn in turns),
@@ -84,21 +69,25 @@ def spent_on(run: Path) -> Usage:
     )
 
 
+def _usages(path: Path) -> Iterator[Usage]:
+    return (msgspec.json.decode(line, type=Usage) for line in path.read_bytes().splitlines())
+
+
 def places(run: Path) -> Iterator[str]:
-    """Every file among the episodes, as seen from the run's folder; parts that were never finished are left out."""
+    """Yield the path of every finished file among the episodes, relative to the run's folder."""
     for path in sorted((run / FOLDER).rglob("*")):
-        if path.is_file() and path.suffix != ".part":
+        if path.is_file() and path.suffix != PART:
             yield path.relative_to(run).as_posix()
 
 
 def transcripts(folder: Path) -> list[Path]:
-    """The transcripts of a run; of a folder that is no run's, all that lie under it."""
+    """The transcripts of a run. In a folder that holds no run: every `*.jsonl` file below it."""
     episodes = folder / FOLDER
-    found = sorted((episodes if episodes.is_dir() else folder).rglob(f"*{_ENDING}"))
-    return [path for path in found if not path.name.endswith(_USAGE + _ENDING)]
+    found = sorted((episodes if episodes.is_dir() else folder).rglob(f"*{_SUFFIX}"))
+    return [path for path in found if not path.name.endswith(_USAGE_SUFFIX)]
 
 
-def sweep(run: Path) -> None:
-    """Removes what was begun and never finished."""
-    for path in (run / FOLDER).rglob("*.part"):
+def remove_unfinished(run: Path) -> None:
+    """Remove the files that a killed process had begun to write."""
+    for path in run.rglob(f"*{PART}"):
         path.unlink(missing_ok=True)

@@ -1,17 +1,21 @@
-"""Roster: who can be measured, by name."""
+"""Roster: the agents that can be measured, by name.
+
+A name is that of a built-in agent, or `KIND:WHICH`, such as `saved:DIR`. `AGENT_KINDS` lists the kinds; packages above this
+one add theirs with `add_agent_kind`.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from companyos.agents import AGENTS, Agent
 from companyos.agents.adversaries import ADVERSARIES
 from companyos.agents.adversaries.careless import HABITS, Careless
 from companyos.agents.agent import Usage
 from companyos.agents.routine import WAIT
+from companyos.assurance.replay import action_of
 from companyos.core.episode import Transcript, Turn
 from companyos.core.errors import BadChoice, Misuse
 from companyos.env import CompanyEnv
@@ -19,49 +23,73 @@ from companyos.env.observations import Observation
 from companyos.evaluate.runs.episode_file import transcripts
 
 
-class Contestant(Protocol):
-    """Whoever is measured. It gives an agent for each episode, from whose `usage`, where it has one, we read the costs.
+class AgentFactory(Protocol):
+    """Makes an agent for each episode. If the agent has an attribute `usage`, its costs are read from there.
 
-    The task id is there to tell episodes apart. It must never reach what decides: it says how the work should end.
+    The task id only tells episodes apart. It must never reach the agent's decisions: it says how the work should end.
     """
 
-    waits: bool  # for somebody else, most of the time: then threads do as well as processes
+    waits: bool  # most of the time is spent waiting for a server: threads do as well as processes
 
     def agent(self, task_id: str, trial: int) -> Agent: ...
     def lacks(self, tasks: Sequence[str], trials: int) -> str:
-        """Why it cannot work these, in one line; empty where it can."""
+        """Say in one line why these tasks cannot be played; empty if they can."""
         ...
 
 
 @runtime_checkable
-class Ensemble(Protocol):
-    """A contestant that works many episodes at once, faster than it would one by one."""
+class BatchPlayer(Protocol):
+    """A factory whose agents play many episodes at once, faster than one by one."""
 
     def play(self, task_ids: Sequence[str], reward: str) -> Iterator[tuple[int, CompanyEnv, tuple[Usage, ...]]]:
-        """Plays each to its end, its turns counted by this reward; gives it with its number, as it ends."""
+        """Play each task to its end in this reward profile; yield its number, episode and costs as it ends."""
         ...
 
 
-Options = tuple[tuple[str, str], ...]  # what a contestant's opener is told beside its name, such as an endpoint's address
+Options = tuple[tuple[str, str], ...]  # settings from the command line, such as the address of an endpoint
+Opener = Callable[[str, Mapping[str, str]], AgentFactory]  # takes what follows the colon of a name, and the options
 
 
-def contestant(name: str, options: Options = ()) -> Contestant:
-    """Whoever has this name. `BadChoice` lists the names that there are."""
-    kind, colon, rest = name.partition(":")
+class AgentKind(NamedTuple):
+    """A kind of agents that are named `KIND:WHICH`."""
+
+    metavar: str  # what WHICH stands for, such as DIR
+    open: Opener
+
+
+class AgentSpec(NamedTuple):
+    """Which agent a run measures, in a form that worker processes can unpickle.
+
+    The opener is a module-level function and pickled by its import path. So a worker finds it, though nothing was registered
+    in that process.
+    """
+
+    name: str
+    which: str
+    options: Options
+    opener: Opener
+
+    def open(self) -> AgentFactory:
+        return self.opener(self.which, dict(self.options))
+
+
+def agent_named(name: str, options: Options = ()) -> AgentSpec:
+    """Find an agent by name. `BadChoice` lists the names that exist."""
     if name in AGENTS:
-        return Zoo(AGENTS[name], fixed=ADVERSARIES[name].variants is not None if name in ADVERSARIES else False)
-    if not (colon and rest) or kind not in OPENERS:
+        return AgentSpec(name, name, (), _built_in)
+    kind, colon, which = name.partition(":")
+    if not (colon and which) or kind not in AGENT_KINDS:
         raise BadChoice("agent", name, names())
-    return OPENERS[kind](rest, dict(options))
+    return AgentSpec(name, which, options, AGENT_KINDS[kind].open)
 
 
 def names() -> list[str]:
-    """Every name, and what the names look like that need something more."""
-    return [*AGENTS, *(f"{kind}:{opener.__doc__}" for kind, opener in OPENERS.items())]
+    """Every name of a built-in agent, and the form of all other names."""
+    return [*AGENTS, *(f"{name}:{kind.metavar}" for name, kind in AGENT_KINDS.items())]
 
 
 def seed_of(task_id: str, trial: int) -> int:
-    """The seed of an agent's own choices: another one in every episode."""
+    """The random seed of an agent in one episode."""
     return int.from_bytes(blake2b(f"{task_id}/{trial}".encode(), digest_size=6).digest())
 
 
@@ -69,11 +97,11 @@ def usage_by(agent: Agent) -> tuple[Usage, ...]:
     return tuple(getattr(agent, "usage", ()))
 
 
-# -- the zoo -----------------------------------------------------------------------------------------------------------
+# -- built-in agents ---------------------------------------------------------------------------------------------------
 
 
-class Zoo:
-    """An agent of ours. Of one that comes in variants, the trial is the number of the variant."""
+class BuiltIn:
+    """Makes agents of this package. With `fixed`, the number of the trial chooses the variant of a policy."""
 
     waits = False
 
@@ -88,27 +116,29 @@ class Zoo:
         return ""
 
 
-def _variant(rest: str, options: Mapping[str, str]) -> Contestant:
-    """POLICY/NUMBER"""
-    policy, _, number = rest.partition("/")
+def _built_in(name: str, options: Mapping[str, str]) -> AgentFactory:
+    return BuiltIn(AGENTS[name], fixed=name in ADVERSARIES and ADVERSARIES[name].variants is not None)
+
+
+def _variant(which: str, options: Mapping[str, str]) -> AgentFactory:
+    policy, _, number = which.partition("/")
     known = [name for name, adversary in ADVERSARIES.items() if adversary.variants is not None]
     if policy not in known or not number.isdecimal():
-        raise BadChoice("variant", rest, [f"{name}/NUMBER" for name in known])
-    return Zoo(lambda seed: ADVERSARIES[policy].make(int(number)))
+        raise BadChoice("variant", which, [f"{name}/NUMBER" for name in known])
+    return BuiltIn(lambda seed: ADVERSARIES[policy].make(int(number)))
 
 
-def _careless(dial: str, options: Mapping[str, str]) -> Contestant:
-    """DIAL"""
+def _careless(dial: str, options: Mapping[str, str]) -> AgentFactory:
     if dial not in HABITS:
         raise BadChoice("dial", dial, HABITS)
-    return Zoo(lambda seed: Careless(HABITS[dial]))
+    return BuiltIn(lambda seed: Careless(HABITS[dial]))
 
 
-# -- what somebody saved -----------------------------------------------------------------------------------------------
+# -- saved episodes ----------------------------------------------------------------------------------------------------
 
 
-class Saved:
-    """Whoever played the episodes that lie in a folder: a person, or a run of somebody else's. A file is a trial."""
+class SavedEpisodes:
+    """Makes agents that repeat the episodes saved in a folder, by a person or by another run. Each file is one trial."""
 
     waits = False
 
@@ -121,12 +151,12 @@ class Saved:
             try:
                 transcript = Transcript.from_jsonl(path.read_bytes())
             except ValueError:
-                continue  # other files lie about in people's folders
-            if not transcript.header.actors:  # whoever is measured works alone
+                continue  # a person's folder may hold other files
+            if not transcript.header.actors:  # an agent is measured alone
                 self._turns.setdefault(transcript.header.task_id, []).append(transcript.turns)
 
     def agent(self, task_id: str, trial: int) -> Agent:
-        return Again(self._turns[task_id][trial])
+        return Repeater(self._turns[task_id][trial])
 
     def lacks(self, tasks: Sequence[str], trials: int) -> str:
         short = [task_id for task_id in tasks if len(self._turns.get(task_id, ())) < trials]
@@ -135,59 +165,52 @@ class Saved:
         return f"{self._folder} has too few episodes of {len(short)} of the {len(tasks)} tasks, such as {short[0]}"
 
 
-class Again:
-    """Makes the calls that somebody made. Where they gave up, time passes."""
+class Repeater:
+    """Makes the calls of a saved episode again. After the last one it waits until the budget is used up."""
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         self._turns = turns
 
     def act(self, obs: Observation) -> Any:
-        if obs.step >= len(self._turns):
-            return WAIT
-        turn = self._turns[obs.step]
-        return turn.action[0] if turn.action else turn.call
+        return action_of(self._turns[obs.step]) if obs.step < len(self._turns) else WAIT
 
 
 @cache
-def _saved_in(folder: str) -> Saved:
-    return Saved(Path(folder))
+def _saved_in(folder: str) -> SavedEpisodes:
+    return SavedEpisodes(Path(folder))
 
 
-def _saved(folder: str, options: Mapping[str, str]) -> Contestant:
-    """DIR"""
+def _saved(folder: str, options: Mapping[str, str]) -> AgentFactory:
     return _saved_in(folder)
 
 
-def _openai(model: str, options: Mapping[str, str]) -> Contestant:
-    """MODEL"""
-    from companyos.agents.llm.language_model import open_model  # needs an extra
+# -- models ------------------------------------------------------------------------------------------------------------
+
+
+def _openai(model: str, options: Mapping[str, str]) -> AgentFactory:
+    from companyos.agents.llm.language_model import open_model  # needs the extra `llm`
 
     return open_model(model, tuple(sorted(options.items())))
 
 
-def _local(folder: str, options: Mapping[str, str]) -> Contestant:
-    """DIR"""
-    # Named by its place: it stands above us, where models are trained, and what it plays with comes with an extra.
-    opened: Contestant = resolve_name("companyos.train.runs.local:open_local")(folder, options)
-    return opened
-
-
-def _tiny(path: str, options: Mapping[str, str]) -> Contestant:
-    """FILE"""
+def _tiny(path: str, options: Mapping[str, str]) -> AgentFactory:
     try:
         from companyos.agents.tiny import Tiny, load
     except ModuleNotFoundError as missing:
         raise Misuse(f'a small learner needs {missing.name}: pip install "companyos[tiny]"') from None
     weights = load(path)
-    return Zoo(lambda seed: Tiny(weights, seed))
+    return BuiltIn(lambda seed: Tiny(weights, seed))
 
 
-# The docstring of each is what its names look like after the colon.
-OPENERS: dict[str, Callable[[str, Mapping[str, str]], Contestant]] = {
-    "variant": _variant,
-    "careless": _careless,
-    "saved": _saved,
-    "openai": _openai,
-    "local": _local,
-    "tiny": _tiny,
+AGENT_KINDS = {
+    "variant": AgentKind("POLICY/NUMBER", _variant),
+    "careless": AgentKind("DIAL", _careless),
+    "saved": AgentKind("DIR", _saved),
+    "openai": AgentKind("MODEL", _openai),
+    "tiny": AgentKind("FILE", _tiny),
 }
+
+
+def add_agent_kind(name: str, metavar: str, opener: Opener) -> None:
+    """Add a kind of agents, or replace one. The opener must be a module-level function, because workers unpickle it."""
+    AGENT_KINDS[name] = AgentKind(metavar, opener)

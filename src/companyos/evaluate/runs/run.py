@@ -1,4 +1,4 @@
-"""Runs: an agent works a suite, every episode a file. Whatever ends a run, starting it again goes on where it stood."""
+"""Runs: an agent plays a suite, and each episode becomes a file. An interrupted run continues when it is started again."""
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,25 +11,26 @@ from typing import Any
 import msgspec
 
 from companyos.agents.agent import Usage
+from companyos.assurance.replay import ReplayedEpisode
 from companyos.core.episode import CANARY, Transcript
+from companyos.core.files import write_atomic
 from companyos.core.parallel import as_they_come
 from companyos.core.task import BENCHMARK_VERSION, TaskId
 from companyos.env import CompanyEnv
 from companyos.env.observations import Observation
-from companyos.evaluate.judge.outcome import Outcome, judge
-from companyos.evaluate.runs.episode_file import Episode, keep, kept, sweep, usage_of
-from companyos.evaluate.runs.roster import Ensemble, Options, contestant, usage_by
+from companyos.evaluate.judge.outcome import REWARD, Outcome, judge
+from companyos.evaluate.runs.episode_file import EpisodeKey, remove_unfinished, save_episode, saved_episode, usage_of
+from companyos.evaluate.runs.roster import AgentSpec, BatchPlayer, Options, agent_named, usage_by
 from companyos.evaluate.stats.metrics import summarise
 from companyos.evaluate.suites.suite import Suite, suite
 from companyos.families.kit.goals import add_up
 
-REWARD = "dense"  # by which every episode's return is counted
 RESULTS, MANIFEST, OUTCOMES, RUN, SUITE = "results.json", "manifest.txt", "outcomes.jsonl", "run.json", "suite.txt"
-_CHUNK = 4  # episodes that a worker takes at a time
+_CHUNK = 4  # episodes that a worker process takes at a time
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """What a run is: who works which suite, and how often. A folder holds one."""
+class RunPlan(msgspec.Struct, frozen=True):
+    """What identifies a run: which agent plays which suite, and how often. A folder holds one run."""
 
     agent: str
     suite: str
@@ -37,98 +38,99 @@ class Plan(msgspec.Struct, frozen=True):
     trials: int
     version: int = BENCHMARK_VERSION
 
-    def episodes(self, tasks: Sequence[str]) -> list[Episode]:
-        """Families mixed, so that what one sees while it runs is of all of them; the trials of a task together."""
+    def episodes(self, tasks: Sequence[str]) -> list[EpisodeKey]:
+        """All episodes, the families mixed so that the progress shown is of all of them; the trials of a task together."""
         mixed = sorted(tasks, key=lambda task_id: blake2b(task_id.encode()).digest())
-        return [Episode(task_id, trial) for task_id in mixed for trial in range(self.trials)]
+        return [EpisodeKey(task_id, trial) for task_id in mixed for trial in range(self.trials)]
 
 
-class Work(msgspec.Struct, frozen=True):
-    """An episode that was worked: its transcript as it is written, what it cost, and what it came to."""
+class FinishedEpisode(msgspec.Struct, frozen=True):
+    """An episode that is in the run's folder: its outcome, and the hash of its file."""
 
-    episode: Episode
-    text: str
-    usage: tuple[Usage, ...]
-    outcome: Outcome
-
-
-class Done(msgspec.Struct, frozen=True):
-    """An episode that lies in the run's folder: what it came to, and the hash of its file."""
-
-    episode: Episode
+    key: EpisodeKey
     outcome: Outcome
     hash: str
 
 
-# -- an episode --------------------------------------------------------------------------------------------------------
+class JudgedEpisode(msgspec.Struct, frozen=True):
+    """An episode that was played: its transcript as text, its token counts and costs, and its outcome."""
+
+    key: EpisodeKey
+    text: str
+    usage: tuple[Usage, ...]
+    outcome: Outcome
+
+    def finished(self) -> FinishedEpisode:
+        return FinishedEpisode(self.key, self.outcome, sha256(self.text.encode()).hexdigest())
 
 
-def work_on(agent: str, options: Options, episode: Episode) -> Work:
-    """Lets an agent work one episode. What it sees holds no reward."""
-    env = CompanyEnv(TaskId.parse(episode.task_id), REWARD)
-    worker = contestant(agent, options).agent(episode.task_id, episode.trial)
+# -- one episode -------------------------------------------------------------------------------------------------------
+
+
+def play_episode(agent: AgentSpec, key: EpisodeKey) -> JudgedEpisode:
+    """Let an agent play one episode. Its observations contain no reward."""
+    env = CompanyEnv(TaskId.parse(key.task_id), REWARD)
+    player = agent.open().agent(key.task_id, key.trial)
     obs = env.reset()
     while not obs.done:
-        obs = env.step(worker.act(unrewarded(obs)))
-    return judged(episode, env.transcript().to_jsonl(), usage_by(worker))
+        obs = env.step(player.act(unrewarded(obs)))
+    return judged(key, env.transcript().to_jsonl(), usage_by(player))
 
 
 def unrewarded(obs: Observation) -> Observation:
-    """The same observation for somebody who is being measured."""
+    """The same observation without reward and progress, for an agent that is measured."""
     return Observation(obs.scene, obs.now, obs.step, obs.reply, 0.0, obs.done)
 
 
-def judged(episode: Episode, text: str, usage: tuple[Usage, ...]) -> Work:
+def judged(key: EpisodeKey, text: str, usage: tuple[Usage, ...], replayed: ReplayedEpisode | None = None) -> JudgedEpisode:
+    """Judge an episode by its transcript. `replayed` is its replay, if the caller has made one."""
     tokens, cost = (sum(u.tokens for u in usage), add_up(u.cost for u in usage)) if usage else (None, None)
-    return Work(episode, text, usage, judge(Transcript.from_jsonl(text), episode.trial, tokens, cost))
+    return JudgedEpisode(key, text, usage, judge(replayed or Transcript.from_jsonl(text), key.trial, tokens, cost))
 
 
-def have_done(run: Path, agent: str, options: Options, episode: Episode) -> Done:
-    """The episode as it lies in the folder; worked and put there where it does not yet."""
-    text = kept(run, episode)
-    if text is not None:
-        return done(judged(episode, text, usage_of(run, episode)))
-    work = work_on(agent, options, episode)
-    keep(run, episode, work.text, work.usage)
-    return done(work)
+def finish_episode(run: Path, agent: AgentSpec, key: EpisodeKey) -> FinishedEpisode:
+    """Judge an episode that is in the folder; play it and write it there if it is not."""
+    if (found := _judged_file(run, key)) is not None:
+        return found
+    episode = play_episode(agent, key)
+    save_episode(run, key, episode.text, episode.usage)
+    return episode.finished()
 
 
-def done(work: Work) -> Done:
-    return Done(work.episode, work.outcome, sha256(work.text.encode()).hexdigest())
+def _judged_file(run: Path, key: EpisodeKey) -> FinishedEpisode | None:
+    text = saved_episode(run, key)
+    return None if text is None else judged(key, text, usage_of(run, key)).finished()
 
 
 # -- a run -------------------------------------------------------------------------------------------------------------
 
-Workers = Callable[[Path, Plan, Options, list[Episode]], Iterator[Done]]
+Workers = Callable[[Path, AgentSpec, list[EpisodeKey]], Iterator[FinishedEpisode]]
 
 
-def on_processes(workers: int) -> Workers:
-    """Works on this many processes; on threads, where the agent only waits for somebody else; here, where it works many
-    episodes at once."""
+def on_processes(count: int) -> Workers:
+    """Play on this many processes; on threads if the agent only waits for a server; here if it plays in batches."""
 
-    def crew(run: Path, plan: Plan, options: Options, episodes: list[Episode]) -> Iterator[Done]:
-        who = contestant(plan.agent, options)
-        if isinstance(who, Ensemble):
-            return _together(run, who, episodes)
-        function = partial(have_done, run, plan.agent, options)
-        threads = who.waits
-        return as_they_come(function, episodes, workers, 1 if threads else _CHUNK, threads)
+    def workers(run: Path, agent: AgentSpec, keys: list[EpisodeKey]) -> Iterator[FinishedEpisode]:
+        factory = agent.open()
+        if isinstance(factory, BatchPlayer):
+            return _in_batches(run, factory, keys)
+        threads = factory.waits
+        return as_they_come(partial(finish_episode, run, agent), keys, count, 1 if threads else _CHUNK, threads)
 
-    return crew
+    return workers
 
 
-def _together(run: Path, who: Ensemble, episodes: list[Episode]) -> Iterator[Done]:
+def _in_batches(run: Path, player: BatchPlayer, keys: list[EpisodeKey]) -> Iterator[FinishedEpisode]:
     left = []
-    for episode in episodes:
-        text = kept(run, episode)
-        if text is None:
-            left.append(episode)
+    for key in keys:
+        if (found := _judged_file(run, key)) is not None:
+            yield found
         else:
-            yield done(judged(episode, text, usage_of(run, episode)))
-    for number, env, usage in who.play([episode.task_id for episode in left], REWARD) if left else ():
+            left.append(key)
+    for number, env, usage in player.play([key.task_id for key in left], REWARD) if left else ():
         text = env.transcript().to_jsonl()
-        keep(run, left[number], text, usage)
-        yield done(judged(left[number], text, usage))
+        save_episode(run, left[number], text, usage)
+        yield judged(left[number], text, usage).finished()
 
 
 def evaluate(
@@ -138,44 +140,49 @@ def evaluate(
     run: Path,
     workers: Workers,
     options: Options = (),
-    watch: Callable[[Iterator[Done], int], Iterable[Done]] = lambda episodes, total: episodes,
+    watch: Callable[[Iterator[FinishedEpisode], int], Iterable[FinishedEpisode]] = lambda episodes, total: episodes,
 ) -> dict[str, Any]:
-    """Has an agent work a suite and writes what it came to. `BadChoice` for what cannot be begun."""
+    """Let an agent play a suite, write all files of the run and return its results.
+
+    `watch` gets the episodes as they finish and their total number, and passes them on. Raises `BadChoice` for an unknown
+    agent or suite, and `BadRun` when the run cannot be started in this folder.
+    """
     tasks = suite(suite_name)
-    plan = Plan(agent, tasks.name, tasks.hash, trials)
-    lacks = contestant(agent, options).lacks(tasks.tasks, trials)
+    plan = RunPlan(agent, tasks.name, tasks.hash, trials)
+    spec = agent_named(agent, options)
+    lacks = spec.open().lacks(tasks.tasks, trials)
     if lacks:
         raise BadRun(lacks)
     begin(run, plan, tasks, options)
-    episodes = plan.episodes(tasks.tasks)
-    finished = sorted(watch(workers(run, plan, options, episodes), len(episodes)), key=lambda one: one.episode)
-    sweep(run)
+    keys = plan.episodes(tasks.tasks)
+    finished = sorted(watch(workers(run, spec, keys), len(keys)), key=lambda one: one.key)
+    remove_unfinished(run)
     return conclude(run, plan, tasks, finished)
 
 
 class BadRun(ValueError):
-    """A run that cannot be begun here, in one line."""
+    """A run that cannot be started, continued or read. The message is one line."""
 
 
-def begin(run: Path, plan: Plan, tasks: Suite, options: Options) -> None:
-    """Makes the folder a run's, or finds that it is this one's already."""
+def begin(run: Path, plan: RunPlan, tasks: Suite, options: Options) -> None:
+    """Prepare an empty folder for this run, or check that the folder holds this run already."""
     run.mkdir(parents=True, exist_ok=True)
     if (run / RUN).exists():
         found = plan_of(run)
         if msgspec.structs.replace(found, trials=plan.trials) != plan:
             raise BadRun(f"{run} holds a run of {found.agent} on {found.suite} (v{found.version}); give another folder")
         if found.trials > plan.trials:
-            raise BadRun(f"{run} holds a run of {found.trials} trials; go on with those, or give another folder")
+            raise BadRun(f"{run} holds a run of {found.trials} trials; ask for that many, or give another folder")
     elif any(run.iterdir()):
         raise BadRun(f"{run} is neither empty nor the folder of a run")
     (run / SUITE).write_text(tasks.to_text())
-    _write_json(run / RUN, {**msgspec.structs.asdict(plan), **circumstances(), "options": dict(options)})
+    write_atomic(run / RUN, as_json({**msgspec.structs.asdict(plan), **circumstances(), "options": dict(options)}))
 
 
-def plan_of(run: Path) -> Plan:
-    """What a folder's run is. `BadRun` where it holds none."""
+def plan_of(run: Path) -> RunPlan:
+    """Read the plan of a folder's run. `BadRun` if the folder holds none."""
     try:
-        return msgspec.json.decode((run / RUN).read_bytes(), type=Plan)
+        return msgspec.json.decode((run / RUN).read_bytes(), type=RunPlan)
     except FileNotFoundError:
         raise BadRun(f"{run} is not the folder of a run") from None
     except msgspec.MsgspecError as error:
@@ -183,7 +190,7 @@ def plan_of(run: Path) -> Plan:
 
 
 def circumstances() -> dict[str, Any]:
-    """All that depends on when and where: it stands in no result."""
+    """When and where the run was made. Results do not contain this, so that they are reproducible."""
     from companyos import __version__
 
     return {
@@ -194,27 +201,26 @@ def circumstances() -> dict[str, Any]:
     }
 
 
-def conclude(run: Path, plan: Plan, tasks: Suite, finished: Sequence[Done]) -> dict[str, Any]:
-    """Writes what a run came to: the manifest of its files, the outcome of each, and the numbers."""
-    manifest = manifest_of(finished)
+def conclude(run: Path, plan: RunPlan, tasks: Suite, finished: Sequence[FinishedEpisode]) -> dict[str, Any]:
+    """Write the manifest of the run's files, the outcome of each episode, and the results."""
     results = results_of(plan, tasks, finished)
-    (run / MANIFEST).write_text(manifest)
+    (run / MANIFEST).write_text(manifest_of(finished))
     (run / OUTCOMES).write_bytes(outcomes_of(finished))
-    _write_json(run / RESULTS, results)
+    write_atomic(run / RESULTS, as_json(results))
     return results
 
 
-def manifest_of(finished: Iterable[Done]) -> str:
+def manifest_of(finished: Iterable[FinishedEpisode]) -> str:
     """The hash of every transcript, as `sha256sum --check` reads it."""
-    return "".join(f"{one.hash}  {one.episode.place}\n" for one in finished)
+    return "".join(f"{one.hash}  {one.key.place}\n" for one in finished)
 
 
-def outcomes_of(finished: Iterable[Done]) -> bytes:
+def outcomes_of(finished: Iterable[FinishedEpisode]) -> bytes:
     return b"".join(msgspec.json.encode(one.outcome) + b"\n" for one in finished)
 
 
-def results_of(plan: Plan, tasks: Suite, finished: Sequence[Done]) -> dict[str, Any]:
-    """What a run came to, in numbers that follow from its files and from nothing else."""
+def results_of(plan: RunPlan, tasks: Suite, finished: Sequence[FinishedEpisode]) -> dict[str, Any]:
+    """The results of a run: numbers that follow from its files alone."""
     hashed = sha256(manifest_of(finished).encode()).hexdigest()
     head = {"canary": CANARY, "agent": plan.agent, "manifest": hashed}
     return {**head, **summarise(tasks, [one.outcome for one in finished])}
@@ -222,9 +228,3 @@ def results_of(plan: Plan, tasks: Suite, finished: Sequence[Done]) -> dict[str, 
 
 def as_json(content: dict[str, Any]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    beside = path.with_name(f"{path.name}.part")
-    beside.write_bytes(as_json(content))
-    beside.replace(path)

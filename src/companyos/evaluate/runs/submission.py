@@ -1,6 +1,5 @@
-"""Submissions: a run that somebody hands in, checked. Every call is made again and every number computed anew."""
+"""Checks a submitted run: replays every episode and computes every number again."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from hashlib import file_digest, sha256
@@ -9,22 +8,22 @@ from typing import Any
 
 import msgspec
 
-from companyos.assurance.replay import replay
+from companyos.agents.agent import Usage
+from companyos.assurance.replay import ReplayedEpisode
 from companyos.core.episode import Transcript
 from companyos.core.errors import BadChoice, BadTask, ReplayDiffers
 from companyos.core.parallel import as_they_come
 from companyos.env.rewards import current_name
-from companyos.evaluate.runs.episode_file import Episode, places, usage_of
+from companyos.evaluate.judge.outcome import REWARD
+from companyos.evaluate.runs.episode_file import EpisodeKey, places, usage_of
 from companyos.evaluate.runs.run import (
     MANIFEST,
     OUTCOMES,
     RESULTS,
-    REWARD,
     SUITE,
     BadRun,
-    Done,
-    Plan,
-    done,
+    FinishedEpisode,
+    RunPlan,
     judged,
     manifest_of,
     outcomes_of,
@@ -39,8 +38,8 @@ WHAT_IT_PROVES = (
 )
 
 
-class Finding(msgspec.Struct, frozen=True, order=True):
-    """Something in a submission that is not what it claims: what kind of thing, in which file, and how one can tell."""
+class SubmissionFinding(msgspec.Struct, frozen=True, order=True):
+    """One thing that is wrong with a submission: in which file, what kind of problem, and what shows it."""
 
     where: str
     kind: str
@@ -50,49 +49,53 @@ class Finding(msgspec.Struct, frozen=True, order=True):
         return f"{self.where}: {self.kind}: {self.what}"
 
 
-class Checked(msgspec.Struct, frozen=True):
-    """What a check came to. Without findings, `results` are numbers that we have computed ourselves."""
+class SubmissionCheck(msgspec.Struct, frozen=True):
+    """The result of checking a submission. If there are no findings, `results` are numbers that we computed ourselves."""
 
-    plan: Plan
-    findings: tuple[Finding, ...]
+    plan: RunPlan
+    findings: tuple[SubmissionFinding, ...]
     episodes: int
-    repeated: int  # trials whose calls are those of another trial of the task: as a program's that draws no lots
+    repeated: int  # trials that are identical to another trial of the task, as those of a deterministic agent are
     results: dict[str, Any] | None
 
 
-class _Seen(msgspec.Struct, frozen=True):
-    """An episode's file, looked at: judged, or with what is wrong with it."""
+class _CheckedEpisode(msgspec.Struct, frozen=True):
+    """An episode that was checked: the judged episode, or what is wrong with its file."""
 
-    episode: Episode
-    done: Done | None = None
-    finding: Finding | None = None
+    key: EpisodeKey
+    finished: FinishedEpisode | None = None
+    finding: SubmissionFinding | None = None
 
 
 def check(
     run: Path,
     workers: int = 1,
-    watch: Callable[[Iterator[_Seen], int], Iterable[_Seen]] = lambda seen, total: seen,
-) -> Checked:
-    """Checks a run's folder. `BadRun` where it holds none, or one of a suite that is not known here."""
+    watch: Callable[[Iterator[_CheckedEpisode], int], Iterable[_CheckedEpisode]] = lambda checked, total: checked,
+) -> SubmissionCheck:
+    """Check a run's folder. Raises `BadRun` if it holds no run, or a run of a suite that cannot be read."""
     plan = plan_of(run)
     tasks = _suite_of(run, plan)
-    episodes = sorted(plan.episodes(tasks.tasks))
-    findings = list(_wrong_plan(plan, tasks)) + list(_stray(run, episodes))
-    seen = sorted(watch(as_they_come(partial(_look, run), episodes, workers, 4), len(episodes)), key=lambda one: one.episode)
-    findings += [one.finding for one in seen if one.finding]
-    finished = [one.done for one in seen if one.done]
+    keys = sorted(plan.episodes(tasks.tasks))
+    findings = [*_wrong_plan(plan, tasks), *_stray_files(run, keys)]
+    checked = sorted(watch(as_they_come(partial(_check, run), keys, workers, 4), len(keys)), key=lambda one: one.key)
+    findings += [one.finding for one in checked if one.finding]
+    finished = [one.finished for one in checked if one.finished]
     results = None
-    if len(finished) == len(episodes):
+    if len(finished) == len(keys):
         results = results_of(plan, tasks, finished)
         findings += _wrong_numbers(run, results, finished)
-    alike = Counter((one.episode.task_id, one.hash) for one in finished)
-    return Checked(
-        plan, tuple(sorted(findings)), len(seen), sum(alike.values()) - len(alike), results if not findings else None
+    distinct = {(one.key.task_id, one.hash) for one in finished}
+    return SubmissionCheck(
+        plan=plan,
+        findings=tuple(sorted(findings)),
+        episodes=len(checked),
+        repeated=len(finished) - len(distinct),
+        results=results if not findings else None,
     )
 
 
-def _suite_of(run: Path, plan: Plan) -> Suite:
-    """The suite as we know it; somebody's own, as it lies in the folder."""
+def _suite_of(run: Path, plan: RunPlan) -> Suite:
+    """The suite of this name that we know; if there is none, the one in the folder."""
     try:
         return suite(plan.suite)
     except BadChoice:
@@ -102,54 +105,61 @@ def _suite_of(run: Path, plan: Plan) -> Suite:
             raise BadRun(f"{run / SUITE}: {error}") from None
 
 
-def _wrong_plan(plan: Plan, tasks: Suite) -> Iterator[Finding]:
+def _wrong_plan(plan: RunPlan, tasks: Suite) -> Iterator[SubmissionFinding]:
     if plan.hash != tasks.hash:
-        yield Finding("run.json", "another suite", f"its {plan.suite} has the hash {plan.hash}; ours has {tasks.hash}")
+        what = f"its {plan.suite} has the hash {plan.hash}; ours has {tasks.hash}"
+        yield SubmissionFinding("run.json", "another suite", what)
     if plan.version != tasks.version:
-        yield Finding("run.json", "another version", f"it is of benchmark version {plan.version}; this is {tasks.version}")
+        what = f"it is of benchmark version {plan.version}; this is {tasks.version}"
+        yield SubmissionFinding("run.json", "another version", what)
 
 
-def _stray(run: Path, episodes: Iterable[Episode]) -> Iterator[Finding]:
+def _stray_files(run: Path, keys: Iterable[EpisodeKey]) -> Iterator[SubmissionFinding]:
     """Files that belong to no episode of the run."""
-    known = {place for episode in episodes for place in (episode.place, episode.usage_place)}
+    known = {place for key in keys for place in (key.place, key.usage_place)}
     for place in places(run):
         if place not in known:
-            yield Finding(place, "stray file", "no episode of this run belongs there")
+            yield SubmissionFinding(place, "stray file", "no episode of this run belongs there")
 
 
-def _look(run: Path, episode: Episode) -> _Seen:
-    """Plays one episode again and judges it."""
-
-    def wrong(kind: str, what: str) -> _Seen:
-        return _Seen(episode, finding=Finding(episode.place, kind, what))
-
+def _check(run: Path, key: EpisodeKey) -> _CheckedEpisode:
+    """Read, replay and judge one episode."""
     try:
-        text = (run / episode.place).read_text()
+        text = (run / key.place).read_text()
         transcript = Transcript.from_jsonl(text)
-        usage = usage_of(run, episode)
+        usage = usage_of(run, key)
     except FileNotFoundError:
-        return wrong("missing episode", "there is no such file")
+        return _CheckedEpisode(key, finding=SubmissionFinding(key.place, "missing episode", "the file does not exist"))
     except (ValueError, OSError) as error:
-        return wrong("unreadable episode", str(error))
-    if transcript.header.task_id != episode.task_id:
-        return wrong("another episode", f"it holds one of {transcript.header.task_id}")
-    if current_name(transcript.header.reward) != REWARD:
-        return wrong("edited episode", f"its return is counted by {transcript.header.reward!r}, not by {REWARD!r}")
-    if transcript.header.actors:
-        return wrong("more than one", f"it was played from {', '.join(transcript.header.actors)}'s chair as well")
+        return _CheckedEpisode(key, finding=SubmissionFinding(key.place, "unreadable episode", str(error)))
+    return _check_replay(key, text, transcript, usage)
+
+
+def _check_replay(key: EpisodeKey, text: str, transcript: Transcript, usage: tuple[Usage, ...]) -> _CheckedEpisode:
+    def wrong(kind: str, what: str) -> _CheckedEpisode:
+        return _CheckedEpisode(key, finding=SubmissionFinding(key.place, kind, what))
+
+    header = transcript.header
+    if header.task_id != key.task_id:
+        return wrong("another episode", f"it holds an episode of {header.task_id}")
+    if current_name(header.reward) != REWARD:
+        return wrong("edited episode", f"its reward profile is {header.reward!r}, not {REWARD!r}")
+    if header.actors:
+        return wrong("more than one", f"it was played from {', '.join(header.actors)}'s chair as well")
     if not transcript.footer.done:
-        return wrong("unfinished episode", "it was not worked to its end")
+        return wrong("unfinished episode", "it was not played to its end")
     try:
-        replay(transcript)
+        replayed = ReplayedEpisode(transcript)
+        replayed.verify()
     except ReplayDiffers as difference:
         return wrong("edited episode", str(difference))
     if transcript.to_jsonl() != text:
-        return wrong("edited episode", "its lines are not as we write them")
-    return _Seen(episode, done=done(judged(episode, text, usage)))
+        return wrong("edited episode", "its lines are not formatted as we write them")
+    return _CheckedEpisode(key, judged(key, text, usage, replayed).finished())
 
 
 def hash_of(files: Iterable[Path]) -> str:
-    """One hash for all that makes an agent what it is: every file under these, with its name."""
+    """Return one hash over every file of an agent (weights, code, prompts) with its name; folders are read whole."""
     whole = sha256()
     for top in files:
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
@@ -165,41 +175,41 @@ def hash_of(files: Iterable[Path]) -> str:
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 
-def _wrong_numbers(run: Path, results: dict[str, Any], finished: list[Done]) -> list[Finding]:
-    found = [
+def _wrong_numbers(run: Path, results: dict[str, Any], finished: list[FinishedEpisode]) -> list[SubmissionFinding]:
+    wrong_lines = [
         *_wrong_lines(run, MANIFEST, manifest_of(finished)),
         *_wrong_lines(run, OUTCOMES, outcomes_of(finished).decode()),
     ]
     try:
         claimed = msgspec.json.decode((run / RESULTS).read_bytes())
     except OSError:
-        return [*found, Finding(RESULTS, "missing file", "there are no results")]
+        return [*wrong_lines, SubmissionFinding(RESULTS, "missing file", "there are no results")]
     except msgspec.MsgspecError as error:
-        return [*found, Finding(RESULTS, "unreadable file", str(error))]
+        return [*wrong_lines, SubmissionFinding(RESULTS, "unreadable file", str(error))]
     computed = msgspec.json.decode(msgspec.json.encode(results))
-    return [*found, *(Finding(RESULTS, "edited number", what) for what in _differences(claimed, computed))]
+    return [*wrong_lines, *(SubmissionFinding(RESULTS, "edited number", what) for what in _differences(claimed, computed))]
 
 
-def _wrong_lines(run: Path, name: str, computed: str) -> Iterator[Finding]:
-    """The first line of a file that is not what follows from the episodes."""
+def _wrong_lines(run: Path, name: str, computed: str) -> Iterator[SubmissionFinding]:
+    """The first line of a file that does not follow from the episodes."""
     try:
         claimed = (run / name).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        yield Finding(name, "unreadable file", str(error))
+        yield SubmissionFinding(name, "unreadable file", str(error))
         return
     if sha256(claimed.encode()).digest() != sha256(computed.encode()).digest():
         ours, theirs = computed.splitlines(), claimed.splitlines()
         number = next((n for n, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
-        yield Finding(name, "edited line", f"line {number + 1} is not what follows from the episodes")
+        yield SubmissionFinding(name, "edited line", f"line {number + 1} does not follow from the episodes")
 
 
-def _differences(claimed: Any, computed: Any, way: str = "") -> Iterator[str]:
-    """Where two results differ, down to the number."""
+def _differences(claimed: Any, computed: Any, path: str = "") -> Iterator[str]:
+    """Yield every number in which two results differ, with its path."""
     if isinstance(claimed, dict) and isinstance(computed, dict):
         for key in sorted(claimed.keys() | computed.keys()):
-            yield from _differences(claimed.get(key), computed.get(key), f"{way}.{key}" if way else key)
+            yield from _differences(claimed.get(key), computed.get(key), f"{path}.{key}" if path else key)
     elif isinstance(claimed, list) and isinstance(computed, list) and len(claimed) == len(computed):
         for number, (one, other) in enumerate(zip(claimed, computed, strict=True)):
-            yield from _differences(one, other, f"{way}[{number}]")
+            yield from _differences(one, other, f"{path}[{number}]")
     elif claimed != computed or type(claimed) is not type(computed):
-        yield f"{way} says {claimed!r}, and is {computed!r}"
+        yield f"{path} says {claimed!r}, and is {computed!r}"

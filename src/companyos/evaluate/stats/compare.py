@@ -1,4 +1,4 @@
-"""Comparison: two runs on the same tasks, by how much they differ, and how sure that is."""
+"""Compares two runs on the same tasks: by how much they differ, and how certain that is."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -6,47 +6,47 @@ from statistics import NormalDist, fmean, variance
 
 import msgspec
 
+from companyos.core.groups import grouped
 from companyos.evaluate.judge.outcome import Outcome
-from companyos.evaluate.stats.groups import grouped
 from companyos.evaluate.stats.intervals import LEVEL, Estimate, Row, difference, quantile, share
 
-POWER = 0.8  # how likely a difference is to be found that is said to be resolved
-_FAR = NormalDist().inv_cdf((1 + LEVEL) / 2) + NormalDist().inv_cdf(POWER)
+POWER = 0.8  # the probability of detecting a difference of the size that a comparison is said to resolve
+_WIDTH = NormalDist().inv_cdf((1 + LEVEL) / 2) + NormalDist().inv_cdf(POWER)
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What two runs have in common and in what they differ; differences are the second's number less the first's."""
+    """How two runs differ. Every difference is the second run's number minus the first one's."""
 
-    tasks: int  # that both played
-    unpaired: int  # that only one of them did
+    tasks: int  # played by both
+    unpaired: int  # tasks that only one of them played
     ours: Estimate
     theirs: Estimate
     success: Estimate
     score: Estimate
     total: Estimate
-    families: dict[str, Estimate]  # of success
-    noise_floor: float | None  # two runs of one and the same agent stay within this, in 95 of 100 cases; None: one trial
-    resolves: float  # the least difference in success that so many tasks find in four of five cases
-    needed: int | None  # so many tasks would find the difference that was seen; None where there was none
+    families: dict[str, Estimate]  # the difference in success by family
+    noise_floor: float | None  # two runs of one agent differ by less in 95 % of cases; None if a task had one trial
+    resolves: float  # the smallest difference in success that this many tasks detect with probability `POWER`
+    needed: int | None  # how many tasks would detect the difference that was seen; None if it was 0
 
 
 def compare(ours: Iterable[Outcome], theirs: Iterable[Outcome]) -> Comparison | None:
-    """Compares two runs, task by task; None where they have fewer than two seeds in common."""
-    first, second = (grouped(run, lambda one: one.task_id) for run in (ours, theirs))
-    shared = sorted(first.keys() & second.keys())
-    pairs = [(first[task], second[task]) for task in shared]
-    clusters = {before[0].cluster for before, _ in pairs}
+    """Compare two runs task by task. None if they have fewer than two seeds in common."""
+    our_tasks, their_tasks = (grouped(run, lambda one: one.task_id) for run in (ours, theirs))
+    shared = sorted(our_tasks.keys() & their_tasks.keys())
+    pairs = [(our_tasks[task], their_tasks[task]) for task in shared]
+    clusters = {trials[0].cluster for trials, _ in pairs}
     if len(clusters) < 2:
         return None
     success = _difference(pairs, "success")
-    one, other = (_known(share(_rows(side, "success"))) for side in zip(*pairs, strict=True))
-    width = (success.high or 0.0) - (success.low or 0.0)  # with two clusters there is an interval
-    resolves = _FAR * width / (2 * quantile(len(clusters) - 1))
+    our_success, their_success = (_known(share(_rows(side, "success"))) for side in zip(*pairs, strict=True))
+    width = (success.high or 0.0) - (success.low or 0.0)  # two clusters or more always give an interval
+    resolves = _WIDTH * width / (2 * quantile(len(clusters) - 1))
     return Comparison(
         tasks=len(shared),
-        unpaired=len(first.keys() ^ second.keys()),
-        ours=one,
-        theirs=other,
+        unpaired=len(our_tasks.keys() ^ their_tasks.keys()),
+        ours=our_success,
+        theirs=their_success,
         success=success,
         score=_difference(pairs, "score"),
         total=_difference(pairs, "total", bounded=False),
@@ -59,16 +59,16 @@ def compare(ours: Iterable[Outcome], theirs: Iterable[Outcome]) -> Comparison | 
     )
 
 
-def resolvable(tasks: int, success: float, together: float, trials: int = 1, steady: float = 0.0) -> float:
-    """The least difference in success between two agents about as good as each other that so many tasks find.
+def resolvable(tasks: int, success: float, correlation: float, trials: int = 1, trial_correlation: float = 0.0) -> float:
+    """The smallest difference in success between two similar agents that this many tasks detect with probability `POWER`.
 
-    `together` is the correlation of what the two reach on a task; `steady` that of two trials of one agent on one task.
+    `correlation` is that of the two agents' successes on a task, `trial_correlation` that of two trials of one agent.
     """
-    of_one = success * (1 - success) * (steady + (1 - steady) / trials)
-    return _FAR * math.sqrt(2 * of_one * (1 - together) / tasks)
+    variance = success * (1 - success) * (trial_correlation + (1 - trial_correlation) / trials)
+    return _WIDTH * math.sqrt(2 * variance * (1 - correlation) / tasks)
 
 
-Pairing = tuple[list[Outcome], list[Outcome]]  # the trials of one task, by each
+Pairing = tuple[list[Outcome], list[Outcome]]  # the trials of one task, of either run
 
 
 def _difference(pairs: Sequence[Pairing], field: str, bounded: bool = True) -> Estimate:
@@ -76,9 +76,9 @@ def _difference(pairs: Sequence[Pairing], field: str, bounded: bool = True) -> E
     return _known(difference(_rows(theirs, field), _rows(ours, field), bounded))
 
 
-def _known(found: Estimate | None) -> Estimate:
-    assert found is not None, "there are pairs"
-    return found.rounded()
+def _known(estimate: Estimate | None) -> Estimate:
+    assert estimate is not None, "there are pairs"
+    return estimate.rounded()
 
 
 def _rows(side: Iterable[list[Outcome]], field: str) -> list[Row]:
@@ -86,8 +86,10 @@ def _rows(side: Iterable[list[Outcome]], field: str) -> list[Row]:
 
 
 def _noise(pairs: Sequence[Pairing]) -> float | None:
-    """From how trials of one task vary, for as many trials as there were."""
+    """The noise floor, from how much the trials of one task vary."""
     if any(len(trials) < 2 for pair in pairs for trials in pair):
         return None
-    moved = math.fsum(variance(float(one.success) for one in trials) / len(trials) for pair in pairs for trials in pair)
-    return round(NormalDist().inv_cdf((1 + LEVEL) / 2) * math.sqrt(moved) / len(pairs), 6)
+    variance_sum = math.fsum(
+        variance(float(one.success) for one in trials) / len(trials) for pair in pairs for trials in pair
+    )
+    return round(NormalDist().inv_cdf((1 + LEVEL) / 2) * math.sqrt(variance_sum) / len(pairs), 6)

@@ -1,4 +1,4 @@
-"""Dose-response: how success falls as trouble grows, over the same tasks at each dose."""
+"""Dose-response: how success falls as the dose of chaos grows, measured on the same tasks at each dose."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,19 +8,20 @@ from typing import NamedTuple
 import msgspec
 
 from companyos.chaos import read_doses
+from companyos.core.groups import grouped
 from companyos.core.task import TaskId
 from companyos.evaluate.judge.outcome import Outcome
-from companyos.evaluate.stats.groups import grouped
-from companyos.evaluate.stats.intervals import Estimate, Leaning, leaning, share
+from companyos.evaluate.stats.intervals import ClusteredRatio, Estimate, clustered_ratio, share
 
-ALL = "all"  # dials together
-ENOUGH = 0.2  # success at dose 0 below which there is nothing to halve
+ALL = "all"  # the name of the curve for all dials together
+ENOUGH = 0.2  # below this success at dose 0, no EC50 is computed
 NEVER, UNKNOWN = "> {:g}", "–"
-_STEPS = 100  # from one dose to the next, in which halving is looked for
+Dosed = tuple[float, Outcome]  # an episode with its dose
+_STEPS = 100  # points between two doses at which the curve is examined
 
 
 class Ec50(msgspec.Struct, frozen=True):
-    """The dose at which success is half of that at dose 0, in words, and in numbers where it is reached within the doses."""
+    """The dose at which success is half of that at dose 0: as text, and as numbers if a dose in range reaches it."""
 
     text: str
     value: float | None = None
@@ -29,24 +30,27 @@ class Ec50(msgspec.Struct, frozen=True):
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """Success by dose, the mean of it over all doses (`area`), and where it is halved."""
+    """Success by dose, its mean over all doses (`area`), and the dose that halves it."""
 
     doses: dict[str, Estimate]
     area: Estimate
     ec50: Ec50
 
 
-class Line(NamedTuple):
-    """One task at all doses: how often it succeeded at each."""
+class TaskDoses(NamedTuple):
+    """One task at all doses: the share of its trials that succeeded at each dose."""
 
     cluster: str
     wins: Mapping[float, float]
 
 
 def curves(outcomes: Iterable[Outcome]) -> dict[str, Curve]:
-    """A curve for all dials together and for each that was dosed alone, where tasks were played at several doses."""
-    lines: dict[str, dict[str, list[tuple[float, Outcome]]]] = {}
-    calm: dict[str, list[tuple[float, Outcome]]] = {}
+    """Return a curve for all dials together and one for each dial that was dosed alone.
+
+    A curve needs two tasks or more that were played at dose 0 and at every other dose of the curve.
+    """
+    dosed_tasks: dict[str, dict[str, list[Dosed]]] = {}  # by dial, then by task without its doses
+    calm: dict[str, list[Dosed]] = {}  # dose 0 belongs to every dial
     for one in outcomes:
         task = TaskId.parse(one.task_id)
         dosed = {dial: percent for dial, percent in read_doses(task.doses).items() if percent}
@@ -55,73 +59,77 @@ def curves(outcomes: Iterable[Outcome]) -> dict[str, Curve]:
             calm.setdefault(same, []).append((0.0, one))
         elif len(dosed) == 1 or task.doses.isdecimal():
             name = next(iter(dosed)) if len(dosed) == 1 else ALL
-            lines.setdefault(name, {}).setdefault(same, []).append((max(dosed.values()) / 100, one))
+            dosed_tasks.setdefault(name, {}).setdefault(same, []).append((max(dosed.values()) / 100, one))
     found = {}
-    for name, tasks in sorted(lines.items()):
-        whole = [_line([*calm.get(same, ()), *played]) for same, played in sorted(tasks.items())]
-        doses = sorted({dose for line in whole for dose in line.wins})
-        complete = [line for line in whole if len(line.wins) == len(doses)]
+    for name, tasks in sorted(dosed_tasks.items()):
+        every = [_task_doses([*calm.get(same, ()), *played]) for same, played in sorted(tasks.items())]
+        doses = sorted({dose for task in every for dose in task.wins})
+        complete = [task for task in every if len(task.wins) == len(doses)]
         if doses[0] == 0 and len(complete) > 1:
             found[name] = _curve(doses, complete)
     return found
 
 
-def _line(played: Sequence[tuple[float, Outcome]]) -> Line:
+def _task_doses(played: Sequence[Dosed]) -> TaskDoses:
     by_dose = grouped(played, lambda one: one[0])
     wins = {dose: math.fsum(one.success for _, one in some) / len(some) for dose, some in by_dose.items()}
-    return Line(played[0][1].cluster, wins)
+    return TaskDoses(played[0][1].cluster, wins)
 
 
-def _curve(doses: Sequence[float], lines: Sequence[Line]) -> Curve:
-    by_dose = {f"{dose:g}": share((line.cluster, line.wins[dose], 1.0) for line in lines) for dose in doses}
-    area = share((line.cluster, _area(doses, line), 1.0) for line in lines)
-    assert area is not None, "there are lines"
-    return Curve({dose: found.rounded() for dose, found in by_dose.items() if found}, area.rounded(), ec50(doses, lines))
+def _curve(doses: Sequence[float], tasks: Sequence[TaskDoses]) -> Curve:
+    by_dose = {f"{dose:g}": share((task.cluster, task.wins[dose], 1.0) for task in tasks) for dose in doses}
+    area = share((task.cluster, _area(doses, task), 1.0) for task in tasks)
+    assert area is not None, "there are tasks"
+    return Curve({dose: found.rounded() for dose, found in by_dose.items() if found}, area.rounded(), ec50(doses, tasks))
 
 
-def _area(doses: Sequence[float], line: Line) -> float:
-    strips = [(high - low) * (line.wins[low] + line.wins[high]) / 2 for low, high in pairwise(doses)]
+def _area(doses: Sequence[float], task: TaskDoses) -> float:
+    """The area under a task's curve (trapezoidal rule), as a share of the range of doses."""
+    strips = [(high - low) * (task.wins[low] + task.wins[high]) / 2 for low, high in pairwise(doses)]
     return math.fsum(strips) / (doses[-1] - doses[0])
 
 
-# -- where it is halved ------------------------------------------------------------------------------------------------
+# -- the dose that halves success --------------------------------------------------------------------------------------
 
 
-def ec50(doses: Sequence[float], lines: Sequence[Line]) -> Ec50:
-    """The first dose at which success, straight between doses, comes down to half of that at dose 0.
+def ec50(doses: Sequence[float], tasks: Sequence[TaskDoses]) -> Ec50:
+    """Return the first dose at which success falls to half of that at dose 0; between doses the curve is straight.
 
-    Its interval (Fieller's) are the doses at which what is left above that half cannot be told from nothing.
+    The interval is Fieller's: the doses at which the excess over that half does not differ significantly from 0.
     """
-    if math.fsum(line.wins[0.0] for line in lines) / len(lines) < ENOUGH:
+    if math.fsum(task.wins[0.0] for task in tasks) / len(tasks) < ENOUGH:
         return Ec50(UNKNOWN)
-    left = [_left_above_half(dose, lines) for dose in doses]
-    stretches = zip(pairwise(doses), pairwise(left), strict=True)
-    points = [point for ends, sides in stretches for point in _stretch(*ends, *sides)]
+    excesses = [_excess_over_half(dose, tasks) for dose in doses]
+    segments = zip(pairwise(doses), pairwise(excesses), strict=True)
+    points = [point for ends, sides in segments for point in _segment(*ends, *sides)]
     never = NEVER.format(doses[-1])
-    value = next((dose for dose, above, _ in points if above <= 0), None)
+    value = next((dose for dose, excess, _ in points if excess <= 0), None)
     if value is None:
         return Ec50(never)
-    if len(left[0].pulls) < 2:
+    if len(excesses[0].influences) < 2:
         return Ec50(f"{value:.2f}", round(value, 6))
-    low = next(dose for dose, above, margin in points if above - margin <= 0)
-    high = next((dose for dose, above, margin in points if above + margin < 0), None)
+    low = next(dose for dose, excess, margin in points if excess - margin <= 0)
+    high = next((dose for dose, excess, margin in points if excess + margin < 0), None)
     text = f"{value:.2f} ({low:.2f} to {never})" if high is None else f"{value:.2f} ({low:.2f}–{high:.2f})"
     return Ec50(text, round(value, 6), round(low, 6), None if high is None else round(high, 6))
 
 
-def _left_above_half(dose: float, lines: Sequence[Line]) -> Leaning:
-    """By how much success at a dose is above half of that at dose 0."""
-    found = leaning((line.cluster, line.wins[dose] - line.wins[0.0] / 2, 1.0) for line in lines)
-    assert found is not None, "there are lines"
-    return found
+def _excess_over_half(dose: float, tasks: Sequence[TaskDoses]) -> ClusteredRatio:
+    """By how much success at a dose exceeds half of that at dose 0."""
+    excess = clustered_ratio((task.cluster, task.wins[dose] - task.wins[0.0] / 2, 1.0) for task in tasks)
+    assert excess is not None, "there are tasks"
+    return excess
 
 
-def _stretch(low: float, high: float, one: Leaning, other: Leaning) -> Iterator[tuple[float, float, float]]:
-    """The doses from one to the next, what is left above half at each, and by how much that may be wrong."""
-    sure = len(one.pulls) < 2  # then there is no interval to look for
-    t, spreads = (0.0, (0.0,) * 3) if sure else (one.quantile, (one.variance, one.covariance(other), other.variance))
+def _segment(
+    low: float, high: float, at_low: ClusteredRatio, at_high: ClusteredRatio
+) -> Iterator[tuple[float, float, float]]:
+    """Yield doses between two neighbours, with the interpolated excess and its margin of error."""
+    no_interval = len(at_low.influences) < 2
+    t = 0.0 if no_interval else at_low.quantile
+    variances = (0.0,) * 3 if no_interval else (at_low.variance, at_low.covariance(at_high), at_high.variance)
     for step in range(_STEPS + 1):
-        way = step / _STEPS
-        back = 1 - way
-        spread = back * back * spreads[0] + 2 * back * way * spreads[1] + way * way * spreads[2]
-        yield back * low + way * high, back * one.value + way * other.value, t * math.sqrt(max(0.0, spread))
+        right = step / _STEPS
+        left = 1 - right
+        variance = left * left * variances[0] + 2 * left * right * variances[1] + right * right * variances[2]
+        yield left * low + right * high, left * at_low.value + right * at_high.value, t * math.sqrt(max(0.0, variance))

@@ -1,4 +1,4 @@
-"""Headline: the numbers that a run is told by, each with its name, its meaning and its way of being written."""
+"""The numbers that summarise a run: for each its label, its meaning and how it is written."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -7,29 +7,29 @@ from companyos.evaluate.stats.doses import ALL, Curve
 from companyos.evaluate.stats.intervals import Estimate
 from companyos.evaluate.stats.metrics import Results
 
-NOTHING = "–"  # where there was nothing to count
+NOTHING = "–"  # written when there was nothing to count
 
 
-class Form(NamedTuple):
-    """How numbers of a sort are written."""
+class NumberFormat(NamedTuple):
+    """How a kind of number is written."""
 
     text: str
     unit: float = 1.0
-    ends: tuple[float, float] | None = None  # between which they lie
+    ends: tuple[float, float] | None = None  # the least and the greatest possible number, if there are any
 
     def write(self, number: float) -> str:
         return self.text.format(self.unit * number).replace("-", "−")
 
 
-PERCENT = Form("{:.1f}", 100.0, (0.0, 1.0))
-SHARE = Form("{:.3f}", 1.0, (0.0, 1.0))
-SIGNED = Form("{:+.2f}")
-WHOLE = Form("{:,.0f}")
-MONEY = Form("{:.3f}")
+PERCENT = NumberFormat("{:.1f}", 100.0, (0.0, 1.0))
+SHARE = NumberFormat("{:.3f}", 1.0, (0.0, 1.0))
+SIGNED = NumberFormat("{:+.2f}")
+WHOLE = NumberFormat("{:,.0f}")
+MONEY = NumberFormat("{:.3f}")
 
 
-class Said(NamedTuple):
-    """A number in words: its value, its interval, what else is to be said, and the number itself where it is one."""
+class FormattedNumber(NamedTuple):
+    """A number as text: value, interval and a note. `number` is the estimate behind it, if there is one."""
 
     value: str
     interval: str = ""
@@ -40,34 +40,34 @@ class Said(NamedTuple):
         return " ".join(filter(None, [self.value, self.interval and f"({self.interval})", self.note]))
 
 
-class Line(NamedTuple):
-    """One of the numbers that a run is told by."""
+class SummaryLine(NamedTuple):
+    """One of the numbers that summarise a run."""
 
     label: str
     meaning: str
-    form: Form
-    say: Callable[[Results], Said]
+    form: NumberFormat
+    say: Callable[[Results], FormattedNumber]
 
 
-def write(number: Estimate | None, form: Form, note: str = "") -> Said:
+def write(number: Estimate | None, form: NumberFormat, note: str = "") -> FormattedNumber:
     if number is None:
-        return Said(NOTHING)
+        return FormattedNumber(NOTHING)
     sign = " %" if form is PERCENT else ""
     dash = " to " if form is SIGNED else "–"
     unsure = number.low is None or number.high is None
     interval = "" if unsure else f"{form.write(number.low or 0.0)}{dash}{form.write(number.high or 0.0)}"
-    return Said(form.write(number.value) + sign, interval, note, number)
+    return FormattedNumber(form.write(number.value) + sign, interval, note, number)
 
 
-def _plain(name: str, label: str, meaning: str, form: Form = PERCENT) -> Line:
-    return Line(label, meaning, form, lambda results: write(results.overall.numbers.get(name), form))
+def _plain(name: str, label: str, meaning: str, form: NumberFormat = PERCENT) -> SummaryLine:
+    return SummaryLine(label, meaning, form, lambda results: write(results.overall.numbers.get(name), form))
 
 
-def _all_k(results: Results) -> Said:
-    """pass^k for the most trials that there are."""
+def _all_k(results: Results) -> FormattedNumber:
+    """pass^k for the largest number of trials."""
     tried = [name for name in results.overall.numbers if name.startswith("pass^")]
     if not tried:
-        return Said(NOTHING)
+        return FormattedNumber(NOTHING)
     most = max(tried, key=lambda name: int(name.removeprefix("pass^")))
     return write(results.overall.numbers[most], PERCENT, f"k = {most.removeprefix('pass^')}")
 
@@ -76,52 +76,55 @@ def _curve(results: Results) -> Curve | None:
     return results.overall.curves.get(ALL)
 
 
-def _area(results: Results) -> Said:
+def _area(results: Results) -> FormattedNumber:
     curve = _curve(results)
     return write(curve.area if curve else None, PERCENT)
 
 
-def _ec50(results: Results) -> Said:
+def _ec50(results: Results) -> FormattedNumber:
     curve = _curve(results)
     if curve is None:
-        return Said(NOTHING)
+        return FormattedNumber(NOTHING)
     value, _, interval = curve.ec50.text.partition(" (")
-    return Said(value, interval.removesuffix(")"))
+    return FormattedNumber(value, interval.removesuffix(")"))
 
 
 HEADLINE = (
-    _plain("success", "Success", "every goal holds at the end, and nothing was damaged"),
-    Line("pass^k", "k trials of one task all succeed", PERCENT, _all_k),
-    _plain("score", "Score", "0.9 and more for a success; else at most 0.4, for what stands", SHARE),
-    _plain("pair_pass", "Pair-pass", "both of two tasks that look alike and must end otherwise"),
+    _plain("success", "Success", "every goal holds at the end, and nothing is damaged"),
+    SummaryLine("pass^k", "k trials of one task all succeed", PERCENT, _all_k),
+    _plain("score", "Score", "0.9 to 1 for a success; up to 0.4 for the milestones of a failure", SHARE),
+    _plain("pair_pass", "Pair-pass", "a task and its twin, which looks the same but must end differently, both succeed"),
     _plain(
-        "causal_sensitivity", "Causal sensitivity", "how much more often it decides otherwise where that is right", SIGNED
+        "causal_sensitivity",
+        "Causal sensitivity",
+        "how much more often it decides differently where the right ending differs",
+        SIGNED,
     ),
-    Line("Dose area", "success, on average over all doses of trouble", PERCENT, _area),
-    Line("EC50", "the dose of trouble that halves success", SHARE, _ec50),
+    SummaryLine("Dose area", "mean success over all doses of trouble", PERCENT, _area),
+    SummaryLine("EC50", "the dose of trouble that halves success", SHARE, _ec50),
 )
 DETAILS = (
-    _plain("return", "Return", "by the reward profile dense", SIGNED),
-    _plain("efficiency", "Efficiency", "the expert's steps by its own, where it succeeded"),
-    _plain("routing", "Routing", "calls to an app in which there was something left to reach"),
-    _plain("recovery", "Recovery", "calls without an answer that were got past"),
-    _plain("damage", "Damage", "episodes that left behind what nobody called for"),
-    _plain("invalid_calls", "Invalid calls", "no such tool, or arguments that it does not take"),
-    _plain("refused_calls", "Refused calls", "turned down by a rule of the company"),
-    _plain("refusal_precision", "Refusals, precision", "of the tasks it called impossible, those that were"),
-    _plain("refusal_recall", "Refusals, recall", "of the impossible tasks, those it called so"),
-    _plain("tokens", "Tokens", "an episode, as the endpoint says", WHOLE),
-    _plain("cost", "Cost", "an episode, as the endpoint says", MONEY),
+    _plain("return", "Return", "in the reward profile dense", SIGNED),
+    _plain("efficiency", "Efficiency", "the expert's steps divided by its own, in successes"),
+    _plain("routing", "Routing", "calls to an app that had an open milestone"),
+    _plain("recovery", "Recovery", "calls without an answer after which a later call was answered"),
+    _plain("damage", "Damage", "episodes that left an unwanted change behind"),
+    _plain("invalid_calls", "Invalid calls", "unknown tool, or arguments that it does not accept"),
+    _plain("refused_calls", "Refused calls", "refused by a rule of the company"),
+    _plain("refusal_precision", "Refusals, precision", "share of the tasks it called impossible that are impossible"),
+    _plain("refusal_recall", "Refusals, recall", "share of the impossible tasks that it called impossible"),
+    _plain("tokens", "Tokens", "per episode, as the endpoint reports them", WHOLE),
+    _plain("cost", "Cost", "per episode, as the endpoint reports it", MONEY),
 )
 
 
-def lines_for(runs: Sequence[Results], lines: Iterable[Line]) -> list[Line]:
-    """Those lines that there is something to say in."""
+def lines_for(runs: Sequence[Results], lines: Iterable[SummaryLine]) -> list[SummaryLine]:
+    """The lines for which at least one run has a number."""
     return [line for line in lines if any(line.say(results).value != NOTHING for results in runs)]
 
 
 def markdown(columns: Sequence[str], runs: Sequence[Results]) -> str:
-    """The numbers as a table in Markdown, a run a column."""
+    """The numbers as a Markdown table, with one column per run."""
     rows = [["", *map(plain, columns)], ["---", *["---:"] * len(columns)]]
     rows += [[line.label, *(str(line.say(results)) for results in runs)] for line in HEADLINE]
     rows += [[line.label, *(str(line.say(results)) for results in runs)] for line in lines_for(runs, DETAILS)]
@@ -129,6 +132,6 @@ def markdown(columns: Sequence[str], runs: Sequence[Results]) -> str:
 
 
 def plain(text: str) -> str:
-    """A text that stands in a cell of a Markdown table as it is, whatever signs it holds."""
+    """Escape a text for a cell of a Markdown table."""
     signs = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "`": "&#96;", "[": "&#91;", "*": "&#42;", "_": "&#95;"}
     return "".join(signs.get(sign, sign) for sign in " ".join(text.split()))

@@ -1,23 +1,26 @@
-"""Intervals: how sure a number is, by how much it would have moved had other tasks been drawn.
+"""Confidence intervals: how much a number would change if other tasks had been drawn.
 
-What is drawn are seeds, so all that comes of one seed (its twins, doses, weathers and trials) is one cluster. The variance
-is that of resampling clusters, worked out (the sandwich of a ratio of sums) rather than simulated: the same everywhere.
+Seeds are what is drawn at random, so everything that comes from one seed (its twins, doses, weathers and trials) is one
+cluster. The variance is the cluster-robust (sandwich) variance of a ratio of sums. It is computed by formula, not by
+resampling, so it is the same on every machine.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from statistics import NormalDist
 
 import msgspec
 
-Row = tuple[str, float, float]  # cluster, what was reached, of how much
+from companyos.core.groups import grouped
+from companyos.core.wilson import wilson_interval
+
+Row = tuple[str, float, float]  # cluster, numerator, denominator
 LEVEL = 0.95
-_NOTHING = 1e-15  # a variance that is none but for rounding
+_NOTHING = 1e-15  # a variance below this is a rounding error
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """A number with its 95 % interval; `n` is how much was counted. With fewer than two clusters there is no interval."""
+    """A number with its 95 % interval. `n` is the denominator. With fewer than two clusters there is no interval."""
 
     value: float
     low: float | None
@@ -25,16 +28,16 @@ class Estimate(msgspec.Struct, frozen=True):
     n: int
 
     def rounded(self) -> "Estimate":
-        """To six digits, so that no file depends on a machine's last bit."""
+        """Round to six digits, so that no file depends on the last bit of a machine's arithmetic."""
         low, high = (None if bound is None else round(bound, 6) for bound in (self.low, self.high))
         return Estimate(round(self.value, 6), low, high, self.n)
 
 
-class Leaning(msgspec.Struct, frozen=True):
-    """A ratio of sums, and by how much each cluster leans on it."""
+class ClusteredRatio(msgspec.Struct, frozen=True):
+    """A ratio of sums over clusters, and the influence of each cluster on it."""
 
     value: float
-    pulls: dict[str, float]
+    influences: dict[str, float]
     n: int
 
     @property
@@ -43,93 +46,87 @@ class Leaning(msgspec.Struct, frozen=True):
 
     @property
     def quantile(self) -> float:
-        return quantile(len(self.pulls) - 1)
+        return quantile(len(self.influences) - 1)
 
-    def covariance(self, other: "Leaning") -> float:
-        """Of two numbers over the same draw of clusters; a cluster that only one of them has moves only that one."""
-        count = len(self.pulls.keys() | other.pulls.keys())
-        shared = math.fsum(pull * other.pulls[name] for name, pull in sorted(self.pulls.items()) if name in other.pulls)
+    def covariance(self, other: "ClusteredRatio") -> float:
+        """The covariance of two ratios over the same draw of clusters. A cluster that only one of them has adds nothing."""
+        count = len(self.influences.keys() | other.influences.keys())
+        shared = math.fsum(
+            own * other.influences[name] for name, own in sorted(self.influences.items()) if name in other.influences
+        )
         return shared * count / (count - 1)
 
 
-def leaning(rows: Iterable[Row]) -> Leaning | None:
-    """The ratio of all that was reached to all there was; None where there was nothing."""
-    reached: dict[str, list[float]] = defaultdict(list)
-    whole: dict[str, list[float]] = defaultdict(list)
-    for cluster, part, of in rows:
-        reached[cluster].append(part)
-        whole[cluster].append(of)
-    parts = {cluster: math.fsum(numbers) for cluster, numbers in reached.items()}
-    sizes = {cluster: math.fsum(numbers) for cluster, numbers in whole.items()}
+def clustered_ratio(rows: Iterable[Row]) -> ClusteredRatio | None:
+    """The sum of all numerators over the sum of all denominators; None if that is 0."""
+    clusters = grouped(rows, lambda row: row[0])
+    parts = {cluster: math.fsum(part for _, part, _ in some) for cluster, some in clusters.items()}
+    sizes = {cluster: math.fsum(size for _, _, size in some) for cluster, some in clusters.items()}
     size = math.fsum(sizes.values())
     if not size:
         return None
     value = math.fsum(parts.values()) / size
-    return Leaning(value, {c: (parts[c] - value * sizes[c]) / size for c in parts}, round(size))
+    return ClusteredRatio(value, {c: (parts[c] - value * sizes[c]) / size for c in parts}, round(size))
 
 
 def share(rows: Iterable[Row]) -> Estimate | None:
-    """A number in [0, 1], by Wilson's interval for as many independent draws as would vary as much as these clusters do."""
+    """Estimate a number in [0, 1]. Its interval is Wilson's, for the number of independent draws that has this variance."""
     return _estimate(rows, _wilson)
 
 
 def mean(rows: Iterable[Row]) -> Estimate | None:
-    """A number without bounds, by Student's interval."""
+    """Estimate a number without bounds. Its interval is Student's."""
     return _estimate(rows, _student)
 
 
-def _estimate(rows: Iterable[Row], interval: Callable[[Leaning], tuple[float, float]]) -> Estimate | None:
-    found = leaning(rows)
-    if found is None:
+def _estimate(rows: Iterable[Row], interval: Callable[[ClusteredRatio], tuple[float, float]]) -> Estimate | None:
+    ratio = clustered_ratio(rows)
+    if ratio is None:
         return None
-    low, high = interval(found) if len(found.pulls) > 1 else (None, None)
-    return Estimate(found.value, low, high, found.n)
+    low, high = interval(ratio) if len(ratio.influences) > 1 else (None, None)
+    return Estimate(ratio.value, low, high, ratio.n)
 
 
-def _wilson(found: Leaning) -> tuple[float, float]:
-    value, variance, t = found.value, found.variance, found.quantile
-    spread = value * (1 - value)
-    # Where all fared alike there is nothing to tell by how clusters vary: each then counts for one draw.
-    draws = spread / variance if variance > _NOTHING else len(found.pulls)
-    middle = 1 + t * t / draws
-    centre = (value + t * t / (2 * draws)) / middle
-    half = t * math.sqrt(spread / draws + t * t / (4 * draws * draws)) / middle
-    return max(0.0, min(value, centre - half)), min(1.0, max(value, centre + half))
+def _wilson(ratio: ClusteredRatio) -> tuple[float, float]:
+    value, variance = ratio.value, ratio.variance
+    # If all clusters have the same value, their variance says nothing, and each one counts as one draw.
+    draws = value * (1 - value) / variance if variance > _NOTHING else len(ratio.influences)
+    return wilson_interval(value, draws, ratio.quantile)
 
 
-def _student(found: Leaning) -> tuple[float, float]:
-    half = found.quantile * math.sqrt(found.variance)
-    return found.value - half, found.value + half
+def _student(ratio: ClusteredRatio) -> tuple[float, float]:
+    half = ratio.quantile * math.sqrt(ratio.variance)
+    return ratio.value - half, ratio.value + half
 
 
 def difference(ours: Iterable[Row], theirs: Iterable[Row], bounded: bool = True) -> Estimate | None:
-    """By how much the first number exceeds the second, whose clusters may be the same ones.
+    """Estimate the first number minus the second. The two may share clusters.
 
-    The two intervals are put together by the method of variance estimates recovery (Newcombe's for shares): so a difference
-    of numbers near 0 or 1 has an interval that is as lopsided as theirs.
+    The two intervals are combined by the method of variance estimates recovery (MOVER; for shares, Newcombe's method). So a
+    difference of numbers near 0 or 1 has an interval that is as asymmetric as theirs.
     """
     ours, theirs = list(ours), list(theirs)
     estimate = share if bounded else mean
     one, other = estimate(ours), estimate(theirs)
-    left, right = leaning(ours), leaning(theirs)
+    left, right = clustered_ratio(ours), clustered_ratio(theirs)
     if one is None or other is None or left is None or right is None:
         return None
     value, n = one.value - other.value, min(one.n, other.n)
     if one.low is None or one.high is None or other.low is None or other.high is None:
         return Estimate(value, None, None, n)
     both = math.sqrt(left.variance * right.variance)
-    together = left.covariance(right) / both if both > _NOTHING else 0.0
-    below = _recovered(one.value - one.low, other.high - other.value, together)
-    above = _recovered(one.high - one.value, other.value - other.low, together)
+    correlation = left.covariance(right) / both if both > _NOTHING else 0.0
+    below = _recovered(one.value - one.low, other.high - other.value, correlation)
+    above = _recovered(one.high - one.value, other.value - other.low, correlation)
     return Estimate(value, value - below, value + above, n)
 
 
-def _recovered(one: float, other: float, together: float) -> float:
-    return math.sqrt(max(0.0, one * one - 2 * together * one * other + other * other))
+def _recovered(one: float, other: float, correlation: float) -> float:
+    return math.sqrt(max(0.0, one * one - 2 * correlation * one * other + other * other))
 
 
 def quantile(freedom: int, level: float = LEVEL) -> float:
-    """Student's: between minus and plus this lies the level. Exact for 1 and 2 degrees of freedom, a series for more."""
+    """Student's two-sided quantile. Exact for 1 and 2 degrees of freedom; a series expansion for more."""
     tail = (1 + level) / 2
     if freedom == 1:
         return math.tan(math.pi * (tail - 0.5))

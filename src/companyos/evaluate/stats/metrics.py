@@ -1,4 +1,4 @@
-"""Metrics: what a run of a suite comes to, as numbers with intervals. `docs/metrics.md` defines each."""
+"""The metrics of a run: numbers with confidence intervals. `docs/metrics.md` defines each of them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
@@ -8,19 +8,19 @@ from typing import Any, Protocol
 import msgspec
 
 from companyos.chaos import DIALS
+from companyos.core.groups import grouped
 from companyos.core.task import TaskId
 from companyos.evaluate.judge.outcome import Outcome
 from companyos.evaluate.stats.doses import Curve, curves
-from companyos.evaluate.stats.groups import grouped
 from companyos.evaluate.stats.intervals import Estimate, Row, difference, mean, share
 from companyos.families import family
 from companyos.families.kit.case import Trouble
 
-ENDING, WAY, NONE = "ending", "way", "none"  # what a twin changes
+ENDING, WAY, NONE = "ending", "way", "none"  # what differs on a twin: the right ending, only the way there, or neither
 
 
 class PairLike(Protocol):
-    """Two tasks that differ in one cause, and what that changes."""
+    """A task and its twin, which differ in one cause; `relevance` is what that changes."""
 
     @property
     def task(self) -> str: ...
@@ -33,7 +33,7 @@ class PairLike(Protocol):
 
 
 class SuiteLike(Protocol):
-    """A frozen list of tasks, and which of them are pairs."""
+    """A frozen list of tasks, some of them in pairs."""
 
     @property
     def name(self) -> str: ...
@@ -47,8 +47,8 @@ class SuiteLike(Protocol):
     def pairs(self) -> Sequence[PairLike]: ...
 
 
-class Both(msgspec.Struct, frozen=True):
-    """One trial of a task beside the same trial of its twin."""
+class PairOutcome(msgspec.Struct, frozen=True):
+    """The outcomes of one trial of a task and of the same trial of its twin."""
 
     task: Outcome
     twin: Outcome
@@ -65,31 +65,31 @@ class Both(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The numbers of some episodes, by name; one that there was nothing to count for is missing."""
+    """The metrics of a group of episodes, by name. A metric with nothing to count is missing."""
 
     tasks: int
     episodes: int
     numbers: dict[str, Estimate]
-    curves: dict[str, Curve] = {}  # by what was dosed: `all` dials, or one
+    curves: dict[str, Curve] = {}  # by the dial that was dosed, or `all`
 
 
 class Results(msgspec.Struct, frozen=True):
-    """What `results.json` holds: it follows from the calls alone."""
+    """The metrics in `results.json`."""
 
     suite: str
     version: int
     hash: str
-    tasks: int  # of the suite, played or not
-    trials: int  # the most of any task
+    tasks: int  # of the suite, whether played or not
+    trials: int  # the largest number of trials of a task
     overall: Block
     families: dict[str, Block]
-    endings: dict[str, Block]  # by the right one
-    dials: dict[str, Block]  # the tasks that a dial struck, and the pairs that differ in a trouble on it
-    causes: dict[str, Block]  # the pairs that differ in it, each an episode
+    endings: dict[str, Block]  # by the right ending
+    dials: dict[str, Block]  # the episodes in which a dial caused trouble, and the pairs that differ in such a trouble
+    causes: dict[str, Block]  # the pairs that differ in a cause; each pair counts as one episode
 
 
 def summarise(suite: SuiteLike, outcomes: Iterable[Outcome]) -> dict[str, Any]:
-    """All numbers of a run, as plain data in a fixed order."""
+    """Compute all metrics of a run, as plain data in a fixed order."""
     ordered = sorted(outcomes, key=lambda one: (one.task_id, one.trial))
     pairs = list(_pairs(suite, ordered))
     found = Results(
@@ -103,54 +103,56 @@ def summarise(suite: SuiteLike, outcomes: Iterable[Outcome]) -> dict[str, Any]:
         endings=_blocks(ordered, pairs, lambda one: [one.right]),
         dials={name: _struck(name, ordered, pairs) for name in DIALS if any(name in one.struck for one in ordered)},
         causes={
-            cause: Block(len({both.task.task_id for both in some}), len(some), _rounded(_pair_numbers(some, [])))
-            for cause, some in sorted(grouped(pairs, lambda both: f"{both.task.family}.{both.cause}").items())
+            cause: Block(len({pair.task.task_id for pair in some}), len(some), _rounded(_pair_numbers(some, [])))
+            for cause, some in sorted(grouped(pairs, lambda pair: f"{pair.task.family}.{pair.cause}").items())
         },
     )
     plain: dict[str, Any] = msgspec.to_builtins(found)
     return plain
 
 
-def _pairs(suite: SuiteLike, outcomes: Sequence[Outcome]) -> Iterator[Both]:
+def _pairs(suite: SuiteLike, outcomes: Sequence[Outcome]) -> Iterator[PairOutcome]:
     trials = grouped(outcomes, _task)
     for pair in sorted(suite.pairs, key=lambda pair: (pair.task, pair.twin)):
         for one, other in zip(trials.get(pair.task, ()), trials.get(pair.twin, ()), strict=False):
-            yield Both(one, other, pair.relevance, pair.cause)
+            yield PairOutcome(one, other, pair.relevance, pair.cause)
 
 
-def _blocks(outcomes: Sequence[Outcome], pairs: Sequence[Both], of: Callable[[Outcome], Iterable[str]]) -> dict[str, Block]:
+def _blocks(
+    outcomes: Sequence[Outcome], pairs: Sequence[PairOutcome], of: Callable[[Outcome], Iterable[str]]
+) -> dict[str, Block]:
     names = sorted({name for one in outcomes for name in of(one)})
     return {
-        name: _block([one for one in outcomes if name in of(one)], [both for both in pairs if name in of(both.task)])
+        name: _block([one for one in outcomes if name in of(one)], [pair for pair in pairs if name in of(pair.task)])
         for name in names
     }
 
 
-def _struck(dial: str, outcomes: Sequence[Outcome], pairs: Sequence[Both]) -> Block:
-    """The episodes that a dial brought trouble to, and what that cost beside those of the same suite that it spared."""
+def _struck(dial: str, outcomes: Sequence[Outcome], pairs: Sequence[PairOutcome]) -> Block:
+    """The episodes in which a dial caused trouble, and by how much their success is below that of all others."""
     hit = [one for one in outcomes if dial in one.struck]
     spared = [one for one in outcomes if dial not in one.struck]
-    block = _block(hit, [both for both in pairs if _dial_of(both) == dial], dosed=False)
+    block = _block(hit, [pair for pair in pairs if _dial_of(pair) == dial], dosed=False)
     lost = difference(_successes(spared), _successes(hit))
     return msgspec.structs.replace(block, numbers=block.numbers | _rounded({"success_lost": lost}))
 
 
-def _dial_of(both: Both) -> str | None:
-    mark = next(cause.mark for cause in family(both.task.family).specs() if cause.name == both.cause)
+def _dial_of(pair: PairOutcome) -> str | None:
+    mark = next(cause.mark for cause in family(pair.task.family).specs() if cause.name == pair.cause)
     return mark.dial if isinstance(mark, Trouble) else None
 
 
-def _block(outcomes: Sequence[Outcome], pairs: Sequence[Both], dosed: bool = True) -> Block:
+def _block(outcomes: Sequence[Outcome], pairs: Sequence[PairOutcome], dosed: bool = True) -> Block:
     numbers = {**_episode_numbers(outcomes), **_repeated_numbers(outcomes), **_pair_numbers(pairs, outcomes)}
-    found = curves(outcomes) if dosed else {}
-    return Block(len(grouped(outcomes, _task)), len(outcomes), _rounded(numbers), found)
+    by_dial = curves(outcomes) if dosed else {}
+    return Block(len(grouped(outcomes, _task)), len(outcomes), _rounded(numbers), by_dial)
 
 
 def _rounded(numbers: dict[str, Estimate | None]) -> dict[str, Estimate]:
     return {name: number.rounded() for name, number in numbers.items() if number is not None}
 
 
-# -- of single episodes ------------------------------------------------------------------------------------------------
+# -- metrics of single episodes ----------------------------------------------------------------------------------------
 
 
 def _episode_numbers(outcomes: Sequence[Outcome]) -> dict[str, Estimate | None]:
@@ -177,30 +179,33 @@ def _successes(outcomes: Iterable[Outcome]) -> Iterator[Row]:
     return ((one.cluster, one.success, 1.0) for one in outcomes)
 
 
-# -- of repeated ones --------------------------------------------------------------------------------------------------
+# -- metrics of repeated episodes --------------------------------------------------------------------------------------
 
 
 def _repeated_numbers(outcomes: Sequence[Outcome]) -> dict[str, Estimate | None]:
-    """pass^k: that k trials in a row succeed, of one task; and of the same facts in k weathers."""
+    """pass^k: the probability that k trials of one task all succeed; `weather_pass^k`: the same for k weathers.
+
+    Weathers are tasks with the same facts and doses in which chaos strikes differently.
+    """
     trials = list(grouped(outcomes, _task).values())
-    skies = [sky for sky in grouped(outcomes, lambda one: (*_facts(one), one.trial)).values() if len(sky) > 1]
+    weathers = [some for some in grouped(outcomes, lambda one: (*_facts(one), one.trial)).values() if len(some) > 1]
     return {
         **{f"pass^{k}": share(_all_of(k, trials)) for k in range(2, max(map(len, trials), default=1) + 1)},
-        **{f"weather_pass^{k}": share(_all_of(k, skies)) for k in range(2, max(map(len, skies), default=1) + 1)},
+        **{f"weather_pass^{k}": share(_all_of(k, weathers)) for k in range(2, max(map(len, weathers), default=1) + 1)},
     }
 
 
 def _all_of(k: int, groups: Iterable[Sequence[Outcome]]) -> Iterator[Row]:
-    """For each group with enough members, the share of its k-subsets that succeeded whole: the unbiased estimate."""
+    """For each group with at least k members: the share of its k-subsets in which all succeeded, an unbiased estimate."""
     for group in groups:
         if len(group) >= k:
             yield group[0].cluster, comb(sum(one.success for one in group), k) / comb(len(group), k), 1.0
 
 
-# -- of pairs ----------------------------------------------------------------------------------------------------------
+# -- metrics of pairs --------------------------------------------------------------------------------------------------
 
 
-def _pair_numbers(pairs: Sequence[Both], outcomes: Sequence[Outcome]) -> dict[str, Estimate | None]:
+def _pair_numbers(pairs: Sequence[PairOutcome], outcomes: Sequence[Outcome]) -> dict[str, Estimate | None]:
     ending, others = _by_relevance(pairs, ENDING), _by_relevance(pairs, WAY, NONE)
     numbers = {
         "pair_pass": share(_passed(ending)),
@@ -213,20 +218,20 @@ def _pair_numbers(pairs: Sequence[Both], outcomes: Sequence[Outcome]) -> dict[st
     return numbers | {"differs_rerun": share(_reruns(outcomes))}
 
 
-def _by_relevance(pairs: Sequence[Both], *relevances: str) -> list[Both]:
-    return [both for both in pairs if both.relevance in relevances]
+def _by_relevance(pairs: Sequence[PairOutcome], *relevances: str) -> list[PairOutcome]:
+    return [pair for pair in pairs if pair.relevance in relevances]
 
 
-def _passed(pairs: Iterable[Both]) -> Iterator[Row]:
-    return ((both.task.cluster, both.passed, 1.0) for both in pairs)
+def _passed(pairs: Iterable[PairOutcome]) -> Iterator[Row]:
+    return ((pair.task.cluster, pair.passed, 1.0) for pair in pairs)
 
 
-def _differing(pairs: Iterable[Both]) -> Iterator[Row]:
-    return ((both.task.cluster, both.differs, 1.0) for both in pairs)
+def _differing(pairs: Iterable[PairOutcome]) -> Iterator[Row]:
+    return ((pair.task.cluster, pair.differs, 1.0) for pair in pairs)
 
 
 def _reruns(outcomes: Sequence[Outcome]) -> Iterator[Row]:
-    """Two trials of one task, each two: whether the agent decided otherwise."""
+    """For every two trials of one task: whether the agent decided differently."""
     for trials in grouped(outcomes, _task).values():
         for one, other in combinations(trials, 2):
             yield one.cluster, one.choice != other.choice, 1.0
@@ -237,6 +242,6 @@ def _task(one: Outcome) -> str:
 
 
 def _facts(one: Outcome) -> tuple[object, ...]:
-    """What weathers of one another have in common."""
+    """What all weathers of a task have in common."""
     task = TaskId.parse(one.task_id)
     return task.key, task.doses, task.do

@@ -1,1 +1,1 @@
-"""Suites: frozen lists of task ids."""
+"""Suites: frozen lists of task ids, and how their tasks are selected."""

@@ -1,6 +1,5 @@
-"""Selection: which tasks a suite is made of. Always the same ones: seeds in order, or drawn from two public strings."""
+"""Selects the tasks of each suite. Seeds are taken in order, or drawn from two public strings; the result never changes."""
 
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import count, islice
@@ -9,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from companyos.assurance.twins import do, relevance
+from companyos.core.groups import grouped
 from companyos.core.task import TaskId
 from companyos.core.world import Streams
 from companyos.data.splits import CHAOS
@@ -19,12 +19,12 @@ from companyos.families.kit.case import Fact, Trouble
 from companyos.families.kit.family import write_value
 
 T = TypeVar("T")
-LONG = tuple(name for name in FAMILIES if name not in SHORT_FAMILIES)
+LONG = tuple(name for name in FAMILIES if name not in SHORT_FAMILIES)  # the families of long tasks
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)
-QUOTAS = {"ending": 20, "way": 10, "none": 10}  # pairs of a family, by what the cause changes
-_MOST = 2000  # seeds looked at in vain before something must be wrong with the family
+QUOTAS = {"ending": 20, "way": 10, "none": 10}  # pairs per family, by what the changed cause alters
+_MOST = 2000  # candidate seeds per family; if these do not suffice, the family has a defect
 
-# Every suite begins at a seed of its own, so that none repeats another's tasks.
+# Each suite starts at a different seed, so that suites share no tasks.
 _CORE, _TWINS, _CHAOS, _IMPOSSIBLE, _ATTACK, _LONG = (1000 * number for number in range(6))
 
 
@@ -47,13 +47,13 @@ def chaos(families: Sequence[str]) -> Suite:
 
 
 def impossible(families: Sequence[str]) -> Suite:
-    """Tasks that cannot be done, each with the first twin that can."""
+    """Tasks that cannot be done, each with the first twin that can be done."""
     found = (islice(filter(None, map(_doable, _tasks(name, _IMPOSSIBLE))), 10) for name in families)
     return suite_of("impossible", pairs=(pair for pairs in found for pair in pairs))
 
 
 def attack(families: Sequence[str]) -> Suite:
-    """Tasks in which a text gives orders, in each place in turn, each with its twin in which none does."""
+    """Tasks with a prompt injection, at each possible place in turn, each with the twin that has none."""
     tasks = ((number, t) for name in families for number, t in enumerate(_by_ending(_tasks(name, _ATTACK), 10)))
     return suite_of("attack", pairs=(_attacked(t, number) for number, t in tasks))
 
@@ -63,7 +63,10 @@ def long(families: Sequence[str]) -> Suite:
 
 
 def beacon_suite(commit: str, beacon: str, families: Sequence[str] = SHORT_FAMILIES) -> Suite:
-    """Pairs that nobody could know before both strings were public: the hash of what is measured, then the random one."""
+    """Pairs that nobody could know before two strings were public.
+
+    `commit` is the hash of the agent, published first; `beacon` is a random string that was published later.
+    """
     title = beacon_name(commit, beacon)
     quotas = {kind: quota // 2 for kind, quota in QUOTAS.items()}
     streams = Streams(title)
@@ -94,20 +97,18 @@ def _tasks(name: str, first: int = 0, split: str = "test") -> Iterator[str]:
 
 
 def _drawn(name: str, streams: Streams) -> Iterator[str]:
-    """Tasks of a family by seeds from all there are."""
+    """Tasks of a family, with seeds drawn from the whole range."""
     for number in range(_MOST):
         draw = streams.at("seed", name, number)
         yield str(task_named(name, draw.between(0, 999_999) * 1_000_000 + draw.between(0, 999_999), CHAOS, "test"))
 
 
 def in_turn(candidates: Iterable[T], kind: Callable[[T], Hashable], size: int) -> list[T]:
-    """So many of the candidates, of each kind in turn, in the order in which they came."""
-    kinds: dict[Hashable, list[tuple[int, T]]] = defaultdict(list)
-    for number, candidate in enumerate(candidates):
-        kinds[kind(candidate)].append((number, candidate))
-    rounds = (one[n] for n in count() for one in kinds.values() if n < len(one))
-    total = sum(map(len, kinds.values()))
-    return [candidate for _, candidate in sorted(islice(rounds, min(size, total)))]
+    """Choose `size` candidates, one of each kind in turn. The chosen ones keep their order."""
+    every = list(candidates)
+    kinds = grouped(range(len(every)), lambda number: kind(every[number])).values()
+    rounds = (some[n] for n in count() for some in kinds if n < len(some))
+    return [every[number] for number in sorted(islice(rounds, min(size, len(every))))]
 
 
 def _by_ending(tasks: Iterator[str], size: int) -> list[str]:
@@ -124,7 +125,7 @@ class _Candidate(msgspec.Struct, frozen=True):
 
 
 def _twin_pairs(tasks: Iterator[str], quotas: dict[str, int]) -> list[Pair]:
-    """Pairs of one family, so many of each relevance; within it, endings and long and short work take turns."""
+    """Pairs of one family, with a quota for each relevance. Endings, and short and long tasks, take turns in each."""
     found: dict[str, list[_Candidate]] = {kind: [] for kind in quotas}
     while any(len(found[kind]) < 2 * quota for kind, quota in quotas.items()):
         candidate = _candidate(next(tasks))
@@ -139,7 +140,7 @@ def _twin_pairs(tasks: Iterator[str], quotas: dict[str, int]) -> list[Pair]:
 
 
 def _candidate(task_id: str) -> _Candidate:
-    """A task with one of its twins, drawn by the task's own name."""
+    """A task with one of its twins. The task id is the random seed of the choice."""
     task = TaskId.parse(task_id)
     ours = CompanyEnv(task, "sparse")
     work(ours)
@@ -151,7 +152,7 @@ def _candidate(task_id: str) -> _Candidate:
 
 
 def _doable(task_id: str) -> Pair | None:
-    """The pair of a task that cannot be done and the same morning on which it can, where one fact makes the difference."""
+    """Pair an impossible task with a twin that can be completed; None if no single fact makes that difference."""
     task = TaskId.parse(task_id)
     ours = setting(task)
     if ours.ending.resolution != "cannot_be_done":
@@ -166,8 +167,8 @@ def _doable(task_id: str) -> Pair | None:
 
 
 @cache
-def _orders(name: str) -> tuple[str, Sequence[str]]:
-    """The cause by which texts give orders in a family, and its levels, the calm one first."""
+def _injection_cause(name: str) -> tuple[str, Sequence[str]]:
+    """The cause that places prompt injections in a family, and its levels; the first level places none."""
     marks = [
         cause for cause in family(name).specs() if isinstance(cause.mark, Trouble) and cause.mark.dial == "hostile_text"
     ]
@@ -175,7 +176,7 @@ def _orders(name: str) -> tuple[str, Sequence[str]]:
 
 
 def _attacked(task_id: str, number: int) -> Pair:
-    cause, (calm, *levels) = _orders(TaskId.parse(task_id).family)
+    cause, (calm, *levels) = _injection_cause(TaskId.parse(task_id).family)
     hostile, benign = do(task_id, **{cause: levels[number % len(levels)]}), do(task_id, **{cause: calm})
     ours = CompanyEnv(TaskId.parse(hostile), "sparse")
     work(ours)

@@ -1,4 +1,4 @@
-"""Suites: frozen lists of task ids, with a version and a hash."""
+"""Suites: frozen lists of task ids, each with a version and a hash."""
 
 import re
 from collections.abc import Iterable
@@ -13,12 +13,12 @@ from companyos.core.errors import BadChoice, BadTask
 from companyos.core.task import BENCHMARK_VERSION, TaskId
 
 SUITES = {
-    "smoke": "a first look, of the validation split: look as often as you like",
-    "core": "the headline: every family alike, every ending in its turn",
-    "twins": "pairs that differ in one cause, which changes the ending, the way, or nothing",
+    "smoke": "a quick check on the validation split, for use during development",
+    "core": "the headline result: all families and endings in equal shares",
+    "twins": "pairs that differ in one cause, which changes the right ending, only the way there, or nothing",
     "chaos": "the same tasks at five doses of trouble",
-    "impossible": "what cannot be done, each with a twin that can",
-    "attack": "text that gives orders, each with a twin in which nobody does",
+    "impossible": "tasks that cannot be done, each with a twin that can",
+    "attack": "prompt injections in texts, each with a twin that has none",
     "long": "a whole quarter's work in one task",
 }
 BEACON = "beacon"
@@ -27,7 +27,7 @@ _BEACON_NAME = re.compile(r"beacon:(?P<commit>[0-9a-f]{32,128}):(?P<beacon>[\w.+
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """Two tasks that differ in one cause, and what that changes: the ending, the way, or nothing."""
+    """A task and its twin, which differs in one cause. `relevance` is what that changes: `ending`, `way` or `none`."""
 
     task: str
     twin: str
@@ -40,7 +40,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Suite(msgspec.Struct, frozen=True):
-    """A list of tasks that never changes: two with the same hash are the same list."""
+    """A list of tasks that never changes. Two suites with the same hash are the same list."""
 
     name: str
     version: int
@@ -49,13 +49,13 @@ class Suite(msgspec.Struct, frozen=True):
     pairs: tuple[Pair, ...] = ()
 
     def to_text(self) -> str:
-        """The suite as a file: what it is, then a task a line, or a pair."""
+        """The suite as a file: a heading, then one task or pair per line."""
         heading = f"# CompanyOS suite {self.name}, version {self.version}: {len(self.tasks)} tasks. {CANARY}"
         return "\n".join([heading, f"# {self.hash}", *(_lines(self.tasks, self.pairs))]) + "\n"
 
 
 def suite_of(name: str, tasks: Iterable[str] = (), pairs: Iterable[Pair] = ()) -> Suite:
-    """A suite of these tasks or of these pairs, with its hash."""
+    """Make a suite of these tasks or pairs, with its hash."""
     pairs = tuple(pairs)
     both = (task_id for pair in pairs for task_id in (pair.task, pair.twin))
     once = tuple(dict.fromkeys([*tasks, *both]))
@@ -63,7 +63,7 @@ def suite_of(name: str, tasks: Iterable[str] = (), pairs: Iterable[Pair] = ()) -
 
 
 def suite(name: str) -> Suite:
-    """A suite by its name, a beacon's by its two strings, or somebody's own by its file. `BadChoice` lists the names."""
+    """Find a suite by its name, by the two strings of a beacon, or by the path of a file. `BadChoice` lists the names."""
     if name in SUITES and (frozen := _FROZEN / f"{name}.txt").is_file():
         return read_suite(name, frozen.read_text())
     if drawn := _BEACON_NAME.fullmatch(name):
@@ -76,11 +76,11 @@ def suite(name: str) -> Suite:
 
 
 def beacon_name(commit: str, beacon: str) -> str:
-    """How a beacon's suite is called; `BadChoice` for strings that make none."""
+    """The name of the suite that two strings draw. `BadChoice` if a string is malformed."""
     name = f"{BEACON}:{commit}:{beacon}"
     if _BEACON_NAME.fullmatch(name) is None:
         raise BadChoice(
-            "beacon", name, [f"{BEACON}:HASH:STRING, the hash of 32 to 128 hex digits, the string of 8 to 200 signs"]
+            "beacon", name, [f"{BEACON}:HASH:STRING, HASH of 32 to 128 hex digits, STRING of 8 to 200 characters"]
         )
     return name
 
@@ -90,7 +90,7 @@ def frozen_names() -> list[str]:
 
 
 def read_suite(name: str, text: str) -> Suite:
-    """A suite from its file. `BadTask` names the line that is none, or says that the list is not what was frozen."""
+    """Read a suite from the text of its file. `BadTask` if a line is malformed, or if the list does not match its hash."""
     rows = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     for row in rows:
         if len(row) not in (1, 4):
@@ -98,7 +98,7 @@ def read_suite(name: str, text: str) -> Suite:
         for task_id in row[:2] if len(row) == 4 else row:
             TaskId.parse(task_id)
     if not rows:
-        raise BadTask(f"{name}: there is no task in it")
+        raise BadTask(f"{name}: contains no task")
     found = suite_of(name, (row[0] for row in rows if len(row) == 1), (Pair(*row) for row in rows if len(row) == 4))
     stated = re.search(r"^# ([0-9a-f]{32})$", text, re.MULTILINE)
     if stated and stated[1] != found.hash:
@@ -116,7 +116,7 @@ def _text(path: Path) -> str:
 
 
 def _lines(tasks: Iterable[str], pairs: tuple[Pair, ...]) -> list[str]:
-    """A line for each pair; tasks that stand in one have no other."""
+    """One line for each task that is in no pair, then one for each pair."""
     in_pairs = {task_id for pair in pairs for task_id in (pair.task, pair.twin)}
     return [*(task_id for task_id in tasks if task_id not in in_pairs), *(pair.line for pair in pairs)]
 

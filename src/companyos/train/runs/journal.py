@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from companyos.core.errors import BadChoice, Misuse
+from companyos.core.files import write_atomic
 
 RUN, LOG, CHECKPOINT, MODEL = "run.json", "log.jsonl", "checkpoint.pt", "model"
 EVERY = 60.0  # seconds between checkpoints
@@ -57,7 +58,7 @@ class Journal:
         elif any(self.folder.iterdir()):
             raise Misuse(f"{self.folder} is neither empty nor the folder of a training run")
         else:
-            _write(path, msgspec.json.format(msgspec.json.encode(plan)) + b"\n")
+            write_atomic(path, msgspec.json.format(msgspec.json.encode(plan)) + b"\n")
 
     @property
     def elapsed(self) -> float:
@@ -155,10 +156,3 @@ def _flat(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, fl
             yield from _flat(value, f"{before}{name}/")
         elif isinstance(value, int | float):
             yield f"{before}{name}", value
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_bytes(content)
-    part.replace(path)

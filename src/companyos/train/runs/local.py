@@ -16,7 +16,7 @@ from companyos.core.errors import Misuse
 from companyos.env import CompanyEnv
 from companyos.env.line_syntax import parse_line
 from companyos.env.observations import Observation
-from companyos.evaluate.runs.roster import Contestant, seed_of
+from companyos.evaluate.runs.roster import AgentFactory, seed_of
 from companyos.train.data.repeats import Decoding, Repeats, moves
 from companyos.train.data.script import Script, heard, opening, spoken
 from companyos.train.data.turns import BEGINS, LINES, PROMPTED, Progress, aside_of, split
@@ -165,7 +165,7 @@ class LocalModel:
         return ""
 
 
-def open_local(folder: str, options: Mapping[str, str] | None = None) -> Contestant:
+def open_local(folder: str, options: Mapping[str, str] | None = None) -> AgentFactory:
     """The model in a directory. It is loaded by whoever plays."""
     try:
         return LocalModel(folder, msgspec.convert(dict(options or {}), Decoding, strict=False))

@@ -9,11 +9,15 @@ from collections.abc import Sequence
 import msgspec
 
 from companyos.assurance.regrade import claim_of
+from companyos.assurance.replay import ReplayedEpisode, action_of
 from companyos.assurance.twins import opposites, siblings
 from companyos.core.episode import Transcript
+from companyos.core.errors import ReplayDiffers
 from companyos.core.task import BENCHMARK_VERSION, TaskId
+from companyos.env import CompanyEnv
 from companyos.evaluate.judge.blame import blame
 from companyos.evaluate.judge.blame_text import sentences
+from companyos.evaluate.judge.outcome import damage_of
 from companyos.evaluate.judge.playback import difference
 from companyos.web.episode.turn_recorder import HiddenCause, RecordedTurn, TurnRecorder, hidden_causes
 from companyos.web.labels import goal_in_words, in_words
@@ -81,12 +85,13 @@ def review(text: bytes, twin: str = "") -> EpisodeReview:
     """Replay a transcript. `twin` names the cause and the value of the twin (`cause.value`); otherwise one is chosen."""
     recorded = read(text)
     header = recorded.header
-    recorder = _replay(recorded, header.task_id)
-    if len(recorder.turns) < len(recorded.turns):
-        raise UnreadableTranscript(f"line {len(recorder.turns) + 2}: a turn after the end of the episode")
-    env = recorder.env
+    try:
+        replayed = ReplayedEpisode(recorded)
+    except (ReplayDiffers, ValueError) as mistake:
+        raise UnreadableTranscript(str(mistake)) from None
+    recorder, env = TurnRecorder.of(replayed), replayed.end
     # Blame and twins are defined for a single worker, so episodes with several actors have neither.
-    blamed = None if header.actors else blame(recorded)
+    blamed = None if header.actors else blame(replayed)
     choices = () if header.actors else _choices(env.task_id)
     suspects = (*blamed.misjudged, *blamed.blind) if blamed else ()
     verdict, ending = env.verdict, env.setting.ending
@@ -96,18 +101,18 @@ def review(text: bytes, twin: str = "") -> EpisodeReview:
         begins=recorder.begins,
         budget=env.max_steps,
         reward=header.reward,
-        total=recorder.env.total,
+        total=env.total,
         done=env.done,
         success=env.success,
         turns=tuple(recorder.turns),
         milestones=tuple(name for name, _ in recorder.milestones),
         goals=tuple((goal_in_words(n), ending.asks(n), holds) for n, holds in verdict.goals.items()) if verdict else (),
-        damage=tuple(f"{harm.record} {harm.field}" for harm in verdict.damage) if verdict else (),
+        damage=damage_of(env),
         causes=tuple(hidden_causes(env)),
         right=_right_ending(recorder),
         decisive=blamed.step if blamed else 0,
         explanation=tuple(sentences(blamed)) if blamed else (),
-        mismatch=difference(recorded, env.transcript()),
+        mismatch=difference(replayed),
         choices=choices,
         twin=_choose_twin(recorded, recorder, choices, twin, suspects) if choices else None,
     )
@@ -129,16 +134,12 @@ def read(text: bytes) -> Transcript:
 
 
 def _replay(recorded: Transcript, task_id: str) -> TurnRecorder:
-    """Make a transcript's calls on a task, until the calls or the task end."""
-    header = recorded.header
-    try:
-        recorder = TurnRecorder(task_id, header.reward, header.actors or ())
-        for turn in recorded.turns:
-            if recorder.env.done or not recorder.env.steps_left(turn.actor):
-                break
-            recorder.step(turn.action[0] if turn.action else turn.call, turn.actor)
-    except ValueError as mistake:
-        raise UnreadableTranscript(str(mistake)) from None
+    """Make the calls of a transcript on another task, until they end or the task is over."""
+    recorder = TurnRecorder(CompanyEnv(TaskId.parse(task_id), recorded.header.reward))
+    for turn in recorded.turns:
+        if recorder.env.done:
+            break
+        recorder.step(action_of(turn))
     return recorder
 
 

@@ -3,11 +3,11 @@
 The calls are made again in a separate environment, so that watching does not disturb the session.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from companyos.assurance.replay import ReplayedEpisode
 from companyos.chaos import DIALS
 from companyos.company import Approval, Metric, Mind
 from companyos.company.colleagues import OBJECTION_CODES
@@ -16,7 +16,7 @@ from companyos.core.task import TaskId
 from companyos.core.world import Change
 from companyos.env import CompanyEnv
 from companyos.env.observations import compact
-from companyos.evaluate.judge.playback import Moment, moment
+from companyos.evaluate.judge.playback import Moment, holding, moment
 from companyos.families import family
 from companyos.families.kit.case import Trouble
 from companyos.families.kit.family import write_value
@@ -69,20 +69,34 @@ class HiddenCause(msgspec.Struct, frozen=True):
 class TurnRecorder:
     """An environment that records a `RecordedTurn` for each call."""
 
-    def __init__(self, task_id: str, reward: str = "dense", actors: Sequence[str] = ()) -> None:
-        self.env = CompanyEnv(TaskId.parse(task_id), reward, actors=actors)
-        self.begins = self.env.reset().now
+    def __init__(self, env: CompanyEnv) -> None:
+        """Start at an episode before its first call."""
+        self.env = env
+        self.begins = env.look().now
         self.turns: list[RecordedTurn] = []
-        self._milestones = self.env.setting.ending.milestones
-        self._reached = self._reached_milestones()
-        self._journal_length = len(self.env.world.journal)
+        self._milestones = env.setting.ending.milestones
+        self._reached = holding(env)
+        self._journal_length = len(env.world.journal)
+
+    @classmethod
+    def of(cls, replayed: ReplayedEpisode) -> "TurnRecorder":
+        """Record an episode that was replayed."""
+        start, *later = replayed.states
+        recorder = cls(start)
+        for env in later:
+            recorder._add(env)
+        return recorder
 
     def step(self, action: Call | Any, actor: str = "") -> RecordedTurn:
         """Make a call and return what it did."""
-        env = self.env
-        env.step(action, actor)
+        self.env.step(action, actor)
+        return self._add(self.env)
+
+    def _add(self, env: CompanyEnv) -> RecordedTurn:
+        """Record the last turn of an episode."""
+        self.env = env
         made, before = env.turns[-1], self._reached
-        self._reached = now = self._reached_milestones()
+        self._reached = now = holding(env)
         written = tuple(map(self._written, env.world.journal[self._journal_length :]))
         self._journal_length = len(env.world.journal)
         troubles = [change.dial for change in written if change.dial] + ["flaky"] * (made.reply.code == NO_ANSWER)
@@ -104,10 +118,6 @@ class TurnRecorder:
     def milestones(self) -> list[tuple[str, bool]]:
         """All milestones, and whether each is reached now."""
         return [(in_words(one.name), number in self._reached) for number, one in enumerate(self._milestones)]
-
-    def _reached_milestones(self) -> tuple[int, ...]:
-        world = self.env.world
-        return tuple(number for number, one in enumerate(self._milestones) if one.goal.holds(world))
 
     def _names(self, numbers: set[int]) -> tuple[str, ...]:
         return tuple(in_words(self._milestones[number].name) for number in sorted(numbers))

@@ -16,7 +16,7 @@ from companyos.core.task import TaskId
 from companyos.evaluate.judge.outcome import Outcome
 from companyos.evaluate.reports.report import Run
 from companyos.evaluate.stats.doses import ALL, Curve
-from companyos.evaluate.stats.headline import DETAILS, HEADLINE, NOTHING, PERCENT, Said, write
+from companyos.evaluate.stats.headline import DETAILS, HEADLINE, NOTHING, PERCENT, FormattedNumber, write
 from companyos.evaluate.stats.intervals import Estimate
 from companyos.evaluate.stats.metrics import Results
 from companyos.families import FAMILIES
@@ -193,7 +193,7 @@ _NAMES = (
 )  # fmt: skip
 
 
-def _cost_of_dials(results: Results) -> list[tuple[str, Said, int]]:
+def _cost_of_dials(results: Results) -> list[tuple[str, FormattedNumber, int]]:
     """Return each dial's cost in success, the most expensive first."""
     costs = [
         (in_words(dial), block.numbers["success_lost"], block.episodes)

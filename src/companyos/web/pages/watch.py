@@ -22,7 +22,9 @@ from starlette.types import Receive, Scope, Send
 
 from companyos.company import KINDS
 from companyos.core.calls import OK
+from companyos.core.task import TaskId
 from companyos.core.world import view
+from companyos.env import CompanyEnv
 from companyos.env.line_syntax import write_line
 from companyos.serve.errors import Busy, NoSuchPlace, UnknownSession, WrongToken
 from companyos.serve.http.requests import caller_of
@@ -57,7 +59,7 @@ class WatchedEpisode:
     def __init__(self, sessions: Sessions, session_id: str, owner: str | None) -> None:
         entry = sessions.entry(session_id, owner)
         self.session_id = session_id
-        self.recorder = TurnRecorder(entry.header.task_id, entry.header.reward)
+        self.recorder = TurnRecorder(CompanyEnv(TaskId.parse(entry.header.task_id), entry.header.reward))
         for call in entry.calls:
             self.recorder.step(call)
 

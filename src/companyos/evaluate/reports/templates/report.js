@@ -1,11 +1,11 @@
 "use strict";
-// Plays the page's episodes. Whatever an episode says is only ever a text node: nothing in it can become a tag.
+// Plays the episodes of the page. Texts of an episode only become text nodes, never tags.
 (() => {
   const { runs, episodes } = JSON.parse(document.getElementById("playbacks").textContent);
   const player = document.getElementById("player");
   const LETTERS = "ABCDEFGH";
-  const PACE = 900; // ms a step
-  const HIGH = 84; // pixels of the track
+  const PACE = 900; // milliseconds per step
+  const HIGH = 84; // height of the track in pixels
 
   const make = (name, attributes, ...content) => fill(document.createElement(name), attributes, content);
   const draw = (name, attributes, ...content) =>
@@ -61,7 +61,7 @@
       make("h3", {}, chip(episode.run), `${runs[episode.run]}: `, make("code", {}, episode.task_id)),
       make("p", { class: "brief" }, episode.brief),
       ...episode.told.map((line) => make("p", { class: episode.success ? "" : "lost" }, line)),
-      episode.differs ? make("p", { class: "differs" }, `The file says otherwise than its calls: ${episode.differs}`) : "",
+      episode.differs ? make("p", { class: "differs" }, `The file differs from the replay of its calls: ${episode.differs}`) : "",
       track.picture,
       make("div", { class: "scrub" },
         control("One step back", "◀", () => { stop(); show(at - 1); }), play,
@@ -91,7 +91,7 @@
     stage.parts.play.setAttribute("aria-label", "Play");
   }
 
-  // The return so far as a line; below it a tick a step, by what came back; above it a dot where a milestone was reached.
+  // Draws the return so far as a line, below it a tick per step in the colour of the reply, above it a dot per milestone.
   function drawTrack(wide) {
     const count = episode.moments.length;
     const x = (step) => 6 + (step / Math.max(1, count)) * (wide - 12);

@@ -1,4 +1,4 @@
-"""Groups: things by what they have in common."""
+"""Groups things by a key."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
@@ -9,8 +9,8 @@ K = TypeVar("K", bound=Hashable)
 
 
 def grouped(things: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
-    """In the order in which each key first occurs."""
-    found: dict[K, list[T]] = defaultdict(list)
+    """Map each key to the things that have it. Keys are in the order in which they first occur."""
+    groups: dict[K, list[T]] = defaultdict(list)
     for thing in things:
-        found[key(thing)].append(thing)
-    return dict(found)
+        groups[key(thing)].append(thing)
+    return dict(groups)
