@@ -13,7 +13,7 @@ from companyos.core.errors import BadTask, ReplayDiffers
 from companyos.core.task import BENCHMARK_VERSION
 from companyos.env import CompanyEnv, make, task_named
 from companyos.env.multi_actor import chairs
-from tests.core.test_calls import NO_CALLS
+from tests.core.test_calls import INVALID_ACTIONS
 from tests.helpers import FAMILY, played, staged, step, task_id, ticket
 
 
@@ -61,10 +61,10 @@ def test_a_transcript_with_fields_of_a_newer_version_is_refused_by_its_line() ->
             replay("\n".join(newer))
 
 
-@pytest.mark.parametrize("number", range(len(NO_CALLS)))
+@pytest.mark.parametrize("number", range(len(INVALID_ACTIONS)))
 def test_an_episode_with_invalid_calls_replays_too(number: int) -> None:
     env = make(FAMILY, seed=1)
-    env.step(NO_CALLS[number])
+    env.step(INVALID_ACTIONS[number])
     step(env, "datahub.list_metrics")
     assert replay(env.transcript().to_jsonl()).digest() == env.digest()
 

@@ -32,14 +32,14 @@ percents = st.fixed_dictionaries({dial: st.integers(0, 100) for dial in DIALS})
 
 
 def causes(seed: int, chaos: float) -> Any:
-    """The hidden truths of a task, without furnishing it."""
+    """Return the causes of a task, without making its start state."""
     task = task_named(FAMILY, seed, chaos)
     streams = Streams(task.key)
     return FAMILIES[FAMILY].draw_causes(streams, streams, read_doses(task.doses))
 
 
 def rank(cause: Any, drawn: Any) -> int:
-    """How hard a trouble strikes, from 0 for calm."""
+    """Return the level of a trouble, where 0 means that it does not occur."""
     return int(DIALS[cause.mark.dial].levels.index(getattr(drawn, cause.name)))
 
 

@@ -62,7 +62,7 @@ def test_the_expert_wins_among_clutter_without_touching_any(name: str) -> None:
 
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("dose", [0.5, 1.0])
-def test_to_who_does_not_mind_it_clutter_changes_neither_the_company_nor_the_pay(name: str, dose: float) -> None:
+def test_extra_tools_that_are_not_used_change_neither_the_company_nor_the_rewards(name: str, dose: float) -> None:
     for seed in range(6):
         plain, cluttered = (
             make(name, seed=seed, chaos=dict.fromkeys(DIALS, dose) | {DIAL: clutter}) for clutter in (0.0, dose)
@@ -76,7 +76,7 @@ def test_to_who_does_not_mind_it_clutter_changes_neither_the_company_nor_the_pay
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_whoever_takes_the_tool_that_sounds_right_loses_by_it(name: str) -> None:
+def test_an_agent_that_takes_the_tool_that_sounds_right_loses(name: str) -> None:
     habit = HABITS[DIAL]
     seeds = range(12)
     assert all(play(make(name, seed=seed), Careless(habit)).success for seed in seeds)

@@ -48,14 +48,14 @@ def test_a_fault_hits_one_tool_one_record_and_one_attempt() -> None:
     assert streams.asked[0] == ("ticketdesk.get_ticket/T-2", 0)
 
 
-def test_arguments_beside_the_record_make_no_other_target() -> None:
+def test_other_arguments_than_the_record_do_not_change_the_target() -> None:
     world = world_of(Drawn(("ticketdesk.comment/T-2", 1)))
     assert strike(world, "ticketdesk.comment", ticket_id="T-2", text="one") is None
     assert strike(world, "ticketdesk.comment", ticket_id="T-2", text="two") is not None
 
 
 def test_two_records_have_faults_of_their_own() -> None:
-    """With real draws: what goes unanswered at one ticket says nothing of another one."""
+    """With real draws: faults at one ticket are independent of faults at another."""
     world = make(FAMILY, seed=1).setting.world.fork()
     seen = [
         tuple(strike(world, "ticketdesk.get_ticket", ticket_id=f"T-{number}") is None for _ in range(40))

@@ -17,7 +17,7 @@ Attempt = Callable[[CompanyEnv], tuple[str, dict[str, Any]]]  # sets the scene, 
 
 
 class Refusal(NamedTuple):
-    """Something that approvalflow does not do, and the code it says so with."""
+    """A call that ApprovalFlow refuses, and the code of the refusal."""
 
     claim: str
     code: str
@@ -213,8 +213,8 @@ def test_withdrawing_one_makes_room_for_another_request() -> None:
 
 
 @pytest.mark.parametrize("method", ["escalate", "withdraw"])
-def test_what_was_done_can_be_asked_for_again_and_does_nothing_more(method: str) -> None:
-    # An answer can get lost on its way: trying again must not be an offence.
+def test_a_call_that_was_carried_out_can_be_repeated_without_further_effect(method: str) -> None:
+    # An answer can be lost, so repeating a call must not be an offence.
     env = staged()
     request = {"escalate": escalated, "withdraw": withdrawn}[method](env)
     before = (env.digest(), len(env.world.journal))
@@ -287,7 +287,7 @@ def test_a_request_that_its_approver_referred_is_decided_by_who_it_went_up_to() 
     assert (decided.status, decided.decided_by) == ("approved", role(env, "cfo"))
 
 
-def test_who_escalates_unasked_finds_that_the_manager_does_not_sign_for_the_lower_office() -> None:
+def test_a_manager_does_not_sign_for_the_lower_office_if_the_approver_did_not_refer_the_request() -> None:
     env = staged()
     verify(env)
     decided = answered(env, escalated(env))

@@ -15,7 +15,7 @@ from tests.helpers import asked, letters, me, role, say, set_field, staged, tick
 
 
 def bystanders(env: CompanyEnv) -> list[str]:
-    """Open tickets of our desk that are nobody's case."""
+    """Return open tickets of our desk that are not part of the case."""
     mine = ticket(env)
     return [t.id for t in env.world.all(Ticket) if t.desk == mine.desk and t.id != mine.id and t.status == "open"]
 

@@ -34,7 +34,7 @@ APPROVED = ("approved", "signed")
 
 
 class Rejection(NamedTuple):
-    """A request that comes to nothing: what was wrong with it, and the code that it is rejected with."""
+    """A request that is rejected: what is wrong with it, and the code of the rejection."""
 
     claim: str
     code: str
@@ -172,7 +172,7 @@ def test_a_delegate_has_no_say_once_the_holder_is_back() -> None:
     assert decision(env, "head") == APPROVED
 
 
-def test_who_is_away_lets_one_know_and_decides_once_they_are_back() -> None:
+def test_an_absent_approver_sends_a_notice_and_decides_after_returning() -> None:
     env = staged(head_away=True)
     verify(env)
     back = env.world.get(Person, role(env, "head")).away_until or 0
@@ -187,7 +187,7 @@ def test_who_is_away_lets_one_know_and_decides_once_they_are_back() -> None:
     assert len(letters(env, "out_of_office")) == 1
 
 
-def test_who_is_in_sends_no_notice() -> None:
+def test_a_present_approver_sends_no_notice() -> None:
     env = staged()
     asked(env)
     assert letters(env, "out_of_office") == []
@@ -279,7 +279,7 @@ def test_an_outdated_cost_centre_is_put_right_on_the_ticket_first() -> None:
 # -- objections --------------------------------------------------------------------------------------------------------
 
 
-def test_who_wants_evidence_signs_once_the_certificate_is_attached() -> None:
+def test_an_approver_who_wants_evidence_signs_once_the_certificate_is_attached() -> None:
     env = staged(objection="evidence")
     verify(env)
     assert decision(env) == ("rejected", "needs_evidence")
@@ -288,7 +288,7 @@ def test_who_wants_evidence_signs_once_the_certificate_is_attached() -> None:
     assert decision(env, certificate=certificate) == APPROVED
 
 
-def test_who_wants_a_superior_is_not_moved_by_evidence_but_by_escalation() -> None:
+def test_an_approver_who_wants_a_superior_needs_escalation_and_not_evidence() -> None:
     env = staged(objection="superior")
     verify(env)
     certificate = env.world.get(Entry, role(env, "entry")).details["certificate"]
@@ -315,7 +315,7 @@ def test_every_objection_has_a_code_and_names_its_remedy() -> None:
 
 
 def days_to_answer(env: CompanyEnv, **changes: Any) -> int:
-    """How many days a request takes that is put on a Monday morning."""
+    """Return how many days the decision takes on a request that is submitted on a Monday morning."""
     to_monday(env)
     start = env.world.now
     return ((answered(env, asked(env, **changes)).decided_at or 0) - start) // DAY
@@ -351,7 +351,7 @@ def test_objections_of_their_own_do_not_wear_out_patience() -> None:
 # -- comments ----------------------------------------------------------------------------------------------------------
 
 
-def test_who_has_nothing_open_says_so() -> None:
+def test_a_colleague_with_nothing_open_says_so() -> None:
     env = staged()
     say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="Anything?", to=role(env, "compliance"))
     env.world.advance(5 * DAY)
@@ -359,7 +359,7 @@ def test_who_has_nothing_open_says_so() -> None:
     assert "nothing open" in answer.text
 
 
-def test_who_is_away_answers_a_comment_once_they_are_back() -> None:
+def test_an_absent_colleague_answers_a_comment_after_returning() -> None:
     env = staged(cfo_away=True)
     back = env.world.get(Person, role(env, "cfo")).away_until or 0
     say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="Anything?", to=role(env, "cfo"))
@@ -370,7 +370,7 @@ def test_who_is_away_answers_a_comment_once_they_are_back() -> None:
 
 
 def one_after_the_other() -> CompanyEnv:
-    """The head and the CFO each know something of the ticket, and the CFO says so only after the head."""
+    """The head and the CFO each know something about the ticket, and the CFO waits for the head."""
     env = staged()
     head, cfo, ticket_id = role(env, "head"), role(env, "cfo"), ticket(env).id
     env.world.furnish(replace(env.world.get(Mind, head), knows={ticket_id: {"need": "real"}}))
@@ -380,14 +380,14 @@ def one_after_the_other() -> CompanyEnv:
 
 
 def answer_of(env: CompanyEnv, person: str) -> dict[str, str]:
-    """What they state when they are asked on the ticket."""
+    """Return what a person states when asked on the ticket."""
     say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="Please?", to=role(env, person))
     env.world.advance(7 * DAY)
     *_, last = (comment for comment in env.world.all(Comment) if comment.author == role(env, person))
     return last.facts
 
 
-def test_who_comes_after_somebody_says_nothing_before_them_and_names_them() -> None:
+def test_a_colleague_who_waits_for_another_says_nothing_before_and_names_the_other() -> None:
     env = one_after_the_other()
     assert answer_of(env, "cfo") == {}
     *_, letter = letters(env, "comment")
@@ -397,7 +397,7 @@ def test_who_comes_after_somebody_says_nothing_before_them_and_names_them() -> N
     assert answer_of(env, "cfo") == {"funds": "left"}
 
 
-def test_somebody_elses_word_is_no_statement_of_theirs() -> None:
+def test_a_statement_by_somebody_else_does_not_count() -> None:
     env = one_after_the_other()
     assert say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="They said so.", facts={"need": "real"}).ok
     assert answer_of(env, "cfo") == {}

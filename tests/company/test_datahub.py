@@ -42,7 +42,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("method", REFUSALS)
-def test_what_there_is_not_is_refused_and_nothing_is_written(method: str) -> None:
+def test_a_call_about_a_missing_record_is_refused_and_writes_nothing(method: str) -> None:
     env = staged()
     before = (env.digest(), len(env.world.journal))
     params, code = REFUSALS[method]

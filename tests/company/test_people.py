@@ -26,7 +26,7 @@ def test_somebody_is_away_from_the_first_minute_to_the_last_and_no_longer() -> N
 
 @STEADY
 @given(minutes)
-def test_work_goes_on_at_the_next_working_minute_and_at_none_before(minute: int) -> None:
+def test_work_goes_on_at_the_next_working_minute_and_not_before(minute: int) -> None:
     found = next_working_minute(SOMEBODY, minute)
     assert at_work(found)
     assert not any(at_work(passed) for passed in range(minute, found, 15))
@@ -36,7 +36,7 @@ def test_work_goes_on_at_the_next_working_minute_and_at_none_before(minute: int)
 
 @STEADY
 @given(minutes, st.integers(1, 60))
-def test_who_is_away_works_again_only_once_they_are_back(minute: int, days: int) -> None:
+def test_an_absent_person_works_again_only_after_returning(minute: int, days: int) -> None:
     back = minute // DAY * DAY + days * DAY
     gone = replace(SOMEBODY, away_from=minute - DAY, away_until=back)
     found = next_working_minute(gone, minute)
@@ -56,7 +56,7 @@ def test_the_chain_of_delegates_ends_at_the_first_who_is_in() -> None:
     assert stand_in(delegate_away.world, person(delegate_away, "cfo")).id == role(delegate_away, "cfo")
 
 
-def test_nobody_stands_in_for_who_has_no_delegate() -> None:
+def test_nobody_stands_in_for_a_person_without_a_delegate() -> None:
     env = staged(cfo_away=True, controller_away=True)
     treasurer = person(env, "treasurer")
     env.world.furnish(replace(treasurer, away_from=0, away_until=env.world.now + DAY))

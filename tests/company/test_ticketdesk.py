@@ -33,7 +33,7 @@ Given = str | Callable[[CompanyEnv], str]
 
 
 class Refusal(NamedTuple):
-    """Something that ticketdesk does not do, and the code it says so with."""
+    """A call that TicketDesk refuses, and the code of the refusal."""
 
     claim: str
     code: str
@@ -75,7 +75,7 @@ def closing(given: Given) -> Attempt:
 
 
 def linking(verified: bool = True, **changes: Any) -> Attempt:
-    """Links a request that was just put, with these changes in its form."""
+    """Submit a request with these changes in its form, and link it."""
 
     def attempt(env: CompanyEnv) -> tuple[str, dict[str, Any]]:
         if verified:
@@ -101,7 +101,7 @@ def finished(env: CompanyEnv) -> str:
 
 
 def namesake(env: CompanyEnv) -> str:
-    """The register entry of the firm that is almost called the same."""
+    """The register entry of the firm with almost the same name."""
     name = ticket(env).subject.rsplit(" ", 1)[0]
     rows = say(env, "datahub.search_register", query=name).data["rows"]
     return str(next(row["id"] for row in rows if row["reference"] != ticket(env).reference))
@@ -174,7 +174,7 @@ def test_every_code_that_ticketdesk_refuses_with_is_tried_above() -> None:
 
 
 def rows(env: CompanyEnv, tool: str, **params: Any) -> list[dict[str, Any]]:
-    """All rows of a list, page by page."""
+    """Return all rows of a list."""
     found: list[dict[str, Any]] = []
     page = pages = 1
     while page <= pages:
@@ -293,7 +293,7 @@ def test_an_approval_is_linked_once_the_ticket_is_verified_and_the_request_appro
 
 
 @pytest.mark.parametrize("status", ["rejected", "withdrawn"])
-def test_a_request_that_came_to_nothing_cannot_be_linked(status: str) -> None:
+def test_a_request_that_was_not_approved_cannot_be_linked(status: str) -> None:
     env = staged()
     verify(env)
     request = asked(env, reference="TAX-1")
@@ -443,14 +443,14 @@ def test_waiting_shows_at_once_what_came_since_one_last_looked() -> None:
     assert env.world.now == start
 
 
-def test_what_was_read_is_no_news() -> None:
+def test_a_message_that_was_read_is_not_news() -> None:
     env = staged()
     post(env.world, me(env), role(env, "cfo"), "bulletin", None, "Cake in the kitchen.")
     say(env, "ticketdesk.read_inbox")
     assert say(env, "ticketdesk.wait", hours=2).data["arrived"] == []
 
 
-def test_a_page_of_the_inbox_that_there_is_not_marks_nothing_as_read() -> None:
+def test_a_missing_page_of_the_inbox_marks_nothing_as_read() -> None:
     env = staged()
     post(env.world, me(env), role(env, "cfo"), "bulletin", None, "Cake in the kitchen.")
     before = env.digest()
@@ -458,7 +458,7 @@ def test_a_page_of_the_inbox_that_there_is_not_marks_nothing_as_read() -> None:
     assert env.digest() == before
 
 
-def test_old_bulletins_are_no_news_on_the_first_morning() -> None:
+def test_old_bulletins_are_not_news_at_the_start() -> None:
     env = staged()
     assert len(letters(env, "bulletin")) == 2
     assert say(env, "ticketdesk.wait", hours=1).data["arrived"] == []

@@ -16,7 +16,7 @@ WAIT = Call("ticketdesk", "wait", {"hours": 1})
 
 
 class Hostile(dict[str, Any]):
-    """A mapping of somebody's own."""
+    """A mapping that is not a dict."""
 
 
 def nested(depth: int) -> Any:
@@ -63,7 +63,7 @@ def test_a_calls_tool_is_its_app_and_method() -> None:
     assert WAIT.tool == "ticketdesk.wait"
 
 
-NO_CALLS: list[Any] = [
+INVALID_ACTIONS: list[Any] = [
     None,
     True,
     0,
@@ -103,18 +103,18 @@ NO_CALLS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(NO_CALLS)))
-def test_what_is_no_call_is_answered_in_one_line_that_says_what_a_call_is(number: int) -> None:
-    reply = parse(NO_CALLS[number])
+@pytest.mark.parametrize("number", range(len(INVALID_ACTIONS)))
+def test_an_invalid_action_is_answered_in_one_line_that_says_what_a_call_is(number: int) -> None:
+    reply = parse(INVALID_ACTIONS[number])
     assert isinstance(reply, Reply)
     assert (reply.ok, reply.code, reply.data) == (False, BAD_ACTION, None)
     assert '{"app": …, "method": …, "params": {…}}' in reply.message
     assert "\n" not in reply.message
 
 
-@pytest.mark.parametrize("number", range(len(NO_CALLS)))
-def test_what_is_no_call_can_be_kept_in_a_transcript_and_is_no_call_there_either(number: int) -> None:
-    kept = as_json(NO_CALLS[number])
+@pytest.mark.parametrize("number", range(len(INVALID_ACTIONS)))
+def test_an_invalid_action_can_be_written_to_a_transcript_and_is_invalid_there_too(number: int) -> None:
+    kept = as_json(INVALID_ACTIONS[number])
     assert msgspec.json.decode(msgspec.json.encode(kept)) == kept
     assert isinstance(parse(kept), Reply)
 

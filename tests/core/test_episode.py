@@ -72,7 +72,7 @@ def test_a_turn_keeps_the_call_as_it_was_said() -> None:
     assert "action" not in msgspec.json.decode(env.transcript().to_jsonl().split("\n")[1])
 
 
-def test_a_turn_keeps_what_was_no_call_at_all() -> None:
+def test_a_turn_keeps_an_invalid_action() -> None:
     env = make(FAMILY, seed=1)
     env.step([1, "two"])
     turn = Transcript.from_jsonl(env.transcript().to_jsonl()).turns[0]
@@ -89,7 +89,7 @@ def episode() -> CompanyEnv:
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 @pytest.mark.parametrize("junk", ["{", "[]", "null", "{}", "\x00", '{"call": 5}'])
-def test_a_line_that_is_none_of_a_transcript_is_named(number: int, junk: str) -> None:
+def test_an_invalid_line_of_a_transcript_is_named(number: int, junk: str) -> None:
     lines = episode().transcript().to_jsonl().splitlines()
     lines[number - 1] = junk
     with pytest.raises(ValueError, match=f"line {number}: "):
@@ -97,7 +97,7 @@ def test_a_line_that_is_none_of_a_transcript_is_named(number: int, junk: str) ->
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "{}", b"\xff\xfe"])
-def test_what_is_no_transcript_at_all_is_refused(text: str | bytes) -> None:
+def test_text_that_is_not_a_transcript_is_refused(text: str | bytes) -> None:
     with pytest.raises(ValueError, match="not a transcript"):
         Transcript.from_jsonl(text)
 
@@ -108,7 +108,7 @@ def test_a_header_without_a_footer_is_no_transcript() -> None:
         Transcript.from_jsonl(header)
 
 
-def test_bytes_that_are_no_text_are_named_by_their_line() -> None:
+def test_bytes_that_are_not_utf8_are_named_by_their_line() -> None:
     lines = episode().transcript().to_jsonl().encode().splitlines()
     lines[2] = b'{"now": "\xff"}'
     with pytest.raises(ValueError, match="line 3: "):

@@ -26,13 +26,13 @@ def give_out(number: int) -> int:
 
 
 @pytest.mark.parametrize(("workers", "threads"), [(1, False), (2, False), (3, True)])
-def test_each_thing_is_done_once(workers: int, threads: bool) -> None:
+def test_each_item_is_processed_once(workers: int, threads: bool) -> None:
     squares = [number * number for number in range(23)]
     assert sorted(as_they_come(square, range(23), workers, 4, threads)) == squares
     assert list(pooled(square, range(23), workers, 4)) == squares
 
 
-def test_a_worker_that_is_killed_breaks_it_off_loudly() -> None:
+def test_a_killed_worker_raises_an_error() -> None:
     with pytest.raises(BrokenProcessPool):
         list(as_they_come(fall, range(10), 2))
     with pytest.raises(BrokenProcessPool):
@@ -55,20 +55,20 @@ def test_a_stop_iteration_on_a_thread_is_an_error_too() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_whoever_has_seen_enough_of_an_ordered_pool_can_stop_it(workers: int) -> None:
+def test_an_ordered_pool_can_be_stopped_early(workers: int) -> None:
     things = pooled(square, range(1000), workers)
     assert [next(things), next(things)] == [0, 1]
     things.close()  # type: ignore[attr-defined]
 
 
-def test_whoever_has_seen_enough_need_not_wait_for_the_rest() -> None:
+def test_a_pool_that_is_stopped_early_does_not_wait_for_the_rest() -> None:
     things = as_they_come(square, range(1000), 2, 1, threads=True)
     assert next(things) < 1_000_000
     things.close()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_what_never_ends_is_done_in_order_and_only_so_far_ahead(workers: int) -> None:
+def test_an_endless_iterator_is_processed_in_order_and_only_a_bounded_number_ahead(workers: int) -> None:
     things = count()
     done = ahead(square, things, workers, 3)
     assert list(islice(done, 10)) == [number * number for number in range(10)]
@@ -76,5 +76,5 @@ def test_what_never_ends_is_done_in_order_and_only_so_far_ahead(workers: int) ->
     done.close()  # type: ignore[attr-defined]
 
 
-def test_what_ends_is_done_to_its_end() -> None:
+def test_a_finite_iterator_is_processed_completely() -> None:
     assert list(ahead(square, iter(range(7)), 2, 2)) == [number * number for number in range(7)]

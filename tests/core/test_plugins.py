@@ -68,7 +68,7 @@ def test_nothing_is_loaded_before_it_is_asked_for(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_of_no_use_is_one_line(tmp_path: Path, module: str, complaint: str) -> None:
+def test_an_unusable_plug_in_is_reported_in_one_line(tmp_path: Path, module: str, complaint: str) -> None:
     distribution(tmp_path, module, "my_company:FAMILY")
     done = python(tmp_path, "-m", "companyos", "tasks", "--families", "gardening")
     assert (done.returncode, done.stderr) == (2, f"companyos: {complaint}\n")

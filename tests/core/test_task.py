@@ -137,7 +137,7 @@ def test_splits_are_different_companies_for_the_same_seed() -> None:
         "../../etc/passwd",
     ],
 )
-def test_what_is_no_task_id_is_refused_with_a_good_one_to_see(text: str) -> None:
+def test_text_that_is_not_a_task_id_is_refused_with_a_valid_example(text: str) -> None:
     with pytest.raises(BadTask, match=rf"{FAMILY}-v{BENCHMARK_VERSION}-train-7-50"):
         TaskId.parse(text)
 

@@ -130,7 +130,7 @@ def test_no_task_comes_twice() -> None:
     assert len({demo.task_id for demo in sample()}) == len(sample())
 
 
-def test_held_out_tasks_are_shown_only_to_those_who_ask_for_them() -> None:
+def test_held_out_tasks_are_used_only_when_asked_for() -> None:
     assert {TaskId.parse(demo.task_id).split for demo in sample()} == {"train"}
     for split in ("validation", "test"):
         with pytest.raises(ValueError, match=f"{split} is held out"):
@@ -154,12 +154,12 @@ def test_held_out_tasks_are_shown_only_to_those_who_ask_for_them() -> None:
         {"mix": {}},
     ],
 )
-def test_what_is_not_valid_is_said_before_any_work_begins(wrong: dict[str, Any]) -> None:
+def test_invalid_arguments_are_refused_before_any_work_begins(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"valid|dose"):
         episodes(1, **wrong)
 
 
-def test_a_kind_that_never_comes_about_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_of_episode_that_never_succeeds_ends_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, "failed", lambda env, streams: None)
     monkeypatch.setattr(demos, "_TRIES", 3)
     with pytest.raises(Unsolvable, match="no episode of kind failed in 3 tries"):

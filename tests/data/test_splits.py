@@ -31,6 +31,6 @@ def test_the_dose_can_be_chosen() -> None:
 
 
 @pytest.mark.parametrize(("split", "index"), [("train", -1), ("train", 10_000), ("validation", 500), ("dev", 0)])
-def test_what_is_not_there_is_refused_in_one_line(split: str, index: int) -> None:
+def test_a_missing_split_or_index_is_refused_in_one_line(split: str, index: int) -> None:
     with pytest.raises(BadTask, match="split"):
         task_at(split, index)

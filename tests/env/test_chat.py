@@ -98,6 +98,6 @@ def test_an_episode_that_has_not_begun_is_two_messages() -> None:
 
 @pytest.mark.parametrize(("form", "digest"), [("tools", "127eb70a0608ba29"), ("text", "7fcdb1b445135350")])
 def test_a_prompt_of_this_version_never_changes(form: str, digest: str) -> None:
-    """Whoever changes a word writes the next version: results say nothing where agents were told different things."""
+    """A changed prompt needs a new version, because results with different prompts cannot be compared."""
     assert PROMPTS == 1
     assert sha256((files("companyos.env") / "prompts" / f"{form}-1.txt").read_bytes()).hexdigest()[:16] == digest

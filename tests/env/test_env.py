@@ -93,7 +93,7 @@ def test_a_value_that_a_cause_cannot_have_is_refused(cause: str) -> None:
         do(task_id(), **{cause: "nonsense"})
 
 
-def test_a_cause_that_there_is_not_is_refused() -> None:
+def test_an_unknown_cause_is_refused() -> None:
     with pytest.raises(ValueError, match=r"no cause 'luck'; valid: .*duplicate"):
         do(task_id(), luck=True)
 
@@ -142,7 +142,7 @@ STRANGE: list[Any] = [
     {"rows": 1},
     {"\ud800": 1},
 ]
-# What has no repr, so that no strategy may hold it.
+# Values whose repr fails, so they cannot be part of a hypothesis strategy.
 UNSPEAKABLE: list[Any] = [10**5000, nested(3000), {10**5000: 1}]
 NOT_JSON: list[Any] = [
     object(),
@@ -173,7 +173,7 @@ junk = st.recursive(
 
 
 class Babbler:
-    """Says anything: junk, junk in the shape of a call, and calls of real tools with real ids and junk among them."""
+    """An agent that sends anything: junk, junk in the shape of a call, and calls with real ids and junk."""
 
     def __init__(self, env: CompanyEnv, junk: list[Any], seed: int) -> None:
         self.env = env
@@ -240,9 +240,7 @@ def invariants(env: CompanyEnv, journal_before: list[Change]) -> None:
 
 @settings(STEADY, max_examples=400)
 @given(st.lists(junk, max_size=5), st.integers(0, 2**32), st.sampled_from(["0", "50", "100"]))
-def test_anything_at_all_as_an_action_is_a_reply_and_leaves_the_company_in_order(
-    said: list[Any], seed: int, chaos: str
-) -> None:
+def test_any_action_gets_a_reply_and_leaves_the_company_in_order(said: list[Any], seed: int, chaos: str) -> None:
     env = make(task_id(seed % 50, chaos))
     babbler = Babbler(env, said, seed)
     for _ in range(50):  # times 400 examples: 20,000 actions
@@ -330,7 +328,7 @@ def test_a_call_may_be_a_call_or_a_mapping() -> None:
     assert one.turns == other.turns
 
 
-def test_what_an_agent_does_to_an_observation_does_not_reach_the_company() -> None:
+def test_changing_an_observation_does_not_change_the_company() -> None:
     def spoil(value: Any) -> None:
         if isinstance(value, dict):
             for item in value.values():
@@ -484,7 +482,7 @@ def test_closing_another_ticket_is_damage_for_good() -> None:
     assert env.lost() == "damage"
 
 
-def test_what_can_be_put_back_is_not_lost_and_fails_while_it_stands() -> None:
+def test_damage_that_can_be_undone_does_not_lose_the_episode_but_fails_it_while_it_remains() -> None:
     env = staged()
     other = {"ticket_id": role(env, "earlier"), "field": "waiting_on"}
     step(env, "ticketdesk.update_ticket", **other, value=role(env, "cfo"))
@@ -503,7 +501,7 @@ def test_what_can_be_put_back_is_not_lost_and_fails_while_it_stands() -> None:
 
 
 def played_calm() -> list[Call]:
-    """The expert's calls on the calm case."""
+    """Return the expert's calls at dose 0."""
     env = staged()
     work(env)
     assert env.success

@@ -37,7 +37,7 @@ def test_ids_in_prose_are_known_by_their_kind() -> None:
 
 
 @pytest.mark.parametrize("text", ["XT-10", "T-10x", "IT-10", "T-10-2", "T10", "t-10", "@Dana.Reyes"])
-def test_what_only_looks_like_an_id_is_none(text: str) -> None:
+def test_text_that_only_looks_like_an_id_is_not_an_id(text: str) -> None:
     assert not heard(text).ids
 
 
@@ -68,7 +68,7 @@ def test_words_of_a_text_are_known_without_their_punctuation() -> None:
 
 
 @pytest.mark.parametrize("original_hears", [True, False])
-def test_what_one_side_of_a_fork_hears_the_other_does_not_know(original_hears: bool) -> None:
+def test_a_reply_to_one_side_of_a_fork_is_unknown_to_the_other(original_hears: bool) -> None:
     told = heard("T-1", {"id": "T-1", "amount": 5})
     fork = told.fork()
     one, other = (told, fork) if original_hears else (fork, told)

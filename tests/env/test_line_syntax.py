@@ -120,7 +120,7 @@ def test_an_action_in_json_is_a_line_too() -> None:
         ('{"app": 1}', "an action is"),
     ],
 )
-def test_a_line_that_is_no_call_says_what_is_wrong(line: str, why: str) -> None:
+def test_an_invalid_line_says_what_is_wrong(line: str, why: str) -> None:
     answer = parse_line(line)
     assert isinstance(answer, str)
     assert why in answer

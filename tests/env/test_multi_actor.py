@@ -19,7 +19,7 @@ from companyos.env.multi_actor import chairs, cooperate, expert, play_round
 from companyos.families import FAMILIES, SHORT_FAMILIES
 from tests.helpers import me, ticket
 
-# Those in which somebody comes after others.
+# The families in which a colleague waits for the statements of others.
 CROSSING = ("incident_response", "contract_renewal", "employee_offboarding", "data_deletion")
 WAIT = Call("ticketdesk", "wait", {"hours": 24})
 LIST = Call("ticketdesk", "list_tickets")
@@ -31,7 +31,7 @@ def handed_over(name: str, seed: int = 1, chaos: float = 0.0) -> CompanyEnv:
 
 
 def ask(env: CompanyEnv, actor: str) -> None:
-    """The one who works the task asks somebody about the ticket."""
+    """Let the person who works the task ask a colleague about the ticket."""
     assert (
         env.step(Call("ticketdesk", "comment", {"ticket_id": ticket(env).id, "text": "Your part?", "to": actor})).code == OK
     )
@@ -42,12 +42,12 @@ def statements(env: CompanyEnv, author: str) -> list[dict[str, str]]:
 
 
 def without(env: CompanyEnv, silent: Iterable[str]) -> None:
-    """All chairs work as they should, but for those who stay silent."""
+    """Let experts play all actors except those who stay silent."""
     cooperate(env, {actor: expert(env, actor) for actor in env.actors if actor not in silent})
 
 
 def needed(env: CompanyEnv) -> set[str]:
-    """Whose statement the case needs, by who states something when all work."""
+    """Return the actors who state something when experts play all of them."""
     solved = env.fork()
     cooperate(solved)
     return {actor for actor in env.actors if statements(solved, actor)}
@@ -78,7 +78,7 @@ def test_chairs_reach_into_other_departments_and_are_named_by_office_or_handle(n
 
 
 @pytest.mark.parametrize("actors", [["Astronaut"], ["@no.body"], [""], "Legal Counsel"])
-def test_who_cannot_be_handed_over_is_refused_with_those_who_can(actors: Iterable[str]) -> None:
+def test_a_person_who_cannot_be_played_is_refused_with_a_list_of_those_who_can(actors: Iterable[str]) -> None:
     with pytest.raises(BadChoice, match=r"unknown actor .*; valid: .*Legal Counsel"):
         make("data_deletion", seed=1, actors=actors)
 
@@ -169,7 +169,7 @@ def test_experts_in_all_chairs_win_every_case(name: str, dose: float) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name not in CROSSING])
-def test_so_they_do_in_every_family_that_has_a_chair_to_hand_over(name: str) -> None:
+def test_experts_in_all_chairs_win_in_every_family_with_chairs(name: str) -> None:
     for seed in range(6):
         env = handed_over(name, seed, 0.5)
         cooperate(env)
@@ -230,7 +230,7 @@ def test_in_a_round_all_act_in_the_order_of_their_seats() -> None:
     assert all(obs.code == OK for obs in made.values())
 
 
-def test_who_waits_makes_no_step_while_others_work() -> None:
+def test_an_actor_who_waits_makes_no_step_while_others_work() -> None:
     env = handed_over("data_deletion")
     counsel, steward = env.actors[1:]
     before = env.world.now
@@ -239,7 +239,7 @@ def test_who_waits_makes_no_step_while_others_work() -> None:
     assert (env.step_count, env.steps_left(counsel), env.steps_left(steward)) == (0, env.max_steps - 1, env.max_steps)
 
 
-def test_who_has_mail_hears_of_it_at_once() -> None:
+def test_an_actor_with_a_new_message_gets_it_at_once() -> None:
     env = handed_over("data_deletion")
     counsel, steward = env.actors[1:]
     ask(env, counsel)
@@ -291,7 +291,7 @@ def test_no_chair_can_hold_up_an_episode_for_ever() -> None:
     assert fresh.step(LIST, counsel).code == OK
 
 
-def test_who_has_no_steps_left_is_told_so_and_nothing_happens() -> None:
+def test_an_actor_without_steps_left_is_told_so_and_nothing_happens() -> None:
     env = handed_over("data_deletion")
     counsel = env.actors[1]
     for _ in range(env.max_steps):
@@ -307,7 +307,7 @@ def test_who_has_no_steps_left_is_told_so_and_nothing_happens() -> None:
 
 
 @pytest.mark.parametrize("name", CROSSING)
-def test_an_episode_forks_and_pickles_anywhere_and_whoever_takes_over_all_chairs_wins(name: str) -> None:
+def test_an_episode_forks_and_pickles_anywhere_and_experts_that_take_over_all_chairs_win(name: str) -> None:
     env = handed_over(name, 2, 0.5)
     solved = env.fork()
     cooperate(solved)

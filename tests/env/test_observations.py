@@ -30,7 +30,7 @@ PUBLIC = {
 
 
 def observations(env: CompanyEnv, agent: str, seed: int = 0) -> Iterator[Observation]:
-    """All that an agent sees of an episode."""
+    """Return everything that an agent sees in an episode."""
     actor = make_agent(agent, seed)
     obs = env.reset()
     yield obs
@@ -146,7 +146,7 @@ def words(text: str) -> set[str]:
 
 
 def private_words(env: CompanyEnv) -> set[str]:
-    """Names that only the inside of the company knows: those that no schema, policy or field's name uses in public."""
+    """Return names that must not leak: no schema, policy or field name contains them."""
     inside = (
         {cause.name for cause in FAMILIES[FAMILY].specs()}
         | set(OBJECTIONS)

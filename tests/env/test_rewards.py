@@ -23,8 +23,8 @@ from companyos.env.rewards import (
     STEPS_CHARGED,
     SUCCESS,
     UNKNOWN_TOOL,
-    Happened,
     Offences,
+    TurnEffects,
     Verdict,
     most_penalty,
 )
@@ -46,7 +46,7 @@ NEAR = 1e-9
 
 
 def phi(env: CompanyEnv) -> float:
-    """What the milestones are worth that stand now and did not at the start, worked out afresh."""
+    """Compute, from scratch, the sum of the milestones that hold now and did not hold at the start."""
     if env.success:
         return whole(env)
     return sum(
@@ -59,7 +59,7 @@ def whole(env: CompanyEnv) -> float:
 
 
 def penalties(env: CompanyEnv) -> float:
-    """What an episode is charged, worked out afresh from its replies and its journal."""
+    """Compute, from scratch, what an episode is charged, from its replies and its journal."""
     codes = [turn.reply.code for turn in env.turns]
     unknown = sum(code in ("unknown_tool", "bad_action") for code in codes)
     failed = sum(code not in ("ok", "no_answer", "unknown_tool", "bad_action") for code in codes)
@@ -84,7 +84,7 @@ def total(env: CompanyEnv) -> float:
 # -- from the constants ------------------------------------------------------------------------------------------------
 
 
-def test_the_numbers_are_the_seeds() -> None:
+def test_the_constants_are_those_of_the_first_release() -> None:
     assert (SUCCESS, FAILURE, STEP, STEPS_CHARGED) == (15.0, -5.0, 0.1, 30)
     assert (FAILED_CALL, REJECTION, UNKNOWN_TOOL) == ((0.3, 0.9), (0.5, 0.8), (1.0, 0.7))
     assert (LEAST_POTENTIAL, MOST_POTENTIAL) == (2.0, 10.0)
@@ -121,8 +121,8 @@ LOST = Verdict(False, {}, ())
 SPOILED = Verdict(False, {}, (Damage("T-1", "priority", True),))
 
 
-def happened(**changes: Any) -> Happened:
-    """A turn in which nothing in particular happened."""
+def happened(**changes: Any) -> TurnEffects:
+    """A turn without consequences."""
     quiet: dict[str, Any] = {
         "fault": False,
         "failed": False,
@@ -137,7 +137,7 @@ def happened(**changes: Any) -> Happened:
         "verdict": None,
         "par": lambda: 10,
     }
-    return Happened(**(quiet | changes))
+    return TurnEffects(**(quiet | changes))
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_a_fault_of_the_company_is_never_charged() -> None:
     assert faults > 20
 
 
-def test_a_whim_of_an_approver_is_not_charged_as_a_rejection() -> None:
+def test_an_objection_to_a_correct_request_is_not_charged_as_a_rejection() -> None:
     env = staged(objection="evidence")
     step(env, "ticketdesk.update_ticket", ticket_id=ticket(env).id, field="verified", value=role(env, "entry"))
     request = asked(env)
@@ -297,7 +297,7 @@ def test_a_rejection_that_was_earned_is_charged_once_and_the_next_one_less() -> 
     assert charged == pytest.approx([-0.5, -0.4, -0.32])
 
 
-def test_unknown_tools_and_failed_calls_cost_what_the_seed_says_and_less_each_time() -> None:
+def test_unknown_tools_and_failed_calls_cost_their_price_and_less_each_time() -> None:
     env = staged()
     for _ in range(3):
         step(env, "payroll.pay")
@@ -318,7 +318,7 @@ def test_a_step_costs_less_where_there_are_more_of_them() -> None:
         assert {turn.parts["step"] for turn in env.turns} == {-0.1 * min(1.0, 30 / env.max_steps)}
 
 
-def test_undoing_a_milestone_gives_its_worth_back() -> None:
+def test_undoing_a_milestone_takes_its_reward_back() -> None:
     env = staged()
     case = {"ticket_id": ticket(env).id, "field": "verified"}
     there = step(env, "ticketdesk.update_ticket", **case, value=role(env, "entry"))
@@ -380,7 +380,7 @@ def test_fresh_data_pays_where_the_right_ending_does_not_need_it_and_is_taken_ba
 
 
 def rejected(env: CompanyEnv) -> str:
-    """A request that was rejected for good reason while the agent looked elsewhere."""
+    """An episode with a justified rejection that no reply has shown to the agent yet."""
     step(env, "ticketdesk.update_ticket", ticket_id=ticket(env).id, field="verified", value=role(env, "entry"))
     data = form(env, reference="TAX-1")
     step(env, "approvalflow.submit_approval", approval_type=FAMILY, approver=role(env, "head"), data=data)

@@ -33,7 +33,7 @@ def test_working_aloud_makes_the_same_calls_as_working() -> None:
     assert aloud.digest() == silent.digest()
 
 
-def test_what_was_read_before_its_time_is_not_read_again() -> None:
+def test_a_record_that_was_read_early_is_not_read_again() -> None:
     env = vendor()
     way = the_way(env)
     early = next(call for call in way[2:] if call.method == "describe_metric")
@@ -72,7 +72,7 @@ def test_a_call_that_was_refused_before_its_time_is_still_due_later() -> None:
     assert made == way
 
 
-def test_what_should_not_have_been_written_is_put_right_and_what_was_read_is_not_read_again() -> None:
+def test_a_wrong_write_is_undone_and_earlier_reads_are_not_repeated() -> None:
     env = vendor()
     way = the_way(env)
     for call in way[:6]:

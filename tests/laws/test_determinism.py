@@ -23,7 +23,7 @@ TASKS = [task_id(seed, chaos, split) for seed in range(4) for chaos, split in
 
 
 def episodes() -> dict[str, list[str]]:
-    """The last digest, the return and the last words of an expert's and a random agent's episode of 20 tasks."""
+    """Return the last digest, the return and the last reply of an expert's and a random agent's episodes of 20 tasks."""
     found = {}
     for task in TASKS:
         for agent in ("expert", "random"):

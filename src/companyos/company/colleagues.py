@@ -22,7 +22,7 @@ from companyos.core.world import World, on
 
 TOOLBOX = Toolbox((ticketdesk.app, datahub.app, approvalflow.app))
 
-# Why a correct request can be rejected all the same, with code and text. No agent is charged for such a rejection.
+# Reasons for which even a correct request can be rejected: code and text. No agent is charged for such a rejection.
 OBJECTIONS = {
     "evidence": (
         "needs_evidence",
@@ -130,15 +130,15 @@ def help_out(colleague: Colleague, message: Message) -> Program:
             closing = {"resolution": "completed", "reason": "all_checks_passed", "evidence": []}
             yield Call("ticketdesk", "resolve_ticket", {"ticket_id": blocker["id"], **closing})
             answer = f"{blocker['id']} is finished."
-    said = {"ticket_id": ticket["id"], "text": answer, "to": message.sender, "facts": known}
-    yield Call("ticketdesk", "comment", said)
+    comment = {"ticket_id": ticket["id"], "text": answer, "to": message.sender, "facts": known}
+    yield Call("ticketdesk", "comment", comment)
 
 
 def _unsaid(ticket_id: str, awaited: dict[str, str]) -> Steps[list[tuple[str, str]]]:
     """Return the (person, name) pairs, of those awaited, that were not yet stated on a ticket."""
     events = (yield from history(ticket_id)) if awaited else []
-    said = {(event["author"], name) for event in events for name in event}
-    return [statement for statement in awaited.items() if statement not in said]
+    stated_so_far = {(event["author"], name) for event in events for name in event}
+    return [statement for statement in awaited.items() if statement not in stated_so_far]
 
 
 def history(ticket_id: str) -> Steps[list[Row]]:

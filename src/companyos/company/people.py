@@ -37,7 +37,7 @@ class Mind(Record, frozen=True):
     hidden = True
 
     pace: int = 60  # minutes from receiving a message to answering it
-    patience: int = 3  # after so many wrong requests of one person, they answer that person a day later
+    patience: int = 3  # the number of wrong requests of one person after which they answer that person a day later
     objection: str = ""  # a key of `colleagues.OBJECTIONS`: why they reject even a correct request
     knows: dict[str, dict[str, str]] = {}  # by ticket: facts that only they know, stated when asked in a comment there
     meddles: dict[str, str] = {}  # by ticket: the priority that they are going to set

@@ -32,7 +32,7 @@ def pooled(function: Callable[[T], R], items: Sequence[T], workers: int, chunk: 
 
 
 def process_pool(workers: int) -> ProcessPoolExecutor:
-    """Return a pool of processes. They are spawned: forking is not safe beside threads, and not available everywhere."""
+    """Return a pool of processes. They are spawned: forking is not safe with threads, and not available everywhere."""
     return ProcessPoolExecutor(workers, get_context("spawn"), set_up_worker)
 
 

@@ -28,7 +28,7 @@ from companyos.core.task import MAX_SEED, SPLITS, TaskId
 from companyos.core.world import Record, World, clock_text
 from companyos.env.chairs import hand_over
 from companyos.env.observations import Observation, Scene
-from companyos.env.rewards import Happened, Offences, Profile, Verdict, chosen_name, profile
+from companyos.env.rewards import Offences, Profile, TurnEffects, Verdict, chosen_name, profile
 from companyos.families import Memory, Setting, Taste, canonical, family, setting
 from companyos.families.kit.family import LINKED, Linked
 from companyos.families.kit.goals import Damage, add_up, damage
@@ -106,7 +106,7 @@ class CompanyEnv:
         self._potential = 0.0  # the sum of the milestones that hold; it reveals the right ending
         self._shared = self._paid = 0.0  # the sum of the shared milestones that hold, and of those already paid
         self._read = 0  # how many journal entries were already looked at
-        self._unseen_rejections: list[str] = []  # rejected requests that no reply has shown to the agent yet
+        self._unseen_rejections: list[str] = []  # justified rejections that no reply has shown to the agent yet
         return self._observe(_HELLO)
 
     def step(self, action: Call | Mapping[str, Any] | object, actor: str = "") -> Observation:
@@ -145,7 +145,7 @@ class CompanyEnv:
             self.verdict = self._judge()
         charged = self._charge(reply, actor) if self._unseen_rejections else 0
         if over or charged or self._shared != self._paid:
-            parts = self._profile(self._happened(reply, charged))
+            parts = self._profile(self._effects(reply, charged))
             reward = add_up(parts.values())
         else:
             known, reward = self._usual_pays.get(reply.code) or self._refusal_pay(reply)
@@ -358,7 +358,7 @@ class CompanyEnv:
     def _damage(self) -> list[Damage]:
         return damage(self.world, self._setting.case.actor, self._setting.given)
 
-    def _happened(self, reply: Reply, rejections: int = 0) -> Happened:
+    def _effects(self, reply: Reply, rejections: int = 0) -> TurnEffects:
         """Return what the reward of this turn depends on, and count the turn's own offences for later turns.
 
         During the episode only shared milestones are paid; at the end, those of the right ending.
@@ -370,7 +370,7 @@ class CompanyEnv:
         failed = not (reply.ok or fault or unknown)
         if failed or unknown or rejections:
             self._offences = Offences(before.failed + failed, before.unknown + unknown, before.rejected + rejections)
-        return Happened(
+        return TurnEffects(
             fault, failed, unknown, rejections, before, paid, standing, self._setting.potential,
             self.scene.max_steps, self._step, self.verdict, self._par,
         )  # fmt: skip
@@ -379,7 +379,7 @@ class CompanyEnv:
         """Return what a turn pays if its call was refused and nothing else happened."""
         before = self._offences
         if reply.code in (UNKNOWN_TOOL, BAD_ACTION):
-            parts = self._profile(self._happened(reply))
+            parts = self._profile(self._effects(reply))
             return parts, add_up(parts.values())
         self._offences = Offences(before.failed + 1, before.unknown, before.rejected)
         return _usual_pay(self._profile, self.scene.max_steps, REFUSED, before.failed)
@@ -431,7 +431,9 @@ def _usual_pay(of: Profile, max_steps: int, code: str, refused_before: int = 0) 
     """Return what a turn pays if nothing else happens. Cached, since it is the same in all episodes of one length."""
     failed = code not in (OK, NO_ANSWER)
     before = Offences(failed=refused_before)
-    parts = of(Happened(code == NO_ANSWER, failed, False, 0, before, 0.0, 0.0, 1.0, max_steps, 1, None, lambda: max_steps))
+    parts = of(
+        TurnEffects(code == NO_ANSWER, failed, False, 0, before, 0.0, 0.0, 1.0, max_steps, 1, None, lambda: max_steps)
+    )
     return parts, add_up(parts.values())
 
 

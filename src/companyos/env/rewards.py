@@ -53,7 +53,7 @@ class Verdict(msgspec.Struct, frozen=True):
     damage: tuple[Damage, ...]
 
 
-class Happened(msgspec.Struct, frozen=True, gc=False):
+class TurnEffects(msgspec.Struct, frozen=True, gc=False):
     """What rewards depend on: the consequences of one turn."""
 
     fault: bool  # the call met an injected fault, so nothing is charged
@@ -74,7 +74,7 @@ class Happened(msgspec.Struct, frozen=True, gc=False):
         return self.verdict is not None and self.verdict.success
 
 
-def dense(turn: Happened) -> dict[str, float]:
+def dense(turn: TurnEffects) -> dict[str, float]:
     """Charge each step, refused call and rejection; pay shared milestones at once, all others at the end."""
     parts: dict[str, float] = {}
     verdict, standing = turn.verdict, turn.potential
@@ -95,7 +95,7 @@ def dense(turn: Happened) -> dict[str, float]:
     return parts
 
 
-def score(turn: Happened) -> dict[str, float]:
+def score(turn: TurnEffects) -> dict[str, float]:
     """Pay nothing until the end, then one number in [0, 1], which is also the return."""
     if turn.verdict is None:
         return {}
@@ -110,7 +110,7 @@ def parts_of_score(verdict: Verdict, steps: int, par: Callable[[], int], progres
     return {} if verdict.damage else {"progress": 0.4 * progress}
 
 
-def sparse(turn: Happened) -> dict[str, float]:
+def sparse(turn: TurnEffects) -> dict[str, float]:
     """Pay 1 for a success at the end, else 0."""
     return {"success": 1.0} if turn.success else {}
 
@@ -128,7 +128,7 @@ REVEALS = {
     "sparse": "Before the end: nothing. At the end: success.",
 }
 
-Profile = Callable[[Happened], dict[str, float]]
+Profile = Callable[[TurnEffects], dict[str, float]]
 PROFILES: dict[str, Profile] = {"dense": dense, "score": score, "sparse": sparse}
 
 

@@ -1,6 +1,6 @@
 """The teacher: the expert's next call from any state of an episode, with the working lines that lead to it.
 
-A teacher runs the expert's procedure beside an episode that somebody else plays. A call of the procedure is answered with
+A teacher runs the expert's procedure alongside an episode that somebody else plays. A call of the procedure is answered with
 the reply that the player already got to the same call, if one is unused. The first call without an answer is the one to
 make next. So the expert goes on from the player's state, instead of starting again.
 """
@@ -72,7 +72,7 @@ class Due(msgspec.Struct, frozen=True):
 
 
 class Teacher:
-    """The expert beside an episode that somebody else plays. It follows the turns of `env` by itself.
+    """Follows an episode that somebody else plays, and says what the expert would do next.
 
     It continues the procedure that began with the episode. If that no longer leads to a success, it starts a new one from
     the present state, which first undoes wrong changes.

@@ -12,7 +12,7 @@ from tests.helpers import staged
 
 
 class Parcel(Record, frozen=True):
-    """One field of every sort."""
+    """A record with one field of every kind."""
 
     spread = "extras"
 
@@ -83,11 +83,11 @@ def test_every_view_of_every_record_equals_what_its_json_says() -> None:
 
 
 class Letter(Record, frozen=True):
-    """Another kind with the same content as some parcel's id."""
+    """Another type whose content equals the id of a parcel."""
 
 
 class Postcard(Record, frozen=True):
-    """And one more."""
+    """A third type."""
 
 
 def test_a_fingerprint_tells_kinds_and_contents_apart() -> None:

@@ -15,7 +15,7 @@ from tests.helpers import STEADY, recomputed
 
 
 class Cup(Record, frozen=True):
-    """What is written in these tests."""
+    """The record that these tests write."""
 
     searched = ("colour",)
 
@@ -31,7 +31,7 @@ class Plate(Record, frozen=True):
 
 
 class Diary(Record, frozen=True):
-    """What no actor may look up."""
+    """A hidden record."""
 
     hidden = True
 
@@ -40,14 +40,14 @@ class Diary(Record, frozen=True):
 
 @on("test.paint")
 def paint(world: World, id: str) -> None:
-    """Paints a cup, telling when, and counts it."""
+    """Paint a cup, with the minute in its colour, and count it."""
     world.put(Cup(id, "painted", world.now))
     world.count_up("painted")
 
 
 @on("test.chain")
 def chain(world: World, id: str) -> None:
-    """Paints a cup and has the next one painted ten minutes on."""
+    """Paint a cup and schedule the next one ten minutes later."""
     world.put(Cup(id, "chained", world.now))
     if len(id) < 4:
         world.schedule(world.now + 10, "test.chain", id + "+")
@@ -68,7 +68,7 @@ def test_a_record_is_found_by_kind_and_id() -> None:
     assert (world.count(Cup), world.count(Plate)) == (1, 0)
 
 
-def test_what_an_actor_asks_for_in_vain_is_refused_and_what_we_ask_for_in_vain_is_a_bug() -> None:
+def test_find_refuses_a_missing_record_and_get_raises_a_key_error() -> None:
     world = new_world()
     with pytest.raises(Refused) as refusal:
         world.find(Cup, "a")
@@ -159,7 +159,7 @@ def test_what_an_appointment_schedules_runs_too_if_it_falls_due_in_time() -> Non
     assert world.now == 20
 
 
-def test_what_is_overdue_runs_at_once_and_never_turns_the_clock_back() -> None:
+def test_an_overdue_appointment_runs_at_once_and_never_turns_the_clock_back() -> None:
     world = new_world(now=100)
     world.schedule(3, "test.paint", "a")
     world.advance(1)
@@ -167,7 +167,7 @@ def test_what_is_overdue_runs_at_once_and_never_turns_the_clock_back() -> None:
     assert world.now == 101
 
 
-def test_what_happens_on_its_own_is_nobodys_doing_and_says_why() -> None:
+def test_an_appointment_is_journaled_without_an_actor_and_with_its_kind() -> None:
     world = new_world()
     world.actor, world.why = "@a.b", "wait"
     world.schedule(1, "test.paint", "a")
@@ -176,7 +176,7 @@ def test_what_happens_on_its_own_is_nobodys_doing_and_says_why() -> None:
     assert (world.actor, world.why) == ("@a.b", "wait")
 
 
-def test_time_passes_up_to_what_is_awaited_and_no_further() -> None:
+def test_time_passes_up_to_the_awaited_event_and_no_further() -> None:
     world = new_world()
     for minute, cup in [(10, "a"), (20, "b"), (20, "c"), (30, "d")]:
         world.schedule(minute, "test.paint", cup)
@@ -220,7 +220,7 @@ def test_a_kind_of_appointment_has_one_handler() -> None:
 
 @dataclass
 class Model:
-    """What a world should be, kept in the simplest way: nothing shared, nothing clever."""
+    """A reference model of a world, without sharing and caches."""
 
     now: int = 0
     cups: dict[str, Cup] = field(default_factory=dict)

@@ -95,14 +95,14 @@ def legacy_lookup(world: World, entry_id: EntryId) -> dict[str, Any]:
     if others:
         # Old dates and figures are taken from another entry of the same kind, so they are plausible; the rest is unchanged.
         then = world.get(Entry, world.streams.at("legacy", entry_id).pick(others)).details
-        named = {name: said for name, said in entry.details.items() if world.lookup(said) is None}
-        shown |= {name: then[name] for name, said in named.items() if _shape(then.get(name, "")) == _shape(said)}
+        plain = {name: value for name, value in entry.details.items() if world.lookup(value) is None}
+        shown |= {name: then[name] for name, value in plain.items() if _shape(then.get(name, "")) == _shape(value)}
     return shown
 
 
 @lru_cache(maxsize=4096)
-def _shape(said: str) -> str:
-    return re.sub(r"\d+", "0", said)
+def _shape(value: str) -> str:
+    return re.sub(r"\d+", "0", value)
 
 
 @hub.tool(minutes=2)

@@ -1,4 +1,4 @@
-"""The app TicketDesk: tickets, comments, one's own changes and the inbox."""
+"""The app TicketDesk: tickets, comments, the inbox and the list of one's changes."""
 
 from operator import attrgetter, itemgetter
 from typing import Annotated, Any, Literal
@@ -293,15 +293,15 @@ def _change_row(change: Change, field: str, **more: str) -> dict[str, Any]:
     return {"at": stamp(change.at), **more, "field": field, "before": before, "after": after}
 
 
-def same(shown: Any, said: Scalar) -> bool:
+def same(shown: Any, cited: Scalar) -> bool:
     """Tell whether a cited value equals a shown one. A number may be cited as text, and None as an empty string."""
-    if shown == said and type(shown) is type(said):
+    if shown == cited and type(shown) is type(cited):
         return True
-    if isinstance(said, float) and said.is_integer():
-        said = int(said)
-    if isinstance(shown, int | float) and isinstance(said, int | float):
-        return shown == said and isinstance(shown, bool) == isinstance(said, bool)
-    return ("" if shown is None else str(shown)) == ("" if said is None else str(said).strip())
+    if isinstance(cited, float) and cited.is_integer():
+        cited = int(cited)
+    if isinstance(shown, int | float) and isinstance(cited, int | float):
+        return shown == cited and isinstance(shown, bool) == isinstance(cited, bool)
+    return ("" if shown is None else str(shown)) == ("" if cited is None else str(cited).strip())
 
 
 # -- what each field accepts -------------------------------------------------------------------------------------------
