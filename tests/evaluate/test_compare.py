@@ -32,7 +32,7 @@ def test_without_a_difference_no_number_of_tasks_is_computed() -> None:
     assert found.noise_floor is None
 
 
-def test_paired_runs_have_a_narrower_interval_than_unpaired_ones() -> None:
+def test_runs_that_win_the_same_tasks_have_a_narrower_interval() -> None:
     ours = [outcome(seed, seed < 50) for seed in range(100)]
     near = [outcome(seed, seed < 58) for seed in range(100)]  # wins all that the first one wins
     far = [outcome(seed, seed >= 42) for seed in range(100)]  # as good, on other tasks

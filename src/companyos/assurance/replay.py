@@ -68,4 +68,4 @@ def _difference(was: str, is_now: str) -> str:
         before, now = recorded.get(field), played.get(field)
         if msgspec.json.encode(before) != msgspec.json.encode(now):
             return f"{field} was recorded as {before!r}, and is {now!r} when played"
-    return "the same fields stand in another order"
+    return "the same fields are in another order"
