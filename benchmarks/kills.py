@@ -18,8 +18,8 @@ from pathlib import Path
 from companyos.core.calls import Call
 from companyos.env import make, work
 from companyos.serve.ledger import open_ledger
-from tests.serve.doors import Server
 from tests.serve.postgres import Postgres, running
+from tests.serve.servers import Server
 from tests.serve.test_faults import Crew
 
 LEDGERS = ("sqlite", "postgres")

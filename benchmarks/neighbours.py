@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 
 from benchmarks.serve import connect, read, request
-from tests.serve.doors import Server, good
+from tests.serve.servers import Server, good
 
 HALF_SENT = 900
 SESSIONS = 1000

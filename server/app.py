@@ -1,4 +1,4 @@
-"""App: where OpenEnv's tools look for a server. `companyos serve` is the same, with flags."""
+"""The entry point that OpenEnv's tools expect at this path. `companyos serve` is the same, with flags."""
 
 import sys
 from typing import Any
@@ -7,7 +7,7 @@ from companyos.cli.main import main as companyos
 
 
 def __getattr__(name: str) -> Any:
-    # `uvicorn server.app:app` makes the app; whoever imports this module for `main` opens no ledger.
+    # Makes the app for `uvicorn server.app:app` only when asked, so that importing `main` opens no ledger.
     if name == "app":
         from companyos.web.app import create
 
@@ -16,7 +16,7 @@ def __getattr__(name: str) -> Any:
 
 
 def main() -> int:
-    """Serves, as the COMPANYOS_* variables say."""
+    """Start the server with the settings in the COMPANYOS_* variables."""
     return companyos(["serve", *sys.argv[1:]])
 
 

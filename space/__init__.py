@@ -1,1 +1,1 @@
-"""CompanyOS as `openenv push` wants it laid out."""
+"""CompanyOS in the layout that `openenv push` expects."""

@@ -1,4 +1,4 @@
-"""Client: where `openenv push` wants one."""
+"""The client, at the path that `openenv push` expects."""
 
 from companyos.integrations.openenv.client import CompanyOS
 from companyos.integrations.openenv.models import CompanyAction, CompanyObservation, CompanyState

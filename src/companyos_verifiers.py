@@ -1,4 +1,4 @@
-"""What `vf-eval companyos-verifiers` imports: verifiers finds a taskset by the name of a module."""
+"""The module that `vf-eval companyos-verifiers` imports: verifiers finds a taskset by its module name."""
 
 from companyos.integrations.verifiers_env import CompanyTaskset
 

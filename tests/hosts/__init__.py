@@ -1,1 +1,1 @@
-"""Hosts: each with its own tool, in an environment of its own (`make test-hosts`)."""
+"""Tests of the hosts, each with its own tool in its own environment (`make test-hosts`)."""

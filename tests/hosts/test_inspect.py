@@ -1,4 +1,4 @@
-"""Inspect: `inspect eval` itself, with a model behind an endpoint."""
+"""Inspect: `inspect eval` with a model behind an endpoint."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""NeMo Gym: its own web server, session and verification around our resources server."""
+"""NeMo Gym: its web server, sessions and verification around our resources server."""
 
 from collections.abc import Iterator
 from importlib.resources import files

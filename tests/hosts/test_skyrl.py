@@ -1,4 +1,4 @@
-"""SkyRL: episodes made and stepped by skyrl_gym, with a model behind an endpoint."""
+"""SkyRL: skyrl_gym makes and steps episodes, with a model behind an endpoint."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""verifiers: `vf-eval` itself, with its own harness and a model behind an endpoint."""
+"""verifiers: `vf-eval` with its own harness and a model behind an endpoint."""
 
 import json
 import os

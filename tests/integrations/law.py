@@ -1,4 +1,4 @@
-"""The law of adapters: a whole expert episode through one gives the score that it has in process."""
+"""A law for every adapter: an expert episode through it gets the same score as in this process."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Pages: what docs/hosts.md shows, run as it stands there."""
+"""Runs the code blocks of docs/hosts.md."""
 
 from tests.blocks import ROOT, blocks_of
 

@@ -1,4 +1,4 @@
-"""Gymnasium: its own checker, vectors, spaces, and how episodes end."""
+"""The Gymnasium environments: Gymnasium's checker, vector environments, spaces, and the end of episodes."""
 
 import warnings
 from typing import Any
@@ -17,7 +17,7 @@ from companyos.data.splits import SIZES
 from companyos.env import make
 from companyos.env.line_syntax import write_line
 from companyos.families import FAMILIES
-from companyos.integrations.gymnasium_env import LONGEST, CompanyOS, CompanyOSDiscrete
+from companyos.integrations.gymnasium_env import MAX_LENGTH, CompanyOS, CompanyOSDiscrete
 from tests.helpers import STEADY, task_id
 from tests.integrations.law import experts_calls, holds
 from tests.integrations.pages import run_blocks
@@ -137,7 +137,7 @@ def test_whatever_is_written_what_is_read_lies_in_the_space(texts: list[str], pr
     env, _ = opened(task_id())
     ticket = env.company.setting.case.ticket_id
     prosaic = write_line(Call("ticketdesk", "comment", {"ticket_id": ticket, "text": prose}))
-    for text in (*texts, prosaic, "x" * 2 * LONGEST):
+    for text in (*texts, prosaic, "x" * 2 * MAX_LENGTH):
         seen, reward, *_, info = env.step(text)
         assert seen in env.observation_space
         assert isinstance(reward, float)

@@ -1,4 +1,4 @@
-"""PettingZoo: its own checker, and departments that work together."""
+"""The PettingZoo environment: PettingZoo's checker, and departments that work together."""
 
 import warnings
 

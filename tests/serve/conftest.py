@@ -1,4 +1,4 @@
-"""What the tests of the server share."""
+"""Fixtures for the tests of the server."""
 
 from collections.abc import Iterator
 

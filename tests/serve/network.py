@@ -1,4 +1,4 @@
-"""Networks: what a server can reach that runs in a network of its own, measured by OpenEnv's own probes."""
+"""What a server can reach in an isolated network, measured by OpenEnv's own probes."""
 
 import json
 import os

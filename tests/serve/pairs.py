@@ -1,4 +1,4 @@
-"""Pairs: tasks of all families and twins of theirs that have another right ending, with the calls that both answer alike."""
+"""Pairs of a task and a twin with another right ending, with the calls that both answer alike."""
 
 from collections.abc import Iterator
 from functools import cache

@@ -1,4 +1,4 @@
-"""PostgreSQL: a database server for tests, begun from nothing, that can be stopped, killed and started again."""
+"""A PostgreSQL server for tests that can be stopped, killed and started again."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Sockets: WebSockets to test with, to an app in this process, and an expert who works through any of them."""
+"""WebSockets to an app in this process, and an expert who works through them."""
 
 import asyncio
 import json
@@ -7,11 +7,11 @@ from typing import Any
 from starlette.types import ASGIApp, Message
 
 from companyos.core.calls import Call
-from tests.serve.doors import Door, Expert
+from tests.serve.servers import AppClient, Expert
 
 
 class Socket:
-    """A WebSocket to an app in this process: says a message, hears the reply."""
+    """A WebSocket to an app in this process, which sends a message and receives the reply."""
 
     def __init__(self, runner: asyncio.Runner, app: ASGIApp, path: str = "/ws", query: str = "", **headers: str) -> None:
         self._runner = runner
@@ -41,7 +41,7 @@ class Socket:
         await self._to_us.put({"type": "ended"})
 
     def send(self, **frame: Any) -> Message:
-        """One frame as ASGI has it (`text=` or `bytes=`), and what came of it."""
+        """Send one ASGI frame (`text=` or `bytes=`) and return the reply."""
 
         async def exchange() -> Message:
             await self._to_app.put({"type": "websocket.receive", **frame})
@@ -53,7 +53,7 @@ class Socket:
         return self._runner.run(self._to_us.get())
 
     def say(self, kind: str, data: Any = None, **more: Any) -> dict[str, Any]:
-        """One message of the protocol, and the reply to it."""
+        """Send one message of the protocol and return the reply."""
         message = {"type": kind, **({} if data is None else {"data": data}), **more}
         return self.said(self.send(text=json.dumps(message)))
 
@@ -64,7 +64,7 @@ class Socket:
         return found
 
     def drop(self) -> None:
-        """As when a network fails: nobody said good-bye."""
+        """Drop the connection without a close frame, as when a network fails."""
 
         async def vanish() -> None:
             await self._to_app.put({"type": "websocket.disconnect", "code": 1006})
@@ -73,37 +73,37 @@ class Socket:
         self._runner.run(vanish())
 
 
-def socket(door: Door, path: str = "/ws", query: str = "", **headers: str) -> Socket:
-    """A socket to our own app."""
-    return Socket(door.runner, door.app, path, query, **headers)
+def socket(api: AppClient, path: str = "/ws", query: str = "", **headers: str) -> Socket:
+    """Open a socket to the app."""
+    return Socket(api.runner, api.app, path, query, **headers)
 
 
 def action(call: Call, turn: int | None = None) -> dict[str, Any]:
-    """A call as `CompanyAction` has it."""
+    """Return a call in the form of `CompanyAction`."""
     about = {} if turn is None else {"metadata": {"turn": turn}}
     return {"app": call.app, "method": call.method, "params": call.params, **about}
 
 
 def tool_action(call: Call) -> dict[str, Any]:
-    """A call as `CallToolAction` has it."""
+    """Return a call in the form of `CallToolAction`."""
     return {"type": "call_tool", "tool_name": f"{call.app}_{call.method}", "arguments": call.params}
 
 
 def as_rest(data: dict[str, Any]) -> dict[str, Any]:
-    """What a socket sent, in the form in which `Expert` hears it."""
+    """Convert a message of a socket to the form that `Expert` reads."""
     shown, about = data["observation"], data.get("metadata", {})
     ended = {"success": about["success"]} if "success" in about else {}
     return {"observation": shown, "reward": data["reward"], "done": data["done"], **ended}
 
 
 def expert_at(begun: dict[str, Any], task_id: str) -> Expert:
-    """An expert for a session that a socket has begun; the task's id is the trainer's, who asked for it."""
+    """Return an expert for a session that was begun over a socket."""
     about = begun["observation"]["metadata"]
     return Expert({"session_id": about["session_id"], "task_id": task_id, "observation": begun["observation"]})
 
 
 def play(one: Socket, task_id: str, reward: str = "dense") -> Expert:
-    """A whole episode by the expert over a socket."""
+    """Play a whole episode with the expert over a socket."""
     expert = expert_at(one.say("reset", {"task": task_id, "reward": reward})["data"], task_id)
     while expert.call is not None:
         expert.hear(as_rest(one.say("step", action(expert.call))["data"]))
@@ -111,7 +111,7 @@ def play(one: Socket, task_id: str, reward: str = "dense") -> Expert:
 
 
 def play_by_tools(one: Socket, task_id: str) -> Expert:
-    """The same at the mount that speaks `CallToolAction`."""
+    """Do the same at the path that takes `CallToolAction`."""
     expert = expert_at(one.say("reset", {"task": task_id})["data"], task_id)
     while expert.call is not None:
         data = one.say("step", tool_action(expert.call))["data"]

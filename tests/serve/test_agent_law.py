@@ -1,8 +1,8 @@
 """The leak law: before an agent has read what differs, nothing that it can fetch tells a task from its twins.
 
 A twin is the same morning with one fact changed, so that another ending is right. Two sessions, one of each, make the same
-calls up to the one whose reply differs in process. Whatever the agent of either can fetch on the way, at any door, is the
-same to the byte, once ids and tokens are replaced. A door is one line in `DOORS`.
+calls up to the one whose reply differs in process. Whatever the agent of either can fetch on the way, at any api, is the
+same to the byte, once ids and tokens are replaced. A api is one line in `ENDPOINTS`.
 """
 
 import logging
@@ -19,17 +19,16 @@ from starlette.routing import Route
 from companyos.core.calls import Call
 from companyos.env import make
 from companyos.families import FAMILIES
-from companyos.serve.access.roles import agent_of
-from companyos.serve.ledger import NoLedger
-from companyos.serve.mcp.hosts import PLACE
-from companyos.serve.mcp.server import Guest, company
+from companyos.serve.access.roles import MCP_PATH, agent_of
+from companyos.serve.ledger import MemoryLedger
+from companyos.serve.mcp.server import McpClient, company
 from companyos.serve.messages.bodies import agents_reset
 from companyos.serve.ops.logs import JsonLines
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.lane import Lane
 from companyos.serve.sessions.sessions import Session, Sessions
-from tests.serve.doors import Door, body_of, good
+from companyos.serve.sessions.work_queue import WorkQueue
 from tests.serve.pairs import TASKS, Pair, pairs
+from tests.serve.servers import AppClient, body_of, good
 from tests.serve.sockets import Socket, action, socket, tool_action
 
 WRONG = Call("ticketdesk", "get_ticket", {"ticket": 1})
@@ -43,7 +42,7 @@ def test_there_are_fifty_tasks_of_all_families_and_calls_that_twins_answer_alike
     assert sum(len(pair.calls) for pair in pairs()) > 2 * len(pairs())
 
 
-# -- doors: an agent at each, all that it can fetch between two calls, and one call ------------------------------------
+# -- endpoints: an agent at each, all that it can fetch between two calls, and one call ------------------------------------
 
 
 class Agent(Protocol):
@@ -61,12 +60,12 @@ class Agent(Protocol):
         """Hangs up."""
 
 
-class Rest:
+class RestApi:
     """Every place of the server, by GET and by POST, refused or not; errors and headers, too."""
 
-    def __init__(self, door: Door, task_id: str) -> None:
-        self._door = door
-        begun = good(door.post("/reset", {"task": task_id}, headers=TRAINER))
+    def __init__(self, api: AppClient, task_id: str) -> None:
+        self._api = api
+        begun = good(api.post("/reset", {"task": task_id}, headers=TRAINER))
         self.session_id, token = begun["session_id"], begun["agent_token"]
         self.headers = {"authorization": f"Bearer {token}", "x-request-id": "one"}
         self.secrets: tuple[str, ...] = (token, self.session_id)
@@ -82,21 +81,21 @@ class Rest:
 
     def everything(self) -> Iterator[bytes]:
         """Every other place there is."""
-        for route in self._door.app.routes:
-            if isinstance(route, Route) and route.path not in ("/step", "/close", PLACE):
+        for route in self._api.app.routes:
+            if isinstance(route, Route) and route.path not in ("/step", "/close", MCP_PATH):
                 yield self._get(route.path) if "GET" in (route.methods or ()) else self._post(route.path, {})
 
     def step(self, call: Call) -> bytes:
         return self._post("/step", body_of(self.session_id, call))
 
     def leave(self) -> None:
-        good(self._door.post("/close", {}, headers=self.headers))
+        good(self._api.post("/close", {}, headers=self.headers))
 
     def _get(self, place: str, **params: str) -> bytes:
-        return told(self._door.get(place, params={"session_id": self.session_id, **params}, headers=self.headers))
+        return told(self._api.get(place, params={"session_id": self.session_id, **params}, headers=self.headers))
 
     def _post(self, place: str, body: Any) -> bytes:
-        return told(self._door.post(place, body, headers=self.headers))
+        return told(self._api.post(place, body, headers=self.headers))
 
 
 def told(reply: httpx.Response) -> bytes:
@@ -104,12 +103,12 @@ def told(reply: httpx.Response) -> bytes:
     return b"%d %r\n%s" % (reply.status_code, sorted(reply.headers.items()), reply.content)
 
 
-class Exam(Rest):
+class Exam(RestApi):
     """An agent of an exam, whose session is begun for it: no reset names a twin there."""
 
-    def __init__(self, door: Door, task_id: str) -> None:
-        super().__init__(door, task_id)
-        session: Session = door.app.state.sessions.observe(self.session_id, agent_of(self.session_id))
+    def __init__(self, api: AppClient, task_id: str) -> None:
+        super().__init__(api, task_id)
+        session: Session = api.app.state.sessions.observe(self.session_id, agent_of(self.session_id))
         self._first = msgspec.json.encode(agents_reset(self.session_id, session.last))
 
     def look(self) -> Iterator[bytes]:
@@ -123,9 +122,9 @@ class Line:
     path = "/ws"
     secrets: tuple[str, ...]
 
-    def __init__(self, door: Door, task_id: str) -> None:
-        self.secrets = (rest := Rest(door, task_id)).secrets
-        self._line: Socket = socket(door, self.path, **rest.headers)
+    def __init__(self, api: AppClient, task_id: str) -> None:
+        self.secrets = (rest := RestApi(api, task_id)).secrets
+        self._line: Socket = socket(api, self.path, **rest.headers)
 
     def look(self) -> Iterator[bytes]:
         yield self._say("state")
@@ -156,7 +155,7 @@ class ToolLine(Line):
         yield self._say("step", {"type": "list_tools"})
 
 
-class Rpc(Rest):
+class Rpc(RestApi):
     """MCP's tools by OpenEnv's JSON-RPC."""
 
     place = "/mcp"
@@ -172,13 +171,13 @@ class Rpc(Rest):
     def ask(self, method: str, **params: Any) -> bytes:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         accepts = {"accept": "application/json", **self.headers}
-        return told(self._door.post(self.place, body, headers=accepts))
+        return told(self._api.post(self.place, body, headers=accepts))
 
 
 class Host(Rpc):
     """An MCP host over HTTP."""
 
-    place = PLACE
+    place = MCP_PATH
 
     def look(self) -> Iterator[bytes]:
         for method in ("tools/list", "prompts/list", "resources/list", "no"):
@@ -191,13 +190,13 @@ class Host(Rpc):
 class Stdio:
     """The server that `companyos mcp` runs, in an exam; what carries its messages is FastMCP's."""
 
-    def __init__(self, door: Door, task_id: str) -> None:
-        self._runner = door.runner
-        lane = Lane(Sessions(NoLedger()))
-        session = lane.sessions.create(make(task_id)._task, name="mine")
+    def __init__(self, api: AppClient, task_id: str) -> None:
+        self._runner = api.runner
+        queue = WorkQueue(Sessions(MemoryLedger()))
+        session = queue.sessions.create(make(task_id)._task, name="mine")
         self.secrets: tuple[str, ...] = (session.header.session_id,)
-        guest = Guest("mine", agent=True)
-        self._client = cast("Any", Client(company(lane, Settings(), lambda: guest, lambda _: None)))
+        guest = McpClient("mine", agent=True)
+        self._client = cast("Any", Client(company(queue, Settings(), lambda: guest, lambda _: None)))
         self._runner.run(self._client.__aenter__())
 
     def look(self) -> Iterator[bytes]:
@@ -215,8 +214,8 @@ class Stdio:
         self._runner.run(self._client.__aexit__(None, None, None))
 
 
-DOORS: dict[str, Callable[[Door, str], Agent]] = {
-    "REST": Rest,
+ENDPOINTS: dict[str, Callable[[AppClient, str], Agent]] = {
+    "REST": RestApi,
     "every place": Exam,
     "socket": Line,
     "tools socket": ToolLine,
@@ -247,18 +246,18 @@ def plain(agent: Agent, replies: Iterator[bytes]) -> Iterator[bytes]:
         yield re.sub(rb"seconds\{[^\n]*", b"", reply)
 
 
-@pytest.mark.parametrize("name", DOORS)
+@pytest.mark.parametrize("name", ENDPOINTS)
 def test_nothing_that_an_agent_can_fetch_tells_twins_apart_before_it_has_read(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", "companyos")
     compared = 0
-    with Door(tokens=("trainer",), mcp_episodes=True) as door:
+    with AppClient(tokens=("trainer",), mcp_episodes=True) as api:
         for pair in pairs() if name == "REST" else once():
             traces, logs = [], []
             for task_id in (pair.task_id, pair.twin_id):
                 caplog.clear()
-                agent = DOORS[name](door, task_id)
+                agent = ENDPOINTS[name](api, task_id)
                 traces.append(list(fetched(agent, pair.calls, RARELY if name in DEAR else OFTEN)))
                 agent.leave()
                 logs.append([logged(record) for record in caplog.records if is_ours(record.name)])
@@ -285,28 +284,28 @@ def logged(record: logging.LogRecord) -> str:
 
 def test_serving_a_twin_adds_no_line_to_the_metrics() -> None:
     for pair in pairs()[::10]:
-        with Door(tokens=("trainer",)) as door:
+        with AppClient(tokens=("trainer",)) as api:
             seen = []
             for task_id in (pair.task_id, pair.twin_id):
-                list(fetched(Rest(door, task_id), pair.calls, 100))
-                page = door.get("/metrics", headers=TRAINER).text
+                list(fetched(RestApi(api, task_id), pair.calls, 100))
+                page = api.get("/metrics", headers=TRAINER).text
                 lines = [line for line in page.splitlines() if 'place="/metrics"' not in line]
                 seen.append({line.rpartition(" ")[0] for line in lines})
             assert seen[0] == seen[1]
 
 
-def test_the_law_finds_a_door_that_leaks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_law_finds_an_endpoint_that_leaks(monkeypatch: pytest.MonkeyPatch) -> None:
     """It must be able to fail: a server that shows how many goals there are is found out."""
     pair = next(pair for pair in pairs() if goals(pair.task_id) != goals(pair.twin_id))
-    sent = Rest.step
+    sent = RestApi.step
 
-    def leaking(self: Rest, call: Call) -> bytes:
-        session: Session = self._door.app.state.sessions.observe(self.session_id, None)
+    def leaking(self: RestApi, call: Call) -> bytes:
+        session: Session = self._api.app.state.sessions.observe(self.session_id, None)
         return sent(self, call) + str(len(session.env.setting.ending.goals)).encode()
 
-    monkeypatch.setattr(Rest, "step", leaking)
-    with Door(tokens=("trainer",)) as door:
-        traces = [list(fetched(Rest(door, task_id), (WRONG,), 1)) for task_id in (pair.task_id, pair.twin_id)]
+    monkeypatch.setattr(RestApi, "step", leaking)
+    with AppClient(tokens=("trainer",)) as api:
+        traces = [list(fetched(RestApi(api, task_id), (WRONG,), 1)) for task_id in (pair.task_id, pair.twin_id)]
     assert traces[0] != traces[1]
 
 

@@ -1,4 +1,4 @@
-"""Clients: episodes on a server as if they were here, whatever becomes of the connection."""
+"""The clients: episodes on a server work as in this process, even when the connection or the server fails."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ from companyos.integrations.client import Company, ServerError, rollout
 from companyos.integrations.openenv.client import CompanyOS
 from companyos.integrations.openenv.models import CompanyAction, CompanyObservation
 from tests.blocks import ROOT, blocks_of
-from tests.serve.doors import AS_ADMIN, Server, good, serving
+from tests.serve.servers import AS_ADMIN, Server, good, serving
 
 TASKS = [str(task_named(name, seed, 0.5)) for name in FAMILIES for seed in (3, 4)]
 LIST = Call("ticketdesk", "list_tickets")

@@ -1,4 +1,4 @@
-"""Cluster: a node that leaves midway changes no byte of the results."""
+"""An evaluation on a Ray cluster: a node that leaves midway does not change the results."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tool clutter at the doors: whichever way one asks, an episode has the tools that it has in process."""
+"""Tool clutter: at every endpoint an episode lists the same tools as in this process."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +13,8 @@ from companyos.core.calls import UNKNOWN_TOOL, Call
 from companyos.env import make
 from companyos.integrations.client import Company
 from companyos.integrations.openenv.environment import CompanyTools
-from companyos.serve.mcp.hosts import PLACE
-from tests.serve.doors import Door, good, serving
+from companyos.serve.access.roles import MCP_PATH
+from tests.serve.servers import AppClient, good, serving
 from tests.serve.sockets import action, socket
 
 PLAIN_EXTRAS = {tool.name for tool in EXTRAS if not tool.required}
@@ -37,59 +37,59 @@ def listed(tools: list[dict[str, Any]], schema: str = "inputSchema") -> Tools:
     return {tool["name"]: (tool["description"], tool[schema]) for tool in tools}
 
 
-def by_manifest(door: Door, task_id: str) -> Tools:
-    session_id = door.reset(task=task_id)["session_id"]
-    found = good(door.get("/manifest", params={"session_id": session_id}))["tools"]
+def by_manifest(api: AppClient, task_id: str) -> Tools:
+    session_id = api.reset(task=task_id)["session_id"]
+    found = good(api.get("/manifest", params={"session_id": session_id}))["tools"]
     return {one["function"]["name"]: (one["function"]["description"], one["function"]["parameters"]) for one in found}
 
 
-def by_rpc(door: Door, task_id: str) -> Tools:
-    session_id = door.reset(task=task_id)["session_id"]
-    by_header = good(door.post("/mcp", RPC, headers={"x-session-id": session_id}))["result"]
-    assert by_header == good(door.post("/tools/mcp", RPC | {"params": {"session_id": session_id}}))["result"]
+def by_rpc(api: AppClient, task_id: str) -> Tools:
+    session_id = api.reset(task=task_id)["session_id"]
+    by_header = good(api.post("/mcp", RPC, headers={"x-session-id": session_id}))["result"]
+    assert by_header == good(api.post("/tools/mcp", RPC | {"params": {"session_id": session_id}}))["result"]
     return listed(by_header["tools"])
 
 
-def by_handle(door: Door, task_id: str) -> Tools:
+def by_handle(api: AppClient, task_id: str) -> Tools:
     create = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create", "params": {}}
-    handle = good(door.post("/mcp", create))["result"]["session_id"]
-    before = good(door.post("/mcp", RPC | {"params": {"session_id": handle}}))["result"]["tools"]
+    handle = good(api.post("/mcp", create))["result"]["session_id"]
+    before = good(api.post("/mcp", RPC | {"params": {"session_id": handle}}))["result"]["tools"]
     assert listed(before) == in_process(PLAIN)
-    socket(door, query=f"session_id={handle}").say("reset", {"task": task_id})
-    return listed(good(door.post("/mcp", RPC | {"params": {"session_id": handle}}))["result"]["tools"])
+    socket(api, query=f"session_id={handle}").say("reset", {"task": task_id})
+    return listed(good(api.post("/mcp", RPC | {"params": {"session_id": handle}}))["result"]["tools"])
 
 
-def by_socket(door: Door, task_id: str) -> Tools:
-    line = socket(door)
+def by_socket(api: AppClient, task_id: str) -> Tools:
+    line = socket(api)
     line.say("reset", {"task": task_id})
     return listed(line.say("mcp", RPC)["data"]["result"]["tools"])
 
 
-def by_tools_socket(door: Door, task_id: str) -> Tools:
-    line = socket(door, "/tools/ws")
+def by_tools_socket(api: AppClient, task_id: str) -> Tools:
+    line = socket(api, "/tools/ws")
     line.say("reset", {"task": task_id})
     return listed(line.say("step", {"type": "list_tools"})["data"]["observation"]["tools"], "input_schema")
 
 
-def by_mcp(door: Door, task_id: str) -> Tools:
+def by_mcp(api: AppClient, task_id: str) -> Tools:
     headers = {"accept": "application/json", "mcp-session-id": "m" * 32}
     begin = RPC | {"method": "tools/call", "params": {"name": "episode_begin", "arguments": {"task": task_id}}}
-    assert not good(door.post(PLACE, begin, headers=headers))["result"]["isError"]
-    found = listed(good(door.post(PLACE, RPC, headers=headers))["result"]["tools"])
+    assert not good(api.post(MCP_PATH, begin, headers=headers))["result"]["isError"]
+    found = listed(good(api.post(MCP_PATH, RPC, headers=headers))["result"]["tools"])
     return {name: said for name, said in found.items() if not name.startswith("episode_")}
 
 
-def by_openenv(door: Door, task_id: str) -> Tools:
+def by_openenv(api: AppClient, task_id: str) -> Tools:
     env = CompanyTools()
     env.reset(task=task_id)
     found = env.step(ListToolsAction())
     assert isinstance(found, ListToolsObservation)
-    hands = listed(door.runner.run(env.mcp_client.list_tools()))
+    hands = listed(api.runner.run(env.mcp_client.list_tools()))
     assert hands == listed([tool.model_dump() for tool in found.tools], "input_schema")
     return hands
 
 
-DOORS: list[Callable[[Door, str], Tools]] = [
+ENDPOINTS: list[Callable[[AppClient, str], Tools]] = [
     by_manifest,
     by_rpc,
     by_handle,
@@ -100,12 +100,12 @@ DOORS: list[Callable[[Door, str], Tools]] = [
 ]
 
 
-@pytest.mark.parametrize("tools_at", DOORS)
-def test_an_episode_has_the_same_tools_at_every_door(tools_at: Callable[[Door, str], Tools]) -> None:
+@pytest.mark.parametrize("tools_at", ENDPOINTS)
+def test_an_episode_has_the_same_tools_at_every_endpoint(tools_at: Callable[[AppClient, str], Tools]) -> None:
     assert in_process(CLUTTERED).keys() - in_process(PLAIN).keys()
-    with Door(mcp_episodes=True) as door:
+    with AppClient(mcp_episodes=True) as api:
         for task_id in (PLAIN, CLUTTERED, PLAIN):
-            found = tools_at(door, task_id)
+            found = tools_at(api, task_id)
             assert found == in_process(task_id)
             assert list(found) == list(in_process(task_id))
 
@@ -120,28 +120,28 @@ def test_a_client_of_ours_sees_the_tools_it_would_see_here_and_so_do_its_forks(t
 
 
 def test_before_an_episode_has_begun_those_are_listed_that_every_episode_has() -> None:
-    with Door(mcp_episodes=True) as door:
-        assert good(door.get("/manifest"))["tools"] == companyos.tools()
-        assert listed(good(door.post("/mcp", RPC))["result"]["tools"]) == in_process(PLAIN)
-        line = socket(door, "/tools/ws")
+    with AppClient(mcp_episodes=True) as api:
+        assert good(api.get("/manifest"))["tools"] == companyos.tools()
+        assert listed(good(api.post("/mcp", RPC))["result"]["tools"]) == in_process(PLAIN)
+        line = socket(api, "/tools/ws")
         assert len(line.say("step", {"type": "list_tools"})["data"]["observation"]["tools"]) == len(companyos.tools())
-        assert good(door.post("/mcp", RPC | {"params": {"session_id": "nobody"}}))["error"]["code"] == -32602
-        assert door.get("/manifest", params={"session_id": "nobody"}).status_code == 404
+        assert good(api.post("/mcp", RPC | {"params": {"session_id": "nobody"}}))["error"]["code"] == -32602
+        assert api.get("/manifest", params={"session_id": "nobody"}).status_code == 404
 
 
 def test_a_reset_names_the_tools_and_an_extra_that_is_not_among_them_is_unknown() -> None:
-    with Door(mcp_episodes=True) as door:
+    with AppClient(mcp_episodes=True) as api:
         for task_id in (PLAIN, CLUTTERED):
-            begun = door.reset(task=task_id)
+            begun = api.reset(task=task_id)
             assert begun["tools"] == list(make(task_id).toolbox.names)
             for tool in EXTRAS:
-                code = good(door.step(begun["session_id"], Call(tool.app, tool.method, {})))["observation"]["code"]
+                code = good(api.step(begun["session_id"], Call(tool.app, tool.method, {})))["observation"]["code"]
                 assert (code == UNKNOWN_TOOL) == (tool.name not in begun["tools"])
 
 
 def test_another_worker_offers_the_same_tools(tmp_path: Path) -> None:
     settings = {"ledger": str(tmp_path / "ledger")}
-    with Door(**settings) as one, Door(**settings) as other:
+    with AppClient(**settings) as one, AppClient(**settings) as other:
         session_id = one.reset(task=CLUTTERED)["session_id"]
         found = good(other.get("/manifest", params={"session_id": session_id}))["tools"]
         assert found == make(CLUTTERED).reset().tools

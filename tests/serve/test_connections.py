@@ -1,4 +1,4 @@
-"""Connections: what a client may cost before its request reaches the app, and what it still gets when the server stops."""
+"""Limits on connections before a request reaches the app, and a clean end when the server stops."""
 
 import json
 import signal
@@ -15,7 +15,7 @@ from websockets.sync.client import connect
 
 from companyos.core.calls import Call
 from companyos.serve.http.connections import LONGEST_URL
-from tests.serve.doors import Server, code_of, good, serving
+from tests.serve.servers import Server, code_of, good, serving
 from tests.serve.sockets import action
 
 LIST = Call("ticketdesk", "list_tickets")

@@ -1,4 +1,4 @@
-"""Containers: what the Dockerfile says, and its pins. `make container-check` carries it out."""
+"""The Dockerfile and its pinned versions. `make container-check` builds and runs the image."""
 
 import subprocess
 import sys

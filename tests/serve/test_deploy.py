@@ -1,4 +1,4 @@
-"""Deploying: the compose file is held to the Dockerfile and to the settings, and its topology is begun by hand."""
+"""Deployment: the compose file agrees with the Dockerfile and the settings, and its topology works without Docker."""
 
 import json
 import os
@@ -19,8 +19,8 @@ from companyos.core.calls import Call
 from companyos.env import task_named
 from companyos.serve.ledger.postgres import _parameters
 from companyos.serve.ops.settings import PREFIX, Settings
-from tests.serve.doors import AS_ADMIN, Expert, Server, good, result_of, solo, wait_for
 from tests.serve.postgres import Postgres
+from tests.serve.servers import AS_ADMIN, Expert, Server, good, result_of, solo, wait_for
 from tests.serve.sockets import action
 from tools.dockerfile import stages
 

@@ -1,4 +1,4 @@
-"""Faults: whatever is killed in the middle of the work, no acknowledged step is lost and none happens twice."""
+"""Faults: whatever is killed during the work, no acknowledged step is lost and no step is made twice."""
 
 import random
 import threading
@@ -14,8 +14,8 @@ import pytest
 
 from companyos.env import task_named
 from companyos.families import FAMILIES
-from tests.serve.doors import AS_ADMIN, Expert, Server, good, result_of, serving, solo, wait_for
 from tests.serve.postgres import running
+from tests.serve.servers import AS_ADMIN, Expert, Server, good, result_of, serving, solo, wait_for
 
 NAMES = list(FAMILIES)
 SESSIONS = 64

@@ -1,4 +1,4 @@
-"""Fuzz: thousands of requests and frames, good and bad, against a server in a process of its own."""
+"""Fuzzing: thousands of valid and invalid requests and frames, against a server in its own process."""
 
 import json
 import random
@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 from websockets.sync.client import connect
 
-from tests.serve.doors import ADMIN, Server, serving, wait_for
+from tests.serve.servers import ADMIN, Server, serving, wait_for
 
 CASES = 3000
 LEAK = 16_000_000  # bytes over some 2,000 cases: less than each of them takes while it is answered

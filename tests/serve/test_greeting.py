@@ -1,4 +1,4 @@
-"""Greeting: `make run` as a person runs it, from the set-up environment to Ctrl-C."""
+"""`make run` as a person uses it: the greeting, its commands, and Ctrl-C."""
 
 import os
 import pty
@@ -16,7 +16,7 @@ import pytest
 
 from companyos.serve.ops.greeting import greeting
 from companyos.serve.ops.settings import Settings
-from tests.serve.doors import wait_for
+from tests.serve.servers import wait_for
 from tests.shell import Terminal, run
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def test_make_run_says_where_it_is_and_five_lines_that_work_and_ends_by_ctrl_c(t
     port = free_port()
     settings = Settings(port=port)
     with made("run", PORT=str(port), COMPANYOS_LEDGER=str(tmp_path / "ledger")) as (terminal, process):
-        terminal.expect(f"CompanyOS serves at http://127.0.0.1:{port}")
+        terminal.expect(f"CompanyOS is running at http://127.0.0.1:{port}")
         terminal.expect("/render?session_id=$id")
         wait_for(lambda: httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200)
         lines = re.findall(r"^  (.*)$", greeting(settings), re.MULTILINE)
@@ -87,7 +87,7 @@ def test_with_tokens_the_lines_send_one() -> None:
     [("0.0.0.0", "http://127.0.0.1:8000"), ("::", "http://[::1]:8000"), ("10.0.0.5", "http://10.0.0.5:8000")],
 )
 def test_the_url_is_one_to_connect_to(host: str, url: str) -> None:
-    assert f"serves at {url}," in greeting(Settings(host=host))
+    assert f"running at {url}:" in greeting(Settings(host=host))
 
 
 def test_a_port_that_is_taken_is_one_line_and_no_greeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

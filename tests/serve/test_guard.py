@@ -1,4 +1,4 @@
-"""Guard: what every request passes on its way in and out."""
+"""The guard: the checks that every request passes."""
 
 import asyncio
 import json
@@ -10,35 +10,35 @@ import pytest
 from companyos.core.calls import Call
 from companyos.serve.ops.logs import JsonLines, TextLines
 from companyos.serve.sessions.sessions import Sessions
-from tests.serve.doors import AS_ADMIN, Door, body_of, code_of, good
+from tests.serve.servers import AS_ADMIN, AppClient, body_of, code_of, good
 
 LIST = Call("ticketdesk", "list_tickets")
 ALICE, BOB = {"authorization": "Bearer alice"}, {"authorization": "bearer bob"}
 
 
 def test_with_tokens_every_place_but_health_needs_one() -> None:
-    with Door(tokens=("alice", "bob")) as door:
+    with AppClient(tokens=("alice", "bob")) as api:
         for headers in ({}, {"authorization": "Bearer eve"}, {"authorization": "Basic alice"}, {"authorization": "Bearer"}):
             for place in ("/manifest", "/metrics", "/docs", "/openapi.json", "/render", "/nowhere"):
-                refused = door.get(place, headers=headers)
+                refused = api.get(place, headers=headers)
                 assert code_of(refused) == (401, "wrong_token")
                 assert refused.headers["www-authenticate"] == "Bearer"
-            assert code_of(door.post("/reset", {}, headers=headers)) == (401, "wrong_token")
-        assert door.get("/health").status_code == 200
-        assert door.get("/manifest", headers=BOB).status_code == 200
+            assert code_of(api.post("/reset", {}, headers=headers)) == (401, "wrong_token")
+        assert api.get("/health").status_code == 200
+        assert api.get("/manifest", headers=BOB).status_code == 200
 
 
 def test_one_callers_token_does_not_reach_anothers_session() -> None:
-    with Door(tokens=("alice", "bob")) as door:
-        name = good(door.post("/reset", {}, headers=ALICE))["session_id"]
+    with AppClient(tokens=("alice", "bob")) as api:
+        name = good(api.post("/reset", {}, headers=ALICE))["session_id"]
         body = body_of(name, LIST)
-        assert code_of(door.post("/step", body, headers=BOB)) == (404, "unknown_session")
-        assert good(door.post("/rollout", {"steps": [body]}, headers=BOB))["answers"][0]["status"] == 404
+        assert code_of(api.post("/step", body, headers=BOB)) == (404, "unknown_session")
+        assert good(api.post("/rollout", {"steps": [body]}, headers=BOB))["answers"][0]["status"] == 404
         for place in ("/fork", "/close"):
-            assert code_of(door.post(place, {"session_id": name}, headers=BOB)) == (404, "unknown_session")
-        assert code_of(door.get("/render", params={"session_id": name}, headers=BOB)) == (404, "unknown_session")
-        assert good(door.post("/step", body, headers=ALICE))["turn"] == 1
-        assert good(door.get("/inspect", params={"session_id": name}, headers=AS_ADMIN))["turns"]
+            assert code_of(api.post(place, {"session_id": name}, headers=BOB)) == (404, "unknown_session")
+        assert code_of(api.get("/render", params={"session_id": name}, headers=BOB)) == (404, "unknown_session")
+        assert good(api.post("/step", body, headers=ALICE))["turn"] == 1
+        assert good(api.get("/inspect", params={"session_id": name}, headers=AS_ADMIN))["turns"]
 
 
 @pytest.mark.parametrize("place", ["/reset", "/step", "/rollout", "/fork", "/close"])
@@ -47,10 +47,10 @@ def test_a_body_that_is_too_large_is_413_whether_it_says_so_or_not(place: str) -
         for _ in range(11):
             yield b"x" * 100
 
-    with Door(body_limit=1000) as door:
-        assert code_of(door.post(place, content=b"x" * 1001)) == (413, "too_large")
-        assert code_of(door.post(place, content=pieces())) == (413, "too_large")
-        assert code_of(door.post(place, content=b"x" * 1000)) == (422, "malformed")
+    with AppClient(body_limit=1000) as api:
+        assert code_of(api.post(place, content=b"x" * 1001)) == (413, "too_large")
+        assert code_of(api.post(place, content=pieces())) == (413, "too_large")
+        assert code_of(api.post(place, content=b"x" * 1000)) == (422, "malformed")
 
 
 def test_a_body_that_takes_too_long_is_408() -> None:
@@ -59,24 +59,24 @@ def test_a_body_that_takes_too_long_is_408() -> None:
         await asyncio.sleep(5)
         yield b"}"
 
-    with Door(request_seconds=0.05) as door:
-        assert code_of(door.post("/reset", content=dribble())) == (408, "too_slow")
+    with AppClient(request_seconds=0.05) as api:
+        assert code_of(api.post("/reset", content=dribble())) == (408, "too_slow")
 
 
 def test_every_reply_has_a_request_id_and_a_good_one_is_kept() -> None:
-    with Door() as door:
-        assert door.get("/health", headers={"x-request-id": "mine-1"}).headers["x-request-id"] == "mine-1"
+    with AppClient() as api:
+        assert api.get("/health", headers={"x-request-id": "mine-1"}).headers["x-request-id"] == "mine-1"
         for bad in ("", "a b", "x" * 65, "<script>"):
-            assert len(door.get("/nowhere", headers={"x-request-id": bad}).headers["x-request-id"]) == 16
+            assert len(api.get("/nowhere", headers={"x-request-id": bad}).headers["x-request-id"]) == 16
 
 
 def test_browsers_of_chosen_origins_may_call_and_others_may_not() -> None:
     asks = {"access-control-request-method": "POST", "access-control-request-headers": "x-session-id"}  # without a token
-    with Door(cors_origins=("https://here.example",), tokens=("alice",)) as door:
+    with AppClient(cors_origins=("https://here.example",), tokens=("alice",)) as api:
         post = {"origin": "https://here.example", **ALICE}
-        assert door.post("/reset", {}, headers=post).headers["access-control-allow-origin"] == "https://here.example"
-        assert "access-control-allow-origin" not in door.post("/reset", {}, headers=post | {"origin": "https://x"}).headers
-        assert door.options("/reset", headers=asks | {"origin": "https://here.example"}).status_code == 200
+        assert api.post("/reset", {}, headers=post).headers["access-control-allow-origin"] == "https://here.example"
+        assert "access-control-allow-origin" not in api.post("/reset", {}, headers=post | {"origin": "https://x"}).headers
+        assert api.options("/reset", headers=asks | {"origin": "https://here.example"}).status_code == 200
 
 
 def test_a_bug_is_500_logged_with_its_trace_and_tells_the_caller_nothing(
@@ -86,8 +86,8 @@ def test_a_bug_is_500_logged_with_its_trace_and_tells_the_caller_nothing(
         raise RuntimeError("the cause is cfo_away")
 
     monkeypatch.setattr(Sessions, "observe", broken)
-    with Door() as door:
-        reply = door.get("/render", params={"session_id": "x"})
+    with AppClient() as api:
+        reply = api.get("/render", params={"session_id": "x"})
     assert code_of(reply) == (500, "bug")
     assert "cfo_away" not in reply.text
     assert [record.levelname for record in caplog.records if record.name == "companyos.requests"] == ["ERROR"]
@@ -95,9 +95,9 @@ def test_a_bug_is_500_logged_with_its_trace_and_tells_the_caller_nothing(
 
 def test_requests_are_logged_with_their_id_and_without_the_session(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "companyos")
-    with Door() as door:
-        name = door.reset()["session_id"]
-        door.post("/step", {"app": "a", "method": "b"}, params={"session_id": name}, headers={"x-request-id": "mine-1"})
+    with AppClient() as api:
+        name = api.reset()["session_id"]
+        api.post("/step", {"app": "a", "method": "b"}, params={"session_id": name}, headers={"x-request-id": "mine-1"})
     records = [record for record in caplog.records if record.name == "companyos.requests"]
     assert [record.levelname for record in records] == ["INFO", "DEBUG"]
     line = json.loads(JsonLines().format(records[1]))

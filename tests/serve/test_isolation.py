@@ -1,4 +1,4 @@
-"""Isolation: sessions do not mix, however they are interleaved, and nobody reaches a session that is not theirs."""
+"""Isolation: interleaved sessions do not mix, and nobody can reach the session of another owner."""
 
 import random
 import string
@@ -17,11 +17,11 @@ from companyos.core.calls import Call
 from companyos.core.task import TaskId
 from companyos.env import CompanyEnv, make, task_named, work
 from companyos.families import FAMILIES
-from companyos.serve.ledger import NoLedger, open_ledger
+from companyos.serve.ledger import MemoryLedger, open_ledger
 from companyos.serve.sessions.sessions import Sessions
-from companyos.serve.steps import Step
+from companyos.serve.steps import StepRequest
 from tests.helpers import FAMILY
-from tests.serve.doors import AS_ADMIN, Door, Expert, body_of, good, serving
+from tests.serve.servers import AS_ADMIN, AppClient, Expert, body_of, good, serving
 
 SESSIONS = 64
 DETOURS = [Call("ticketdesk", "my_changes"), Call("ticketdesk", "list_tickets"), Call("approvalflow", "no_such_tool")]
@@ -106,7 +106,7 @@ class Crowd:
         assert len(self.players) > SESSIONS, "no forks among them"
 
     def live(self) -> float:
-        """Copies in the memories of all workers."""
+        """Return how many session copies all workers hold in memory."""
         page = self._client.get("/metrics").text
         return float(page.split("\ncompanyos_live_sessions ")[1].split()[0])
 
@@ -170,7 +170,7 @@ def test_who_is_at_work_does_not_expire_and_who_was_left_does(
             now[0] += 2
             worker = draw.choice(workers)
             if (call := next(calls, None)) is not None:
-                worker.step(Step(name, call))
+                worker.step(StepRequest(name, call))
             else:
                 assert worker.observe(name).env.digest() == env.digest()
                 waits.remove((name, calls, env))
@@ -256,8 +256,8 @@ def test_to_anothers_token_a_session_is_as_unknown_as_one_that_never_was(tmp_pat
 
 
 def test_no_place_that_takes_a_session_was_forgotten() -> None:
-    with Door() as door:
-        paths = good(door.get("/openapi.json"))["paths"]
+    with AppClient() as api:
+        paths = good(api.get("/openapi.json"))["paths"]
     takes = {
         path
         for path, methods in paths.items()
@@ -270,7 +270,7 @@ def test_no_place_that_takes_a_session_was_forgotten() -> None:
 def test_ids_are_long_and_drawn_from_the_whole_alphabet_and_never_twice() -> None:
     task, many = task_named(FAMILY), 500
     ids: list[str] = []
-    for sessions in (Sessions(NoLedger(), capacity=3000), Sessions(NoLedger(), capacity=3000)):  # two workers
+    for sessions in (Sessions(MemoryLedger(), capacity=3000), Sessions(MemoryLedger(), capacity=3000)):  # two workers
         made = [sessions.create(task).header.session_id for _ in range(many)]
         ids += made + [twin.header.session_id for twin in sessions.fork(made[0], count=many)]
     alphabet = string.ascii_letters + string.digits + "-_"

@@ -1,4 +1,4 @@
-"""Leaks: no door shows a cause, a goal, a part of the reward, or a twin's name. A door is one line in `DOORS`."""
+"""Leaks: no endpoint shows a cause, a goal, a part of the reward, or the id of a twin. `ENDPOINTS` has one line for each."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -17,9 +17,9 @@ from companyos.env import make, task_named, work
 from companyos.env.observations import Observation
 from companyos.env.rewards import PROFILES
 from companyos.families import FAMILIES
-from companyos.serve.mcp.hosts import PLACE
+from companyos.serve.access.roles import MCP_PATH
 from companyos.serve.ops.logs import JsonLines, TextLines
-from tests.serve.doors import Door, body_of, good
+from tests.serve.servers import AppClient, body_of, good
 from tests.serve.sockets import action, socket, tool_action
 
 VIEWS = ("text", "html", "json")
@@ -68,42 +68,42 @@ def as_sent(obs: Observation) -> dict[str, Any]:
     return {name: getattr(obs, name) for name in shown}
 
 
-# -- doors: each plays an episode to its end and beyond, and gives all that was shown, less the task id where it belongs
+# -- endpoints: each plays an episode to its end and beyond, and gives all that was shown, less the task id where it belongs
 
 
-def by_steps(door: Door, played: Episode) -> Iterator[str]:
-    begun = good(door.post("/reset", {"task": played.task_id, "reward": "planted"}))
+def by_steps(api: AppClient, played: Episode) -> Iterator[str]:
+    begun = good(api.post("/reset", {"task": played.task_id, "reward": "planted"}))
     assert begun.pop("task_id") == played.task_id
     assert begun["observation"] == as_sent(played.told[0])
     yield written(begun)
     where = {"session_id": begun["session_id"]}
     for call, obs in zip(played.calls, played.told[1:], strict=True):
-        reply = good(door.post("/step", body_of(begun["session_id"], call)))
+        reply = good(api.post("/step", body_of(begun["session_id"], call)))
         assert reply["observation"] == as_sent(obs)
         assert set(reply) - {"success"} == {"session_id", "turn", "observation", "reward", "done"}
         yield written(reply)
-        yield from (door.get("/render", params=where | {"view": view}).text for view in VIEWS)
+        yield from (api.get("/render", params=where | {"view": view}).text for view in VIEWS)
     again = body_of(begun["session_id"], LIST)
     for place, body in (("/step", again), ("/step", again | {"turn": 1}), ("/step", again | {"turn": 99}), ("/step", {})):
-        yield door.post(place, body).text
-    yield door.get("/inspect", params=where).text
+        yield api.post(place, body).text
+    yield api.get("/inspect", params=where).text
     for place in ("/fork", "/close", "/close"):
-        yield door.post(place, where).text
+        yield api.post(place, where).text
     for wrong in ("reward", "split", "chaos", "seed", "task", "luck"):
-        yield door.post("/reset", {wrong: "nonsense"}).text
+        yield api.post("/reset", {wrong: "nonsense"}).text
 
 
-def by_rollout(door: Door, played: Episode) -> Iterator[str]:
-    session_id = good(door.post("/reset", {"task": played.task_id, "reward": "planted"}))["session_id"]
+def by_rollout(api: AppClient, played: Episode) -> Iterator[str]:
+    session_id = good(api.post("/reset", {"task": played.task_id, "reward": "planted"}))["session_id"]
     for call in (*played.calls, LIST):
-        yield door.post("/rollout", {"steps": [body_of(session_id, call), body_of("nobody", call)]}).text
+        yield api.post("/rollout", {"steps": [body_of(session_id, call), body_of("nobody", call)]}).text
 
 
-def by_mcp(door: Door, played: Episode) -> Iterator[str]:
+def by_mcp(api: AppClient, played: Episode) -> Iterator[str]:
     headers = {"accept": "application/json", "mcp-session-id": "m" * 32}
 
     def ask(method: str, **params: Any) -> str:
-        return door.post(PLACE, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, headers=headers).text
+        return api.post(MCP_PATH, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, headers=headers).text
 
     def tool(call: Call) -> str:
         return ask("tools/call", name=f"{call.app}_{call.method}", arguments=call.params)
@@ -123,9 +123,9 @@ def by_mcp(door: Door, played: Episode) -> Iterator[str]:
         yield tool(Call("episode", "begin", {wrong: "nonsense"}))
 
 
-def by_socket(door: Door, played: Episode) -> Iterator[str]:
+def by_socket(api: AppClient, played: Episode) -> Iterator[str]:
     """OpenEnv's protocol; every other call by its MCP message."""
-    line = socket(door)
+    line = socket(api)
     yield written(line.say("reset", {"task": played.task_id, "reward": "planted"}))
     for number, call in enumerate((*played.calls, LIST)):
         params = {"name": tool_action(call)["tool_name"], "arguments": call.params}
@@ -135,15 +135,15 @@ def by_socket(door: Door, played: Episode) -> Iterator[str]:
     yield from (written(line.say("reset", {wrong: "nonsense"})) for wrong in ("reward", "split", "chaos", "task", "luck"))
 
 
-def by_tools_socket(door: Door, played: Episode) -> Iterator[str]:
-    line = socket(door, "/tools/ws")
+def by_tools_socket(api: AppClient, played: Episode) -> Iterator[str]:
+    line = socket(api, "/tools/ws")
     yield written(line.say("reset", {"task": played.task_id, "reward": "planted"}))
     for call in (*played.calls, LIST):
         yield written(line.say("step", tool_action(call)))
         yield written(line.say("state"))
 
 
-DOORS: dict[str, Callable[[Door, Episode], Iterator[str]]] = {
+ENDPOINTS: dict[str, Callable[[AppClient, Episode], Iterator[str]]] = {
     "steps": by_steps,
     "rollout": by_rollout,
     "mcp": by_mcp,
@@ -165,16 +165,16 @@ def found_in(page: str, words: frozenset[str]) -> set[str]:
 
 @pytest.mark.parametrize("won", [True, False])
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("name", DOORS)
+@pytest.mark.parametrize("name", ENDPOINTS)
 def test_nothing_that_is_hidden_is_shown_or_logged(
     name: str, family: str, won: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(PROFILES, "planted", lambda _: dict(PLANTED))
     caplog.set_level("DEBUG")
     played = episode(family, won)
-    with Door(mcp_episodes=True) as door:
-        pages = list(DOORS[name](door, played))
-        pages += [door.get(place).text for place in LISTINGS[:3]]
+    with AppClient(mcp_episodes=True) as api:
+        pages = list(ENDPOINTS[name](api, played))
+        pages += [api.get(place).text for place in LISTINGS[:3]]
     ours = [record for record in caplog.records if record.name.startswith(("companyos", "uvicorn"))]
     pages += [lines().format(record) for record in ours for lines in (JsonLines, TextLines)]
     assert len(pages) > len(played.calls)
@@ -186,17 +186,17 @@ def test_nothing_that_is_hidden_is_shown_or_logged(
 
 def test_pages_that_are_the_same_for_all_name_nothing_of_any_family() -> None:
     public = {"milestones", "plain", "origin", "sent"}  # words of ours or of HTTP's that some cause is called by, too
-    with Door() as door:
-        pages = [door.get(place).text for place in LISTINGS]
+    with AppClient() as api:
+        pages = [api.get(place).text for place in LISTINGS]
         ask = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-        pages.append(door.post(PLACE, ask, headers={"accept": "application/json"}).text)
+        pages.append(api.post(MCP_PATH, ask, headers={"accept": "application/json"}).text)
     for family in FAMILIES:
         assert not [found for page in pages if (found := found_in(page, episode(family, True).hidden - public))]
 
 
 def test_the_search_finds_what_is_shown() -> None:
     hidden = episode("vendor_onboarding", True).hidden
-    with Door() as door:
-        session_id = good(door.post("/reset", {"task": episode("vendor_onboarding", True).task_id}))["session_id"]
-        whole = door.get("/inspect", params={"session_id": session_id}, headers={"authorization": "Bearer admin-token"})
+    with AppClient() as api:
+        session_id = good(api.post("/reset", {"task": episode("vendor_onboarding", True).task_id}))["session_id"]
+        whole = api.get("/inspect", params={"session_id": session_id}, headers={"authorization": "Bearer admin-token"})
     assert {"causes", "goals", "ending"} <= found_in(whole.text, hidden)

@@ -1,4 +1,4 @@
-"""Manifests: OpenEnv's own validation of this package and of a running server, and that what is declared is so."""
+"""Manifests: OpenEnv's validation of this package and of a running server; the declarations are true."""
 
 import json
 import os
@@ -29,8 +29,8 @@ from openenv.validation.types import CheckStatus, ProviderCapability
 
 from companyos import __version__
 from companyos.core.task import BENCHMARK_VERSION
-from tests.serve.doors import Server, serving, wait_for
 from tests.serve.network import measured
+from tests.serve.servers import Server, serving, wait_for
 from tools import plans
 from tools.space import lay_out
 
@@ -165,7 +165,7 @@ def test_the_manifest_names_this_version_and_this_app() -> None:
     assert __version__.startswith(RAW["version"])
     assert MANIFEST.task_distribution.dataset_version == str(BENCHMARK_VERSION)
     module, name = RAW["app"].split(":")
-    script = f"import {module} as door; print(type(door.{name}).__name__, door.main.__name__)"
+    script = f"import {module} as api; print(type(api.{name}).__name__, api.main.__name__)"
     surroundings = os.environ | {"COMPANYOS_LEDGER": "none"}
     found = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, env=surroundings, capture_output=True, text=True, check=True
@@ -173,14 +173,14 @@ def test_the_manifest_names_this_version_and_this_app() -> None:
     assert found.stdout == "FastAPI main\n"
 
 
-def test_its_door_is_the_server(tmp_path: Path) -> None:
+def test_its_entry_point_is_the_server(tmp_path: Path) -> None:
     server = Server(tmp_path / "ledger")  # for its free port
     surroundings = os.environ | {"PORT": str(server.port), "COMPANYOS_LEDGER": str(tmp_path / "ledger")}
-    with subprocess.Popen([sys.executable, "-m", "server.app"], cwd=ROOT, env=surroundings) as door:
+    with subprocess.Popen([sys.executable, "-m", "server.app"], cwd=ROOT, env=surroundings) as api:
         try:
             wait_for(lambda: httpx.get(f"{server.url}/metadata").json()["name"] == RAW["name"])
         finally:
-            door.terminate()
+            api.terminate()
 
 
 @pytest.mark.parametrize("name", ["runtime", "canaries"])

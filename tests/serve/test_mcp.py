@@ -1,4 +1,4 @@
-"""MCP: hosts with the official client, over HTTP and over stdio; and what comes from clients that are none."""
+"""MCP: hosts with the official client, over HTTP and stdio, and requests that are not valid MCP."""
 
 import asyncio
 import subprocess
@@ -20,11 +20,11 @@ from companyos.company import TOOLBOX
 from companyos.core.calls import Call
 from companyos.env import make, task_named
 from companyos.families import FAMILIES
+from companyos.serve.access.roles import MCP_PATH
 from companyos.serve.ledger import SqliteLedger
-from companyos.serve.mcp.hosts import PLACE
 from companyos.serve.sessions.sessions import Sessions
 from tests.helpers import task_id
-from tests.serve.doors import Door, Expert, code_of, good, result_of, serving, solo
+from tests.serve.servers import AppClient, Expert, code_of, good, result_of, serving, solo
 
 LIST, BEGIN = "ticketdesk_list_tickets", "episode_begin"
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "by hand", "version": "0"}}
@@ -36,7 +36,7 @@ Connect = Callable[[], AbstractAsyncContextManager[ClientSession]]
 async def over_http(url: str, **headers: str) -> AsyncIterator[ClientSession]:
     async with (
         httpx.AsyncClient(headers=headers, timeout=30) as client,
-        streamable_http_client(f"{url}{PLACE}", http_client=client) as (read, write, _),
+        streamable_http_client(f"{url}{MCP_PATH}", http_client=client) as (read, write, _),
         ClientSession(read, write) as session,
     ):
         yield session
@@ -247,30 +247,30 @@ def test_a_turn_sent_twice_happens_once(tmp_path: Path) -> None:
 
 def test_a_model_cannot_begin_an_episode_or_ask_for_its_progress_unless_the_server_offers_it() -> None:
     """The attack: over MCP the model called `episode_begin` with overrides and `progress=true` itself."""
-    with Door() as door:
-        wire = Wire(door).initialize()
+    with AppClient() as api:
+        wire = Wire(api).initialize()
         assert BEGIN not in str(good(wire.post("tools/list"))["result"]["tools"])
-        assert BEGIN not in str(good(Wire(door).post("initialize", **HELLO))["result"]["instructions"])
+        assert BEGIN not in str(good(Wire(api).post("initialize", **HELLO))["result"]["instructions"])
         assert not good(wire.post("prompts/list"))["result"]["prompts"][0].get("arguments")
         first = wire.call(LIST)["_meta"]["companyos"]
         asked = wire.call(BEGIN, task=TASKS[1], progress=True)
         assert asked["structuredContent"]["code"] == "unknown_tool"  # a step like any other mistake, in the same episode
         assert asked["_meta"]["companyos"]["session_id"] == first["session_id"]
         assert asked["_meta"]["companyos"]["turn"] == 2
-        assert len(door.app.state.sessions) == 1
-    with Door(mcp_episodes=True) as door:
-        refused = Wire(door).initialize().call(BEGIN, task=TASKS[1], progress=True)
+        assert len(api.app.state.sessions) == 1
+    with AppClient(mcp_episodes=True) as api:
+        refused = Wire(api).initialize().call(BEGIN, task=TASKS[1], progress=True)
         assert refused["_meta"]["companyos"] == {"error": "malformed"}
         assert "COMPANYOS_PROGRESS" in refused["content"][0]["text"]
 
 
 def test_over_http_the_address_chooses_the_episode() -> None:
-    with Door() as door:
-        wire = Wire(door, query="task=expense_report&seed=3&chaos=0.5").initialize()
+    with AppClient() as api:
+        wire = Wire(api, query="task=expense_report&seed=3&chaos=0.5").initialize()
         looked = wire.call("episode_look")
         assert looked["structuredContent"]["task"] == make("expense_report", seed=3, chaos=0.5).reset().task
         assert wire.call(LIST)["_meta"]["companyos"]["turn"] == 1
-        wrong = Wire(door, query="task=space_travel").initialize().call(LIST)
+        wrong = Wire(api, query="task=space_travel").initialize().call(LIST)
         assert wrong["_meta"]["companyos"] == {"error": "bad_task"}
 
 
@@ -291,20 +291,20 @@ def test_over_stdio_the_command_chooses_the_episode(tmp_path: Path) -> None:
     assert "Traceback" not in refused.stderr
 
 
-# -- the door itself ---------------------------------------------------------------------------------------------------
+# -- the api itself ---------------------------------------------------------------------------------------------------
 
 
 class Wire:
     """JSON-RPC by hand, where the official client would be too well-behaved."""
 
-    def __init__(self, door: Door, query: str = "", **headers: str) -> None:
-        self._door = door
-        self._place = f"{PLACE}?{query}"
+    def __init__(self, api: AppClient, query: str = "", **headers: str) -> None:
+        self._api = api
+        self._place = f"{MCP_PATH}?{query}"
         self.headers = {"accept": "application/json, text/event-stream", **headers}
 
     def post(self, method: str, **params: Any) -> httpx.Response:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return self._door.post(self._place, body, headers=self.headers)
+        return self._api.post(self._place, body, headers=self.headers)
 
     def initialize(self) -> "Wire":
         reply = self.post("initialize", **HELLO)
@@ -316,19 +316,19 @@ class Wire:
         return found
 
 
-def test_the_rest_door_knows_the_same_sessions() -> None:
-    with Door(mcp_episodes=True) as door:
-        wire = Wire(door).initialize()
+def test_the_rest_api_knows_the_same_sessions() -> None:
+    with AppClient(mcp_episodes=True) as api:
+        wire = Wire(api).initialize()
         session_id = wire.call("episode_begin", seed=3)["_meta"]["companyos"]["session_id"]
         assert session_id.startswith(wire.headers["mcp-session-id"] + ".")
-        assert good(door.step(session_id, Call("ticketdesk", "list_tickets")))["turn"] == 1
+        assert good(api.step(session_id, Call("ticketdesk", "list_tickets")))["turn"] == 1
         assert wire.call(LIST)["_meta"]["companyos"]["turn"] == 2
-        assert "companyos_steps_total 2.0" in door.get("/metrics").text
+        assert "companyos_steps_total 2.0" in api.get("/metrics").text
 
 
 def test_mcp_sessions_do_not_mix() -> None:
-    with Door(mcp_episodes=True) as door:
-        one, two = Wire(door).initialize(), Wire(door).initialize()
+    with AppClient(mcp_episodes=True) as api:
+        one, two = Wire(api).initialize(), Wire(api).initialize()
         for wire, seed in ((one, 1), (two, 2)):
             wire.call("episode_begin", seed=seed)
         one.call(LIST)
@@ -336,18 +336,18 @@ def test_mcp_sessions_do_not_mix() -> None:
 
 
 def test_another_token_does_not_reach_the_session() -> None:
-    with Door(mcp_episodes=True, tokens=("alice", "bob")) as door:
-        alice = Wire(door, authorization="Bearer alice").initialize()
+    with AppClient(mcp_episodes=True, tokens=("alice", "bob")) as api:
+        alice = Wire(api, authorization="Bearer alice").initialize()
         alice.call("episode_begin")
-        bob = Wire(door, **alice.headers | {"authorization": "Bearer bob"})
+        bob = Wire(api, **alice.headers | {"authorization": "Bearer bob"})
         assert bob.call(LIST)["_meta"]["companyos"] == {"error": "unknown_session"}
-        assert code_of(Wire(door).post("tools/list")) == (401, "wrong_token")
+        assert code_of(Wire(api).post("tools/list")) == (401, "wrong_token")
         assert alice.call(LIST)["_meta"]["companyos"]["turn"] == 1
 
 
 def test_without_a_session_tools_can_be_listed_but_not_called() -> None:
-    with Door(mcp_episodes=True) as door:
-        wire = Wire(door)
+    with AppClient(mcp_episodes=True) as api:
+        wire = Wire(api)
         assert len(good(wire.post("tools/list"))["result"]["tools"]) == len(TOOLBOX.schemas) + 2
         for name in (LIST, "episode_begin", "episode_look"):
             assert wire.call(name)["_meta"]["companyos"] == {"error": "malformed"}
@@ -355,8 +355,8 @@ def test_without_a_session_tools_can_be_listed_but_not_called() -> None:
 
 @pytest.mark.parametrize("name", ["x", "x" * 33, "a b", "." * 32])
 def test_a_session_id_that_we_never_gave_out_is_404(name: str) -> None:
-    with Door(mcp_episodes=True) as door:
-        wire = Wire(door)
+    with AppClient(mcp_episodes=True) as api:
+        wire = Wire(api)
         wire.headers["mcp-session-id"] = name
         assert code_of(wire.post("tools/list")) == (404, "unknown_session")
 
@@ -366,30 +366,30 @@ def test_a_session_id_that_we_never_gave_out_is_404(name: str) -> None:
     [b"", b"{", b"null", b"\xff", b"[]", b'{"method": 1}', b'{"a":' * 50_000, b"[" * 100_000, b"NaN", b'{"id": "\\ud800"}'],
 )
 def test_what_is_no_json_rpc_is_refused_and_costs_no_turn(raw: bytes) -> None:
-    with Door(mcp_episodes=True) as door:
-        wire = Wire(door).initialize()
+    with AppClient(mcp_episodes=True) as api:
+        wire = Wire(api).initialize()
         wire.call("episode_begin")
-        for headers in (wire.headers, Wire(door).headers):
-            reply = door.post(PLACE, content=raw, headers=headers | {"content-type": "application/json"})
+        for headers in (wire.headers, Wire(api).headers):
+            reply = api.post(MCP_PATH, content=raw, headers=headers | {"content-type": "application/json"})
             assert reply.status_code in (400, 422), reply.text
         assert wire.call(LIST)["_meta"]["companyos"]["turn"] == 1
 
 
 def test_what_is_too_large_or_of_another_method_or_origin_is_refused() -> None:
-    with Door(mcp_episodes=True, body_limit=1000) as door:
-        wire = Wire(door).initialize()
+    with AppClient(mcp_episodes=True, body_limit=1000) as api:
+        wire = Wire(api).initialize()
         assert code_of(wire.post("tools/list", cursor="x" * 1000)) == (413, "too_large")
-        assert code_of(door.get(PLACE)) == (405, "wrong_method")
+        assert code_of(api.get(MCP_PATH)) == (405, "wrong_method")
         there = {"host": "127.0.0.1", "origin": "https://elsewhere.example"}
-        assert door.post(PLACE, {}, headers=wire.headers | there).status_code == 403
+        assert api.post(MCP_PATH, {}, headers=wire.headers | there).status_code == 403
 
 
 def test_arguments_nested_too_deep_cost_no_turn() -> None:
     deep: Any = 1
     for _ in range(90):
         deep = [deep]
-    with Door(mcp_episodes=True) as door:
-        wire = Wire(door).initialize()
+    with AppClient(mcp_episodes=True) as api:
+        wire = Wire(api).initialize()
         wire.call("episode_begin")
         assert wire.call(LIST, a=deep)["_meta"]["companyos"] == {"error": "malformed"}
         assert wire.call(LIST)["_meta"]["companyos"]["turn"] == 1
@@ -401,8 +401,8 @@ def test_a_bug_is_logged_and_tells_the_caller_nothing(
     def broken(*_: object) -> None:
         raise RuntimeError("the cause is cfo_away")
 
-    with Door(mcp_episodes=True) as door:
-        wire = Wire(door).initialize()
+    with AppClient(mcp_episodes=True) as api:
+        wire = Wire(api).initialize()
         monkeypatch.setattr(Sessions, "create", broken)
         reply = wire.post("tools/call", name="episode_begin", arguments={})
         assert good(reply)["result"]["isError"]

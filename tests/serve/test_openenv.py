@@ -1,4 +1,4 @@
-"""OpenEnv: its own server on our environment, and ours, say the same; its validator finds what it looks for."""
+"""OpenEnv: its own server with our environment and our server give the same replies; its validator passes."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ from companyos.integrations.openenv.environment import CompanyEnvironment, Compa
 from companyos.integrations.openenv.models import CompanyAction, CompanyObservation, CompanyState
 from companyos.integrations.openenv.schemas import schemas
 from companyos.serve.messages.tools import call_named
-from tests.serve.doors import Door, code_of, good, serving
+from tests.serve.servers import AppClient, code_of, good, serving
 from tests.serve.sockets import Socket, action, socket, tool_action
 
 TASK = str(task_named("vendor_onboarding", 8, 0.5))
@@ -144,8 +144,8 @@ def test_our_socket_says_what_openenvs_own_says(
     path: str, kind: type[Environment], act: type, obs: type, script: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COMPANYOS_PROGRESS", "1")
-    with Door(progress=True) as door, theirs(kind, act, obs) as known:
-        ours = socket(door, path)
+    with AppClient(progress=True) as api, theirs(kind, act, obs) as known:
+        ours = socket(api, path)
         for message in script:
             text = json.dumps(message)
             found, wanted = Socket.said(ours.send(text=text)), Socket.said(known.send(text=text))
@@ -159,8 +159,8 @@ def test_our_socket_says_what_openenvs_own_says(
 
 @pytest.mark.parametrize("frame", [{"text": "[1]"}, {"text": "null"}, {"text": "[" * 100_000}, {"bytes": b"{}"}])
 def test_frames_that_end_their_socket_do_not_end_ours(frame: dict[str, Any]) -> None:
-    with Door() as door, theirs(CompanyEnvironment, CompanyAction, CompanyObservation) as known:
-        ours = socket(door)
+    with AppClient() as api, theirs(CompanyEnvironment, CompanyAction, CompanyObservation) as known:
+        ours = socket(api)
         assert Socket.said(known.send(**frame))["data"]["code"] == "SESSION_ERROR"
         assert known.hear()["type"] == "websocket.close"
         assert Socket.said(ours.send(**frame))["data"]["code"] in ("VALIDATION_ERROR", "INVALID_JSON")
@@ -171,9 +171,9 @@ def test_frames_that_end_their_socket_do_not_end_ours(frame: dict[str, Any]) -> 
 
 
 def test_the_schemas_that_are_served_are_those_of_the_models() -> None:
-    with Door() as door:
-        assert good(door.get("/schema")) == schemas()["company"]
-        assert good(door.get("/tools/schema")) == schemas()["tools"]
+    with AppClient() as api:
+        assert good(api.get("/schema")) == schemas()["company"]
+        assert good(api.get("/tools/schema")) == schemas()["tools"]
     assert schemas()["company"]["action"]["title"] == "CompanyAction"
     assert schemas()["tools"]["action"]["title"] == "CallToolAction"
 
@@ -202,16 +202,16 @@ def test_tasks_are_found_by_number_on_a_fresh_environment_and_over_http() -> Non
     assert env.get_task_range("validation", -1) == [env.get_task("validation", 499)]
     with pytest.raises(IndexError):
         env.get_task("test", 1000)
-    with Door() as door:
-        assert door.get("/list_environments").json() == ["companyos"]
-        assert [split["name"] for split in door.get("/companyos/splits").json()] == list(SIZES)
-        assert good(door.post("/companyos/num_tasks", {"split": "test"})) == {"num_tasks": 1000}
-        assert good(door.post("/companyos/task", {"split": "test", "index": round_of_all + 2})) == {"task": some[2]}
+    with AppClient() as api:
+        assert api.get("/list_environments").json() == ["companyos"]
+        assert [split["name"] for split in api.get("/companyos/splits").json()] == list(SIZES)
+        assert good(api.post("/companyos/num_tasks", {"split": "test"})) == {"num_tasks": 1000}
+        assert good(api.post("/companyos/task", {"split": "test", "index": round_of_all + 2})) == {"task": some[2]}
         some_of = {"split": "test", "start": round_of_all, "stop": round_of_all + len(SHORT_FAMILIES)}
-        assert good(door.post("/companyos/task_range", some_of)) == {"tasks": some}
-        assert len(good(door.post("/companyos/tasks", {"split": "validation"}))["tasks"]) == 500
+        assert good(api.post("/companyos/task_range", some_of)) == {"tasks": some}
+        assert len(good(api.post("/companyos/tasks", {"split": "validation"}))["tasks"]) == 500
         for place, body in (("num_tasks", {"split": "dev"}), ("tasks", {}), ("task", {"split": "test", "index": 1000})):
-            assert code_of(door.post(f"/companyos/{place}", body))[0] == 422
+            assert code_of(api.post(f"/companyos/{place}", body))[0] == 422
 
 
 def test_a_task_that_was_found_by_number_is_the_one_that_is_reset_to() -> None:
@@ -233,26 +233,26 @@ def test_an_environment_plays_as_the_core_does_and_says_when_it_is_over() -> Non
 
 
 def test_mcp_over_http_lists_tools_and_its_calls_are_steps() -> None:
-    with Door() as door:
+    with AppClient() as api:
         for place in ("/mcp", "/tools/mcp"):
-            listed = good(door.post(place, rpc("tools/list")["data"]))["result"]["tools"]
+            listed = good(api.post(place, rpc("tools/list")["data"]))["result"]["tools"]
             assert {"name", "description", "inputSchema"} == set(listed[0])
-            name = door.reset(task=TASK)["session_id"]
+            name = api.reset(task=TASK)["session_id"]
             known = make(TASK)
             for call in calls(TASK):
                 params = {"name": f"{call.app}_{call.method}", "arguments": call.params, "session_id": name}
-                result = good(door.post(place, rpc("tools/call", **params)["data"]))["result"]
+                result = good(api.post(place, rpc("tools/call", **params)["data"]))["result"]
                 obs = known.step(call)
                 assert (result["content"][0]["text"], result["done"]) == (obs.text, obs.done)
-            assert door.digest(name) == known.digest()
+            assert api.digest(name) == known.digest()
 
 
 def test_mcp_over_http_begins_and_ends_sessions_and_names_what_is_wrong() -> None:
-    with Door() as door:
-        made = good(door.post("/mcp", rpc("openenv/session/create", task=TASK)["data"]))["result"]["session_id"]
-        assert good(door.get("/state", params={"session_id": made}))["step_count"] == 0
+    with AppClient() as api:
+        made = good(api.post("/mcp", rpc("openenv/session/create", task=TASK)["data"]))["result"]["session_id"]
+        assert good(api.get("/state", params={"session_id": made}))["step_count"] == 0
         closing = rpc("openenv/session/close", session_id=made)["data"]
-        assert good(door.post("/mcp", closing))["result"] == {"session_id": made, "closed": True}
+        assert good(api.post("/mcp", closing))["result"] == {"session_id": made, "closed": True}
         for body, code in (
             (closing, -32602),
             (rpc("openenv/session/close")["data"], -32602),
@@ -265,9 +265,9 @@ def test_mcp_over_http_begins_and_ends_sessions_and_names_what_is_wrong() -> Non
             ({}, -32600),
             ([], -32600),
         ):
-            assert good(door.post("/mcp", body))["error"]["code"] == code, body
-        assert good(door.post("/mcp", content=b"{"))["error"]["code"] == -32700
-        assert good(door.post("/mcp", content=b"[" * 100_000))["error"]["code"] == -32700
+            assert good(api.post("/mcp", body))["error"]["code"] == code, body
+        assert good(api.post("/mcp", content=b"{"))["error"]["code"] == -32700
+        assert good(api.post("/mcp", content=b"[" * 100_000))["error"]["code"] == -32700
 
 
 def test_no_app_has_a_name_that_would_split_elsewhere() -> None:

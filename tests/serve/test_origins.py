@@ -1,11 +1,11 @@
-"""Origins: under which names a server answers, and whose pages may make a browser ask it."""
+"""The checks of the headers `Host` and `Origin`."""
 
 import pytest
 
 from companyos.serve.access.origins import Origins
 from companyos.serve.errors import ServeError
 from companyos.serve.ops.settings import Settings
-from tests.serve.doors import Door, code_of, good
+from tests.serve.servers import AppClient, code_of, good
 from tests.serve.sockets import socket
 
 HERE = {"host": "127.0.0.1:8000"}
@@ -50,15 +50,15 @@ def test_pages_of_other_sites_may_not_write() -> None:
 
 def test_rest_and_sockets_are_held_to_it_and_balancers_are_not() -> None:
     evil = {"origin": "https://evil.example"}
-    with Door() as door:
+    with AppClient() as api:
         for place in ("/reset", "/step", "/rollout", "/fork", "/close", "/mcp", "/mcp-server"):
-            assert code_of(door.post(place, {}, headers=evil)) == (403, "other_origin")
-            assert code_of(door.post(place, {}, headers={"host": "evil.example"})) == (421, "wrong_host")
-        assert code_of(door.get("/manifest", headers={"host": "evil.example"})) == (421, "wrong_host")
+            assert code_of(api.post(place, {}, headers=evil)) == (403, "other_origin")
+            assert code_of(api.post(place, {}, headers={"host": "evil.example"})) == (421, "wrong_host")
+        assert code_of(api.get("/manifest", headers={"host": "evil.example"})) == (421, "wrong_host")
         for place in ("/health", "/ready"):
-            good(door.get(place, headers={"host": "10.0.0.7:8000"}))
+            good(api.get(place, headers={"host": "10.0.0.7:8000"}))
         for path in ("/ws", "/tools/ws"):
-            assert socket(door, path, **HERE, **evil).first["status"] == 403
-            assert socket(door, path, host="evil.example").first["status"] == 421
-            assert socket(door, path, **HERE, origin="http://127.0.0.1:8000").first["type"] == "websocket.accept"
-        assert door.get("/metrics").text.count('companyos_refusals_total{code="other_origin"} 9.0') == 1
+            assert socket(api, path, **HERE, **evil).first["status"] == 403
+            assert socket(api, path, host="evil.example").first["status"] == 421
+            assert socket(api, path, **HERE, origin="http://127.0.0.1:8000").first["type"] == "websocket.accept"
+        assert api.get("/metrics").text.count('companyos_refusals_total{code="other_origin"} 9.0') == 1

@@ -1,4 +1,4 @@
-"""PostgreSQL: the ledger in a database, shared by any number of machines."""
+"""The ledger in PostgreSQL, shared by any number of machines."""
 
 import logging
 import socket
@@ -16,17 +16,17 @@ import pytest
 from companyos.core.calls import Call
 from companyos.env import make, task_named
 from companyos.serve.errors import LedgerDown
-from companyos.serve.ledger import Ledger, Row, open_ledger
+from companyos.serve.ledger import Ledger, TurnRow, open_ledger, postgres_sql
 from companyos.serve.ledger import postgres as postgres_ledger
 from companyos.serve.ledger.ledger import encode
-from companyos.serve.ledger.postgres import _FURNISHING, PAUSE, PostgresLedger
+from companyos.serve.ledger.postgres import _CREATING_TABLES, PAUSE, PostgresLedger
 from companyos.serve.sessions.sessions import Sessions
-from companyos.serve.steps import Step
+from companyos.serve.steps import StepRequest
 from tests.helpers import FAMILY
-from tests.serve.doors import Door, body_of, code_of, good, wait_for
 from tests.serve.postgres import PASSWORD, Postgres, running
+from tests.serve.servers import AppClient, body_of, code_of, good, wait_for
 from tests.serve.sockets import socket as ws
-from tests.serve.test_ledger import WAIT, header
+from tests.serve.test_ledger import OLD_ATTEMPT, OLD_HANDLE, WAIT, check_upgrade, header
 from tests.shell import run
 
 LIST = Call("ticketdesk", "list_tickets")
@@ -79,11 +79,11 @@ def test_a_place_that_can_hold_no_ledger_is_one_line_without_the_password(
 
 def test_what_is_logged_while_it_is_away_does_not_hold_the_password(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
-    with running() as server, Door(ledger=server.new_database(), idle_seconds=0.05) as door:
-        name = door.reset()["session_id"]
+    with running() as server, AppClient(ledger=server.new_database(), idle_seconds=0.05) as api:
+        name = api.reset()["session_id"]
         server.stop()
         for _ in range(4):
-            assert code_of(door.step(name, LIST)) == (503, "ledger_down")
+            assert code_of(api.step(name, LIST)) == (503, "ledger_down")
             time.sleep(0.1)  # the sweeper finds it away as well
     formatter = logging.Formatter()
     said = "\n".join(formatter.format(record) for record in caplog.records)
@@ -99,48 +99,48 @@ def test_what_is_logged_while_it_is_away_does_not_hold_the_password(caplog: pyte
 def test_while_it_is_away_callers_are_told_to_come_again_and_then_all_is_well(
     how: Literal["immediately", "kill -9"],
 ) -> None:
-    with running() as server, Door(ledger=server.new_database()) as door:
-        name = door.reset()["session_id"]
-        assert good(door.step(name, LIST, turn=1))["turn"] == 1
+    with running() as server, AppClient(ledger=server.new_database()) as api:
+        name = api.reset()["session_id"]
+        assert good(api.step(name, LIST, turn=1))["turn"] == 1
         server.stop(how)
         server.start()
         # It was away while nobody asked: nobody notices.
-        assert good(door.step(name, LIST, turn=2))["turn"] == 2
+        assert good(api.step(name, LIST, turn=2))["turn"] == 2
         server.stop(how)
         for _ in range(3):
-            away = door.step(name, LIST, turn=3)
+            away = api.step(name, LIST, turn=3)
             assert code_of(away) == (503, "ledger_down")
             assert away.headers["retry-after"] == "1"
-        assert code_of(door.post("/reset", {})) == (503, "ledger_down")
-        assert good(door.get("/health")) == {"status": "healthy"}
+        assert code_of(api.post("/reset", {})) == (503, "ledger_down")
+        assert good(api.get("/health")) == {"status": "healthy"}
         server.start()
         time.sleep(PAUSE)
-        assert good(door.step(name, LIST, turn=3))["turn"] == 3
-        env = make(door.reset()["task_id"])
+        assert good(api.step(name, LIST, turn=3))["turn"] == 3
+        env = make(api.reset()["task_id"])
         for _ in range(3):
             env.step(LIST)
-        assert door.digest(name) == env.digest()
+        assert api.digest(name) == env.digest()
 
 
 def test_a_database_that_is_frozen_is_given_up_by_all_who_ask_and_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("companyos.serve.ledger.postgres.PATIENCE", 0.5)
-    with running() as server, Door(ledger=server.new_database()) as door:
-        name = door.reset()["session_id"]
-        assert good(door.step(name, LIST, turn=1))["turn"] == 1
+    monkeypatch.setattr("companyos.serve.ledger.postgres.ANSWER_TIMEOUT", 0.5)
+    with running() as server, AppClient(ledger=server.new_database()) as api:
+        name = api.reset()["session_id"]
+        assert good(api.step(name, LIST, turn=1))["turn"] == 1
         with server.frozen():
-            replies = door.post_together("/step", [body_of(name, LIST) | {"turn": 2} for _ in range(20)])
+            replies = api.post_together("/step", [body_of(name, LIST) | {"turn": 2} for _ in range(20)])
             assert {code_of(reply) for reply in replies} == {(503, "ledger_down")}
-            assert code_of(door.step(name, LIST, turn=2)) == (503, "ledger_down")  # which connects anew, in vain
-        wait_for(lambda: door.step(name, LIST, turn=2).status_code == 200)
-        assert good(door.step(name, LIST, turn=3))["turn"] == 3
+            assert code_of(api.step(name, LIST, turn=2)) == (503, "ledger_down")  # which connects anew, in vain
+        wait_for(lambda: api.step(name, LIST, turn=2).status_code == 200)
+        assert good(api.step(name, LIST, turn=3))["turn"] == 3
 
 
 def test_whoever_asks_a_silent_database_is_answered_within_five_seconds() -> None:
     """Patience is bounded by constants, so that no test need look at a clock: a request waits for the one before it, which
-    gives up after `PATIENCE` or `connect_timeout`, and then is answered at once."""
-    assert postgres_ledger.PATIENCE * 17 / 16 < 5
+    gives up after `ANSWER_TIMEOUT` or `connect_timeout`, and then is answered at once."""
+    assert postgres_ledger.ANSWER_TIMEOUT * 17 / 16 < 5
     assert postgres_ledger._CONNECTING["connect_timeout"] < 5
-    assert float(postgres_ledger._LIMIT.removesuffix("s")) < postgres_ledger.PATIENCE
+    assert float(postgres_ledger._STATEMENT_TIMEOUT.removesuffix("s")) < postgres_ledger.ANSWER_TIMEOUT
 
 
 class Wire:
@@ -222,9 +222,9 @@ def test_a_commit_whose_fate_is_unknown_is_settled_by_reading_and_happens_once(
         name = sessions.create(task_named(FAMILY)).header.session_id
         wire.cut = cut
         with pytest.raises(LedgerDown):
-            sessions.step(Step(name, LIST, 1))
+            sessions.step(StepRequest(name, LIST, 1))
         assert len(beside.calls(name, 0) or ()) == written
-        assert sessions.step(Step(name, LIST, 1)).observation.step == 1
+        assert sessions.step(StepRequest(name, LIST, 1)).observation.step == 1
         assert beside.calls(name, 0) == (LIST,)
         assert sessions.observe(name).env.step_count == 1
 
@@ -235,7 +235,7 @@ def test_a_connection_that_broke_while_idle_costs_nobody_a_step(postgres: Postgr
     ledger.begin([header("a")])
     for turn in range(1, 4):
         sql(url, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'companyos'")
-        ledger.append(Row("a", turn, WAIT, 101.0))
+        ledger.append(TurnRow("a", turn, WAIT, 101.0))
     assert ledger.calls("a", 0) == (WAIT,) * 3
     ledger.close()
 
@@ -289,7 +289,7 @@ def test_expiry_looks_again_at_what_it_holds_since_a_step_may_have_come_before_t
     url = postgres.new_database()
     ledger, other = PostgresLedger(url), open_ledger(url)
     ledger.begin([header("quiet", 100.0), header("stepped", 100.0)])
-    raced = Raced(ledger._connected(), lambda: other.append(Row("stepped", 1, WAIT, 200.0)))
+    raced = Raced(ledger._connected(), lambda: other.append(TurnRow("stepped", 1, WAIT, 200.0)))
     monkeypatch.setattr(ledger, "_connected", lambda: raced)
     assert ledger.expire(150.0) == 1
     assert [other.read(name) is None for name in ("quiet", "stepped")] == [True, False]
@@ -300,27 +300,34 @@ def test_expiry_looks_again_at_what_it_holds_since_a_step_may_have_come_before_t
 def test_whoever_waited_while_another_furnished_looks_again_before_they_do(postgres: Postgres) -> None:
     url = postgres.new_database()
     with psycopg.connect(url) as first, ThreadPoolExecutor(1) as pool:
-        first.execute("SELECT pg_advisory_xact_lock(%s)", (_FURNISHING,))
+        first.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATING_TABLES,))
         second = pool.submit(open_ledger, url)
         waits = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = "
         wait_for(lambda: bool(sql(url, f"{waits} (SELECT oid FROM pg_database WHERE datname = current_database())")))
-        first.execute(postgres_ledger._SCHEMA)
-        first.execute("INSERT INTO companyos_format VALUES (%s)", (postgres_ledger.FORMAT,))
+        first.execute(postgres_sql.UPGRADES[0])
+        first.execute("INSERT INTO companyos_format VALUES (%s)", (postgres_sql.FORMAT,))
         first.commit()
         second.result(10).close()
 
 
-def test_a_ledger_of_format_1_is_brought_up_to_date(postgres: Postgres) -> None:
+TO_FORMAT_2 = "DROP TABLE companyos_handle; DROP TABLE companyos_attempt; UPDATE companyos_format SET format = 2;"
+TO_FORMAT_1 = f"{TO_FORMAT_2} ALTER TABLE companyos_session DROP COLUMN owner; UPDATE companyos_format SET format = 1;"
+
+
+@pytest.mark.parametrize("downgrade", [TO_FORMAT_1, TO_FORMAT_2])
+def test_a_ledger_of_an_older_format_is_brought_up_to_date_and_loses_nothing(postgres: Postgres, downgrade: str) -> None:
     url = postgres.new_database()
     ledger = open_ledger(url)
     ledger.begin([header("a")], [WAIT])
-    entry = ledger.read("a")
+    stored = ledger.read("a")
+    ledger.begin([OLD_HANDLE, OLD_ATTEMPT])
     ledger.close()
-    sql(url, "ALTER TABLE companyos_session DROP COLUMN owner; UPDATE companyos_format SET format = 1")
-    ledger = open_ledger(url)
-    assert ledger.read("a") == entry
-    assert ledger.count("owner") == 1
-    ledger.close()
+    sql(url, downgrade)
+    for _ in range(2):  # the second time it is up to date
+        ledger = open_ledger(url)
+        ledger.remove("b")
+        check_upgrade(ledger, stored)
+        ledger.close()
 
 
 def test_batches_that_overlap_do_not_wait_for_each_other_for_ever(postgres: Postgres) -> None:
@@ -332,7 +339,7 @@ def test_batches_that_overlap_do_not_wait_for_each_other_for_ever(postgres: Post
     def write(backwards: bool) -> None:
         mine = open_ledger(url)
         for turn in range(1, 30):
-            mine.append_all([Row(name, turn, WAIT, 101.0) for name in (reversed(names) if backwards else names)])
+            mine.append_all([TurnRow(name, turn, WAIT, 101.0) for name in (reversed(names) if backwards else names)])
         mine.close()
 
     threads = [threading.Thread(target=write, args=(number % 2 == 0,)) for number in range(4)]
@@ -347,11 +354,11 @@ def test_batches_that_overlap_do_not_wait_for_each_other_for_ever(postgres: Post
 
 
 @pytest.mark.parametrize("name", ["\0", "a\0b", "\x7f"])
-def test_a_session_id_that_no_database_can_hold_is_unknown_at_every_door(postgres: Postgres, name: str) -> None:
-    with Door(ledger=postgres.new_database()) as door:
-        assert code_of(door.get("/render", params={"session_id": name})) == (404, "unknown_session")
-        assert code_of(door.step(name, LIST)) == (404, "unknown_session")
-        one = ws(door, query=urlencode({"session_id": name}))
+def test_a_session_id_that_no_database_can_hold_is_unknown_at_every_endpoint(postgres: Postgres, name: str) -> None:
+    with AppClient(ledger=postgres.new_database()) as api:
+        assert code_of(api.get("/render", params={"session_id": name})) == (404, "unknown_session")
+        assert code_of(api.step(name, LIST)) == (404, "unknown_session")
+        one = ws(api, query=urlencode({"session_id": name}))
         assert one.said(one.hear())["data"]["reason"] == "unknown_session"
         asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x", "session_id": name}}
-        assert good(door.post("/mcp", asked))["error"]["code"] == -32602
+        assert good(api.post("/mcp", asked))["error"]["code"] == -32602

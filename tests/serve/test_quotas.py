@@ -1,12 +1,12 @@
-"""Quotas: how much of a server one token may take, and how often one address may guess a token."""
+"""Quotas: how much of the server one token may use, and how many wrong tokens one address may send."""
 
 import pytest
 
 from companyos.core.calls import Call
-from companyos.serve.access.quotas import MINUTE, WRONG_TOKENS, Brake, Quotas, SessionQuota
+from companyos.serve.access.quotas import MINUTE, WRONG_TOKENS, Quotas, SessionQuota, SignInLimiter
 from companyos.serve.errors import OverQuota, TooManySignIns
-from companyos.serve.ledger import Header, NoLedger
-from tests.serve.doors import Door, body_of, code_of, good
+from companyos.serve.ledger import MemoryLedger, SessionHeader
+from tests.serve.servers import AppClient, body_of, code_of, good
 from tests.serve.sockets import socket
 from tests.serve.test_sessions import Clock
 
@@ -16,13 +16,13 @@ ALICE, BOB, EVE = ({"authorization": f"Bearer {name}"} for name in ("alice", "bo
 
 def test_guessing_is_stopped_for_a_minute_and_who_was_right_before_goes_on() -> None:
     clock = Clock()
-    brake = Brake(clock)
+    brake = SignInLimiter(clock)
     brake.right("here", b"alice")
     for _ in range(WRONG_TOKENS):
         brake.check("here", b"guess")
         brake.wrong("here")
     with pytest.raises(TooManySignIns) as slow:
-        brake.check("here", b"bob")  # right or wrong: it is not looked at
+        brake.check("here", b"bob")  # refused without a check, whether right or wrong
     assert slow.value.retry_after == MINUTE
     brake.check("here", b"alice")
     brake.check("elsewhere", b"bob")
@@ -32,19 +32,19 @@ def test_guessing_is_stopped_for_a_minute_and_who_was_right_before_goes_on() -> 
     brake.check("here", b"bob")
 
 
-def test_wrong_tokens_are_braked_at_the_door_without_being_looked_at() -> None:
-    with Door(tokens=("alice", "bob")) as door:
-        good(door.get("/manifest", headers=ALICE))
+def test_wrong_tokens_are_limited_without_being_looked_at() -> None:
+    with AppClient(tokens=("alice", "bob")) as api:
+        good(api.get("/manifest", headers=ALICE))
         for _ in range(WRONG_TOKENS):
-            assert code_of(door.get("/manifest", headers=EVE)) == (401, "wrong_token")
+            assert code_of(api.get("/manifest", headers=EVE)) == (401, "wrong_token")
         for headers in (EVE, BOB):
-            slow = door.post("/reset", {}, headers=headers)
+            slow = api.post("/reset", {}, headers=headers)
             assert code_of(slow) == (429, "too_many_sign_ins")
             assert 0 < int(slow.headers["retry-after"]) <= MINUTE
-            refused = socket(door, authorization=headers["authorization"]).first
+            refused = socket(api, authorization=headers["authorization"]).first
             assert refused["status"] == 429
-        good(door.get("/manifest", headers=ALICE))
-        assert code_of(door.get("/manifest")) == (401, "wrong_token")  # who brings none is told so, as ever
+        good(api.get("/manifest", headers=ALICE))
+        assert code_of(api.get("/manifest")) == (401, "wrong_token")  # a request without a token is still told so
 
 
 def test_a_token_sends_so_many_bytes_a_minute() -> None:
@@ -65,31 +65,31 @@ def test_a_token_sends_so_many_bytes_a_minute() -> None:
 
 
 def test_one_token_that_sends_too_much_does_not_stop_another() -> None:
-    with Door(tokens=("alice", "bob"), token_bytes=2000) as door:
-        name = good(door.post("/reset", {}, headers=ALICE))["session_id"]
+    with AppClient(tokens=("alice", "bob"), token_bytes=2000) as api:
+        name = good(api.post("/reset", {}, headers=ALICE))["session_id"]
         long = body_of(name, Call("ticketdesk", "list_tickets", {"status": "x" * 1900}))
-        good(door.post("/step", long, headers=ALICE))
-        assert code_of(door.post("/step", long, headers=ALICE)) == (429, "over_quota")
-        good(door.post("/reset", {}, headers=BOB))
+        good(api.post("/step", long, headers=ALICE))
+        assert code_of(api.post("/step", long, headers=ALICE)) == (429, "over_quota")
+        good(api.post("/reset", {}, headers=BOB))
 
 
 def test_one_token_holds_so_many_sockets_open() -> None:
     alice = {"authorization": "Bearer alice"}
-    with Door(tokens=("alice", "bob"), token_sockets=2) as door:
-        first, _ = socket(door, **alice), socket(door, **alice)
-        assert socket(door, **alice).first["status"] == 429
-        assert socket(door, authorization="Bearer bob").first["type"] == "websocket.accept"
+    with AppClient(tokens=("alice", "bob"), token_sockets=2) as api:
+        first, _ = socket(api, **alice), socket(api, **alice)
+        assert socket(api, **alice).first["status"] == 429
+        assert socket(api, authorization="Bearer bob").first["type"] == "websocket.accept"
         first.drop()
-        assert socket(door, **alice).first["type"] == "websocket.accept"
+        assert socket(api, **alice).first["type"] == "websocket.accept"
 
 
 def test_one_token_has_so_many_sessions_wherever_they_were_begun() -> None:
-    clock, ledger = Clock(), NoLedger()
+    clock, ledger = Clock(), MemoryLedger()
     here, there = SessionQuota(3, clock), SessionQuota(3, clock)
 
     def begin(quota: SessionQuota, name: str) -> None:
         quota.take(ledger, "alice", 1)
-        ledger.begin([Header(name, "task", "seed", False, 2, 0.0, "alice")])
+        ledger.begin([SessionHeader(name, "task", "seed", False, 2, 0.0, "alice")])
 
     for name in "ab":
         begin(here, name)
@@ -106,18 +106,18 @@ def test_one_token_has_so_many_sessions_wherever_they_were_begun() -> None:
 
 
 def test_sessions_and_forks_over_the_quota_are_refused_and_closing_one_makes_room() -> None:
-    with Door(tokens=("alice", "bob"), token_sessions=3) as door:
-        names = [good(door.post("/reset", {}, headers=ALICE))["session_id"] for _ in range(2)]
-        assert code_of(door.post("/fork", {"session_id": names[0], "count": 2}, headers=ALICE)) == (429, "over_quota")
-        good(door.post("/fork", {"session_id": names[0]}, headers=ALICE))
-        assert code_of(door.post("/reset", {}, headers=ALICE)) == (429, "over_quota")
-        good(door.post("/reset", {}, headers=BOB))
+    with AppClient(tokens=("alice", "bob"), token_sessions=3) as api:
+        names = [good(api.post("/reset", {}, headers=ALICE))["session_id"] for _ in range(2)]
+        assert code_of(api.post("/fork", {"session_id": names[0], "count": 2}, headers=ALICE)) == (429, "over_quota")
+        good(api.post("/fork", {"session_id": names[0]}, headers=ALICE))
+        assert code_of(api.post("/reset", {}, headers=ALICE)) == (429, "over_quota")
+        good(api.post("/reset", {}, headers=BOB))
 
 
 def test_a_session_takes_only_so_many_bytes() -> None:
-    with Door(session_bytes=1200) as door:
-        name = door.reset()["session_id"]
+    with AppClient(session_bytes=1200) as api:
+        name = api.reset()["session_id"]
         long = Call("ticketdesk", "list_tickets", {"status": "x" * 900})
-        good(door.step(name, long))
-        assert code_of(door.step(name, long)) == (413, "session_full")
-        good(door.step(name, LIST))
+        good(api.step(name, long))
+        assert code_of(api.step(name, long)) == (413, "session_full")
+        good(api.step(name, LIST))

@@ -1,4 +1,4 @@
-"""Ready: whether a server can do its work; and what it counts and logs about its ledger."""
+"""`/ready`, and the metrics and log lines about the ledger."""
 
 import logging
 from pathlib import Path
@@ -8,10 +8,10 @@ import pytest
 
 from companyos.core.calls import Call
 from companyos.serve.errors import LedgerDown
-from companyos.serve.ledger import NoLedger
-from companyos.serve.ledger.measured import EVERY, MeasuredLedger
-from tests.serve.doors import Door, code_of, good, serving, wait_for
+from companyos.serve.ledger import MemoryLedger
+from companyos.serve.ledger.measured import LOG_INTERVAL, MeasuredLedger
 from tests.serve.postgres import running
+from tests.serve.servers import AppClient, code_of, good, serving, wait_for
 from tests.serve.test_sessions import Clock
 
 LIST = Call("ticketdesk", "list_tickets")
@@ -23,26 +23,26 @@ def count(page: str, line: str) -> float:
 
 
 def test_ready_asks_the_ledger_and_health_does_not(tmp_path: Path) -> None:
-    with Door(ledger=str(tmp_path / "it"), tokens=("alice",)) as door:
-        assert good(door.get("/ready")) == {"status": "ready"}
+    with AppClient(ledger=str(tmp_path / "it"), tokens=("alice",)) as api:
+        assert good(api.get("/ready")) == {"status": "ready"}
         (tmp_path / "it").rename(tmp_path / "elsewhere")
-        wait_for(lambda: door.get("/ready").status_code == 503)
-        assert code_of(door.get("/ready")) == (503, "ledger_down")
-        assert good(door.get("/health")) == {"status": "healthy"}
+        wait_for(lambda: api.get("/ready").status_code == 503)
+        assert code_of(api.get("/ready")) == (503, "ledger_down")
+        assert good(api.get("/health")) == {"status": "healthy"}
         (tmp_path / "elsewhere").rename(tmp_path / "it")
-        wait_for(lambda: door.get("/ready").status_code == 200)
+        wait_for(lambda: api.get("/ready").status_code == 200)
 
 
 def test_a_frozen_database_leaves_health_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("companyos.serve.ledger.postgres.PATIENCE", 0.5)
-    with running() as postgres, Door(ledger=postgres.new_database()) as door:
+    monkeypatch.setattr("companyos.serve.ledger.postgres.ANSWER_TIMEOUT", 0.5)
+    with running() as postgres, AppClient(ledger=postgres.new_database()) as api:
         with postgres.frozen():
-            assert code_of(door.get("/ready")) == (503, "ledger_down")
-            assert good(door.get("/health")) == {"status": "healthy"}
-        wait_for(lambda: door.get("/ready").status_code == 200)
+            assert code_of(api.get("/ready")) == (503, "ledger_down")
+            assert good(api.get("/health")) == {"status": "healthy"}
+        wait_for(lambda: api.get("/ready").status_code == 200)
 
 
-class Away(NoLedger):
+class Away(MemoryLedger):
     """A ledger that does not answer."""
 
     def ping(self) -> None:
@@ -55,7 +55,7 @@ def test_the_cause_is_logged_once_a_minute_however_many_ask(
     clock = Clock()
     monkeypatch.setattr("time.monotonic", clock)
     ledger = MeasuredLedger(Away(), lambda *_: None)
-    for seconds in (0.0, 1.0, EVERY):
+    for seconds in (0.0, 1.0, LOG_INTERVAL):
         clock.now += seconds
         for _ in range(10):
             with pytest.raises(LedgerDown):
@@ -65,12 +65,12 @@ def test_the_cause_is_logged_once_a_minute_however_many_ask(
 
 
 def test_metrics_say_how_the_ledger_and_memory_do(tmp_path: Path) -> None:
-    with Door(ledger=str(tmp_path / "it"), capacity=2) as door:
-        names = [door.reset()["session_id"] for _ in range(5)]
-        good(door.step(names[0], LIST))
-        door.step("nobody", LIST)
-        door.post("/rollout", {"steps": [{"session_id": "nobody", "app": "a", "method": "b"}] * 3})
-        page = door.get("/metrics").text
+    with AppClient(ledger=str(tmp_path / "it"), capacity=2) as api:
+        names = [api.reset()["session_id"] for _ in range(5)]
+        good(api.step(names[0], LIST))
+        api.step("nobody", LIST)
+        api.post("/rollout", {"steps": [{"session_id": "nobody", "app": "a", "method": "b"}] * 3})
+        page = api.get("/metrics").text
     assert count(page, "companyos_capacity") == 2
     assert count(page, "companyos_live_sessions") == 2
     assert count(page, "companyos_evictions_total") == 4

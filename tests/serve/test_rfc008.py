@@ -32,7 +32,7 @@ from companyos.core.errors import Stuck
 from companyos.core.world import Streams
 from companyos.env import CompanyEnv, make, task_named, work
 from companyos.families import FAMILIES
-from tests.serve.doors import AS_ADMIN, Server, good, serving
+from tests.serve.servers import AS_ADMIN, Server, good, serving
 from tests.serve.test_leaks import PARTS, TOOL_WORDS, secrets_of
 
 RESERVED = [

@@ -1,4 +1,4 @@
-"""Roles: an agent steps in its own session and nothing else; a trainer does all the rest."""
+"""Roles: an agent may only step in its own session; a trainer may do everything else."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +13,9 @@ from companyos.env import make, task_named, work
 from companyos.families import FAMILIES
 from companyos.families.kit.family import write_value
 from companyos.integrations.client import Company
-from companyos.serve.mcp.hosts import PLACE
+from companyos.serve.access.roles import MCP_PATH
 from tests.helpers import FAMILY
-from tests.serve.doors import AS_ADMIN, Door, body_of, code_of, good, serving
+from tests.serve.servers import AS_ADMIN, AppClient, body_of, code_of, good, serving
 from tests.serve.sockets import Socket, action, socket, tool_action
 
 TRAINER = {"authorization": "Bearer trainer"}
@@ -23,7 +23,7 @@ TASK = str(task_named(FAMILY, 7, 0.5))
 LIST = Call("ticketdesk", "list_tickets")
 # What is open to the agent of one session. Any other place, those of tomorrow included, is not.
 OPEN = {
-    "/step", "/render", "/manifest", "/close", "/health", "/ready", "/docs", "/openapi.json", "/list_environments", PLACE,
+    "/step", "/render", "/manifest", "/close", "/health", "/ready", "/docs", "/openapi.json", "/list_environments", MCP_PATH,
     "/ws", "/mcp", "/state", "/schema", "/metadata",
     "/tools/ws", "/tools/mcp", "/tools/state", "/tools/schema", "/tools/metadata", "/tools/health",
 }  # fmt: skip
@@ -31,14 +31,14 @@ TRAINERS_WORDS = ("task_id", "reward", "success", "agent_token", "progress", TAS
 
 
 @pytest.fixture
-def door() -> Iterator[Door]:
-    with Door(tokens=("trainer",), mcp_episodes=True) as one:
+def api() -> Iterator[AppClient]:
+    with AppClient(tokens=("trainer",), mcp_episodes=True) as one:
         yield one
 
 
-def begun(door: Door, **body: Any) -> tuple[str, dict[str, str]]:
+def begun(api: AppClient, **body: Any) -> tuple[str, dict[str, str]]:
     """A session that a trainer has begun, and the header that its agent sends."""
-    reply = good(door.post("/reset", {"task": TASK} | body, headers=TRAINER))
+    reply = good(api.post("/reset", {"task": TASK} | body, headers=TRAINER))
     assert reply["task_id"] == TASK
     return reply["session_id"], {"authorization": f"Bearer {reply['agent_token']}"}
 
@@ -47,89 +47,89 @@ def shows_nothing(text: str) -> bool:
     return not [word for word in TRAINERS_WORDS if f'"{word}"' in text]
 
 
-def rpc(door: Door, place: str, headers: dict[str, str], method: str, **params: Any) -> dict[str, Any]:
+def rpc(api: AppClient, place: str, headers: dict[str, str], method: str, **params: Any) -> dict[str, Any]:
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    found = good(door.post(place, body, headers=headers | {"accept": "application/json"}))
+    found = good(api.post(place, body, headers=headers | {"accept": "application/json"}))
     assert shows_nothing(str(found).replace("'", '"'))
     return found
 
 
-def test_every_place_that_is_not_for_agents_is_closed_to_them(door: Door) -> None:
-    name, agent = begun(door)
+def test_every_place_that_is_not_for_agents_is_closed_to_them(api: AppClient) -> None:
+    name, agent = begun(api)
     seen = set()
-    for route in door.app.routes:
+    for route in api.app.routes:
         if not isinstance(route, Route):
             continue
         for method in route.methods or ():
             if method in ("GET", "POST") and route.path not in OPEN:
-                ask = door.get if method == "GET" else door.post
+                ask = api.get if method == "GET" else api.post
                 reply = ask(route.path, params={"session_id": name}, headers=agent)
                 assert code_of(reply) == (403, "not_for_agents"), route.path
                 seen.add(route.path)
     assert {"/reset", "/fork", "/rollout", "/inspect", "/metrics", "/companyos/task"} <= seen
-    sockets = {route.path for route in door.app.routes if isinstance(route, WebSocketRoute)}
+    sockets = {route.path for route in api.app.routes if isinstance(route, WebSocketRoute)}
     assert sockets == {"/ws", "/tools/ws"}
-    assert code_of(door.get("/nowhere", headers=agent)) == (403, "not_for_agents")
+    assert code_of(api.get("/nowhere", headers=agent)) == (403, "not_for_agents")
 
 
-def test_an_agent_steps_to_the_end_and_is_sent_no_task_no_reward_and_no_verdict(door: Door) -> None:
-    name, agent = begun(door)
+def test_an_agent_steps_to_the_end_and_is_sent_no_task_no_reward_and_no_verdict(api: AppClient) -> None:
+    name, agent = begun(api)
     env = make(TASK)
     work(env)
     for number, turn in enumerate(env.turns, 1):
-        reply = door.post("/step", body_of(name, turn.call), headers=agent)
+        reply = api.post("/step", body_of(name, turn.call), headers=agent)
         assert good(reply)["turn"] == number
         assert shows_nothing(reply.text)
     assert good(reply)["done"]
-    over = door.post("/step", body_of(name, LIST), headers=agent)
+    over = api.post("/step", body_of(name, LIST), headers=agent)
     assert code_of_over(over)
     assert shows_nothing(over.text)
-    trainers = door.post("/step", body_of(name, LIST), headers=TRAINER).json()["result"]
+    trainers = api.post("/step", body_of(name, LIST), headers=TRAINER).json()["result"]
     assert (trainers["success"], "reward" in trainers) == (True, True)
     for view in ("text", "html", "json"):
-        assert shows_nothing(door.get("/render", params={"view": view}, headers=agent).text)
-    assert good(door.get("/state", headers=agent))["step_count"] == len(env.turns)
-    assert good(door.post("/close", {}, headers=agent))["closed"]
+        assert shows_nothing(api.get("/render", params={"view": view}, headers=agent).text)
+    assert good(api.get("/state", headers=agent))["step_count"] == len(env.turns)
+    assert good(api.post("/close", {}, headers=agent))["closed"]
 
 
 def code_of_over(reply: httpx.Response) -> bool:
     return reply.status_code == 409 and reply.json()["error"]["code"] == "session_over"
 
 
-def test_an_agents_token_is_for_one_session(door: Door) -> None:
-    (one, agent), (other, _) = begun(door), begun(door)
-    assert good(door.post("/step", {"app": "ticketdesk", "method": "list_tickets"}, headers=agent))["session_id"] == one
+def test_an_agents_token_is_for_one_session(api: AppClient) -> None:
+    (one, agent), (other, _) = begun(api), begun(api)
+    assert good(api.post("/step", {"app": "ticketdesk", "method": "list_tickets"}, headers=agent))["session_id"] == one
     for place, body in (("/step", body_of(other, LIST)), ("/close", {"session_id": other})):
-        assert code_of(door.post(place, body, headers=agent)) == (422, "malformed")  # two are named
+        assert code_of(api.post(place, body, headers=agent)) == (422, "malformed")  # two are named
         elsewhere = agent | {"x-session-id": other}
-        assert door.post(place, body | {"session_id": None}, headers=elsewhere).status_code == 404
-    assert code_of(door.get("/render", params={"session_id": other}, headers=agent)) == (422, "malformed")
-    assert code_of(door.get("/render", headers=agent | {"x-session-id": other})) == (404, "unknown_session")
+        assert api.post(place, body | {"session_id": None}, headers=elsewhere).status_code == 404
+    assert code_of(api.get("/render", params={"session_id": other}, headers=agent)) == (422, "malformed")
+    assert code_of(api.get("/render", headers=agent | {"x-session-id": other})) == (404, "unknown_session")
 
 
 @pytest.mark.parametrize("change", ["", "x", "agent.", "agent..", "{token}0", "{other}", "\xff"])
-def test_a_token_that_was_made_up_opens_nothing(door: Door, change: str) -> None:
-    (name, agent), (other, _) = begun(door), begun(door)
+def test_a_token_that_was_made_up_opens_nothing(api: AppClient, change: str) -> None:
+    (name, agent), (other, _) = begun(api), begun(api)
     token = agent["authorization"].removeprefix("Bearer ")
     forged = change.format(token=token, other=token.replace(name, other))
     headers = {"authorization": f"Bearer {forged}".encode("latin-1")}
-    assert code_of(door.post("/step", body_of(other, LIST), headers=headers)) == (401, "wrong_token")
+    assert code_of(api.post("/step", body_of(other, LIST), headers=headers)) == (401, "wrong_token")
 
 
 def test_without_tokens_too_an_agents_token_makes_an_agent() -> None:
-    with Door() as door:
-        reply = door.reset(task=TASK)
+    with AppClient() as api:
+        reply = api.reset(task=TASK)
         agent = {"authorization": f"Bearer {reply['agent_token']}"}
-        assert code_of(door.post("/fork", {}, headers=agent)) == (403, "not_for_agents")
-        assert shows_nothing(door.post("/step", body_of(reply["session_id"], LIST), headers=agent).text)
+        assert code_of(api.post("/fork", {}, headers=agent)) == (403, "not_for_agents")
+        assert shows_nothing(api.post("/step", body_of(reply["session_id"], LIST), headers=agent).text)
 
 
 def test_workers_and_restarts_that_share_a_key_know_each_others_agents(tmp_path: Path) -> None:
     settings = {"ledger": str(tmp_path / "ledger"), "tokens": ("trainer",)}
-    with Door(**settings, watch_key="shared") as one, Door(**settings, watch_key="shared") as other:
+    with AppClient(**settings, watch_key="shared") as one, AppClient(**settings, watch_key="shared") as other:
         name, agent = begun(one)
         assert good(other.post("/step", body_of(name, LIST), headers=agent))["turn"] == 1
-    with Door(**settings, watch_key="another") as stranger:
+    with AppClient(**settings, watch_key="another") as stranger:
         assert code_of(stranger.post("/step", body_of(name, LIST), headers=agent)) == (401, "wrong_token")
 
 
@@ -137,9 +137,9 @@ def test_workers_and_restarts_that_share_a_key_know_each_others_agents(tmp_path:
 
 
 @pytest.mark.parametrize("place", ["/ws", "/tools/ws"])
-def test_at_a_socket_an_agent_steps_and_cannot_reset(door: Door, place: str) -> None:
-    name, agent = begun(door)
-    line = socket(door, place, **agent)
+def test_at_a_socket_an_agent_steps_and_cannot_reset(api: AppClient, place: str) -> None:
+    name, agent = begun(api)
+    line = socket(api, place, **agent)
     made = {"/ws": action(LIST), "/tools/ws": tool_action(LIST)}[place]
     heard = line.say("step", made)["data"]
     assert (heard["reward"], heard["done"]) == (None, False)
@@ -148,31 +148,31 @@ def test_at_a_socket_an_agent_steps_and_cannot_reset(door: Door, place: str) -> 
     assert refused["reason"] == "not_for_agents"
     create = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create", "params": {}}
     assert line.say("mcp", create)["data"]["result"] == {"session_id": name}
-    stranger = socket(door, place, query="session_id=" + begun(door)[0], **agent)
+    stranger = socket(api, place, query="session_id=" + begun(api)[0], **agent)
     assert Socket.said(stranger.hear())["data"]["reason"] == "unknown_session"
 
 
-def test_by_rpc_an_agent_calls_tools_and_begins_nothing(door: Door) -> None:
-    name, agent = begun(door)
+def test_by_rpc_an_agent_calls_tools_and_begins_nothing(api: AppClient) -> None:
+    name, agent = begun(api)
     call = {"name": "ticketdesk_list_tickets", "arguments": {}}
-    assert not rpc(door, "/mcp", agent, "tools/call", **call)["result"]["isError"]
+    assert not rpc(api, "/mcp", agent, "tools/call", **call)["result"]["isError"]
     for headers in (agent, agent | {"x-session-id": "nobody"}):
-        made = rpc(door, "/mcp", headers, "openenv/session/create", task=FAMILY)
+        made = rpc(api, "/mcp", headers, "openenv/session/create", task=FAMILY)
         assert made.get("result", {}).get("session_id") in (name, "nobody")  # the one that is named, and none that was begun
-    assert len(door.app.state.sessions) == 1
+    assert len(api.app.state.sessions) == 1
 
 
-def test_an_mcp_host_with_an_agents_token_plays_that_session_and_begins_none(door: Door) -> None:
-    name, agent = begun(door)
+def test_an_mcp_host_with_an_agents_token_plays_that_session_and_begins_none(api: AppClient) -> None:
+    name, agent = begun(api)
     call = {"name": "ticketdesk_list_tickets", "arguments": {}}
-    result = rpc(door, PLACE, agent, "tools/call", **call)["result"]
+    result = rpc(api, MCP_PATH, agent, "tools/call", **call)["result"]
     assert result["_meta"]["companyos"] == {"session_id": name, "turn": 1, "done": False}
-    refused = rpc(door, PLACE, agent, "tools/call", name="episode_begin", arguments={"task": FAMILY})["result"]
+    refused = rpc(api, MCP_PATH, agent, "tools/call", name="episode_begin", arguments={"task": FAMILY})["result"]
     assert refused["_meta"]["companyos"] == {"error": "not_for_agents"}
-    assert "error" in rpc(door, PLACE, agent, "prompts/get", name="brief", arguments={"task": FAMILY})
-    brief = rpc(door, PLACE, agent, "prompts/get", name="brief")["result"]["messages"][0]["content"]["text"]
+    assert "error" in rpc(api, MCP_PATH, agent, "prompts/get", name="brief", arguments={"task": FAMILY})
+    brief = rpc(api, MCP_PATH, agent, "prompts/get", name="brief")["result"]["messages"][0]["content"]["text"]
     assert brief.endswith(make(TASK).reset().task)
-    assert len(door.app.state.sessions) == 1
+    assert len(api.app.state.sessions) == 1
 
 
 # -- overrides ---------------------------------------------------------------------------------------------------------
@@ -181,14 +181,14 @@ def test_an_mcp_host_with_an_agents_token_plays_that_session_and_begins_none(doo
 def test_trying_every_value_of_every_fact_tells_nobody_which_one_is_so() -> None:
     """The attack: a value was refused exactly where the seed has it, so that 60 resets told 60 facts."""
     tried = 0
-    with Door() as door:
+    with AppClient() as api:
         for name, family in FAMILIES.items():
             plain = str(task_named(name, 5, 0.5))
             for cause in family.specs()[:6]:
                 replies = []
                 for value in cause.alternatives:
                     task = f"{plain}-{cause.name}.{write_value(value)}"
-                    reply = good(door.post("/reset", {"task": task}))
+                    reply = good(api.post("/reset", {"task": task}))
                     assert reply.pop("task_id") == task
                     replies.append({key: reply[key] for key in reply if key not in ("session_id", "agent_token")})
                     tried += 1
@@ -196,11 +196,11 @@ def test_trying_every_value_of_every_fact_tells_nobody_which_one_is_so() -> None
     assert tried > 60
 
 
-def test_a_trainer_is_told_the_one_id_of_a_task(door: Door) -> None:
+def test_a_trainer_is_told_the_one_id_of_a_task(api: AppClient) -> None:
     causes = make(TASK).setting.causes
     task = f"{TASK}-duplicate.{write_value(causes.duplicate)}"
-    assert good(door.post("/reset", {"task": task}, headers=TRAINER))["task_id"] == TASK
-    assert good(door.get("/inspect", params={"session_id": begun(door)[0]}, headers=AS_ADMIN))["task_id"] == TASK
+    assert good(api.post("/reset", {"task": task}, headers=TRAINER))["task_id"] == TASK
+    assert good(api.get("/inspect", params={"session_id": begun(api)[0]}, headers=AS_ADMIN))["task_id"] == TASK
 
 
 # -- the client --------------------------------------------------------------------------------------------------------

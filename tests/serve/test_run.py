@@ -1,4 +1,4 @@
-"""Run: `companyos serve`, from its flags to a server that listens."""
+"""`companyos serve`: from its flags to a running server."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from companyos.env import task_named
-from tests.serve.doors import AS_ADMIN, Expert, Server, good, result_of, serving, solo
+from tests.serve.servers import AS_ADMIN, Expert, Server, good, result_of, serving, solo
 from tests.shell import run
 
 

@@ -1,4 +1,4 @@
-"""Settings: all that a server can be told, each by a variable `COMPANYOS_<NAME>`."""
+"""The settings, each read from a variable `COMPANYOS_<NAME>`."""
 
 import pytest
 

@@ -10,7 +10,7 @@ import pytest
 from companyos.cli.main import parser
 from companyos.company import TOOLBOX
 from tests.blocks import ROOT, Block, blocks_of
-from tests.serve.doors import Server, serving
+from tests.serve.servers import Server, serving
 
 BLOCKS = blocks_of(ROOT / "docs" / "start-here.md")
 ON_A_SERVER = [block for block in BLOCKS if block.title == "needs a server"]

@@ -1,4 +1,4 @@
-"""What TRL takes for an environment, working on a server."""
+"""The TRL environment, working on a server."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,10 +12,10 @@ from companyos.core.calls import Call
 from companyos.core.errors import BadTask, Misuse
 from companyos.env import make, task_named, work
 from companyos.integrations.client import Company, ServerError
-from companyos.integrations.trl_env import CompanyOS, Episode, EpisodeOver
+from companyos.integrations.trl_env import CompanyOS, EpisodeOver, TrlEpisode
 from companyos.train.loops.trl_plan import Plan, check_server
 from tests.helpers import FAMILY, task_id
-from tests.serve.doors import Server, serving
+from tests.serve.servers import Server, serving
 
 TOKEN = "trainer"
 CAPACITY = 3
@@ -24,7 +24,7 @@ TASKS = [str(task_named(name, 5, {"stale": 0.5, "flaky": 0.5})) for name in (FAM
 LOOK = Call("ticketdesk", "my_changes")
 
 
-def make_call(episode: Episode, call: Call) -> str:
+def make_call(episode: TrlEpisode, call: Call) -> str:
     said: str = getattr(episode, f"{call.app}_{call.method}")(**call.params)
     return said
 

@@ -1,4 +1,4 @@
-"""Sockets: OpenEnv's protocol on sessions that outlive them."""
+"""OpenEnv's WebSocket protocol, on sessions that survive the socket."""
 
 import json
 import random
@@ -13,7 +13,7 @@ from companyos.env import make, task_named, work
 from companyos.families import FAMILIES, SHORT_FAMILIES
 from companyos.serve.openenv.protocol import Code
 from companyos.serve.sessions.sessions import Sessions
-from tests.serve.doors import AS_ADMIN, Door, code_of, good, result_of, solo
+from tests.serve.servers import AS_ADMIN, AppClient, code_of, good, result_of, solo
 from tests.serve.sockets import Socket, action, as_rest, expert_at, play, play_by_tools, socket
 
 TASKS = [str(task_named(name, seed, chaos)) for name in FAMILIES for seed, chaos in ((1, 0.0), (2, 0.5))]
@@ -37,27 +37,27 @@ def wrong(reply: dict[str, Any]) -> tuple[str, str]:
 
 @pytest.mark.parametrize("reward", ["dense", "score"])
 def test_episodes_over_a_socket_are_as_in_process(reward: str) -> None:
-    with Door() as door:
-        one = socket(door)
+    with AppClient() as api:
+        one = socket(api)
         for task_id in TASKS:
             expert = play(one, task_id, reward)
-            assert result_of(expert, door.digest(expert.session_id)) == solo(task_id, reward)
+            assert result_of(expert, api.digest(expert.session_id)) == solo(task_id, reward)
             assert expert.success
 
 
 def test_episodes_by_tools_of_one_name_are_as_in_process() -> None:
-    with Door() as door:
-        one = socket(door, "/tools/ws")
+    with AppClient() as api:
+        one = socket(api, "/tools/ws")
         for task_id in TASKS[::2]:
             expert = play_by_tools(one, task_id)
-            assert result_of(expert, door.digest(expert.session_id)) == solo(task_id)
+            assert result_of(expert, api.digest(expert.session_id)) == solo(task_id)
 
 
 def test_episodes_by_mcp_messages_are_as_in_process() -> None:
     env = make(TASKS[1])
     work(env)
-    with Door() as door:
-        one = socket(door)
+    with AppClient() as api:
+        one = socket(api)
         name = begun(one, task=TASKS[1])
         for turn in env.turns:
             params = {"name": f"{turn.call.app}_{turn.call.method}", "arguments": turn.call.params}
@@ -67,46 +67,46 @@ def test_episodes_by_mcp_messages_are_as_in_process() -> None:
             assert result["isError"] == (not turn.reply.ok)
             assert "reward" not in json.dumps(result)
         assert result["done"]
-        assert door.digest(name) == env.digest()
+        assert api.digest(name) == env.digest()
         assert one.say("mcp", rpc)["data"]["result"]["structuredContent"]["code"] == "episode_over"
 
 
 def test_sockets_interleaved_at_random_do_not_mix() -> None:
     draw = random.Random(5)
-    with Door(capacity=4 * len(TASKS)) as door:
+    with AppClient(capacity=4 * len(TASKS)) as api:
         crew = []
         for task_id in TASKS * 2:
-            one = socket(door)
+            one = socket(api)
             crew.append((one, expert_at(one.say("reset", {"task": task_id})["data"], task_id)))
         while at_work := [pair for pair in crew if pair[1].call is not None]:
             one, expert = draw.choice(at_work)
             assert expert.call is not None
             expert.hear(as_rest(one.say("step", action(expert.call))["data"]))
-        found = [result_of(expert, door.digest(expert.session_id)) for _, expert in crew]
+        found = [result_of(expert, api.digest(expert.session_id)) for _, expert in crew]
         assert found == [solo(task_id) for task_id in TASKS] * 2
 
 
 def test_after_the_end_nothing_happens_and_nothing_is_paid() -> None:
-    with Door() as door:
-        one = socket(door)
+    with AppClient() as api:
+        one = socket(api)
         expert = play(one, TASKS[0])
-        before = door.digest(expert.session_id)
+        before = api.digest(expert.session_id)
         data = one.say("step", LIST)["data"]
         assert (data["observation"]["code"], data["reward"], data["done"]) == ("episode_over", 0.0, True)
         assert data["metadata"] == {"success": True}
         assert one.say("state")["data"]["step_count"] == len(expert.rewards)
-        assert door.digest(expert.session_id) == before
+        assert api.digest(expert.session_id) == before
 
 
-def test_a_task_is_named_by_split_and_index_at_either_door() -> None:
-    with Door() as door:
-        one = socket(door)
+def test_a_task_is_named_by_split_and_index_at_either_endpoint() -> None:
+    with AppClient() as api:
+        one = socket(api)
         brief = one.say("reset", {"split": "test", "index": SECOND, "chaos": 1})["data"]["observation"]["task"]
-        rest = good(door.post("/reset", {"split": "test", "index": SECOND, "chaos": 1}))
+        rest = good(api.post("/reset", {"split": "test", "index": SECOND, "chaos": 1}))
         assert rest["task_id"].endswith("-test-1-100")
         assert rest["observation"]["task"] == brief
         for bad in ({"index": 7, "seed": 1}, {"index": 7, "task": "bug_escalation"}, {"index": 500, "split": "validation"}):
-            assert code_of(door.post("/reset", bad))[0] == 422
+            assert code_of(api.post("/reset", bad))[0] == 422
             assert wrong(one.say("reset", bad))[0] == Code.EXECUTION_ERROR
 
 
@@ -114,25 +114,25 @@ def test_a_task_is_named_by_split_and_index_at_either_door() -> None:
 
 
 def test_a_dropped_socket_leaves_its_session_to_the_next_one() -> None:
-    with Door() as door:
-        one = socket(door)
+    with AppClient() as api:
+        one = socket(api)
         expert = expert_at(one.say("reset", {"task": TASKS[1]})["data"], TASKS[1])
         while expert.call is not None:
             expert.hear(as_rest(one.say("step", action(expert.call))["data"]))
             one.drop()
-            one = socket(door, query=f"session_id={expert.session_id}&episode_id=mine")
+            one = socket(api, query=f"session_id={expert.session_id}&episode_id=mine")
             assert one.say("state")["data"]["step_count"] == len(expert.rewards)
             assert one.say("state")["data"]["episode_id"] == "mine"
-        assert result_of(expert, door.digest(expert.session_id)) == solo(TASKS[1])
+        assert result_of(expert, api.digest(expert.session_id)) == solo(TASKS[1])
 
 
 def test_a_step_that_is_sent_again_with_its_turn_happens_once() -> None:
-    with Door() as door:
-        one = socket(door)
+    with AppClient() as api:
+        one = socket(api)
         name = begun(one)
         first = one.say("step", LIST | {"metadata": {"turn": 1}})
         one.drop()  # the reply was lost, say
-        one = socket(door, query=f"session_id={name}")
+        one = socket(api, query=f"session_id={name}")
         assert one.say("step", LIST | {"metadata": {"turn": 1}}) == first
         assert one.say("state")["data"]["step_count"] == 1
         other = {"app": "ticketdesk", "method": "my_changes", "metadata": {"turn": 1}}
@@ -141,17 +141,17 @@ def test_a_step_that_is_sent_again_with_its_turn_happens_once() -> None:
 
 
 def test_reset_and_close_forget_the_session_that_was_held() -> None:
-    with Door(capacity=1) as door:
-        one = socket(door)
+    with AppClient(capacity=1) as api:
+        one = socket(api)
         first, second = begun(one), begun(one)  # in the one place there is
-        assert code_of(door.get("/render", params={"session_id": first})) == (404, "unknown_session")
+        assert code_of(api.get("/render", params={"session_id": first})) == (404, "unknown_session")
         assert one.send(text='{"type": "close"}') == {"type": "websocket.close", "code": 1000}
-        assert code_of(door.get("/render", params={"session_id": second})) == (404, "unknown_session")
+        assert code_of(api.get("/render", params={"session_id": second})) == (404, "unknown_session")
 
 
 def test_with_a_ledger_there_may_be_more_sockets_than_places_in_memory(tmp_path: Path) -> None:
-    with Door(ledger=str(tmp_path / "it"), capacity=1) as door:
-        crew = [socket(door) for _ in range(3)]
+    with AppClient(ledger=str(tmp_path / "it"), capacity=1) as api:
+        crew = [socket(api) for _ in range(3)]
         for one in crew:
             begun(one)
         for _ in range(2):
@@ -161,8 +161,8 @@ def test_with_a_ledger_there_may_be_more_sockets_than_places_in_memory(tmp_path:
 
 
 def test_a_reset_that_is_refused_leaves_the_session_be() -> None:
-    with Door() as door:
-        one = socket(door)
+    with AppClient() as api:
+        one = socket(api)
         begun(one)
         one.say("step", LIST)
         for bad in (
@@ -178,44 +178,44 @@ def test_a_reset_that_is_refused_leaves_the_session_be() -> None:
 
 
 def test_an_unknown_session_is_said_and_the_socket_closed() -> None:
-    with Door() as door:
-        one = socket(door, query="session_id=nobody")
+    with AppClient() as api:
+        one = socket(api, query="session_id=nobody")
         assert wrong(one.said(one.hear())) == (Code.SESSION_ERROR, "unknown_session")
         assert one.hear()["type"] == "websocket.close"
 
 
 def test_when_all_places_are_taken_it_is_said_and_one_that_is_freed_can_be_had() -> None:
-    with Door(capacity=2) as door:
-        one, other = socket(door), socket(door)
+    with AppClient(capacity=2) as api:
+        one, other = socket(api), socket(api)
         begun(one)
-        name = door.reset()["session_id"]
+        name = api.reset()["session_id"]
         assert wrong(other.say("reset")) == (Code.CAPACITY_REACHED, "over_capacity")
-        good(door.post("/close", {"session_id": name}))
+        good(api.post("/close", {"session_id": name}))
         assert begun(other)
-        third = socket(door)  # more sockets than places for sessions
+        third = socket(api)  # more sockets than places for sessions
         assert wrong(third.said(third.hear())) == (Code.CAPACITY_REACHED, "over_capacity")
 
 
 def test_with_tokens_a_socket_needs_one_and_reaches_its_own_sessions_only() -> None:
-    with Door(tokens=("alice", "bob")) as door:
+    with AppClient(tokens=("alice", "bob")) as api:
         for headers in ({}, {"authorization": "Bearer eve"}):
-            assert socket(door, **headers).first["status"] == 401
-        name = begun(socket(door, authorization="Bearer alice"))
-        other = socket(door, query=f"session_id={name}", authorization="Bearer bob")
+            assert socket(api, **headers).first["status"] == 401
+        name = begun(socket(api, authorization="Bearer alice"))
+        other = socket(api, query=f"session_id={name}", authorization="Bearer bob")
         assert wrong(other.said(other.hear())) == (Code.SESSION_ERROR, "unknown_session")
-        again = socket(door, query=f"session_id={name}", authorization="Bearer alice")
+        again = socket(api, query=f"session_id={name}", authorization="Bearer alice")
         assert again.say("state")["data"]["step_count"] == 0
 
 
 def test_state_holds_nothing_but_what_the_agent_has_seen() -> None:
-    with Door() as door:
-        one = socket(door)
+    with AppClient() as api:
+        one = socket(api)
         empty = {"episode_id": None, "step_count": 0, "now": "", "max_steps": 0, "done": False}
-        assert one.say("state")["data"] == good(door.get("/state")) == empty
+        assert one.say("state")["data"] == good(api.get("/state")) == empty
         seen = one.say("reset", {"task": TASKS[1], "episode_id": "mine"})["data"]
         name = seen["metadata"]["session_id"]
         state = one.say("state")["data"]
-        assert state == good(door.get("/state", params={"session_id": name})) | {"episode_id": "mine"}
+        assert state == good(api.get("/state", params={"session_id": name})) | {"episode_id": "mine"}
         assert set(state) == set(empty)
         assert (state["now"], state["max_steps"]) == (seen["observation"]["now"], seen["observation"]["max_steps"])
         assert TASKS[1] not in json.dumps([seen, state])
@@ -247,24 +247,24 @@ def test_state_holds_nothing_but_what_the_agent_has_seen() -> None:
     ],
 )
 def test_a_frame_that_is_no_message_is_named_and_the_socket_lives_on(frame: str, code: Code) -> None:
-    with Door() as door:
-        one = socket(door)
+    with AppClient() as api:
+        one = socket(api)
         begun(one)
         assert wrong(one.said(one.send(text=frame))) == (code, "")
         assert one.say("step", LIST)["data"]["observation"]["step"] == 1
 
 
 def test_a_frame_that_is_too_large_is_not_read() -> None:
-    with Door(body_limit=1000) as door:
-        one = socket(door)
+    with AppClient(body_limit=1000) as api:
+        one = socket(api)
         begun(one)
         assert wrong(one.say("step", LIST | {"params": {"x": "x" * 1000}})) == (Code.VALIDATION_ERROR, "too_large")
         assert one.say("state")["data"]["step_count"] == 0
 
 
 def test_a_call_nested_too_deep_is_refused_and_no_step() -> None:
-    with Door() as door:
-        one = socket(door)
+    with AppClient() as api:
+        one = socket(api)
         begun(one)
         deep: Any = "x"
         for _ in range(200):
@@ -280,8 +280,8 @@ def test_a_bug_is_logged_and_tells_the_caller_nothing(
     def broken(*_: object) -> None:
         raise RuntimeError("the cause is cfo_away")
 
-    with Door() as door:
-        one = socket(door)
+    with AppClient() as api:
+        one = socket(api)
         begun(one)
         with monkeypatch.context() as patch:
             patch.setattr(Sessions, "step_all", broken)
@@ -293,8 +293,8 @@ def test_a_bug_is_logged_and_tells_the_caller_nothing(
 
 
 def test_before_a_reset_there_is_nothing_to_step() -> None:
-    with Door() as door:
-        one = socket(door)
+    with AppClient() as api:
+        one = socket(api)
         assert wrong(one.say("step", LIST)) == (Code.EXECUTION_ERROR, "not_begun")
 
 
@@ -316,30 +316,30 @@ FRAMES = st.fixed_dictionaries(
 
 
 def test_whatever_is_sent_is_answered_and_the_socket_lives_on() -> None:
-    with Door() as door:
+    with AppClient() as api:
 
         @settings(max_examples=400, deadline=None)
         @given(st.lists(FRAMES.map(json.dumps) | st.text(max_size=40) | JSON.map(json.dumps), min_size=1, max_size=8))
         def fuzz(frames: list[str]) -> None:
             for path in ("/ws", "/tools/ws"):
-                one = socket(door, path)
+                one = socket(api, path)
                 for frame in frames:
                     reply = one.said(one.send(text=frame))
                     assert reply["type"] in ("observation", "state", "mcp", "error")
                     assert reply["type"] != "error" or wrong(reply)[1] != "bug"
                 assert begun(one)
                 assert one.send(text='{"type": "close"}')["type"] == "websocket.close"
-            assert len(door.app.state.sessions) == 0
+            assert len(api.app.state.sessions) == 0
 
         fuzz()
 
 
 def test_sockets_are_counted_like_requests() -> None:
-    with Door() as door:
-        one = socket(door)
+    with AppClient() as api:
+        one = socket(api)
         begun(one)
         one.say("step", LIST)
         one.drop()
-        page = door.get("/metrics", headers=AS_ADMIN).text
+        page = api.get("/metrics", headers=AS_ADMIN).text
         assert "companyos_steps_total 1.0" in page
         assert 'companyos_request_seconds_count{place="/ws",status="101"} 1.0' in page

@@ -16,19 +16,19 @@ from companyos.core.calls import BAD_ARGUMENTS, Call
 from companyos.core.errors import BadTask
 from companyos.env import CompanyEnv, make, task_named, work
 from companyos.families import FAMILIES
-from companyos.integrations.trl_env import CompanyOS, Episode, EpisodeOver, offering
+from companyos.integrations.trl_env import CompanyOS, EpisodeOver, TrlEpisode, offering
 from tests.helpers import FAMILY, STEADY, played, task_id
 
 WORK = [str(task_named(name, 3, {"stale": 0.5, "flaky": 0.5})) for name in FAMILIES]
 
 
-def as_of_1_16(episode: Episode) -> list[Callable[..., str]]:
+def as_of_1_16(episode: TrlEpisode) -> list[Callable[..., str]]:
     """How TRL 1.16 finds the tools of an environment."""
     found = inspect.getmembers(type(episode), predicate=inspect.isfunction)
     return [getattr(episode, name) for name, _ in found if name not in ("reset", "get_reward") and name[0] != "_"]
 
 
-def as_of_1_9(episode: Episode) -> list[Callable[..., str]]:
+def as_of_1_9(episode: TrlEpisode) -> list[Callable[..., str]]:
     """How TRL 1.9 finds them."""
     found = inspect.getmembers(episode, predicate=inspect.ismethod)
     return [member for name, member in found if name not in ("reset", "get_reward") and name[0] != "_"]
@@ -38,7 +38,7 @@ def calls_of(env: CompanyEnv) -> list[Call]:
     return [turn.call for turn in env.turns]
 
 
-def make_call(episode: Episode, call: Call) -> str:
+def make_call(episode: TrlEpisode, call: Call) -> str:
     said: str = getattr(episode, f"{call.app}_{call.method}")(**call.params)
     return said
 
@@ -205,7 +205,7 @@ def test_a_row_that_names_a_task_that_is_none_is_refused(row: dict[str, Any]) ->
 
 
 def test_nothing_can_be_called_before_an_episode_has_begun() -> None:
-    with pytest.raises(BadTask, match="reset comes first"):
+    with pytest.raises(BadTask, match="call reset first"):
         CompanyOS().get_reward()
     with pytest.raises(ValueError, match="begins with http"):
         partial(CompanyOS, url="somewhere")()

@@ -12,7 +12,7 @@ from companyos.serve.ops.settings import Settings
 from companyos.serve.sessions.sessions import Session
 from companyos.web import local_server
 from companyos.web.pages.watch import WatchPages
-from tests.serve.doors import ADMIN, body_of, good
+from tests.serve.servers import ADMIN, body_of, good
 
 
 class RunningSite:

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from tests.evaluate.reports import Tags
-from tests.serve.doors import Door
+from tests.serve.servers import AppClient
 from tests.web.browser import browsing
 from tests.web.page_checks import check_clean
 from tests.web.site import served
@@ -31,7 +31,7 @@ def test_the_docs_page_loads_nothing_from_other_hosts() -> None:
 
 @pytest.mark.parametrize("place", ["/reset", "/step", "/rollout", "/render"])
 def test_a_server_without_pages_lists_its_endpoints_as_text(place: str) -> None:
-    with Door() as door:
+    with AppClient() as door:
         listed = door.get("/docs")
         assert listed.headers["content-type"].startswith("text/plain")
         assert place in listed.text

@@ -11,7 +11,7 @@ from companyos.core.task import TaskId
 from companyos.families import FAMILIES
 from companyos.web.links import encode_task_link
 from tests.helpers import task_id
-from tests.serve.doors import ADMIN, AS_ADMIN
+from tests.serve.servers import ADMIN, AS_ADMIN
 from tests.web.site import RunningSite, served
 
 FIRST = {"family": "vendor_onboarding", "seed": "7", "chaos": "0.5"}

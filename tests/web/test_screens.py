@@ -34,7 +34,7 @@ from companyos.web.screen.gestures import GESTURES, HEIGHT, WIDTH, Click, read_g
 from companyos.web.screen.screen import Screen
 from tests.blocks import ROOT, blocks_of
 from tests.helpers import task_id
-from tests.serve.doors import ADMIN, wait_for
+from tests.serve.servers import ADMIN, wait_for
 from tests.web.browser import browsing
 from tests.web.screen_user import ScreenUser
 from tests.web.site import RunningSite, served
@@ -205,7 +205,7 @@ def test_a_reused_page_has_no_traces_and_cannot_leave_its_session() -> None:
     asked: list[tuple[str, str]] = []
 
     async def office(scope: Scope, receive: Receive, send: Send) -> None:
-        asked.append((scope["path"], scope["state"]["caller"].owner))
+        asked.append((scope["path"], scope["state"]["client"].owner))
         await HTMLResponse(PROBE)(scope, receive, send)
 
     async def titles() -> list[str]:

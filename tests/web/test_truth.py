@@ -12,12 +12,12 @@ from companyos.core.calls import Call
 from companyos.core.episode import Transcript
 from companyos.env import make, task_named, work
 from companyos.families import FAMILIES
-from companyos.serve.access.roles import Caller
+from companyos.serve.access.roles import Client
 from companyos.web.app import create
 from companyos.web.episode.turn_recorder import hidden_causes
 from tests.helpers import FAMILY
-from tests.serve.doors import AS_ADMIN, Door, body_of, good
 from tests.serve.pairs import pairs
+from tests.serve.servers import AS_ADMIN, AppClient, body_of, good
 
 TASK = str(task_named(FAMILY, 7, 0.5))
 OTHER_DOSE = str(task_named(FAMILY, 7, 0.0))
@@ -25,7 +25,7 @@ HTML = {"accept": "text/html"}
 TRAINER = {"authorization": "Bearer trainer"}
 
 
-class Site(Door):
+class Site(AppClient):
     """The server with its pages, in this process."""
 
     create = staticmethod(create)
@@ -204,4 +204,4 @@ def events(site: Site, session_id: str) -> list[str]:
 
 def _request(code: str) -> Request:
     scope = {"type": "http", "path_params": {"code": code}, "headers": [], "query_string": b"after=0"}
-    return Request(scope | {"state": {"caller": Caller("", False, "")}})
+    return Request(scope | {"state": {"client": Client("", False, "")}})

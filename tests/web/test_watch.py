@@ -14,7 +14,7 @@ from companyos.env import CompanyEnv, make, work
 from companyos.web.pages import watch as watching
 from tests.evaluate.reports import HOSTILE
 from tests.helpers import task_id
-from tests.serve.doors import ADMIN, AS_ADMIN, wait_for
+from tests.serve.servers import ADMIN, AS_ADMIN, wait_for
 from tests.web.browser import Visit, browsing
 from tests.web.page_checks import check_clean, check_looks, look_at
 from tests.web.site import RunningSite, served

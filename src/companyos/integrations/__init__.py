@@ -1,1 +1,1 @@
-"""Integrations: what other people's trainers take for an environment. Each is one thin file, and alone imports its host."""
+"""Adapters for the frameworks of others (hosts). Each host has one thin file, and only that file imports it."""

@@ -1,7 +1,7 @@
-"""BrowserGym: every family as a task for browser agents, `browsergym/companyos.<family>`. Importing this registers them.
+"""BrowserGym tasks, one for each family: `browsergym/companyos.<family>`. Importing this module registers them.
 
-`gymnasium.make("browsergym/companyos.vendor_onboarding", task_kwargs={"chaos": 0.5})` is an environment; the seed of its
-`reset` is the task's. The pages are served in this process; what is judged is the company, whatever was clicked on.
+`gymnasium.make("browsergym/companyos.vendor_onboarding", task_kwargs={"chaos": 0.5})` makes an environment; the seed of
+`reset` is the seed of the task. This process serves the pages. The end state of the company is judged, not the clicks.
 """
 
 import atexit
@@ -30,43 +30,43 @@ except ModuleNotFoundError as missing:
 
 @cache
 def _server() -> LocalServer:
-    """One for all tasks of this process."""
+    """Start the server that all tasks of this process share."""
     stack = ExitStack()
     atexit.register(stack.close)
     return stack.enter_context(served(Settings(ledger=NO_LEDGER)))
 
 
 class CompanyTask(AbstractBrowserTask):
-    """A task of a family: worked in the office, over once its ticket is resolved or the budget is spent."""
+    """A task of a family, worked in the web pages. It ends when its ticket is resolved or the budget is used up."""
 
     def __init__(
         self, seed: int | None, family: str, chaos: Chaos = 0.5, split: str = "train", reward: str = "score"
     ) -> None:
         super().__init__(seed)
         self.viewport = {"width": WIDTH, "height": HEIGHT}
-        self.slow_mo = 0  # ms; a page that has loaded is ready
-        self.timeout = 30_000  # ms; a busy machine is no reason to fail
+        self.slow_mo = 0  # ms; a loaded page is ready
+        self.timeout = 30_000  # ms; long enough for a busy machine
         self._task = task_named(family, int(self.random.randint(MAX_SEED)) if seed is None else seed, chaos, split)
         self._reward = reward
         self._session_id = ""
-        self._paid = 0  # turns whose rewards were given
+        self._paid = 0  # turns whose rewards were returned
 
     def setup(self, page: Any) -> tuple[str, dict[str, Any]]:
-        """Begins a session and opens its first page. The goal is the brief."""
+        """Begin a session and open its first page. The goal is the brief."""
         session = _server().run(lambda sessions: sessions.create(self._task, self._reward))
         self._session_id = session.header.session_id
         page.goto(f"{_server().url}/office/{self._session_id}/0")
         return session.env.scene.task, {"task_id": str(self._task)}
 
     def validate(self, page: Any, chat_messages: list[Any]) -> tuple[float, bool, str, dict[str, Any]]:
-        """What was paid since it was asked last, and whether it is over."""
+        """Return the rewards since the last call, and whether the episode has ended."""
         env = self.session.env
         paid, self._paid = env.turns[self._paid :], env.step_count
-        about = {"step": env.step_count, "max_steps": env.max_steps, "success": env.success}
-        return add_up(turn.reward for turn in paid), env.done, "", about
+        info = {"step": env.step_count, "max_steps": env.max_steps, "success": env.success}
+        return add_up(turn.reward for turn in paid), env.done, "", info
 
     def cheat(self, page: Any, chat_messages: list[Any]) -> None:
-        """The expert, by clicking and filling in. It hears what the same calls reply in a company of its own."""
+        """Solve the task with the expert, by clicks and forms. It reads replies from its own copy of the episode."""
         env = CompanyEnv(self._task, self._reward)
         for call in self.session.calls:
             env.step(call)
@@ -80,12 +80,12 @@ class CompanyTask(AbstractBrowserTask):
 
     def teardown(self) -> None:
         if self._session_id:
-            with suppress(UnknownSession):  # it may have expired
+            with suppress(UnknownSession):  # the session may have expired
                 _server().run(lambda sessions: sessions.close(self._session_id))
 
     @property
     def session(self) -> Session:
-        """The episode, for those who judge it."""
+        """The session of this task."""
         return _server().run(lambda sessions: sessions.observe(self._session_id))
 
 

@@ -1,11 +1,11 @@
-"""Gymnasium: `CompanyOS-v0`, and one environment for each family, such as `CompanyOS/expense_report-v0`.
+"""Gymnasium environments: `CompanyOS-v0`, and one for each family, for example `CompanyOS/expense_report-v0`.
 
-An action is a text of calls, one a line (`companyos.env.line_syntax`). An observation is the text that every agent reads.
-In `CompanyOSDiscrete-v0` an action is the number of a call (`companyos.agents.choices.numbered_calls`).
+An action is a text with one call per line (`companyos.env.line_syntax`). An observation is the text that every agent reads.
+In `CompanyOSDiscrete-v0` an action is the number of a ready-made call (`companyos.agents.choices.numbered_calls`).
 `info["action_mask"]` says which numbers are valid. `reset` draws the task from its seed, or takes it from
 `options={"task_id": ...}`.
 
-An episode is terminated when the ticket is resolved, and truncated when the budget is spent.
+An episode is terminated when the ticket is resolved, and truncated when the budget is used up.
 """
 
 from typing import Any
@@ -23,24 +23,24 @@ from companyos.env import CompanyEnv, make, task_named
 from companyos.env.observations import Observation
 from companyos.families import FAMILIES, SHORT_FAMILIES
 
-LONGEST = 16_384  # characters of an observation; those of the company have a tenth of it
-LONGEST_ACTION = 4_096
-_LETTERS = "".join(map(chr, range(128)))  # all that the company writes; a space of text knows its letters one by one
+MAX_LENGTH = 16_384  # characters of an observation; usual ones have a tenth of it
+MAX_ACTION_LENGTH = 4_096
+_CHARACTERS = "".join(map(chr, range(128)))  # a Text space lists its characters; the company writes ASCII only
 Info = dict[str, Any]
 
 
-def text_space(longest: int = LONGEST) -> Text:
-    """The space of what is read or written."""
-    return Text(longest, min_length=0, charset=_LETTERS)
+def text_space(length: int = MAX_LENGTH) -> Text:
+    """Return the space of observations or actions."""
+    return Text(length, min_length=0, charset=_CHARACTERS)
 
 
 def in_space(text: str) -> str:
-    """A text as it stands in the space. Only what agents wrote themselves can be too long or in other letters."""
-    return text[:LONGEST].encode("ascii", "replace").decode()
+    """Cut a text to the space. Only text that the agents wrote can be too long or not ASCII."""
+    return text[:MAX_LENGTH].encode("ascii", "replace").decode()
 
 
 class CompanyOS(gymnasium.Env[str, Any]):
-    """Episodes as Gymnasium has them. `company` is the one that is played."""
+    """The Gymnasium environment. `company` is the current episode."""
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}
     company: CompanyEnv
@@ -54,11 +54,11 @@ class CompanyOS(gymnasium.Env[str, Any]):
         render_mode: str | None = None,
     ) -> None:
         self._family, self._chaos, self._split, self._reward = family, chaos, split, reward
-        self._task(0)  # says what is not valid
+        self._task(0)  # raises for invalid arguments
         self._text = ""
         self.render_mode = render_mode
         self.observation_space = text_space()
-        self.action_space: Any = text_space(LONGEST_ACTION)
+        self.action_space: Any = text_space(MAX_ACTION_LENGTH)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, Info]:
         super().reset(seed=seed)
@@ -90,7 +90,7 @@ class CompanyOS(gymnasium.Env[str, Any]):
 
 
 class CompanyOSDiscrete(CompanyOS):
-    """The same, played by numbers. What no card says cannot be done here: cards carry little prose and no long forms."""
+    """The same environment with numbered actions. Calls without a card are not available, for example long texts."""
 
     def __init__(self, **choices: Any) -> None:
         super().__init__(**choices)
@@ -106,11 +106,11 @@ class CompanyOSDiscrete(CompanyOS):
         return text, reward, terminated, truncated, info | {"action_mask": self.action_masks()}
 
     def action_masks(self) -> "np.ndarray[Any, np.dtype[np.int8]]":
-        """For each number, whether there is a card; sb3's maskable learners ask for it by this name."""
+        """Return for each number whether it has a call. The name is the one that sb3-contrib's MaskablePPO expects."""
         return np.array(self._numbered.mask(), dtype=np.int8)
 
     def meaning(self, action: int) -> Any:
-        """The call on a card, None where there is none."""
+        """Return the call with this number, or None if there is none."""
         return self._numbered.call(int(action))
 
     def _act(self, action: Any) -> Observation:

@@ -1,8 +1,8 @@
-"""Inspect: every suite is a task, `inspect eval companyos/core --model ...`.
+"""Inspect tasks, one for each suite: `inspect eval companyos/core --model ...`.
 
-A model works as it does in `companyos evaluate`: the tools are Inspect's own kind, a message without a call costs a step,
-and an episode ends when the ticket is resolved or the budget is spent. What was called stands in the sample's store, and
-the scorers make the same calls again.
+A model works as in `companyos evaluate`: the tools are normal Inspect tools, a message without a call costs a step, and an
+episode ends when the ticket is resolved or the budget is used up. The calls are saved in the store of the sample, and the
+scorers replay them.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ ACTIONS = "actions"
 
 
 def task_of(tasks: str) -> Task:
-    """The tasks of a suite or a split as one task of Inspect's."""
+    """Return the tasks of a suite or a split as one Inspect task."""
     return Task(dataset=list(map(_sample, tasks_of(tasks))), solver=works(), scorer=[company_score(), success()])
 
 
@@ -38,7 +38,7 @@ def _sample(task_id: str) -> Sample:
 
 @solver
 def works() -> Solver:
-    """Lets the model work until the episode is over."""
+    """Let the model work until the episode has ended."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         company = make(str(state.sample_id))
@@ -47,7 +47,7 @@ def works() -> Solver:
         while not company.done:
             before = len(company.turns)
             state = await generate(state, tool_calls="single")
-            if len(company.turns) == before:  # it called nothing, or nothing that Inspect could read
+            if len(company.turns) == before:  # no call, or none that Inspect could parse
                 [asked] = by_tools(ModelReply(state.output.completion), company.toolbox).calls
                 state.messages.append(ChatMessageUser(content=_step(company, state, asked)))
         return state
@@ -55,16 +55,16 @@ def works() -> Solver:
     return solve
 
 
-def _tool(company: CompanyEnv, state: TaskState, told: dict[str, Any]) -> Tool:
+def _tool(company: CompanyEnv, state: TaskState, function: dict[str, Any]) -> Tool:
     async def execute(**arguments: Any) -> str:
-        called = {"function": {"name": told["name"], "arguments": arguments}}
+        called = {"function": {"name": function["name"], "arguments": arguments}}
         [asked] = by_tools(ModelReply(tool_calls=(called,)), company.toolbox).calls
         return _step(company, state, asked)
 
-    asked_for = told["parameters"]["properties"].items()
-    described = {name: schema | {"description": meaning(name, schema)} for name, schema in asked_for}  # Inspect insists
-    parameters = ToolParams.model_validate(told["parameters"] | {"properties": described})
-    return ToolDef(execute, name=told["name"], description=told["description"], parameters=parameters).as_tool()
+    arguments = function["parameters"]["properties"].items()
+    described = {name: schema | {"description": meaning(name, schema)} for name, schema in arguments}  # Inspect requires it
+    parameters = ToolParams.model_validate(function["parameters"] | {"properties": described})
+    return ToolDef(execute, name=function["name"], description=function["description"], parameters=parameters).as_tool()
 
 
 def _step(company: CompanyEnv, state: TaskState, asked: RequestedCall) -> str:
@@ -81,7 +81,7 @@ def company_score() -> Scorer:
 
 @scorer(metrics=[mean(), stderr()])
 def success() -> Scorer:
-    """Whether the work was done, and done rightly."""
+    """1 if the task was solved, else 0."""
     return _scored(lambda env: float(bool(env.success)))
 
 

@@ -1,4 +1,4 @@
-"""Lists: which tasks a host goes through, and how an episode is closed that a host has ended."""
+"""Helpers that several hosts share: lists of tasks, and the end of an episode that a host has stopped."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -11,21 +11,21 @@ from companyos.evaluate.suites.suite import suite
 
 
 def tasks_of(name: str, chaos: Chaos = CHAOS) -> Iterator[str]:
-    """The tasks of a split at a dose, or those of a suite, whose doses are its own."""
+    """Return the task ids of a split at a dose of chaos, or of a suite, which has its own doses."""
     if name in SIZES:
         return (str(task_at(name, number, chaos)) for number in range(SIZES[name]))
     return iter(suite(name).tasks)
 
 
 def closed(env: CompanyEnv) -> CompanyEnv:
-    """The episode at its end. Who stops before that has given up: time passes until the budget is spent."""
+    """Return the episode at its end. An agent that stops early has given up: the remaining steps are spent waiting."""
     while not env.done:
         env.step(WAIT)
     return env
 
 
 def replayed(task_id: str, actions: Iterable[Any]) -> CompanyEnv:
-    """The episode in which these calls were made, at its end."""
+    """Make these calls in a new episode and return it at its end."""
     env = make(task_id, reward="score")
     for action in actions:
         env.step(action)

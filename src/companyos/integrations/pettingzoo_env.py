@@ -1,11 +1,11 @@
-"""PettingZoo: departments as agents, in its parallel form, where work crosses departments.
+"""A PettingZoo parallel environment in which the agents are departments, for tasks that cross departments.
 
-`parallel_env("data_deletion")`: the first agent works the task, the others sit in the chairs of colleagues who have a part
-in it (ADR 10). Each is called by their department; where two sit in one, the second has a number. Everybody writes a line
-a round. Whoever waits while others are at work makes no step, unless mail has come for them.
+In `parallel_env("data_deletion")` the first agent works the task; the others take the roles of colleagues who have a part in
+it (ADR 10). Each agent is named after its department; a second one in the same department has a number. Every agent writes
+one line per round. An agent that waits while others work makes no step, unless mail has arrived for it.
 
-All share what a round earns. Everybody is done when the ticket is resolved (terminated) or the budget of the one who works
-the task is spent (truncated); who has spent a budget of their own is done before (truncated).
+All agents share the reward of a round. All of them end when the ticket is resolved (terminated) or when the first agent has
+used its budget (truncated). An agent that has used its own budget ends before (truncated).
 """
 
 from functools import cache
@@ -25,19 +25,19 @@ from companyos.env.multi_actor import chairs, play_round
 from companyos.env.observations import Observation
 from companyos.families import FAMILIES, SHORT_FAMILIES
 from companyos.families.kit.goals import add_up
-from companyos.integrations.gymnasium_env import LONGEST_ACTION, in_space, text_space
+from companyos.integrations.gymnasium_env import MAX_ACTION_LENGTH, in_space, text_space
 
 Infos = dict[str, dict[str, Any]]
 
 
 @cache
 def crossing() -> tuple[str, ...]:
-    """The families in which colleagues of several departments have a part."""
+    """Return the families in which colleagues of several departments have a part."""
     return tuple(name for name in FAMILIES if len(chairs(str(task_named(name)))) > 1)
 
 
 class CompanyOS(ParallelEnv[str, str, str]):
-    """Episodes as PettingZoo has them. `company` is the one that is played."""
+    """PettingZoo's parallel environment. `company` is the current episode."""
 
     company: CompanyEnv
 
@@ -51,7 +51,7 @@ class CompanyOS(ParallelEnv[str, str, str]):
         self._open(str(task_named(family, 0, chaos, split)))
         self.possible_agents = list(self._handles)
         self._read = {agent: text_space() for agent in self.possible_agents}
-        self._written = {agent: text_space(LONGEST_ACTION) for agent in self.possible_agents}
+        self._written = {agent: text_space(MAX_ACTION_LENGTH) for agent in self.possible_agents}
 
     def observation_space(self, agent: str) -> Text:
         return self._read[agent]
@@ -74,7 +74,7 @@ class CompanyOS(ParallelEnv[str, str, str]):
     ) -> tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], Infos]:
         company, agents = self.company, self.agents
         asked = {self._handles[agent]: self._asked(actions[agent]) for agent in agents if agent in actions}
-        made = play_round(company, {handle: one.action for handle, one in asked.items()})
+        made = play_round(company, {handle: line.action for handle, line in asked.items()})
         earned = add_up(obs.reward for obs in made.values())
         seen, infos = {}, {}
         for agent in agents:
@@ -89,7 +89,7 @@ class CompanyOS(ParallelEnv[str, str, str]):
         return self._texts(seen), dict.fromkeys(agents, earned), terminated, truncated, infos
 
     def handle(self, agent: str) -> str:
-        """Whom an agent plays in this episode."""
+        """Return the handle of the person whom an agent plays in this episode."""
         return self._handles[agent]
 
     def _open(self, task_id: str) -> None:

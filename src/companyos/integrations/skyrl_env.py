@@ -1,8 +1,8 @@
-"""SkyRL: an environment of texts for `skyrl_gym`, registered as `companyos`.
+"""A text environment for `skyrl_gym`, registered as `companyos`.
 
-The dataset has a row for each task (`rows`), with the columns that SkyRL wants; `task_id` is the one that counts. What the
-model reads first comes from the task, so that a row's own prompt is only shown where SkyRL measures prompts. A reply is a
-text in which a line is a call; one without any costs a step, too.
+The dataset has one row for each task (see `rows`), with the columns that SkyRL needs; `task_id` chooses the task. The first
+messages come from the task, so SkyRL uses the `prompt` of a row only to measure its length. A reply is a text with one call
+per line; a reply without a call costs a step, too.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ NAME = "companyos"
 
 
 def rows(tasks: str = "train", chaos: Chaos = CHAOS) -> Iterator[dict[str, Any]]:
-    """A dataset of the tasks of a split or a suite."""
+    """Yield one row of a dataset for each task of a split or a suite."""
     for task_id in tasks_of(tasks, chaos):
         yield {"env_class": NAME, "prompt": _opening(make(task_id)), "task_id": task_id}
 
@@ -33,7 +33,7 @@ def _opening(env: CompanyEnv) -> list[Message]:
 
 
 class CompanyOS(BaseTextEnv):
-    """One episode, as SkyRL makes one for each rollout. The reward is the score, at the end."""
+    """One episode. SkyRL makes one for each rollout. The reward is the score, at the end."""
 
     def __init__(self, env_config: Any, extras: Mapping[str, Any]) -> None:
         super().__init__()
@@ -47,9 +47,9 @@ class CompanyOS(BaseTextEnv):
     def step(self, action: str) -> BaseTextEnvStepOutput:
         obs = step_by_line(self.company, action)
         self.turns = self.company.step_count
-        told = [] if obs.done else [{"role": "user", "content": obs.text}]
-        seen = {"code": obs.code, "success": bool(self.company.success)}
-        return BaseTextEnvStepOutput(observations=told, reward=obs.reward, done=obs.done, metadata=seen)
+        messages = [] if obs.done else [{"role": "user", "content": obs.text}]
+        metadata = {"code": obs.code, "success": bool(self.company.success)}
+        return BaseTextEnvStepOutput(observations=messages, reward=obs.reward, done=obs.done, metadata=metadata)
 
     def get_metrics(self) -> dict[str, Any]:
         return {"success": float(bool(self.company.success)), "steps": self.company.step_count}

@@ -1,16 +1,16 @@
-"""TRL: an episode whose tools are methods, for `GRPOTrainer(environment_factory=CompanyOS)` of TRL and of Unsloth.
+"""An environment for TRL and Unsloth, whose tools are methods: `GRPOTrainer(environment_factory=CompanyOS)`.
 
-TRL makes one for each rollout of a batch and uses it again in the next. A row of its dataset names a task, so that a group
-works one and the same: `task_id`, or `family`, `seed` and `chaos`. What `reset` returns is added to the last message of the
-row's prompt. `functools.partial(CompanyOS, url=...)` in place of the class works on a server.
+TRL makes one environment for each rollout of a batch and reuses it in the next batch. A row of the dataset names a task by
+`task_id`, or by `family`, `seed` and `chaos`, so that all rollouts of a group work on the same task. TRL appends the return
+value of `reset` to the last message of the prompt. `functools.partial(CompanyOS, url=...)` works on a server.
 
-TRL reads the tools from the class, once, so all episodes of a class must offer the same. `CompanyOS` has the tools of the
-company; a task with clutter among its tools is refused rather than shown without it, which would be another task. Leave out
-that dial (`tool_clutter`), or give TRL one class for each toolbox, by name: `offering(toolbox)`.
+TRL reads the tools from the class, once, so all episodes of a class must offer the same tools. `CompanyOS` has the tools of
+the company. A task with extra tools (the dial `tool_clutter`) is refused: without them it would be another task. Leave out
+that dial, or give TRL one class for each toolbox: `offering(toolbox)`.
 
-There are three things that TRL keeps to itself. A call to a tool that does not exist never gets here, and takes no step.
-An error is told to the model, and training goes on: so `get_reward` raises again what was a defect. And nothing ends a
-rollout but the model, so that whatever it calls after the end raises.
+TRL handles three things itself. A call to a tool that does not exist never gets here, and costs no step. An exception in a
+tool is shown to the model and training continues, so `get_reward` raises it again if it was a bug. And only the model ends a
+rollout, so a call after the end of the episode raises.
 """
 
 import inspect
@@ -32,41 +32,41 @@ from companyos.integrations.client import Company
 
 
 class EpisodeOver(Exception):
-    """Said to a model that goes on after the end."""
+    """Raised when a model calls a tool after the end of the episode. TRL shows the message to the model."""
 
 
-class Episode:
-    """What TRL wants of an environment beside tools. It takes every function of the class for one that has no underscore.
+class TrlEpisode:
+    """What TRL needs besides the tools. It takes every method without a leading underscore for a tool.
 
-    Some of its versions read the properties, too, before anything has begun: none may raise.
+    Some versions of TRL also read the properties before the first reset, so none of them may raise.
     """
 
     toolbox: ClassVar[Toolbox]
 
     def __init__(self, url: str = "", token: str = "") -> None:
         self._server = Company(url, token) if url else None
-        self._at: CompanyEnv | Company | None = None
+        self._episode: CompanyEnv | Company | None = None
         self._last: Observation | None = None
         self._codes: list[str] = []
         self._defect: Exception | None = None
 
     def reset(self, **row: Any) -> str:
-        """Begins the task that a row of the dataset names. The brief is what a model reads first."""
+        """Begin the task that a row of the dataset names, and return the brief."""
         task, choices = _task_of(row)
         self._codes, self._defect = [], None
         if self._server is None:
-            self._at = env = make(task, **choices, reward="score")
-            begun = env.reset()
+            self._episode = env = make(task, **choices, reward="score")
+            first = env.reset()
         else:
-            self._at = self._server
-            begun = self._server.reset(task, **choices, reward="score")
-        if set(begun.scene.offered) != set(self.toolbox.names):
-            raise BadTask(_other_tools(self._at.task_id, self.toolbox, begun))
-        self._last = begun
-        return begun.text
+            self._episode = self._server
+            first = self._server.reset(task, **choices, reward="score")
+        if set(first.scene.offered) != set(self.toolbox.names):
+            raise BadTask(_other_tools(self._episode.task_id, self.toolbox, first))
+        self._last = first
+        return first.text
 
     def get_reward(self) -> float:
-        """The score, from 0 to 1. Who stops before the end has given up: time passes until the budget is spent."""
+        """Return the score, from 0 to 1. A model that stops early has given up: the remaining steps are spent waiting."""
         if self._defect is not None:
             raise self._defect
         while not self._now().done:
@@ -75,37 +75,37 @@ class Episode:
 
     @property
     def task_id(self) -> str:
-        return self._at.task_id if self._at is not None else ""
+        return self._episode.task_id if self._episode is not None else ""
 
     @property
     def success(self) -> bool:
-        """Whether the work was done, and done rightly."""
-        return self._at is not None and bool(self._at.success)
+        """Whether the task was solved."""
+        return self._episode is not None and bool(self._episode.success)
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """What came of each call that the model made, by its stable word."""
+        """The reply code of each call that the model made."""
         return tuple(self._codes)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Frees the place on the server, if there is one. TRL itself closes nothing."""
+        """Delete the session on the server, if there is one. TRL itself closes nothing."""
         if self._server is not None:
             self._server.close()
 
     def _now(self) -> Observation:
         if self._last is None:
-            raise BadTask("no task has begun: reset comes first")
+            raise BadTask("no task has begun: call reset first")
         return self._last
 
     def _step(self, call: Call) -> None:
-        assert self._at is not None
-        self._last = self._at.step(call)
+        assert self._episode is not None
+        self._last = self._episode.step(call)
 
     def _call(self, call: Call) -> str:
-        """What a model reads when it has called a tool."""
+        """Make a call and return the text that the model reads."""
         if self._now().done:
             raise EpisodeOver(OVER.message)
         try:
@@ -118,7 +118,7 @@ class Episode:
 
 
 def _task_of(row: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The task that a row names, and how it is to be. Columns that are not given are None in a row."""
+    """Return the task or family that a row names, and its options. Missing columns are None in a row."""
     given = {name: row[name] for name in ("task_id", "family", "seed", "chaos") if row.get(name) is not None}
     if "task_id" in given:
         return str(TaskId.parse(str(given["task_id"]))), {}
@@ -128,11 +128,11 @@ def _task_of(row: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     return given.pop("family"), given
 
 
-def _other_tools(task_id: str, toolbox: Toolbox, begun: Observation) -> str:
-    differing = sorted(set(begun.scene.offered) ^ set(toolbox.names))
+def _other_tools(task_id: str, toolbox: Toolbox, first: Observation) -> str:
+    differing = sorted(set(first.scene.offered) ^ set(toolbox.names))
     return (
-        f"{task_id} offers other tools than TRL has read from the class, such as {differing[0]}; "
-        "take a task without the dial tool_clutter, or the class offering(toolbox) of its own tools"
+        f"{task_id} does not offer the tools that TRL has read from the class; one that differs is {differing[0]}. "
+        "Use a task without the dial tool_clutter, or make a class for its tools with offering(toolbox)"
     )
 
 
@@ -140,17 +140,17 @@ def _other_tools(task_id: str, toolbox: Toolbox, begun: Observation) -> str:
 
 
 @lru_cache(maxsize=64)
-def offering(toolbox: Toolbox) -> type[Episode]:
-    """The class of the episodes that offer exactly these tools."""
+def offering(toolbox: Toolbox) -> type[TrlEpisode]:
+    """Return the class of episodes that offer exactly these tools."""
     methods = {method.__name__: method for method in map(_method, toolbox)}
-    about = {"__doc__": "An episode, as TRL takes one.", "__module__": __name__, "toolbox": toolbox}
-    return type("CompanyOS", (Episode,), {**about, **methods})
+    attributes = {"__doc__": "An episode for TRL.", "__module__": __name__, "toolbox": toolbox}
+    return type("CompanyOS", (TrlEpisode,), {**attributes, **methods})
 
 
 def _method(tool: Tool) -> Callable[..., str]:
-    """A tool as a method: TRL describes it by its signature and its docstring, and the toolbox checks what it is given."""
+    """Return a tool as a method. TRL describes it by its signature and docstring; the toolbox checks the arguments."""
 
-    def method(self: Episode, /, **params: Any) -> str:
+    def method(self: TrlEpisode, /, **params: Any) -> str:
         return self._call(Call(tool.app, tool.method, params))
 
     declared = inspect.signature(tool.function).parameters
@@ -162,14 +162,14 @@ def _method(tool: Tool) -> Callable[..., str]:
     receiver = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     method.__name__ = method.__qualname__ = tool.schema["function"]["name"]
     method.__doc__ = "\n".join(_docstring(tool))
-    # No hint of what is returned: that it is text would stand in every prompt, once a tool.
+    # No return annotation: TRL would repeat it in the prompt for every tool.
     method.__annotations__ = hints
     method.__signature__ = inspect.Signature([receiver, *parameters])  # type: ignore[attr-defined]
     return method
 
 
 def _docstring(tool: Tool) -> Iterator[str]:
-    """In Google's form, which is the one that TRL reads."""
+    """Yield the lines of a docstring in Google style, which TRL parses."""
     yield tool.description
     arguments = tool.schema["function"]["parameters"]["properties"]
     if arguments:
@@ -179,18 +179,18 @@ def _docstring(tool: Tool) -> Iterator[str]:
 
 
 def meaning(name: str, schema: Mapping[str, Any]) -> str:
-    """What an argument means, on one line; of a list of records, what each of them has."""
+    """Return the description of an argument on one line; for a list of records, with the fields of a record."""
     parts = (schema, *schema.get("anyOf", ()))
-    said = next((part["description"] for part in parts if "description" in part), name.replace("_", " "))
+    description = next((part["description"] for part in parts if "description" in part), name.replace("_", " "))
     fields = schema.get("items", {}).get("properties", {})
     if not fields:
-        return str(said)
+        return str(description)
     named = [f"{field} ({of['description']})" if "description" in of else field for field, of in fields.items()]
-    return f"{said}; each with {', '.join(named)}"
+    return f"{description}; each with {', '.join(named)}"
 
 
 def _plain(hint: Any) -> Any:
-    """A hint without its marks; a record is a dict, since TRL knows no others."""
+    """Return a type hint without annotations. A record becomes a dict, because TRL knows no structs."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _plain(parts[0])

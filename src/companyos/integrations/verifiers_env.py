@@ -1,7 +1,7 @@
-"""verifiers 0.4 (`verifiers.v1`): tasks with the company's tools, for its evaluations and for prime-rl.
+"""A taskset for verifiers 0.4 (`verifiers.v1`), for its evaluations and for prime-rl.
 
-`vf-eval companyos-verifiers` finds it by the module of that name. The harness is verifiers' own; the tools are served to it
-beside each rollout, and what was called comes back with the state. The score is worked out by making the same calls again.
+`vf-eval companyos-verifiers` imports the module `companyos_verifiers`. The harness belongs to verifiers. It gets the tools
+from an MCP server that runs beside each rollout; the state returns the calls. The score is computed by replaying them.
 """
 
 from collections.abc import Iterator
@@ -25,15 +25,15 @@ class CompanyData(vf.TaskData):
     task_id: str
 
 
-class CompanyState(vf.State):
-    """What comes back from the server of the tools: what was sent to the company, and whether that ended the episode."""
+class VerifiersState(vf.State):
+    """The state that the tool server returns: the calls that were made, and whether the episode has ended."""
 
     actions: list[Any] = []
     over: bool = False
 
 
-class CompanyTools(vf.Toolset[vf.ToolsetConfig, CompanyState]):
-    """The tools of one episode, with their own descriptions. A call that is none costs a step here, too."""
+class VerifiersToolset(vf.Toolset[vf.ToolsetConfig, VerifiersState]):
+    """The tools of one episode. An invalid call costs a step, as everywhere."""
 
     TOOL_PREFIX = None
     company: CompanyEnv
@@ -42,12 +42,14 @@ class CompanyTools(vf.Toolset[vf.ToolsetConfig, CompanyState]):
         self.company = make(task.task_id)
 
     def register(self, mcp: MCPServer) -> None:
-        server = cast("Any", mcp)  # which tools there are is known by the task only
+        server = cast("Any", mcp)  # the task determines the tools
         server.list_tools, server.call_tool = self.list_tools, self._with_state(self.call_tool)
 
     async def list_tools(self) -> list[Tool]:
-        told = [schema["function"] for schema in self.company.toolbox.schemas]
-        return [Tool(name=of["name"], description=of["description"], input_schema=of["parameters"]) for of in told]
+        functions = [schema["function"] for schema in self.company.toolbox.schemas]
+        return [
+            Tool(name=tool["name"], description=tool["description"], input_schema=tool["parameters"]) for tool in functions
+        ]
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context | None = None) -> CallToolResult:
         called = {"function": {"name": name, "arguments": arguments}}
@@ -59,10 +61,10 @@ class CompanyTools(vf.Toolset[vf.ToolsetConfig, CompanyState]):
         return CallToolResult(content=[TextContent(type="text", text=obs.text)], is_error=obs.code != OK)
 
 
-class CompanyTask(vf.Task[CompanyData, CompanyState, vf.TaskConfig]):
+class VerifiersTask(vf.Task[CompanyData, VerifiersState, vf.TaskConfig]):
     @classmethod
     def toolsets(cls, config: vf.TaskConfig) -> list[vf.Toolset]:
-        return [CompanyTools(vf.ToolsetConfig())]
+        return [VerifiersToolset(vf.ToolsetConfig())]
 
     @vf.stop
     async def over(self, trace: vf.Trace) -> bool:
@@ -78,7 +80,7 @@ class CompanyTask(vf.Task[CompanyData, CompanyState, vf.TaskConfig]):
 
     @vf.metric
     async def invalid_calls(self, trace: vf.Trace) -> float:
-        """The share of calls that were refused for their form."""
+        """The share of invalid calls."""
         made = self._ended(trace).turns[: len(trace.state.actions)]
         return sum(turn.reply.code in INVALID for turn in made) / max(1, len(made))
 
@@ -93,11 +95,11 @@ class CompanyConfig(vf.TasksetConfig):
     """The dose of every dial, in a split."""
 
 
-class CompanyTaskset(vf.Taskset[CompanyTask, CompanyConfig]):
-    def load(self) -> Iterator[CompanyTask]:
+class CompanyTaskset(vf.Taskset[VerifiersTask, CompanyConfig]):
+    def load(self) -> Iterator[VerifiersTask]:
         for task_id in tasks_of(self.config.tasks, self.config.chaos):
             brief = make(task_id).look().text
-            yield CompanyTask(
+            yield VerifiersTask(
                 CompanyData(id=task_id, name=task_id, prompt=brief, system_prompt=SYSTEM, task_id=task_id), self.config.task
             )
 
@@ -105,4 +107,4 @@ class CompanyTaskset(vf.Taskset[CompanyTask, CompanyConfig]):
 __all__ = ["CompanyTaskset"]
 
 if __name__ == "__main__":
-    CompanyTools.run()
+    VerifiersToolset.run()

@@ -1,4 +1,4 @@
-"""Serve: episodes behind doors. Sessions that outlive processes, and the doors through which anyone reaches them.
+"""The server: sessions that survive restarts, and the endpoints (REST, OpenEnv, MCP) through which clients use them.
 
-Nothing is imported here: the core of it (`ledger`, `sessions`) needs no web framework, the doors do.
+Nothing is imported here: the ledger and the sessions need no web framework, the endpoints do.
 """

@@ -1,4 +1,4 @@
-"""App: the server put together. `uvicorn --factory companyos.serve.app:create` runs it anywhere, without any pages."""
+"""The ASGI app. `uvicorn --factory companyos.serve.app:create` runs it without the HTML pages."""
 
 import asyncio
 import logging
@@ -15,32 +15,32 @@ from starlette.routing import Route, WebSocketRoute
 
 from companyos import __version__
 from companyos.serve.access.roles import Roles
-from companyos.serve.errors import Bug, LedgerDown, Malformed, NoSuchPlace, ServeError, WrongMethod
+from companyos.serve.errors import Bug, LedgerDown, Malformed, ServeError, UnknownRoute, WrongMethod
 from companyos.serve.http.describe import DOCS, listing
-from companyos.serve.http.guard import Guard, respond, said
+from companyos.serve.http.guard import Guard, error_response, json_error
 from companyos.serve.http.pages import Pages
 from companyos.serve.http.ready import Ready
-from companyos.serve.http.rest import Rest
-from companyos.serve.ledger import MOST_EXPIRED, open_ledger
+from companyos.serve.http.rest import RestApi
+from companyos.serve.ledger import MAX_EXPIRED, open_ledger
 from companyos.serve.ledger.measured import MeasuredLedger
-from companyos.serve.mcp.hosts import Hosts
+from companyos.serve.mcp.http import McpHttpEndpoint
 from companyos.serve.openenv.discovery import Discovery
 from companyos.serve.openenv.protocol import DIALECTS
-from companyos.serve.openenv.rpc import Rpc
-from companyos.serve.openenv.ws import Sockets
+from companyos.serve.openenv.rpc import JsonRpc
+from companyos.serve.openenv.ws import WebSocketEndpoint
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.lane import Lane
-from companyos.serve.sessions.play import Play
 from companyos.serve.sessions.sessions import Sessions
+from companyos.serve.sessions.stepper import Stepper
+from companyos.serve.sessions.work_queue import WorkQueue
 
 _LOG = logging.getLogger("companyos.app")
 
 
 def create(settings: Settings | None = None, pages: Pages | None = None) -> FastAPI:
-    """The app with all its doors; the settings are those of the environment unless given."""
+    """Create the app with all its endpoints. Without `settings`, read them from the environment."""
     settings = settings or Settings.read(os.environ)
-    metrics = Metrics(lambda: len(sessions), lambda: sessions.copies.evictions, settings.capacity)
+    metrics = Metrics(lambda: len(sessions), lambda: sessions.cache.evictions, settings.capacity)
     ledger = MeasuredLedger(open_ledger(settings.ledger, settings.fsync), metrics.ledger)
     sessions = Sessions(
         ledger,
@@ -51,12 +51,12 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
         token_sessions=settings.token_sessions,
     )
     sessions.keeps_closed = settings.exam
-    roles, lane = Roles(settings), Lane(sessions)
-    hosts = Hosts(lane, metrics, settings)
+    roles, queue = Roles(settings), WorkQueue(sessions)
+    hosts = McpHttpEndpoint(queue, metrics, settings)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
-        sweeping = asyncio.create_task(_sweep(lane, min(settings.idle_seconds, settings.ttl_seconds, 60.0)))
+        sweeping = asyncio.create_task(_sweep(queue, min(settings.idle_seconds, settings.ttl_seconds, 60.0)))
         async with hosts.life():
             yield
         if pages is not None:
@@ -66,26 +66,29 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
             await sweeping
         if pages is not None:
             pages.close()
-        lane.close()
+        queue.close()
         ledger.close()
 
-    # FastAPI's own pages about the API would fetch their programs from elsewhere; ours is made of the same description.
+    # FastAPI's own /docs would load scripts from another host; ours is made from the same description.
     app = FastAPI(title="CompanyOS", version=__version__, lifespan=life, docs_url=None, redoc_url=None)
     app.state.sessions = sessions
-    play = Play(lane, metrics, pages.screens if pages is not None else None)
-    Rest(lane, play, metrics, settings, roles).open(app)
-    rpc = Rpc(lane, play, settings)
-    Discovery(lane, rpc).open(app)
+    stepper = Stepper(queue, metrics, pages.screens if pages is not None else None)
+    RestApi(queue, stepper, metrics, settings, roles).open(app)
+    rpc = JsonRpc(queue, stepper, settings)
+    Discovery(queue, rpc).open(app)
     hosts.open(app)
-    Ready(lane).open(app)
+    Ready(queue).open(app)
     if pages is not None:
-        pages.open(app, lane, metrics, settings)
+        pages.open(app, queue, metrics, settings)
     else:
         app.router.routes.append(Route(DOCS, listing(app)))
-    sockets = [WebSocketRoute(f"{one.place}/ws", Sockets(lane, play, rpc, settings, one)) for one in DIALECTS]
+    sockets = [
+        WebSocketRoute(f"{dialect.prefix}/ws", WebSocketEndpoint(queue, stepper, rpc, settings, dialect))
+        for dialect in DIALECTS
+    ]
     app.router.routes[:0] = sockets
-    places = frozenset(route.path for route in app.routes if isinstance(route, Route | WebSocketRoute))
-    app.add_middleware(Guard, settings=settings, metrics=metrics, roles=roles, places=places, pages=pages)
+    routes = frozenset(route.path for route in app.routes if isinstance(route, Route | WebSocketRoute))
+    app.add_middleware(Guard, settings=settings, metrics=metrics, roles=roles, routes=routes, pages=pages)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -98,35 +101,35 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
     return app
 
 
-async def _sweep(lane: Lane, seconds: float) -> None:
+async def _sweep(queue: WorkQueue, seconds: float) -> None:
     while True:
         await asyncio.sleep(seconds)
         try:
-            while await lane.run(Sessions.sweep) == MOST_EXPIRED:
-                await asyncio.sleep(0)  # there are more, and others have waited
+            while await queue.run(Sessions.sweep) == MAX_EXPIRED:
+                await asyncio.sleep(0)  # more have expired; let requests run in between
         except LedgerDown:
-            _LOG.warning("the ledger does not answer; sweeping waits", exc_info=True)
+            _LOG.warning("the ledger does not answer; expired sessions are deleted later", exc_info=True)
 
 
 def _answer_errors(app: FastAPI, pages: Pages | None, metrics: Metrics) -> None:
-    """Whatever goes wrong behind the guard, as whoever asked can read it."""
+    """Answer the errors that endpoints raise, as a page or as JSON."""
 
     async def on_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, ServeError)
         metrics.refusal(error.code)
-        return said(pages, request.scope, error)
+        return error_response(pages, request.scope, error)
 
     async def on_no_route(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code != 405:
-            return said(pages, request.scope, NoSuchPlace("there is nothing here"))
-        response = said(pages, request.scope, WrongMethod("this place takes another method"))
+            return error_response(pages, request.scope, UnknownRoute("there is no such endpoint"))
+        response = error_response(pages, request.scope, WrongMethod("this endpoint does not accept this method"))
         response.headers.update(error.headers or {})
         return response
 
     async def on_bug(request: Request, _: Exception) -> Response:
-        """The server's log has the trace; the caller gets to know nothing of it."""
-        return said(pages, request.scope, Bug())
+        """Answer a bug without details; the log has the traceback."""
+        return error_response(pages, request.scope, Bug())
 
     app.add_exception_handler(ServeError, on_error)
     app.add_exception_handler(RequestValidationError, _on_bad_query)
@@ -138,8 +141,8 @@ def _answer_errors(app: FastAPI, pages: Pages | None, metrics: Metrics) -> None:
 async def _on_bad_query(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    return respond(Malformed(f"{first['msg']} - at `{'.'.join(map(str, first['loc']))}`"))
+    return json_error(Malformed(f"{first['msg']} - at `{'.'.join(map(str, first['loc']))}`"))
 
 
 async def _on_gone(_: Request, __: Exception) -> Response:
-    return Response(status_code=400)  # nobody is there to read it
+    return Response(status_code=400)  # the client has disconnected

@@ -1,11 +1,11 @@
-"""Run: `companyos serve`, from its flags to a server that listens."""
+"""`companyos serve`: starts the server from its command line flags."""
 
 import logging.config
 import os
 import secrets
 import socket
-import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import uvicorn
@@ -17,23 +17,24 @@ from companyos.serve.ops.greeting import greeting
 from companyos.serve.ops.logs import configuration
 from companyos.serve.ops.metrics import SHARED
 from companyos.serve.ops.settings import PREFIX, BadSetting, Settings
+from companyos.serve.ops.worker_folder import worker_folder
 
 
 def serve(flags: Mapping[str, str], factory: str = "companyos.serve.app:create") -> None:
-    """Serves until it is stopped. Flags become variables, since that is how workers hear of them."""
+    """Serve until stopped. The flags become environment variables, because the workers read their settings there."""
     os.environ.update({f"{PREFIX}{name.upper()}": value for name, value in flags.items()})
-    os.environ.setdefault(f"{PREFIX}WATCH_KEY", secrets.token_hex())  # which workers share
+    os.environ.setdefault(f"{PREFIX}WATCH_KEY", secrets.token_hex())  # all workers must have the same key
     settings = Settings.read(os.environ)
     if settings.results and not Path(settings.results).is_dir():
         raise BadSetting(f"there is no folder {settings.results}")
-    # Found out before anything starts, and before several workers would furnish one file at once.
+    # Fail before anything starts, and create the tables before several workers try to.
     open_ledger(settings.ledger, settings.fsync).close()
     _try_port(settings)
     if settings.log_format == "text" and settings.port:
         print(greeting(settings), flush=True)
-    with tempfile.TemporaryDirectory(prefix="companyos-metrics-") as shared:
+    with ExitStack() as stack:
         if settings.workers > 1:
-            os.environ.setdefault(SHARED, shared)
+            os.environ.setdefault(SHARED, str(stack.enter_context(worker_folder())))
         logging.config.dictConfig(configuration(settings))
         _warn(settings)
         uvicorn.run(
@@ -45,25 +46,25 @@ def serve(flags: Mapping[str, str], factory: str = "companyos.serve.app:create")
             log_config=configuration(settings),
             http=Connection,
             ws=Socket,
-            access_log=False,  # ours says more and has the request's id
+            access_log=False,  # the guard logs each request, with its id
             server_header=False,
-            timeout_keep_alive=75,  # longer than what clients and balancers keep idle connections for
+            timeout_keep_alive=75,  # longer than clients and load balancers keep idle connections
             timeout_graceful_shutdown=10,
-            ws_max_size=4 * settings.body_limit,  # up to this, who sends too much is told so; beyond it, cut off
-            ws_ping_timeout=600,  # models may write for minutes, in processes that do not answer meanwhile
-            ws_per_message_deflate=False,  # costs more time than it saves where most sockets are near
+            ws_max_size=4 * settings.body_limit,  # above `body_limit` a frame gets an error, above this the socket is closed
+            ws_ping_timeout=600,  # a model may generate for minutes in a process that does not answer meanwhile
+            ws_per_message_deflate=False,  # compression costs more time than it saves on a fast network
         )
 
 
 def _warn(settings: Settings) -> None:
-    """Say loudly that a server is open to everybody."""
+    """Log a warning if anybody on the network can use the server."""
     if settings.host not in LOOPBACK and not settings.tokens:
-        said = "ANYBODY WHO CAN REACH PORT %s CAN USE THIS SERVER: it listens at %s without tokens (%sTOKENS)"
-        logging.getLogger("companyos.run").warning(said, settings.port, settings.host, PREFIX)
+        message = "ANYBODY WHO CAN REACH PORT %s CAN USE THIS SERVER: it listens at %s without tokens (%sTOKENS)"
+        logging.getLogger("companyos.run").warning(message, settings.port, settings.host, PREFIX)
 
 
 def _try_port(settings: Settings) -> None:
-    """Says in one line what would else be a log's error, after the greeting."""
+    """Raise `BadSetting` if the port cannot be used, before the greeting; uvicorn would only log it after that."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         socket.create_server((settings.host, settings.port), family=family).close()

@@ -1,4 +1,4 @@
-"""Steps: what a door asks of a session, and what comes of it."""
+"""The request for one step in a session, and its result."""
 
 import msgspec
 
@@ -6,8 +6,8 @@ from companyos.core.calls import Call
 from companyos.env.observations import Observation
 
 
-class Step(msgspec.Struct, frozen=True, gc=False):
-    """A call in a session. With `turn` it is that turn's and no other's, however often it is sent."""
+class StepRequest(msgspec.Struct, frozen=True, gc=False):
+    """A call in a session. With `turn`, it is made as that turn, once, however often it is sent."""
 
     session_id: str
     call: Call
@@ -15,10 +15,10 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     owner: str = ""
 
 
-class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """How a session stands after a turn. `success` is known once it is over."""
+class StepResult(msgspec.Struct, frozen=True, gc=False):
+    """The observation after a turn. `success` is None until the episode has ended."""
 
     session_id: str
     observation: Observation
     success: bool | None = None
-    screenshot: bytes | None = None  # of the page that the agent is on, where that is how it looks at its episode
+    screenshot: bytes | None = None  # of the agent's page, in a session that is observed by screenshots

@@ -10,7 +10,7 @@ from companyos.evaluate.reports.report import Run, read_run
 from companyos.evaluate.runs.episode_file import FOLDER, EpisodeKey, saved_episode
 from companyos.evaluate.runs.run import RESULTS, RUN, BadRun
 from companyos.evaluate.stats.metrics import Results
-from companyos.serve.errors import NoSuchPlace
+from companyos.serve.errors import UnknownRoute
 
 MAX_ENTRIES = 2000  # files and folders that one search looks at
 MAX_LOG_SIZE = 64_000_000  # bytes
@@ -61,10 +61,10 @@ class ResultsFolder:
         """Return the transcript of one episode of a run."""
         run = self.run(name)
         if run is None or not any((one.task_id, one.trial) == (task_id, trial) for one in run.outcomes):
-            raise NoSuchPlace("there is no such episode in this run")
+            raise UnknownRoute("there is no such episode in this run")
         text = saved_episode(run.folder, EpisodeKey(task_id, trial))
         if text is None:
-            raise NoSuchPlace("the file of this episode is missing or incomplete")
+            raise UnknownRoute("the file of this episode is missing or incomplete")
         return text
 
     def logs(self) -> list[TrainingLog]:
@@ -131,7 +131,7 @@ def _named(runs: Iterable[Named], name: str) -> Named:
     for run in runs:
         if run.name == name:
             return run
-    raise NoSuchPlace("there is no such run on this server")
+    raise UnknownRoute("there is no such run on this server")
 
 
 class _AgentName(msgspec.Struct):

@@ -15,22 +15,22 @@ from starlette.types import Scope
 
 from companyos.families import FAMILIES
 from companyos.serve.errors import (
-    BadTask,
+    InvalidTask,
     Malformed,
-    NoSuchPlace,
     OtherOrigin,
     OtherVersion,
     ServeError,
+    UnknownRoute,
     UnknownSession,
     WrongToken,
 )
-from companyos.serve.http.guard import respond
+from companyos.serve.http.guard import json_error
 from companyos.serve.http.pages import COOKIE
 from companyos.serve.http.requests import body_of
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.lane import Lane
-from companyos.serve.sessions.screens import Screens
+from companyos.serve.sessions.screens import ScreenBackend
+from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.web import charts
 from companyos.web.background import BackgroundProcess
 from companyos.web.labels import capitalized, in_words, title_and_question, tool_title, with_code
@@ -72,14 +72,14 @@ class PageGroup(Protocol):
     place: str  # the first path segment, such as `/office`
     title: str  # in the navigation bar; empty: not in it
 
-    def open(self, app: FastAPI, site: "Site", lane: Lane, metrics: Metrics, settings: Settings) -> None:
+    def open(self, app: FastAPI, site: "Site", lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         """Add the pages to the app."""
 
 
-class ScreenshotService(Screens, Protocol):
+class ScreenshotService(ScreenBackend, Protocol):
     """Takes screenshots of pages."""
 
-    def open(self, app: FastAPI, lane: Lane, metrics: Metrics, settings: Settings) -> None:
+    def open(self, app: FastAPI, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         """Set the app whose pages are shown."""
 
 
@@ -108,7 +108,7 @@ class Site:
 
     # -- the server's interface, `serve.http.pages.Pages` ---------------------------------------------------------------
 
-    def open(self, app: FastAPI, lane: Lane, metrics: Metrics, settings: Settings) -> None:
+    def open(self, app: FastAPI, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         self._settings = settings
         for group in self._groups:
             group.open(app, self, lane, metrics, settings)
@@ -125,7 +125,7 @@ class Site:
         for callback in self.at_end:
             callback()
 
-    def place(self, path: str) -> str:
+    def route_name(self, path: str) -> str:
         first = "/" + path.split("/", 2)[1]
         return first if first in self._places else ""
 
@@ -134,12 +134,12 @@ class Site:
 
     def wants(self, scope: Scope) -> bool:
         accepted = next((value for name, value in scope["headers"] if name == b"accept"), b"")
-        return scope["type"] == "http" and (bool(self.place(scope["path"])) or b"text/html" in accepted)
+        return scope["type"] == "http" and (bool(self.route_name(scope["path"])) or b"text/html" in accepted)
 
     def refusal(self, scope: Scope, error: ServeError) -> Response:
         """Return an error page that says what is wrong and what to do. For an unknown task it lists the families."""
         if scope["path"].startswith(STATIC):
-            return respond(error)
+            return json_error(error)
         if isinstance(error, WrongToken):
             if scope["method"] == "GET":
                 return self.page("sign_in.html", error.status, wrong=False, back=_address_of(scope))
@@ -149,7 +149,7 @@ class Site:
             "error.html",
             error.status,
             error=error,
-            families=titles if isinstance(error, BadTask | NoSuchPlace) else [],
+            families=titles if isinstance(error, InvalidTask | UnknownRoute) else [],
             what_next=_ADVICE.get(error.code, error.what_next),
             back=_session_in(scope["path"], error),
         )
@@ -173,7 +173,7 @@ class Site:
 
     async def _file(self, request: Request) -> Response:
         if request.path_params["name"] not in self._files:
-            raise NoSuchPlace("there is no such file")
+            raise UnknownRoute("there is no such file")
         raw, digest = self._files[request.path_params["name"]]
         caching = "public, max-age=31536000, immutable" if request.query_params.get("v") == digest else "no-cache"
         media = _MEDIA[request.path_params["name"].rpartition(".")[2]]

@@ -1,1 +1,1 @@
-"""NeMo Gym: a resources server, and how NeMo Gym is told of it."""
+"""A resources server for NeMo Gym, and its configuration."""

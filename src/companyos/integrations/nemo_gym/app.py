@@ -1,8 +1,9 @@
-"""NeMo Gym: a resources server whose rows name their tasks.
+"""A NeMo Gym resources server in which each row of the dataset names its task.
 
-NeMo Gym's own server for OpenEnv environments begins every session alike, whatever its row says; so this is one of our own.
-A row (`rows`) has the brief and the tools of its task, `task_id` begins it, a tool is a POST to its name, and `verify` gives
-the score. Who stops before the end has given up: time passes until the budget is spent.
+NeMo Gym's own server for OpenEnv environments begins every session in the same way, whatever its row says, so it cannot be
+used here. A row (see `rows`) has the brief and the tools of its task; `task_id` begins the task. A tool call is a POST to
+the tool's name, and `verify` returns the score. A model that stops early has given up: the remaining steps are spent
+waiting.
 """
 
 from collections.abc import Iterator
@@ -29,12 +30,12 @@ from companyos.integrations.lists import closed, tasks_of
 
 
 def rows(tasks: str = "train", chaos: Chaos = CHAOS) -> Iterator[dict[str, Any]]:
-    """A dataset of the tasks of a split or a suite, a line of JSON each."""
+    """Yield one row of a dataset for each task of a split or a suite."""
     for task_id in tasks_of(tasks, chaos):
         env = make(task_id)
-        said = [{"role": "developer", "content": SYSTEM}, {"role": "user", "content": env.look().text}]
+        messages = [{"role": "developer", "content": SYSTEM}, {"role": "user", "content": env.look().text}]
         tools = [{"type": "function", "strict": False, **schema["function"]} for schema in env.toolbox.schemas]
-        yield {"task_id": task_id, "responses_create_params": {"input": said, "tools": tools}}
+        yield {"task_id": task_id, "responses_create_params": {"input": messages, "tools": tools}}
 
 
 class SeedSessionRequest(BaseSeedSessionRequest):
@@ -46,7 +47,7 @@ class VerifyResponse(BaseVerifyResponse):
 
 
 class CompanyOSResourcesServer(SimpleResourcesServer):
-    """Episodes by session."""
+    """Holds one episode for each session of NeMo Gym."""
 
     config: BaseResourcesServerConfig
 

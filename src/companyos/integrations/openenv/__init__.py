@@ -1,4 +1,4 @@
-"""OpenEnv: CompanyOS as its hosts know it. Only they import this: the server speaks the same without OpenEnv.
+"""CompanyOS for users of OpenEnv. The server speaks OpenEnv's protocol without importing this package.
 
-Nothing is imported here: a client needs the models only, a host of its own the environment.
+Nothing is imported here: a client needs the models only, a host also needs the environment.
 """

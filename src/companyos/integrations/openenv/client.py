@@ -1,6 +1,6 @@
-"""Client: `CompanyOS`, for those who use OpenEnv; sync and async, as every `EnvClient`. A socket that drops is no end.
+"""`CompanyOS`, the OpenEnv client: sync and async like every `EnvClient`. It reconnects when the socket drops.
 
-The light client (`companyos.integrations.client`) does the same over HTTP without OpenEnv.
+The HTTP client (`companyos.integrations.client`) does the same without OpenEnv.
 """
 
 import asyncio
@@ -15,19 +15,19 @@ from websockets.exceptions import ConnectionClosed
 from companyos.core.calls import Call
 from companyos.integrations.openenv.models import CompanyAction, CompanyObservation, CompanyState
 
-_PAUSE = 0.1  # seconds, between one try to connect and the next
+_PAUSE = 0.1  # seconds between two attempts to connect
 
 
 class CompanyOS(EnvClient[CompanyAction, CompanyObservation, CompanyState]):
-    """An episode at a time over a WebSocket. Against `companyos serve`, it outlives the socket and the server's process.
+    """One episode at a time over a WebSocket. With `companyos serve`, it survives a lost socket and a restarted server.
 
-    Every step carries its turn, so that one whose answer was lost is sent again and happens once.
+    Every step has its turn number, so a step whose answer was lost is sent again and is made once.
     """
 
     _ws_url: str | None
 
     def __init__(self, base_url: str | None = None, *, resume_within_s: float = 60.0, **more: Any) -> None:
-        # A model may take minutes to write; that is no reason to hang up.
+        # A model may take minutes to generate; the socket must stay open.
         super().__init__(base_url, **{"websocket_ping_timeout_s": 600.0, **more})
         self._resume_within_s = resume_within_s
         self._session_id = self._episode_id = ""
@@ -35,10 +35,10 @@ class CompanyOS(EnvClient[CompanyAction, CompanyObservation, CompanyState]):
 
     @property
     def session_id(self) -> str:
-        """By which the server knows the episode; empty where it has no such thing."""
+        """The session id of the episode; empty if the server has no sessions."""
         return self._session_id
 
-    # -- what OpenEnv asks of a client -----------------------------------------------------------------------------
+    # -- the methods of an OpenEnv client --------------------------------------------------------------------------
 
     def _step_payload(self, action: CompanyAction | Call | dict[str, Any]) -> dict[str, Any]:
         if isinstance(action, Call):
@@ -54,16 +54,16 @@ class CompanyOS(EnvClient[CompanyAction, CompanyObservation, CompanyState]):
     def _parse_state(self, payload: dict[str, Any]) -> CompanyState:
         return CompanyState(**payload)
 
-    # -- a socket that drops ---------------------------------------------------------------------------------------
+    # -- reconnecting ----------------------------------------------------------------------------------------------
 
     async def _reset_async(self, **given: Any) -> StepResult[CompanyObservation]:
         try:
             result = await super()._reset_async(**given)
         except (ConnectionClosed, ConnectionError):
-            self._session_id = ""  # whatever it was, it is to be replaced
-            result = await self._insist(lambda: EnvClient._reset_async(self, **given))
-        about = result.metadata or {}
-        self._session_id, self._episode_id = about.get("session_id", ""), given.get("episode_id") or ""
+            self._session_id = ""  # the reset replaces the old session
+            result = await self._retry(lambda: EnvClient._reset_async(self, **given))
+        metadata = result.metadata or {}
+        self._session_id, self._episode_id = metadata.get("session_id", ""), given.get("episode_id") or ""
         self._turn = 0
         return result
 
@@ -73,7 +73,7 @@ class CompanyOS(EnvClient[CompanyAction, CompanyObservation, CompanyState]):
         except (ConnectionClosed, ConnectionError):
             if not self._session_id:
                 raise
-            result = await self._insist(lambda: EnvClient._step_async(self, action, **more))
+            result = await self._retry(lambda: EnvClient._step_async(self, action, **more))
         self._turn = result.observation.step
         return result
 
@@ -83,25 +83,25 @@ class CompanyOS(EnvClient[CompanyAction, CompanyObservation, CompanyState]):
         except (ConnectionClosed, ConnectionError):
             if not self._session_id:
                 raise
-            return await self._insist(lambda: EnvClient._state_async(self))
+            return await self._retry(lambda: EnvClient._state_async(self))
 
     async def _connect_async(self) -> EnvClient[Any, Any, Any]:
-        """Opens a socket, to the session that is under way if there is one."""
-        plain, held = self._ws_url, self._session_id
-        if held:
-            names = {"session_id": held, "episode_id": self._episode_id}
-            self._ws_url = f"{plain}?{urlencode({name: value for name, value in names.items() if value})}"
+        """Open a socket to the current session, if there is one."""
+        url, session_id = self._ws_url, self._session_id
+        if session_id:
+            names = {"session_id": session_id, "episode_id": self._episode_id}
+            self._ws_url = f"{url}?{urlencode({name: value for name, value in names.items() if value})}"
         try:
             return await super()._connect_async()
         finally:
-            self._ws_url, self._session_id = plain, held  # a try that fails closes the client
+            self._ws_url, self._session_id = url, session_id  # a failed attempt closes the client, which clears them
 
     async def _close_async(self) -> None:
         await super()._close_async()
         self._session_id = ""
 
-    async def _insist(self, ask: Any) -> Any:
-        """Asks again over another socket, for as long as a server may need to come back."""
+    async def _retry(self, ask: Any) -> Any:
+        """Repeat a request over new sockets, for `resume_within_s` at most."""
         give_up = time.monotonic() + self._resume_within_s
         while True:
             self._ws = None

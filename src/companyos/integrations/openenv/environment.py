@@ -1,7 +1,7 @@
-"""Environments: CompanyOS for whoever runs OpenEnv's own server, or none at all.
+"""CompanyOS as an OpenEnv `Environment`, for OpenEnv's own server or for use without a server.
 
 OpenEnv's `create_app(CompanyEnvironment, CompanyAction, CompanyObservation, state_cls=CompanyState)` serves it.
-`companyos serve` speaks the same protocol, faster, and its sessions outlive sockets and processes.
+`companyos serve` speaks the same protocol, is faster, and its sessions survive lost sockets and restarts.
 """
 
 import os
@@ -38,18 +38,18 @@ TOOL_ERRORS = {"unknown_tool": ToolErrorType.TOOL_NOT_FOUND, "bad_arguments": To
 
 
 class _Company(Environment[ActT, ObsT, CompanyState], Generic[ActT, ObsT]):
-    """An episode, and the tasks there are. Below it stand the two ways to make a call."""
+    """An episode, and the list of tasks. The two subclasses differ in how a call is written."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
     def __init__(self) -> None:
         super().__init__()
         name = f"{PREFIX}PROGRESS"
-        self._may_show_progress = Settings.read({name: os.environ.get(name, "")}).progress  # not for a client to decide
+        self._may_show_progress = Settings.read({name: os.environ.get(name, "")}).progress  # clients cannot change this
         self._env: CompanyEnv | None = None
         self._last: observe.Observation | None = None
         self._episode_id: str | None = None
-        self.mcp_client = _Hands(self)  # MCP's calls are steps like any other
+        self.mcp_client = _McpClient(self)  # MCP calls are normal steps
 
     def reset(
         self,
@@ -64,7 +64,7 @@ class _Company(Environment[ActT, ObsT, CompanyState], Generic[ActT, ObsT]):
         progress: bool | None = None,
         **unknown: Any,
     ) -> CompanyObservation:
-        """Begins a task: by its id, by family, seed, chaos and split, or by split and index."""
+        """Begin a task: by task id; by family, seed, chaos and split; or by split and index."""
         given = {"task": task, "seed": seed, "chaos": chaos, "split": split, "index": index}
         body = read_reset({**given, "reward": reward, "progress": progress, **unknown})
         self._env, self._episode_id = episode(body, self._may_show_progress), episode_id
@@ -75,7 +75,7 @@ class _Company(Environment[ActT, ObsT, CompanyState], Generic[ActT, ObsT]):
         return self.reset(seed, episode_id, **more)
 
     async def step_async(self, action: ActT, timeout_s: float | None = None, **more: Any) -> ObsT:
-        return self.step(action, timeout_s, **more)  # some microseconds: not worth a thread
+        return self.step(action, timeout_s, **more)  # takes microseconds, so no thread is needed
 
     @property
     def state(self) -> CompanyState:
@@ -87,7 +87,7 @@ class _Company(Environment[ActT, ObsT, CompanyState], Generic[ActT, ObsT]):
         )
 
     def make_call(self, call: Call) -> observe.Observation:
-        """Counts, scores and ends the episode, whichever way the call came. Once it is over, nothing happens any more."""
+        """Make a step with a call, however it was written. After the end of the episode it changes nothing."""
         if self._env is None:
             raise NotBegun
         self._last = self._env.step(checked(call))
@@ -95,7 +95,7 @@ class _Company(Environment[ActT, ObsT, CompanyState], Generic[ActT, ObsT]):
 
     @property
     def toolbox(self) -> Toolbox:
-        """The tools of the episode; before one has begun, those that every episode has."""
+        """The tools of the episode; before it begins, those that every episode has."""
         return TOOLBOX if self._env is None else self._env.toolbox
 
     def _metadata(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class _Company(Environment[ActT, ObsT, CompanyState], Generic[ActT, ObsT]):
 
 
 class CompanyEnvironment(_Company[CompanyAction, CompanyObservation]):
-    """Calls as CompanyOS knows them: app, method, params."""
+    """Actions in the form of CompanyOS: app, method, params."""
 
     def step(self, action: CompanyAction, timeout_s: float | None = None, **more: Any) -> CompanyObservation:
         obs = self.make_call(Call(action.app, action.method, action.params))
@@ -133,7 +133,7 @@ class CompanyEnvironment(_Company[CompanyAction, CompanyObservation]):
 
 
 class CompanyTools(_Company[Action, Observation]):
-    """Calls as hosts know them that list tools: `CallToolAction` and `ListToolsAction`, and no other."""
+    """Actions for hosts that list tools: `CallToolAction` and `ListToolsAction`."""
 
     def step(self, action: Action, timeout_s: float | None = None, **more: Any) -> Observation:
         if isinstance(action, ListToolsAction):
@@ -158,13 +158,13 @@ class CompanyTools(_Company[Action, Observation]):
 
 
 def list_of_tools(toolbox: Toolbox, done: bool) -> ListToolsObservation:
-    """Looking at the tools takes no step."""
+    """Return the observation for `ListToolsAction`, which costs no step."""
     tools = [Tool(**tool) for tool in listed(toolbox, "input_schema")]
     return ListToolsObservation(tools=tools, done=done, reward=0.0)
 
 
-class _Hands:
-    """What OpenEnv's server takes for an MCP client: it needs these few of its methods."""
+class _McpClient:
+    """The methods of an MCP client that OpenEnv's server uses."""
 
     def __init__(self, company: "_Company[Any, Any]") -> None:
         self._company = company
@@ -172,7 +172,7 @@ class _Hands:
     def is_connected(self) -> bool:
         return True
 
-    async def __aenter__(self) -> "_Hands":
+    async def __aenter__(self) -> "_McpClient":
         return self
 
     async def __aexit__(self, *_: object) -> None: ...

@@ -1,7 +1,7 @@
-"""Models: actions, observations and states in OpenEnv's terms.
+"""OpenEnv's models: the action, the observation and the state.
 
-The server sends the same messages without these classes. Their JSON schemas are written by
-`python -m companyos.integrations.openenv.schemas`.
+The server sends the same messages without these classes. `python -m companyos.integrations.openenv.schemas` writes their
+JSON schemas.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from companyos.env import observations as observe
 
 
 class CompanyAction(Action):
-    """One call of one tool. `metadata` may hold its `turn`, from 1: sent twice it then happens once."""
+    """One tool call. `metadata` may contain its `turn`, from 1: if the action is sent again, the call is made once."""
 
     app: str = Field(description="ticketdesk, datahub or approvalflow")
     method: str = Field(description="a tool of the app")
@@ -21,10 +21,10 @@ class CompanyAction(Action):
 
 
 class CompanyObservation(Observation):
-    """What the agent sees: the brief, the clock, the budget, the last reply.
+    """What the agent sees: the brief, the clock, the budget and the last reply.
 
-    `metadata` is for the trainer: the server's `session_id` after a reset, `success` once it is done. There is no task id in
-    it, since hosts show observations to agents whole.
+    `metadata` is for the trainer: `session_id` after a reset, `success` at the end. It has no task id, because hosts show
+    whole observations to agents.
     """
 
     task: str = Field(description="the brief")
@@ -58,7 +58,7 @@ class CompanyObservation(Observation):
 
 
 class CompanyState(State):
-    """Where an episode has got to. It goes to every client, so it holds nothing that its agent has not seen."""
+    """The progress of an episode. Every client can read it, so it contains nothing that the agent has not seen."""
 
     now: str = Field(default="", description="the company's clock")
     max_steps: int = Field(default=0, ge=0, description="how many calls there may be")

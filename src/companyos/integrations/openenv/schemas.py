@@ -1,4 +1,4 @@
-"""Writes the JSON schemas of OpenEnv's messages, so that the server can answer /schema without OpenEnv.
+"""Writes the JSON schemas of OpenEnv's messages to a file, so that the server can answer /schema without OpenEnv.
 
 Run `python -m companyos.integrations.openenv.schemas`.
 """
@@ -14,7 +14,7 @@ from companyos.serve.openenv.catalog import SCHEMAS
 
 
 def schemas() -> dict[str, Any]:
-    """Of both mounts, as OpenEnv's own server publishes them."""
+    """Return the schemas of both dialects, as OpenEnv's own server publishes them."""
     return {"company": _schema(CompanyAction, CompanyObservation), "tools": _schema(CallToolAction, CallToolObservation)}
 
 

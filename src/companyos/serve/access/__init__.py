@@ -1,1 +1,1 @@
-"""Who may do what: roles of tokens, quotas and allowed origins."""
+"""Access control: roles of tokens, quotas and allowed origins."""

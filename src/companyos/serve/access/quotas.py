@@ -1,4 +1,4 @@
-"""Quotas: how much of a server one token may take, and how often one address may guess a token."""
+"""Quotas: how much of the server one token may use, and how many wrong tokens one address may send."""
 
 import math
 import time
@@ -10,28 +10,28 @@ from companyos.serve.errors import OverQuota, TooManySignIns
 from companyos.serve.ledger import Ledger
 
 MINUTE = 60.0
-WRONG_TOKENS = 30  # from one address within a minute, before it has to wait
-_REMEMBERED = 16_384  # addresses, and pairs of an address and a token
-_RECOUNT = 10.0  # seconds for which the ledger need not be asked again how many sessions there are
+WRONG_TOKENS = 30  # per address and minute, before it has to wait
+_MAX_REMEMBERED = 16_384  # addresses, and pairs of an address and a token
+_RECOUNT = 10.0  # seconds between two counts of the sessions in the ledger
 _RECOUNT_FULL = 1.0  # the same while the quota is used up
 
 Clock = Callable[[], float]
 
 
-class Brake:
-    """Makes guessing tokens slow.
+class SignInLimiter:
+    """Slows down guessing of tokens.
 
-    An address that sent `WRONG_TOKENS` wrong ones within a minute is told to wait, and what it sends meanwhile is not even
-    looked at, unless that token was right before at this address: many clients may share one behind a proxy.
+    An address that sent `WRONG_TOKENS` wrong tokens within a minute has to wait; until then its tokens are not checked. A
+    token that was valid before at this address still works, because many clients may share the address of a proxy.
     """
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
-        self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()  # since when, how many
+        self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()  # start of the minute, wrong tokens in it
         self._right: OrderedDict[tuple[str, bytes], None] = OrderedDict()
 
     def check(self, address: str, token: bytes = b"") -> None:
-        """Raise `TooManySignIns` for a caller who has to wait."""
+        """Raise `TooManySignIns` if this address has to wait."""
         since, count = self._wrong.get(address, (0.0, 0))
         if count >= WRONG_TOKENS and (address, token) not in self._right:
             left = since + MINUTE - self._clock()
@@ -39,50 +39,50 @@ class Brake:
                 raise TooManySignIns(math.ceil(left))
 
     def wrong(self, address: str) -> None:
-        """Note a wrong token."""
+        """Record a wrong token."""
         now = self._clock()
         since, count = self._wrong.pop(address, (now, 0))
         self._wrong[address] = (since, count + 1) if now < since + MINUTE else (now, 1)
         _bound(self._wrong)
 
     def right(self, address: str, token: bytes) -> None:
-        """Note a right token."""
+        """Record a valid token."""
         if (address, token) not in self._right:
             self._right[address, token] = None
             _bound(self._right)
 
 
 class Quotas:
-    """What each token takes of one worker: bytes within a minute, and open sockets. Without a token nothing is counted."""
+    """Limits each token at one worker: bytes per minute, and open sockets. Requests without a token are not counted."""
 
-    def __init__(self, most_bytes: int, most_sockets: int, clock: Clock = time.monotonic) -> None:
-        self._most_bytes, self._most_sockets = most_bytes, most_sockets
+    def __init__(self, max_bytes: int, max_sockets: int, clock: Clock = time.monotonic) -> None:
+        self._max_bytes, self._max_sockets = max_bytes, max_sockets
         self._clock = clock
-        self._bytes: dict[str, tuple[float, int]] = {}  # since when, how many; there are as many as tokens
+        self._bytes: dict[str, tuple[float, int]] = {}  # per token: start of the minute, bytes in it
         self._sockets: dict[str, int] = {}
 
     def spend(self, owner: str, size: int) -> None:
-        """Note bytes that came in."""
+        """Record received bytes."""
         if owner:
             now = self._clock()
             since, count = self._bytes.get(owner, (now, 0))
             self._bytes[owner] = (since, count + size) if now < since + MINUTE else (now, size)
 
     def wait(self, owner: str) -> float:
-        """Seconds until this token may send again; 0: at once."""
+        """Return the seconds until this token may send again, 0 if it may now."""
         since, count = self._bytes.get(owner, (0.0, 0))
-        return max(0.0, since + MINUTE - self._clock()) if count > self._most_bytes else 0.0
+        return max(0.0, since + MINUTE - self._clock()) if count > self._max_bytes else 0.0
 
     def check_bytes(self, owner: str) -> None:
-        """Raise `OverQuota` for a token that has sent too much."""
+        """Raise `OverQuota` if this token has sent too much."""
         if (wait := self.wait(owner)) > 0:
-            raise OverQuota(f"sent {self._most_bytes} bytes a minute to this worker", math.ceil(wait))
+            raise OverQuota(f"{self._max_bytes} bytes per minute and worker", math.ceil(wait))
 
     @contextmanager
     def socket(self, owner: str) -> Iterator[None]:
-        """Hold a socket open; `OverQuota` where there are too many."""
-        if owner and self._sockets.get(owner, 0) >= self._most_sockets:
-            raise OverQuota(f"{self._most_sockets} sockets open at this worker", 1)
+        """Count an open socket. Raise `OverQuota` if there are too many."""
+        if owner and self._sockets.get(owner, 0) >= self._max_sockets:
+            raise OverQuota(f"{self._max_sockets} open sockets per worker", 1)
         self._sockets[owner] = self._sockets.get(owner, 0) + 1
         try:
             yield
@@ -91,28 +91,28 @@ class Quotas:
 
 
 class SessionQuota:
-    """How many sessions of one token the ledger may hold. It is asked now and then; in between, what was begun is added."""
+    """Limits the sessions of one token in the ledger. Counts them from time to time and adds new ones in between."""
 
-    def __init__(self, most: int, clock: Clock = time.monotonic) -> None:
-        self._most = most
+    def __init__(self, limit: int, clock: Clock = time.monotonic) -> None:
+        self._limit = limit
         self._clock = clock
-        self._known: dict[str, tuple[float, int]] = {}  # when it was asked, how many there were
+        self._known: dict[str, tuple[float, int]] = {}  # when they were counted, how many there were
 
     def take(self, ledger: Ledger, owner: str, count: int) -> None:
-        """Make room for sessions that are about to begin, or raise `OverQuota`."""
+        """Count sessions that are about to begin, or raise `OverQuota`."""
         if not owner:
             return
         asked, known = self._known.get(owner, (-math.inf, 0))
         now = self._clock()
-        if now - asked > (_RECOUNT_FULL if known + count > self._most else _RECOUNT):
+        if now - asked > (_RECOUNT_FULL if known + count > self._limit else _RECOUNT):
             asked, known = now, ledger.count(owner)
-        full = known + count > self._most
+        full = known + count > self._limit
         self._known[owner] = asked, known + (0 if full else count)
         if full:
-            raise OverQuota(f"{self._most} sessions; POST /close forgets one", math.ceil(_RECOUNT_FULL))
+            raise OverQuota(f"{self._limit} sessions; POST /close deletes one", math.ceil(_RECOUNT_FULL))
 
 
 def _bound(remembered: OrderedDict[str, tuple[float, int]] | OrderedDict[tuple[str, bytes], None]) -> None:
-    """Forget the oldest: addresses are many."""
-    if len(remembered) > _REMEMBERED:
+    """Drop the oldest entry: the number of addresses is unlimited."""
+    if len(remembered) > _MAX_REMEMBERED:
         remembered.popitem(last=False)

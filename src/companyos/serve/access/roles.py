@@ -1,10 +1,10 @@
-"""Roles: who a caller is, and which places are open to them.
+"""Roles: what each client may do, according to its token.
 
-A **trainer** resets, forks, rolls out, replays and reads verdicts; with the admin token it also inspects. An **agent**
-steps in its own session and looks at it, and nothing else: its replies have no task id, no reward and no verdict. A token
-says which of the two a caller is. There are two kinds of agent tokens: one that the reply to a trainer's reset carries,
-good for that session alone, and those of an exam (`COMPANYOS_AGENT_TOKENS`), which may also reset. On a server without
-tokens a caller is neither: they may do what a trainer does, but see what is true in a task only after it has ended.
+A **trainer** may reset, fork, roll out, replay and read verdicts; with the admin token it may also inspect. An **agent** may
+only step in its own session and look at it; its replies contain no task id, no reward and no verdict. There are two kinds of
+agent tokens: the reply to a trainer's reset contains one that is valid for that session only, and an exam has its own
+(`COMPANYOS_AGENT_TOKENS`), which may also reset. On a server without tokens a client may do what a trainer may, except that
+it sees the ground truth of a task only after the episode has ended.
 """
 
 import hmac
@@ -13,36 +13,47 @@ from hashlib import blake2b
 
 import msgspec
 
-from companyos.serve.ledger import Header
+from companyos.serve.ledger import SessionHeader
 from companyos.serve.ops.settings import Settings
 
-HOSTS = "/mcp-server"  # MCP over HTTP
-_MARK = "agent."  # how the token of one session begins
+MCP_PATH = "/mcp-server"  # MCP over HTTP
+_PREFIX = "agent."  # of the token for one session
 _OF_SESSION = frozenset(
-    {"/step", "/render", "/manifest", "/close", "/health", "/ready", "/docs", "/openapi.json", "/list_environments", HOSTS}
+    {
+        "/step",
+        "/render",
+        "/manifest",
+        "/close",
+        "/health",
+        "/ready",
+        "/docs",
+        "/openapi.json",
+        "/list_environments",
+        MCP_PATH,
+    }
     | {f"{dialect}/{name}" for dialect in ("", "/tools") for name in ("ws", "mcp", "state", "schema", "metadata", "health")}
 )
 _OF_EXAM = _OF_SESSION | {"/reset", "/companyos/splits", "/companyos/num_tasks"}
 
 
-class Caller(msgspec.Struct, frozen=True):
-    """Who asks, and for which session, where a header or the token says so."""
+class Client(msgspec.Struct, frozen=True):
+    """The identity of a client, and the session that its header or token names."""
 
-    owner: str  # the digest of the token, or what stands for the agent of one session; empty: anybody
+    owner: str  # the digest of the token, or `agent_of(session)`; empty without a token
     admin: bool
     session_id: str
-    agent: bool = False  # is shown no task id, no reward and no verdict
-    bound: str = ""  # the one session that the token is for: cannot begin another
-    trusted: bool = False  # a trainer or the admin: is shown what is true in a task at any time
+    agent: bool = False  # must not see a task id, a reward or a verdict
+    bound: str = ""  # the only session that the token is valid for; such a client cannot reset
+    trusted: bool = False  # a trainer or the admin: may see the ground truth of a task at any time
 
     @property
     def counted_as(self) -> str:
-        """Whose quota a request counts against. The agent of one session has none: its session has a limit of its own."""
+        """The owner whose quota a request counts against. The agent of one session has none: its session has a limit."""
         return "" if self.bound else self.owner
 
 
 class Roles:
-    """Reads tokens, and makes those for single sessions. Their key is `COMPANYOS_WATCH_KEY`, which all workers share."""
+    """Checks tokens, and signs tokens for single sessions with `COMPANYOS_WATCH_KEY`, which all workers share."""
 
     def __init__(self, settings: Settings) -> None:
         self._exam = settings.exam
@@ -54,56 +65,56 @@ class Roles:
 
     @property
     def need_token(self) -> bool:
-        """Whether every request has to bring a token."""
+        """Whether every request needs a token."""
         return bool(self._trainers or self._agents)
 
-    def caller(self, token: bytes, session_id: str) -> Caller | None:
-        """Who brings this token (empty: none); None where it is not one that this server knows, and it needs one."""
-        # Digests are compared, so the time that it takes tells nothing about a token.
+    def client(self, token: bytes, session_id: str) -> Client | None:
+        """Return the client with this token (empty: none), or None if the server needs a token and this one is not valid."""
+        # Digests are compared, so that the duration of the comparison reveals nothing about a token.
         who = digest_of(token) if token else None
         admin = who is not None and who == self._admin
         if self._exam:
             owner = who if who is not None and who in self._agents else ""
             known = owner or admin or not self._agents
-            return Caller(owner, admin, session_id, agent=True) if known else None
+            return Client(owner, admin, session_id, agent=True) if known else None
         if bound := self._session_of(token):
-            return Caller(agent_of(bound), False, session_id or bound, agent=True, bound=bound)
+            return Client(agent_of(bound), False, session_id or bound, agent=True, bound=bound)
         owner = who if who is not None and who in self._trainers else ""
         if not (owner or admin or not self._trainers):
             return None
-        return Caller(owner, admin, session_id, trusted=bool(owner) or admin)
+        return Client(owner, admin, session_id, trusted=bool(owner) or admin)
 
-    def admits(self, caller: Caller, path: str) -> bool:
-        """Whether a place is open to a caller."""
-        if not caller.agent:
+    def admits(self, client: Client, path: str) -> bool:
+        """Return whether a client may use an endpoint."""
+        if not client.agent:
             return True
-        return path in (_OF_SESSION if caller.bound else _OF_EXAM) or (caller.admin and path == "/metrics")
+        return path in (_OF_SESSION if client.bound else _OF_EXAM) or (client.admin and path == "/metrics")
 
     def agent_token(self, session_id: str) -> str:
-        """A token for the agent of one session."""
-        return f"{_MARK}{session_id}.{self._seal(session_id)}"
+        """Return a token for the agent of one session."""
+        return f"{_PREFIX}{session_id}.{self._sign(session_id)}"
 
     def _session_of(self, token: bytes) -> str:
-        """The session that an agent's token is for; empty where it is no such token."""
+        """Return the session that an agent token is valid for, or "" for any other token."""
         text = token.decode("latin-1")
-        session_id, _, seal = text.removeprefix(_MARK).rpartition(".")
-        is_ours = text.startswith(_MARK) and session_id.isascii() and seal.isascii()
-        return session_id if is_ours and hmac.compare_digest(seal, self._seal(session_id)) else ""
+        session_id, _, signature = text.removeprefix(_PREFIX).rpartition(".")
+        is_agent_token = text.startswith(_PREFIX) and session_id.isascii() and signature.isascii()
+        return session_id if is_agent_token and hmac.compare_digest(signature, self._sign(session_id)) else ""
 
-    def _seal(self, session_id: str) -> str:
+    def _sign(self, session_id: str) -> str:
         return blake2b(session_id.encode(), key=self._key, digest_size=24).hexdigest()
 
 
 def agent_of(session_id: str) -> str:
-    """What stands in place of an owner for the agent of one session. No digest of a token looks like it."""
+    """Return the owner name for the agent of one session. No digest of a token looks like it."""
     return f"agent:{session_id}"
 
 
-def may_use(owner: str | None, header: Header) -> bool:
-    """Whether a session is open to an owner; None stands for the one who runs the server."""
+def may_use(owner: str | None, header: SessionHeader) -> bool:
+    """Return whether an owner may use a session. None stands for the operator of the server."""
     return owner is None or owner == header.owner or owner == agent_of(header.session_id)
 
 
 def digest_of(token: str | bytes) -> str:
-    """What stands for a token in memory and in the ledger."""
+    """Return the digest that represents a token in memory and in the ledger."""
     return blake2b(token.encode() if isinstance(token, str) else token, digest_size=16).hexdigest()

@@ -1,1 +1,1 @@
-"""The REST API, and what every HTTP request passes on its way in and out."""
+"""HTTP: the REST API, its description, and the checks that every request passes."""

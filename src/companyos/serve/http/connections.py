@@ -1,7 +1,7 @@
-"""Connections: what a client may cost before its request reaches the app, and what it still gets when the server stops.
+"""Limits on connections before a request reaches the app, and a clean end of WebSockets when the server stops.
 
-uvicorn bounds neither the length of a request's head nor the time that a client takes to send it. So its two protocols are
-extended here. Nothing is timed by request: one look a second finds the connections that have taken too long.
+uvicorn limits neither the length of a request's head (URL and headers) nor the time to send it, so its two protocol classes
+are extended here. There is no timer per request: once a second, one pass finds the connections that have taken too long.
 """
 
 import asyncio
@@ -20,19 +20,21 @@ from companyos.serve.messages.wire import encode
 from companyos.serve.ops.settings import Settings
 
 LONGEST_URL = 8192  # bytes
-_LOOKS = 1.0  # seconds between two looks for who takes too long
-_FILES = 256  # that a worker may have open beside its connections
+_CHECK_INTERVAL = 1.0  # seconds between two passes over the connections
+_OTHER_FILES = 256  # open files of a worker that are not connections
 
 
 class Connection(HttpToolsProtocol):
-    """An HTTP connection with a bounded head, a bounded time to send it, and a place among a bounded number of others."""
+    """An HTTP connection with limits on the size of the head and the time to send it, counted in a `ConnectionPool`."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self._hall = hall()
-        self._limit = self._hall.settings.head_limit
-        self._since: float | None = None  # since when a head is waited for; None: a request is under way, or it is idle
-        self._head = 0  # bytes of it in earlier pieces
+        self._pool = connection_pool()
+        self._limit = self._pool.settings.head_limit
+        self._since: float | None = (
+            None  # when the wait for a head began; None while a request runs or the connection is idle
+        )
+        self._head = 0  # bytes of the head in earlier pieces
         self._piece = 0  # bytes of the piece that is being read
         self._in_body = False
         self._refusal: ServeError | None = None
@@ -40,15 +42,15 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._since = self.loop.time()
-        if not self._hall.enter(self, len(self.connections)):
+        if not self._pool.enter(self, len(self.connections)):
             self.refuse(TooManyConnections())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._hall.leave(self)
+        self._pool.leave(self)
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self) -> None:
-        self._hall.leave(self)
+        self._pool.leave(self)
         super().handle_websocket_upgrade()
 
     def data_received(self, data: bytes) -> None:
@@ -67,7 +69,7 @@ class Connection(HttpToolsProtocol):
             self._stop(UrlTooLong(LONGEST_URL))
 
     def on_headers_complete(self) -> None:
-        large = self._head + self._piece > self._limit  # else there is nothing to add up
+        large = self._head + self._piece > self._limit  # cheap test first
         if large and sum(len(name) + len(value) for name, value in self.headers) > self._limit:
             self._stop(HeadTooLarge(self._limit))
         self._since, self._head, self._in_body = None, 0, True
@@ -85,21 +87,21 @@ class Connection(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is being answered."""
+        """Whether no request is being processed."""
         return self.cycle is None or self.cycle.response_complete
 
     def give_up(self, now: float) -> None:
-        """Hang up where a head has been waited for too long."""
-        seconds = self._hall.settings.head_seconds
+        """Close the connection if its head takes too long."""
+        seconds = self._pool.settings.head_seconds
         if self._since is None or now - self._since <= seconds:
             return
         if self._head:
             self.refuse(TooSlow(seconds, "head"))
         else:
-            self.transport.close()  # nothing was asked
+            self.transport.close()  # no request was started
 
     def refuse(self, error: ServeError) -> None:
-        """Say why, and hang up."""
+        """Send an error and close the connection."""
         if self.transport.is_closing():
             return
         body = encode(error_reply(error, agent=True))
@@ -108,81 +110,81 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def _stop(self, error: ServeError) -> None:
-        """End the parser's work; uvicorn then answers by `send_400_response`."""
+        """Stop the parser. uvicorn then calls `send_400_response`."""
         self._refusal = error
         raise ValueError(error.message)
 
 
-class Hall:
-    """All connections of a worker."""
+class ConnectionPool:
+    """All HTTP connections of a worker."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._most = min(settings.connections, open_files() - _FILES)
-        self._inside: dict[Connection, None] = {}  # who came first stands first
-        self._looking = False
+        self._limit = min(settings.connections, open_files() - _OTHER_FILES)
+        self._members: dict[Connection, None] = {}  # oldest first
+        self._checking = False
 
-    def enter(self, one: Connection, connections: int) -> bool:
-        """Take a connection in; False: all are in use. A full hall lets go the first that has nothing under way."""
-        if connections > self._most:
-            idle = next((other for other in self._inside if other.is_idle and not other.transport.is_closing()), None)
+    def enter(self, connection: Connection, connections: int) -> bool:
+        """Add a connection. If the pool is full, close the oldest idle one; return False if none is idle."""
+        if connections > self._limit:
+            idle = next((other for other in self._members if other.is_idle and not other.transport.is_closing()), None)
             if idle is None:
                 return False
             idle.transport.close()
-        self._inside[one] = None
-        if not self._looking:
-            self._looking = True
-            one.loop.call_later(_LOOKS, self._look, one.loop)
+        self._members[connection] = None
+        if not self._checking:
+            self._checking = True
+            connection.loop.call_later(_CHECK_INTERVAL, self._check, connection.loop)
         return True
 
-    def leave(self, one: Connection) -> None:
-        self._inside.pop(one, None)
+    def leave(self, connection: Connection) -> None:
+        self._members.pop(connection, None)
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _check(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
-        for one in list(self._inside):
-            one.give_up(now)
-        self._looking = bool(self._inside)
-        if self._looking:
-            loop.call_later(_LOOKS, self._look, loop)
+        for connection in list(self._members):
+            connection.give_up(now)
+        self._checking = bool(self._members)
+        if self._checking:
+            loop.call_later(_CHECK_INTERVAL, self._check, loop)
 
 
 class Socket(WebSocketsSansIOProtocol):
-    """A WebSocket that, when the server stops, still sends the reply to what it has taken in, and takes in no more."""
+    """A WebSocket that, when the server stops, still answers the frame in progress, and accepts no more."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self._owes = False  # a frame was taken in and is not answered yet
-        self._leaving = False
+        self._answering = False  # a frame was received and is not answered yet
+        self._stopping = False
 
     async def receive(self) -> Any:
         message = await super().receive()
-        self._owes = message["type"] == "websocket.receive"
+        self._answering = message["type"] == "websocket.receive"
         return message
 
     async def send(self, message: Any) -> None:
         await super().send(message)
-        if self._owes and message["type"] == "websocket.send":
-            self._owes = False
-            if self._leaving:
+        if self._answering and message["type"] == "websocket.send":
+            self._answering = False
+            if self._stopping:
                 self.shutdown()
 
     def shutdown(self) -> None:
-        self._leaving = self._owes
-        while not self.queue.empty():  # nobody has begun with these; they may be sent again elsewhere
+        self._stopping = self._answering
+        while not self.queue.empty():  # not started yet; clients can send them to another server
             self.queue.get_nowait()
-        if not self._owes:
+        if not self._answering:
             super().shutdown()
 
 
 @cache
-def hall() -> Hall:
-    """The one of this process. Workers hear of settings by variables alone."""
-    return Hall(Settings.read(os.environ))
+def connection_pool() -> ConnectionPool:
+    """Return the pool of this process. uvicorn creates the connections, so the settings come from the environment."""
+    return ConnectionPool(Settings.read(os.environ))
 
 
 def open_files() -> int:
-    """How many files this process may have open, made as large as the system allows."""
+    """Raise the limit on open files as far as the system allows, and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,4 @@
-"""Guard: what every request passes on its way in and out. Its id, its token, its size, its time, its count, its log line."""
+"""The middleware that every request passes: it checks token, origin, quotas and size, then counts and logs the request."""
 
 import asyncio
 import logging
@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from companyos.serve.access.origins import Origins
-from companyos.serve.access.quotas import Brake, Quotas
-from companyos.serve.access.roles import Caller, Roles
+from companyos.serve.access.quotas import Quotas, SignInLimiter
+from companyos.serve.access.roles import Client, Roles
 from companyos.serve.errors import Busy, NotForAgents, ServeError, TooLarge, TooSlow, WrongToken
 from companyos.serve.http.pages import COOKIE, Pages
 from companyos.serve.messages.bodies import error_reply
@@ -24,14 +24,14 @@ from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
 
 OPEN_TO_ALL = ("/health", "/ready")
-QUIET = ("/step", "/rollout", "/mcp-server", "/health", "/ready", "/metrics")  # thousands of them, of no interest each
-ELSEWHERE = "elsewhere"
-_MOST_DIGITS = 15  # of a length that is worth reading
+QUIET = ("/step", "/rollout", "/mcp-server", "/health", "/ready", "/metrics")  # too frequent to log each at level info
+ELSEWHERE = "elsewhere"  # the route name of unknown paths in metrics and logs
+_MAX_DIGITS = 15  # of a Content-Length; longer numbers are refused unread
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 
 
 class Guard:
-    """ASGI middleware. Leaves in the request's state who calls: `caller`."""
+    """ASGI middleware. Stores the client in the state of the request, as `client`."""
 
     def __init__(
         self,
@@ -39,17 +39,17 @@ class Guard:
         settings: Settings,
         metrics: Metrics,
         roles: Roles,
-        places: Collection[str],
+        routes: Collection[str],
         pages: Pages | None = None,
     ) -> None:
         self._app = app
         self._pages = pages
-        self._places = places  # by name in counts and logs; whatever else is asked for is one more
+        self._routes = routes  # known paths; metrics and logs put all others under one name
         self._settings = settings
         self._metrics = metrics
         self._roles = roles
         self._origins = Origins(settings)
-        self._brake = Brake()
+        self._brake = SignInLimiter()
         self._quotas = Quotas(settings.token_bytes, settings.token_sockets)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,7 +59,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status = perf_counter(), 500
+        started, status = perf_counter(), 500
         headers = dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
         request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8).encode()
@@ -78,67 +78,68 @@ class Guard:
                 self._admit(scope, headers)
             except ServeError as error:
                 self._metrics.refusal(error.code)
-                await said(self._pages, scope, error)(scope, receive, answer)
+                await error_response(self._pages, scope, error)(scope, receive, answer)
             else:
-                await self._app(scope, self._bounded(receive, scope["state"]["caller"].counted_as), answer)
+                await self._app(scope, self._bounded(receive, scope["state"]["client"].counted_as), answer)
         finally:
-            place = self._place(scope["path"])
-            self._note(scope["method"], place, status, perf_counter() - began, request_id.decode())
+            route = self._route(scope["path"])
+            self._record(scope["method"], route, status, perf_counter() - started, request_id.decode())
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A socket is one long request: let in or turned away before it opens, counted and logged when it closes."""
-        began, status, headers = perf_counter(), 101, dict(scope["headers"])
+        """Handle a WebSocket as one long request: checked before it opens, counted and logged when it closes."""
+        started, status, headers = perf_counter(), 101, dict(scope["headers"])
         try:
             try:
                 self._admit(scope, headers)
-                owner = scope["state"]["caller"].counted_as
+                owner = scope["state"]["client"].counted_as
                 with self._quotas.socket(owner):
                     await self._app(scope, self._counted(receive, owner) if owner else receive, send)
             except ServeError as error:
                 status = error.status
                 self._metrics.refusal(error.code)
-                await respond(error)(scope, receive, send)
+                await json_error(error)(scope, receive, send)
         finally:
-            self._note("SOCKET", self._place(scope["path"]), status, perf_counter() - began, secrets.token_hex(8))
+            self._record("SOCKET", self._route(scope["path"]), status, perf_counter() - started, secrets.token_hex(8))
 
     def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        """Raise a `ServeError` unless the request is allowed; store its client in the state."""
         path, pages = scope["path"], self._pages
-        if path not in OPEN_TO_ALL:  # which are asked by balancers, under whatever name
+        if path not in OPEN_TO_ALL:  # load balancers use these, with any host name
             self._origins.check(scope, headers)
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer":
-            # Only pages take a cookie: another site may make a browser send it, and they look where a form comes from.
-            token = _cookie(headers) if pages is not None and pages.place(path) else b""
+            # Only pages accept the cookie: another site can make a browser send it, and pages check where a form comes from.
+            token = _cookie(headers) if pages is not None and pages.route_name(path) else b""
         if token or self._signs_in(scope):
             self._brake.check(_address(scope), token)
         session_id = headers.get(b"x-session-id", b"").decode("latin-1")
-        caller = self._roles.caller(token.strip(), session_id)
+        client = self._roles.client(token.strip(), session_id)
         is_open = path in OPEN_TO_ALL or (pages is not None and pages.is_open(path))
-        if caller is None and not is_open:
+        if client is None and not is_open:
             if token:
                 self._brake.wrong(_address(scope))
             raise WrongToken
-        if caller is not None and (caller.owner or caller.admin):
+        if client is not None and (client.owner or client.admin):
             self._brake.right(_address(scope), token)
-        scope.setdefault("state", {})["caller"] = caller = caller or Caller("", False, session_id)
-        if not (is_open or self._roles.admits(caller, path)):
+        scope.setdefault("state", {})["client"] = client = client or Client("", False, session_id)
+        if not (is_open or self._roles.admits(client, path)):
             raise NotForAgents
-        self._quotas.check_bytes(caller.counted_as)
+        self._quotas.check_bytes(client.counted_as)
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or len(length) > _MOST_DIGITS or int(length) > self._settings.body_limit:
+        if not length.isdigit() or len(length) > _MAX_DIGITS or int(length) > self._settings.body_limit:
             raise TooLarge(self._settings.body_limit)
 
-    def _place(self, path: str) -> str:
-        if path in self._places:
+    def _route(self, path: str) -> str:
+        if path in self._routes:
             return path
-        return (self._pages.place(path) if self._pages is not None else "") or ELSEWHERE
+        return (self._pages.route_name(path) if self._pages is not None else "") or ELSEWHERE
 
     def _signs_in(self, scope: Scope) -> bool:
-        """Whether a request is a form with a token in it."""
+        """Return whether a request is a sign-in form, which contains a token."""
         return self._pages is not None and scope.get("method") == "POST" and self._pages.is_open(scope["path"])
 
     def _counted(self, receive: Receive, owner: str) -> Receive:
-        """Count what arrives by a socket, and stop reading for a while when a caller has sent too much."""
+        """Count the bytes that a socket receives. Stop reading for a while when the client has sent too much."""
 
         async def counted() -> Message:
             if (wait := self._quotas.wait(owner)) > 0:
@@ -150,14 +151,14 @@ class Guard:
         return counted
 
     def _bounded(self, receive: Receive, owner: str) -> Receive:
-        """The body as it comes in, until it is too long or takes too long."""
+        """Receive the body. Raise `TooLarge` or `TooSlow` when it is too long or takes too long."""
         limit, seconds = self._settings.body_limit, self._settings.request_seconds
         deadline = asyncio.get_running_loop().time() + seconds
-        size, whole = 0, False
+        size, complete = 0, False
 
         async def bounded() -> Message:
-            nonlocal size, whole
-            if whole:  # what comes now is that the caller has left, and some stay for long
+            nonlocal size, complete
+            if complete:  # the next message says that the client has disconnected, which may take long
                 return await receive()
             try:
                 async with asyncio.timeout_at(deadline):
@@ -166,47 +167,47 @@ class Guard:
                 raise TooSlow(seconds) from None
             size += len(message.get("body", b""))
             self._quotas.spend(owner, len(message.get("body", b"")))
-            whole = not message.get("more_body", False)
+            complete = not message.get("more_body", False)
             if size > limit:
                 raise TooLarge(limit)
             return message
 
         return bounded
 
-    def _note(self, method: str, place: str, status: int, seconds: float, request_id: str) -> None:
-        self._metrics.request(place, status, seconds)
-        quiet = place in QUIET and status < 400
+    def _record(self, method: str, route: str, status: int, seconds: float, request_id: str) -> None:
+        self._metrics.request(route, status, seconds)
+        quiet = route in QUIET and status < 400
         level = logging.DEBUG if quiet else logging.INFO if status < 500 else logging.ERROR
         if REQUESTS.isEnabledFor(level):
-            # The place and not the address: that may hold a session's id, which is all one needs to play on.
-            about: dict[str, Any] = {"method": method, "place": place, "status": status}
+            # The route, not the URL: that may contain a session id, with which anybody could continue the session.
+            about: dict[str, Any] = {"method": method, "place": route, "status": status}
             REQUESTS.log(level, "request", extra={**about, "ms": round(seconds * 1000, 2), "request_id": request_id})
 
 
-def respond(error: ServeError, agent: bool = True) -> Response:
-    """An error as JSON. Unless the caller is known to be no agent, it shows neither a reward nor a verdict."""
+def json_error(error: ServeError, agent: bool = True) -> Response:
+    """Return an error as JSON. For agents, and for unknown clients, it contains no reward and no verdict."""
     headers = {"retry-after": str(error.retry_after)} if isinstance(error, Busy) else {}
     if isinstance(error, WrongToken):
         headers["www-authenticate"] = "Bearer"
     return Response(encode(error_reply(error, agent)), error.status, headers, JSON)
 
 
-def said(pages: Pages | None, scope: Scope, error: ServeError) -> Response:
-    """An error to whoever asked: a page for people, JSON for programs."""
+def error_response(pages: Pages | None, scope: Scope, error: ServeError) -> Response:
+    """Return an error as a page for people, or as JSON for programs."""
     if pages is not None and pages.wants(scope):
         return pages.refusal(scope, error)
-    caller: Caller | None = scope.get("state", {}).get("caller")
-    return respond(error, caller is None or caller.agent)
+    client: Client | None = scope.get("state", {}).get("client")
+    return json_error(error, client is None or client.agent)
 
 
 def _address(scope: Scope) -> str:
-    """Where a request comes from."""
+    """Return the IP address of the client."""
     client = scope.get("client")
     return str(client[0]) if client else ""
 
 
 def _cookie(headers: dict[bytes, bytes]) -> bytes:
-    """The token that a browser brings."""
+    """Return the token in the cookie of a browser."""
     for part in headers.get(b"cookie", b"").split(b";"):
         name, _, value = part.strip().partition(b"=")
         if name == COOKIE.encode():

@@ -1,4 +1,4 @@
-"""Pages: what a server knows of its places for people. They come from above; without any, it speaks to programs only."""
+"""The interface to the HTML pages. `companyos.web` implements it; a server without pages serves programs only."""
 
 from typing import Protocol
 
@@ -9,33 +9,33 @@ from starlette.types import Scope
 from companyos.serve.errors import ServeError
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.lane import Lane
-from companyos.serve.sessions.screens import Screens
+from companyos.serve.sessions.screens import ScreenBackend
+from companyos.serve.sessions.work_queue import WorkQueue
 
-COOKIE = "companyos_token"  # where a browser, which sends no header by itself, keeps its token
+COOKIE = "companyos_token"  # holds the token in a browser, which sends no Authorization header
 
 
 class Pages(Protocol):
-    """Places whose visitors read HTML, bring their token in a cookie, and are told by a page what is wrong."""
+    """Routes for people: they return HTML, read the token from a cookie, and show errors as a page."""
 
     @property
-    def screens(self) -> Screens:
-        """What takes pictures of them."""
+    def screens(self) -> ScreenBackend:
+        """The browser that takes screenshots of the pages."""
 
-    def open(self, app: FastAPI, lane: Lane, metrics: Metrics, settings: Settings) -> None:
-        """Adds its places to the app."""
+    def open(self, app: FastAPI, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
+        """Add the routes to the app."""
 
     def close(self) -> None:
-        """Ends what it has begun beside the server."""
+        """Stop the background work of the pages."""
 
-    def place(self, path: str) -> str:
-        """By which name counts and logs know a path, without any id; empty: it is none of ours."""
+    def route_name(self, path: str) -> str:
+        """Return the name of a path in metrics and logs, without ids, or "" if it is not a page."""
 
     def is_open(self, path: str) -> bool:
-        """Whether a path is for everybody, tokens or not."""
+        """Return whether a path needs no token."""
 
     def wants(self, scope: Scope) -> bool:
-        """Whether whoever asks would rather read a page than JSON."""
+        """Return whether the client prefers a page to JSON."""
 
     def refusal(self, scope: Scope, error: ServeError) -> Response:
-        """An error as a page."""
+        """Return an error as a page."""

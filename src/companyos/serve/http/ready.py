@@ -1,4 +1,4 @@
-"""Ready: whether a server can do its work. `/health` says only that its process answers."""
+"""`/ready`: whether the server can begin and step sessions. `/health` only says that the process answers."""
 
 import asyncio
 import time
@@ -7,16 +7,16 @@ from fastapi import FastAPI, Response
 
 from companyos.serve.errors import LedgerDown
 from companyos.serve.http.requests import json_response
-from companyos.serve.sessions.lane import Lane
+from companyos.serve.sessions.work_queue import WorkQueue
 
-_FRESH = 1.0  # seconds for which an answer of the ledger holds: anybody may ask here
+_FRESH = 1.0  # seconds for which an answer of the ledger is reused: this endpoint needs no token
 
 
 class Ready:
-    """The place `/ready`."""
+    """The endpoint `/ready`."""
 
-    def __init__(self, lane: Lane) -> None:
-        self._lane = lane
+    def __init__(self, queue: WorkQueue) -> None:
+        self._queue = queue
         self._asked = -_FRESH
         self._answer: asyncio.Task[bool] | None = None
 
@@ -24,7 +24,7 @@ class Ready:
         app.add_api_route("/ready", self.ready, response_class=Response)
 
     async def ready(self) -> Response:
-        """That the server can begin and step sessions: its ledger answers."""
+        """Returns `ready` if the ledger answers, so that sessions can begin and step."""
         if self._answer is None or (self._answer.done() and time.monotonic() - self._asked > _FRESH):
             self._answer, self._asked = asyncio.create_task(self._ask()), time.monotonic()
         if not await asyncio.shield(self._answer):
@@ -33,7 +33,7 @@ class Ready:
 
     async def _ask(self) -> bool:
         try:
-            await self._lane.run(lambda sessions: sessions.ledger.ping())
+            await self._queue.run(lambda sessions: sessions.ledger.ping())
         except LedgerDown:
             return False
         return True

@@ -1,52 +1,50 @@
-"""Ledgers: where the durable record of sessions is kept. In memory, in a file, in PostgreSQL: one contract."""
+"""Ledgers: in memory, in an SQLite file or in PostgreSQL, all with the same contract (`Ledger`)."""
 
 from companyos.serve.ledger.ledger import (
-    ATTEMPT,
-    HANDLE,
-    MOST_EXPIRED,
-    NO_SESSIONS,
-    Entry,
-    Header,
+    MAX_EXPIRED,
+    ExamAttempt,
+    Handle,
     IdTaken,
     Ledger,
-    NoLedger,
-    Row,
-    attempt,
+    SessionHeader,
+    StoredSession,
+    TurnRow,
+    attempt_of,
     can_be_id,
     encode,
 )
+from companyos.serve.ledger.memory import MemoryLedger
 from companyos.serve.ledger.sqlite import SqliteLedger
 from companyos.serve.ops.settings import NO_LEDGER, BadSetting
 
 __all__ = [
-    "ATTEMPT",
-    "HANDLE",
-    "MOST_EXPIRED",
-    "NO_SESSIONS",
-    "Entry",
-    "Header",
+    "MAX_EXPIRED",
+    "ExamAttempt",
+    "Handle",
     "IdTaken",
     "Ledger",
-    "NoLedger",
-    "Row",
+    "MemoryLedger",
+    "SessionHeader",
     "SqliteLedger",
-    "attempt",
+    "StoredSession",
+    "TurnRow",
+    "attempt_of",
     "can_be_id",
     "encode",
     "open_ledger",
 ]
 
 
-def open_ledger(place: str, fsync: bool = False) -> Ledger:
-    """The ledger at a place; `BadSetting` says why there can be none."""
-    if place == NO_LEDGER:
-        return NoLedger()
-    scheme, colon, _ = place.partition(":")
+def open_ledger(address: str, fsync: bool = False) -> Ledger:
+    """Open the ledger at a file path, a postgresql:// URL, or in memory (`none`). `BadSetting` says why it cannot."""
+    if address == NO_LEDGER:
+        return MemoryLedger()
+    scheme, colon, _ = address.partition(":")
     if colon and scheme in ("postgresql", "postgres"):
-        # Here, since a server that keeps a file need not load a database's driver.
+        # Imported here, so that a server with another ledger does not load the database driver.
         from companyos.serve.ledger.postgres import PostgresLedger
 
-        return PostgresLedger(place)  # whose commits are flushed to disk with or without `fsync`
-    if "://" in place:
-        raise BadSetting(f"no ledger is kept at {scheme}://; give a file, postgresql://..., or {NO_LEDGER}")
-    return SqliteLedger(place, fsync)
+        return PostgresLedger(address)  # it flushes every commit to disk, with or without `fsync`
+    if "://" in address:
+        raise BadSetting(f"a ledger cannot be stored at {scheme}://; use a file, postgresql://..., or {NO_LEDGER}")
+    return SqliteLedger(address, fsync)

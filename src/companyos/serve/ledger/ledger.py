@@ -1,4 +1,7 @@
-"""Ledger: the durable record of sessions. A session is its header and its calls, one a turn; all else follows by replay."""
+"""The ledger: the durable record of sessions, handles and exam attempts.
+
+A session is stored as its header and its calls, one per turn. Everything else about it is computed by replaying the calls.
+"""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -8,17 +11,13 @@ import msgspec
 
 from companyos.core.calls import Call
 from companyos.core.task import TaskId
-from companyos.serve.errors import ServeError, TurnTaken, UnknownSession
+from companyos.serve.errors import ServeError
 
-MOST_EXPIRED = 1000  # sessions at once, so that steps made meanwhile do not wait for long
-# Stand for the reward of an entry that is no session; its task id is the session that it points at.
-HANDLE, ATTEMPT = "handle", "attempt"
-NO_SESSIONS = (HANDLE, ATTEMPT)
-_NEVER = 1e11  # seconds: a time after which nothing expires
+MAX_EXPIRED = 1000  # records that one call of `expire` deletes, so that concurrent steps do not wait long
 
 
-class Header(msgspec.Struct, frozen=True):
-    """What a session was begun as. `owner` is the digest of the token that began it, or nothing."""
+class SessionHeader(msgspec.Struct, frozen=True):
+    """How a session was started. `owner` is the digest of the token that started it, or empty."""
 
     session_id: str
     task_id: str
@@ -29,22 +28,7 @@ class Header(msgspec.Struct, frozen=True):
     owner: str = ""
 
 
-class IdTaken(Exception):
-    """An entry of this id stands in the ledger already."""
-
-
-def attempt(header: Header, task: TaskId) -> Header:
-    """The entry which says that an owner has begun a task. It has one id for each owner and task, and never expires.
-
-    Doses and weather are not part of it: the facts of a task are the same at every dose.
-    """
-    about = blake2b(f"{header.owner} {task.key}".encode(), digest_size=24).hexdigest()
-    return msgspec.structs.replace(
-        header, session_id=f"~exam.{about}", task_id=header.session_id, reward=ATTEMPT, created=_NEVER
-    )
-
-
-class Row(msgspec.Struct, frozen=True, gc=False):
+class TurnRow(msgspec.Struct, frozen=True, gc=False):
     """One turn of one session: its call, and when it was made."""
 
     session_id: str
@@ -53,135 +37,130 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     at: float
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """All that the ledger knows of a session."""
+class StoredSession(msgspec.Struct, frozen=True):
+    """Everything that the ledger stores about one session."""
 
-    header: Header
+    header: SessionHeader
     calls: tuple[Call, ...]
-    touched: float  # when it was begun or last stepped
+    touched: float  # when the session was started or last stepped
+
+
+class Handle(msgspec.Struct, frozen=True):
+    """A name that points to a session, or to none (`session_id` is empty) until a reset starts one."""
+
+    handle_id: str
+    session_id: str
+    created: float  # when it was made or last pointed to another session
+    owner: str = ""
+
+
+class ExamAttempt(msgspec.Struct, frozen=True):
+    """The fact that an owner has started a task in an exam. It never expires.
+
+    `attempt_id` is a digest of owner and task, so there is at most one attempt for each owner and task.
+    """
+
+    attempt_id: str
+    session_id: str
+    owner: str = ""
+
+
+class IdTaken(Exception):
+    """The ledger already has a record with this id."""
+
+
+def attempt_of(header: SessionHeader, task: TaskId) -> ExamAttempt:
+    """Return the attempt that a session uses up.
+
+    The doses and the weather of a task are not part of its id: the facts of a task are the same at every dose.
+    """
+    digest = blake2b(f"{header.owner} {task.key}".encode(), digest_size=24).hexdigest()
+    return ExamAttempt(digest, header.session_id, header.owner)
 
 
 class Ledger(Protocol):
-    """What sessions ask of a ledger. `quick`: it answers within microseconds, so that nobody needs a thread to wait in.
+    """The contract of a ledger.
 
-    `gathers`: writing has its price by the commit, so that steps had better go together. `durable`: it keeps sessions
-    outside of this process's memory, so that they may leave that at any moment.
+    `quick`: it answers within microseconds, so calls need no thread of their own. `gathers`: each commit has a cost, so
+    steps are better written together. `durable`: it stores sessions outside the memory of this process, so a session may be
+    dropped from memory at any time.
     """
 
     quick: bool
     gathers: bool = True
     durable: bool = True
 
-    def begin(self, headers: Sequence[Header], calls: Sequence[Call] = ()) -> None:
-        """Opens sessions, all with the same calls made already; `IdTaken`, and none, where one of the ids is in use."""
+    # -- sessions --------------------------------------------------------------------------------------------------
 
-    def read(self, session_id: str) -> Entry | None:
-        """The whole of a session, or None where there is none."""
+    def begin(
+        self, headers: Sequence[SessionHeader], calls: Sequence[Call] = (), attempt: ExamAttempt | None = None
+    ) -> None:
+        """Store new sessions that start with the same calls, and the exam attempt that they use up, in one commit.
+
+        Raise `IdTaken`, and store nothing, if the ledger already has one of the sessions or the attempt.
+        """
+
+    def read(self, session_id: str) -> StoredSession | None:
+        """Return a session, or None if the ledger does not have it."""
 
     def calls(self, session_id: str, after: int) -> tuple[Call, ...] | None:
-        """The calls after a turn, or None where there is no such session."""
+        """Return the calls after a turn, or None if the ledger does not have the session."""
 
-    def headers(self) -> list[Header]:
-        """Every header, of handles and attempts, too. Reads the whole ledger: for pages that people open, not for steps."""
+    def headers(self) -> list[SessionHeader]:
+        """Return the headers of all sessions. Reads the whole ledger: meant for pages that people open, not for steps."""
 
     def newest(self, name: str) -> str | None:
-        """The id of the session that was begun last under a name (its id is the name, a dot, and more)."""
+        """Return the id of the newest session under a name, that is, whose id is the name, a dot and a suffix."""
 
-    def append_all(self, rows: Sequence[Row]) -> list[ServeError | None]:
-        """Compares and appends, all in one commit. For each row, by itself: None once it stands, or why it does not."""
+    def append_all(self, rows: Sequence[TurnRow]) -> list[ServeError | None]:
+        """Append turns in one commit, if they are not taken. Return None for each row that was written, or why it was not.
 
-    def append(self, row: Row) -> None:
-        """The same for one row; raises `TurnTaken` with what stands there, or `UnknownSession`."""
+        A row that cannot be written does not stop the others.
+        """
+
+    def append(self, row: TurnRow) -> None:
+        """Append one turn. Raise `TurnTaken` with the stored call, or `UnknownSession`."""
         [refused] = self.append_all([row])
         if refused is not None:
             raise refused
 
     def remove(self, session_id: str) -> None:
-        """Forgets a session, if there is one."""
+        """Delete a session, if it exists."""
+
+    # -- handles and attempts --------------------------------------------------------------------------------------
+
+    def handle(self, handle_id: str) -> Handle | None:
+        """Return a handle, or None if the ledger does not have it."""
+
+    def put_handle(self, handle: Handle) -> None:
+        """Store a handle, in place of an earlier one with the same id."""
+
+    def remove_handle(self, handle_id: str) -> None:
+        """Delete a handle, if it exists."""
+
+    def attempts(self) -> list[ExamAttempt]:
+        """Return all exam attempts."""
+
+    # -- housekeeping ----------------------------------------------------------------------------------------------
 
     def expire(self, before: float) -> int:
-        """Forget sessions that were last touched before this moment, at most `MOST_EXPIRED`; return how many."""
+        """Delete sessions and handles that were last used before this time, at most `MAX_EXPIRED`. Return how many."""
 
     def count(self, owner: str) -> int:
-        """Return how many sessions and handles there are of one owner."""
+        """Return how many records (sessions, handles, attempts) an owner has."""
 
     def ping(self) -> None:
-        """Raise `LedgerDown` unless the ledger answers."""
+        """Raise `LedgerDown` if the ledger does not answer."""
 
     def close(self) -> None: ...
 
 
-class NoLedger(Ledger):
-    """Kept in memory only: sessions end with the process."""
-
-    quick = True
-    gathers = False
-    durable = False
-
-    def __init__(self) -> None:
-        self._sessions: dict[str, tuple[Header, list[Row]]] = {}
-
-    def begin(self, headers: Sequence[Header], calls: Sequence[Call] = ()) -> None:
-        if any(header.session_id in self._sessions for header in headers):
-            raise IdTaken
-        for header in headers:
-            rows = [Row(header.session_id, turn, call, header.created) for turn, call in enumerate(calls, 1)]
-            self._sessions[header.session_id] = (header, rows)
-
-    def read(self, session_id: str) -> Entry | None:
-        found = self._sessions.get(session_id)
-        if found is None:
-            return None
-        header, rows = found
-        return Entry(header, tuple(row.call for row in rows), rows[-1].at if rows else header.created)
-
-    def calls(self, session_id: str, after: int) -> tuple[Call, ...] | None:
-        found = self._sessions.get(session_id)
-        return None if found is None else tuple(row.call for row in found[1][after:])
-
-    def headers(self) -> list[Header]:
-        return [header for header, _ in self._sessions.values()]
-
-    def newest(self, name: str) -> str | None:
-        return next((session_id for session_id in reversed(self._sessions) if session_id.startswith(f"{name}.")), None)
-
-    def append_all(self, rows: Sequence[Row]) -> list[ServeError | None]:
-        return [self._append(row) for row in rows]
-
-    def _append(self, row: Row) -> ServeError | None:
-        found = self._sessions.get(row.session_id)
-        if found is None:
-            return UnknownSession()
-        if row.turn <= len(found[1]):
-            return TurnTaken(row.turn, found[1][row.turn - 1].call)
-        found[1].append(row)
-        return None
-
-    def remove(self, session_id: str) -> None:
-        self._sessions.pop(session_id, None)
-
-    def expire(self, before: float) -> int:
-        old = [name for name in self._sessions if (entry := self.read(name)) is not None and entry.touched < before]
-        for session_id in old[:MOST_EXPIRED]:
-            del self._sessions[session_id]
-        return len(old[:MOST_EXPIRED])
-
-    def count(self, owner: str) -> int:
-        return sum(header.owner == owner for header, _ in self._sessions.values())
-
-    def ping(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self._sessions.clear()
-
-
 def can_be_id(text: str) -> bool:
-    """Whether a text can be the id of a session. No ledger is asked about others: PostgreSQL cannot hold a NUL."""
+    """Return whether a text can be an id. Ledgers are never asked about others: PostgreSQL cannot store a NUL."""
     return text.isascii() and text.isprintable()
 
 
-# How headers and calls stand in a ledger that keeps bytes.
+# How ledgers that store bytes encode headers and calls.
 encode = msgspec.json.Encoder().encode
 decode_call = msgspec.json.Decoder(Call).decode
-decode_header = msgspec.json.Decoder(Header).decode
+decode_header = msgspec.json.Decoder(SessionHeader).decode

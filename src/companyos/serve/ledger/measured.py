@@ -1,4 +1,4 @@
-"""Measured: a ledger whose answers are timed, and whose failures are logged with their cause."""
+"""A ledger wrapper that times every operation and logs the cause of failures."""
 
 import logging
 import time
@@ -7,26 +7,28 @@ from contextlib import contextmanager
 
 from companyos.core.calls import Call
 from companyos.serve.errors import LedgerDown, ServeError
-from companyos.serve.ledger.ledger import Entry, Header, Ledger, Row
+from companyos.serve.ledger.ledger import ExamAttempt, Handle, Ledger, SessionHeader, StoredSession, TurnRow
 
 _LOG = logging.getLogger("companyos.ledger")
-EVERY = 60.0  # seconds; more often the cause of a failure is not logged, however many requests it strikes
+LOG_INTERVAL = 60.0  # seconds between two log lines about a failing ledger, however many requests fail
 
 
 class MeasuredLedger(Ledger):
-    """Another ledger, and who hears how long it took: `observe(operation, seconds)`."""
+    """Passes every operation on to another ledger and reports its duration: `observe(operation, seconds)`."""
 
     def __init__(self, ledger: Ledger, observe: Callable[[str, float], None]) -> None:
         self.quick, self.gathers, self.durable = ledger.quick, ledger.gathers, ledger.durable
         self._ledger = ledger
         self._observe = observe
-        self._complained = -EVERY
+        self._logged_at = -LOG_INTERVAL
 
-    def begin(self, headers: Sequence[Header], calls: Sequence[Call] = ()) -> None:
+    def begin(
+        self, headers: Sequence[SessionHeader], calls: Sequence[Call] = (), attempt: ExamAttempt | None = None
+    ) -> None:
         with self._timed("begin"):
-            self._ledger.begin(headers, calls)
+            self._ledger.begin(headers, calls, attempt)
 
-    def read(self, session_id: str) -> Entry | None:
+    def read(self, session_id: str) -> StoredSession | None:
         with self._timed("read"):
             return self._ledger.read(session_id)
 
@@ -34,7 +36,7 @@ class MeasuredLedger(Ledger):
         with self._timed("calls"):
             return self._ledger.calls(session_id, after)
 
-    def headers(self) -> list[Header]:
+    def headers(self) -> list[SessionHeader]:
         with self._timed("headers"):
             return self._ledger.headers()
 
@@ -42,13 +44,29 @@ class MeasuredLedger(Ledger):
         with self._timed("newest"):
             return self._ledger.newest(name)
 
-    def append_all(self, rows: Sequence[Row]) -> list[ServeError | None]:
+    def append_all(self, rows: Sequence[TurnRow]) -> list[ServeError | None]:
         with self._timed("append"):
             return self._ledger.append_all(rows)
 
     def remove(self, session_id: str) -> None:
         with self._timed("remove"):
             self._ledger.remove(session_id)
+
+    def handle(self, handle_id: str) -> Handle | None:
+        with self._timed("handle"):
+            return self._ledger.handle(handle_id)
+
+    def put_handle(self, handle: Handle) -> None:
+        with self._timed("put_handle"):
+            self._ledger.put_handle(handle)
+
+    def remove_handle(self, handle_id: str) -> None:
+        with self._timed("remove_handle"):
+            self._ledger.remove_handle(handle_id)
+
+    def attempts(self) -> list[ExamAttempt]:
+        with self._timed("attempts"):
+            return self._ledger.attempts()
 
     def expire(self, before: float) -> int:
         with self._timed("expire"):
@@ -67,18 +85,18 @@ class MeasuredLedger(Ledger):
 
     @contextmanager
     def _timed(self, operation: str) -> Iterator[None]:
-        began = time.perf_counter()
+        started = time.perf_counter()
         try:
             yield
         except LedgerDown as down:
-            self._complain(down.__cause__)
+            self._log_failure(down.__cause__)
             raise
         finally:
-            self._observe(operation, time.perf_counter() - began)
+            self._observe(operation, time.perf_counter() - started)
 
-    def _complain(self, cause: BaseException | None) -> None:
+    def _log_failure(self, cause: BaseException | None) -> None:
         now = time.monotonic()
-        if now - self._complained >= EVERY:
-            self._complained = now
-            said = next((line for line in str(cause).splitlines() if line), "")
-            _LOG.error("the ledger does not answer: %s: %s", type(cause).__name__, said)
+        if now - self._logged_at >= LOG_INTERVAL:
+            self._logged_at = now
+            first_line = next((line for line in str(cause).splitlines() if line), "")
+            _LOG.error("the ledger does not answer: %s: %s", type(cause).__name__, first_line)

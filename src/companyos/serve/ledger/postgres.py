@@ -1,4 +1,4 @@
-"""PostgreSQL: the ledger in a database, shared by any number of machines."""
+"""A ledger in a PostgreSQL database, shared by any number of machines."""
 
 import os
 import selectors
@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 
 import psycopg
@@ -14,13 +14,16 @@ from psycopg.conninfo import conninfo_to_dict
 
 from companyos.core.calls import Call
 from companyos.serve.errors import LedgerDown, ServeError, TurnTaken, UnknownSession
+from companyos.serve.ledger import postgres_sql as sql
 from companyos.serve.ledger.ledger import (
-    MOST_EXPIRED,
-    Entry,
-    Header,
+    MAX_EXPIRED,
+    ExamAttempt,
+    Handle,
     IdTaken,
     Ledger,
-    Row,
+    SessionHeader,
+    StoredSession,
+    TurnRow,
     decode_call,
     decode_header,
     encode,
@@ -29,11 +32,10 @@ from companyos.serve.ops.settings import BadSetting
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-FORMAT = 2  # of the tables
-PAUSE = 0.5  # seconds after a vain attempt to connect in which none is made, so that a queue of requests is answered soon
-PATIENCE = 4.0  # seconds; a database that is silent for longer counts as gone, though its machine keeps the connection up
-_LIMIT = "3s"  # which the database itself sets to waiting for a lock, and to a statement
-# What holds unless the URL says otherwise: a peer that is silent for long is gone.
+PAUSE = 0.5  # seconds after a failed attempt to connect before the next, so that queued requests are answered soon
+ANSWER_TIMEOUT = 4.0  # seconds after which a silent database counts as gone, even if its machine keeps the connection up
+_STATEMENT_TIMEOUT = "3s"  # that the database itself applies to waiting for a lock and to a statement
+# Defaults for what the URL does not say. They make the driver notice a peer that is gone.
 _CONNECTING: dict[str, Any] = {
     "connect_timeout": 3,
     "application_name": "companyos",
@@ -41,63 +43,16 @@ _CONNECTING: dict[str, Any] = {
     "keepalives_interval": 5,
     "tcp_user_timeout": 15_000,
 }
-_FURNISHING, _EXPIRING = 0x434F_5301, 0x434F_5302  # advisory locks
-
-_SCHEMA = """
-CREATE TABLE companyos_session (
-    id text COLLATE "C" PRIMARY KEY, created double precision NOT NULL, header bytea NOT NULL, owner text NOT NULL
-);
-CREATE INDEX companyos_session_created ON companyos_session (created);
-CREATE INDEX companyos_session_owner ON companyos_session (owner);
-CREATE TABLE companyos_turn (
-    session text COLLATE "C" NOT NULL REFERENCES companyos_session ON DELETE CASCADE,
-    turn integer NOT NULL, at double precision NOT NULL, call bytea NOT NULL,
-    PRIMARY KEY (session, turn)
-);
-CREATE TABLE companyos_format (format integer NOT NULL);
-"""
-# From format 1, which had the owner in the header alone.
-_FROM_1 = """
-ALTER TABLE companyos_session ADD COLUMN owner text NOT NULL DEFAULT '';
-UPDATE companyos_session SET owner = convert_from(header, 'UTF8')::json ->> 'owner';
-CREATE INDEX companyos_session_owner ON companyos_session (owner);
-"""
-_BEGIN = """
-WITH opened AS (
-    INSERT INTO companyos_session (id, created, header, owner)
-    SELECT * FROM unnest(%b::text[], %b::float8[], %b::bytea[], %b::text[]) RETURNING id, created
-)
-INSERT INTO companyos_turn (session, turn, at, call)
-SELECT opened.id, made.turn, opened.created, made.call FROM opened, unnest(%b::int[], %b::bytea[]) AS made (turn, call)
-"""
-# In one order everywhere, so that no two batches wait for each other.
-_APPEND = """
-INSERT INTO companyos_turn (session, turn, at, call)
-SELECT * FROM unnest(%b::text[], %b::int[], %b::float8[], %b::bytea[]) AS row (session, turn, at, call)
-ORDER BY session, turn
-"""
-_READ = """
-SELECT s.header, t.call, t.at FROM companyos_session s LEFT JOIN companyos_turn t ON t.session = s.id
-WHERE s.id = %b ORDER BY t.turn
-"""
-_LATER = """
-SELECT t.call FROM companyos_session s LEFT JOIN companyos_turn t ON t.session = s.id AND t.turn > %b
-WHERE s.id = %b ORDER BY t.turn
-"""
-_STANDS = """
-SELECT session, turn, call FROM companyos_turn
-JOIN unnest(%b::text[], %b::int[]) AS asked (session, turn) USING (session, turn)
-"""
-_OLD = "created < %b AND NOT EXISTS (SELECT FROM companyos_turn WHERE session = id AND at >= %b)"
+_CREATING_TABLES, _EXPIRING = 0x434F_5301, 0x434F_5302  # advisory locks
 
 
 class PostgresLedger(Ledger):
-    """Tables in the database that a URL names, made where there are none; `BadSetting` where that cannot be.
+    """A ledger in the database at a URL. Creates its tables if they are missing; `BadSetting` says why it cannot.
 
-    What is committed survives whatever the database survives. A connection that was lost is made again by the next who
-    asks. If it was lost in the middle of a commit nobody knows whether that was written: the asker hears `LedgerDown`,
-    and finds out by reading. A database that is there and says nothing (its processes are stopped, its disk hangs) is
-    given up after `PATIENCE`: a thread cuts the connection off.
+    A committed turn survives whatever the database survives. A lost connection is reopened by the next operation. If it was
+    lost during a commit, it is unknown whether the turn was written: the operation fails with `LedgerDown`, and the client
+    finds out by sending the turn again. A database that accepts requests and does not answer (its processes are stopped, its
+    disk hangs) is given up after `ANSWER_TIMEOUT`: a thread closes the connection.
     """
 
     quick = False
@@ -105,77 +60,84 @@ class PostgresLedger(Ledger):
     def __init__(self, url: str) -> None:
         self._parameters = _CONNECTING | _parameters(url)
         self._connection: Connection | None = None
-        self._vain = -PAUSE  # when connecting last failed, or an answer did not come in time
-        self._asked: float | None = None  # when the request that is under way was made
+        self._failed_at = -PAUSE  # when connecting last failed, or an answer did not come in time
+        self._asked_at: float | None = None  # when the current operation started
         self._closed = threading.Event()
         threading.Thread(target=self._watch, name="ledger-watch", daemon=True).start()
         try:
             with ExitStack() as undo:
                 undo.callback(self.close)
-                self._furnish(self._connected())
+                self._create_tables(self._connected())
                 undo.pop_all()
         except psycopg.Error as error:
             reason = next((line for line in str(error).splitlines() if line), type(error).__name__)
             raise BadSetting(f"cannot keep a ledger in PostgreSQL: {reason}") from None
 
-    def begin(self, headers: Sequence[Header], calls: Sequence[Call] = ()) -> None:
+    # -- sessions --------------------------------------------------------------------------------------------------
+
+    def begin(
+        self, headers: Sequence[SessionHeader], calls: Sequence[Call] = (), attempt: ExamAttempt | None = None
+    ) -> None:
         ids, created = [header.session_id for header in headers], [header.created for header in headers]
         turns, texts = list(range(1, len(calls) + 1)), [encode(call) for call in calls]
         raw, owners = [encode(header) for header in headers], [header.owner for header in headers]
         try:
-            with self._answering() as db:
-                db.execute(_BEGIN, (ids, created, raw, owners, turns, texts))
+            with self._answering() as db, db.transaction() if attempt is not None else nullcontext():
+                db.execute(sql.BEGIN, (ids, created, raw, owners, turns, texts))
+                if attempt is not None:
+                    values = (attempt.attempt_id, attempt.session_id, attempt.owner)
+                    db.execute("INSERT INTO companyos_attempt (id, session, owner) VALUES (%b, %b, %b)", values)
         except psycopg.errors.UniqueViolation:
             raise IdTaken from None
 
-    def read(self, session_id: str) -> Entry | None:
+    def read(self, session_id: str) -> StoredSession | None:
         with self._answering() as db:
-            rows = db.execute(_READ, (session_id,), binary=True).fetchall()
+            rows = db.execute(sql.READ, (session_id,), binary=True).fetchall()
         if not rows:
             return None
         header, calls = decode_header(rows[0][0]), tuple(decode_call(call) for _, call, _ in rows if call is not None)
-        return Entry(header, calls, rows[-1][2] if calls else header.created)
+        return StoredSession(header, calls, rows[-1][2] if calls else header.created)
 
     def calls(self, session_id: str, after: int) -> tuple[Call, ...] | None:
         with self._answering() as db:
-            rows = db.execute(_LATER, (after, session_id), binary=True).fetchall()
+            rows = db.execute(sql.LATER_CALLS, (after, session_id), binary=True).fetchall()
         return tuple(decode_call(call) for (call,) in rows if call is not None) if rows else None
 
-    def headers(self) -> list[Header]:
+    def headers(self) -> list[SessionHeader]:
         with self._answering() as db:
             rows = db.execute("SELECT header FROM companyos_session ORDER BY created, id", binary=True)
             return [decode_header(raw) for (raw,) in rows]
 
     def newest(self, name: str) -> str | None:
-        # A slash is what comes after a dot: a range of the primary key, whose letters go by their bytes.
-        named = "SELECT id FROM companyos_session WHERE id > %s AND id < %s ORDER BY created DESC LIMIT 1"
         with self._answering() as db:
-            found = _one(db, named, f"{name}.", f"{name}/")
-        return None if found is None else str(found)
+            newest = _one(db, sql.NEWEST, f"{name}.", f"{name}/")
+        return None if newest is None else str(newest)
 
-    def append_all(self, rows: Sequence[Row]) -> list[ServeError | None]:
+    def append_all(self, rows: Sequence[TurnRow]) -> list[ServeError | None]:
         with self._answering() as db:
             try:
-                db.execute(_APPEND, _columns(rows))
+                db.execute(sql.APPEND, _columns(rows))
             except psycopg.IntegrityError:
-                # Somebody was faster with one of them, which undid them all: once more, without those that cannot stand.
+                # One of the rows could not be written, which rolled all of them back. Try again without those.
                 return self._append_some(db, rows)
         return [None] * len(rows)
 
-    def _append_some(self, db: Connection, rows: Sequence[Row]) -> list[ServeError | None]:
+    def _append_some(self, db: Connection, rows: Sequence[TurnRow]) -> list[ServeError | None]:
         with db.transaction():
-            # Held from here on, so that none of them is removed in the middle of this.
-            held = "SELECT id FROM companyos_session WHERE id = ANY(%b) ORDER BY id FOR KEY SHARE"
-            known = {name for (name,) in db.execute(held, ([row.session_id for row in rows],))}
+            # Locked until the commit, so that none of the sessions is removed in between.
+            locked = "SELECT id FROM companyos_session WHERE id = ANY(%b) ORDER BY id FOR KEY SHARE"
+            known = {name for (name,) in db.execute(locked, ([row.session_id for row in rows],))}
             candidates = [row for row in rows if row.session_id in known]
-            appended = db.execute(f"{_APPEND} ON CONFLICT DO NOTHING RETURNING session, turn", _columns(candidates))
-            mine = set(appended.fetchall())
+            appended = db.execute(f"{sql.APPEND} ON CONFLICT DO NOTHING RETURNING session, turn", _columns(candidates))
+            written = set(appended.fetchall())
             sessions, turns, *_ = _columns(candidates)
-            stands = {(name, turn): call for name, turn, call in db.execute(_STANDS, (sessions, turns), binary=True)}
+            stored = {
+                (name, turn): call for name, turn, call in db.execute(sql.STORED_CALLS, (sessions, turns), binary=True)
+            }
         return [
             UnknownSession() if row.session_id not in known
-            else None if (row.session_id, row.turn) in mine
-            else TurnTaken(row.turn, decode_call(stands[row.session_id, row.turn]))
+            else None if (row.session_id, row.turn) in written
+            else TurnTaken(row.turn, decode_call(stored[row.session_id, row.turn]))
             for row in rows
         ]  # fmt: skip
 
@@ -183,19 +145,46 @@ class PostgresLedger(Ledger):
         with self._answering() as db:
             db.execute("DELETE FROM companyos_session WHERE id = %b", (session_id,))
 
+    # -- handles and attempts --------------------------------------------------------------------------------------
+
+    def handle(self, handle_id: str) -> Handle | None:
+        with self._answering() as db:
+            query = "SELECT id, session, created, owner FROM companyos_handle WHERE id = %b"
+            row = db.execute(query, (handle_id,)).fetchone()
+        return None if row is None else Handle(*row)
+
+    def put_handle(self, handle: Handle) -> None:
+        with self._answering() as db:
+            db.execute(sql.PUT_HANDLE, (handle.handle_id, handle.session_id, handle.created, handle.owner))
+
+    def remove_handle(self, handle_id: str) -> None:
+        with self._answering() as db:
+            db.execute("DELETE FROM companyos_handle WHERE id = %b", (handle_id,))
+
+    def attempts(self) -> list[ExamAttempt]:
+        with self._answering() as db:
+            rows = db.execute("SELECT id, session, owner FROM companyos_attempt ORDER BY id").fetchall()
+        return [ExamAttempt(*row) for row in rows]
+
+    # -- housekeeping ----------------------------------------------------------------------------------------------
+
     def expire(self, before: float) -> int:
         with self._answering() as db, db.transaction():
             if not _one(db, "SELECT pg_try_advisory_xact_lock(%s)", _EXPIRING):
-                return 0  # another worker is at it
-            # Held first and looked at again, since a step may have come in between; whoever is at work is left alone.
-            held = f"SELECT id FROM companyos_session WHERE {_OLD} LIMIT {MOST_EXPIRED} FOR UPDATE SKIP LOCKED"
-            ids = [name for (name,) in db.execute(held, (before, before))]
-            old = f"DELETE FROM companyos_session WHERE id = ANY(%b) AND {_OLD}"
-            return db.execute(old, (ids, before, before)).rowcount
+                return 0  # another worker is doing it
+            # Rows are locked first and checked again, because a step may have come in between. Locked sessions, which are
+            # in use, are skipped.
+            locked = f"SELECT id FROM companyos_session WHERE {sql.OLD} LIMIT {MAX_EXPIRED} FOR UPDATE SKIP LOCKED"
+            ids = [name for (name,) in db.execute(locked, (before, before))]
+            old = f"DELETE FROM companyos_session WHERE id = ANY(%b) AND {sql.OLD}"
+            sessions = db.execute(old, (ids, before, before)).rowcount
+            limits = {"before": before, "room": MAX_EXPIRED - sessions}
+            return sessions + db.execute(sql.EXPIRE_HANDLES, limits).rowcount
 
     def count(self, owner: str) -> int:
         with self._answering() as db:
-            return int(_one(db, "SELECT count(*) FROM companyos_session WHERE owner = %b", owner))
+            row = db.execute(sql.COUNT, {"owner": owner}).fetchone()
+        return int(row[0]) if row else 0
 
     def ping(self) -> None:
         with self._answering() as db:
@@ -203,52 +192,53 @@ class PostgresLedger(Ledger):
 
     def close(self) -> None:
         self._closed.set()
-        self._hang_up()
+        self._disconnect()
 
     # -- the connection --------------------------------------------------------------------------------------------
 
     @contextmanager
     def _answering(self) -> Iterator[Connection]:
+        """Yield the connection. A lost connection becomes `LedgerDown`."""
         try:
             with self._timed():
                 yield self._connected()
         except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction) as error:
-            self._hang_up()  # whatever it was, the next one begins afresh; after a failover, with the other machine
+            self._disconnect()  # the next operation connects again; after a failover, to the other machine
             raise LedgerDown from error
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
-        self._asked = time.monotonic()
+        self._asked_at = time.monotonic()
         try:
             yield
         finally:
-            self._asked = None
+            self._asked_at = None
 
     def _watch(self) -> None:
         """Close the connection when an answer does not come in time. The waiting call then fails with a lost connection."""
-        while not self._closed.wait(PATIENCE / 16):
-            asked, connection = self._asked, self._connection
-            if asked is not None and connection is not None and time.monotonic() - asked > PATIENCE:
-                self._vain = time.monotonic()  # those who wait behind are answered at once
+        while not self._closed.wait(ANSWER_TIMEOUT / 16):
+            asked_at, connection = self._asked_at, self._connection
+            if asked_at is not None and connection is not None and time.monotonic() - asked_at > ANSWER_TIMEOUT:
+                self._failed_at = time.monotonic()  # operations that wait behind this one fail at once
                 with suppress(OSError, psycopg.OperationalError), socket.socket(fileno=os.dup(connection.fileno())) as wire:
                     wire.shutdown(socket.SHUT_RDWR)
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def _connected(self) -> Connection:
-        """A connection that was alive a moment ago: one that broke while idle must cost nobody a step."""
+        """Return a connection that was alive a moment ago, so that one that broke while idle does not fail a step."""
         if self._connection is not None and _has_ended(self._connection):
-            self._hang_up()
+            self._disconnect()
         if self._connection is None:
-            if time.monotonic() < self._vain + PAUSE:
+            if time.monotonic() < self._failed_at + PAUSE:
                 raise psycopg.OperationalError("it did not answer a moment ago")
             try:
                 self._connection = psycopg.connect(**self._parameters, autocommit=True)
             except psycopg.OperationalError:
-                self._vain = time.monotonic()
+                self._failed_at = time.monotonic()
                 raise
             self._set_up(self._connection)
         return self._connection
@@ -256,48 +246,52 @@ class PostgresLedger(Ledger):
     @staticmethod
     def _set_up(db: Connection) -> None:
         db.execute(
-            "SELECT set_config(name, %s, false) FROM unnest(ARRAY['lock_timeout', 'statement_timeout']) name", [_LIMIT]
+            "SELECT set_config(name, %s, false) FROM unnest(ARRAY['lock_timeout', 'statement_timeout']) name",
+            [_STATEMENT_TIMEOUT],
         )
-        # Without it, what is acknowledged would not survive the death of the database's own processes.
+        # Without it, an acknowledged turn would not survive the death of the database processes.
         flushed = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
         db.execute(flushed)
 
-    def _furnish(self, db: Connection) -> None:
-        if self._format(db) != FORMAT:
-            with db.transaction():  # many may find it so at once: one furnishes, the others wait
-                # Bringing many sessions up to date takes its time.
+    def _create_tables(self, db: Connection) -> None:
+        """Create the tables, or bring those of an older format up to date."""
+        if self._format(db) != sql.FORMAT:
+            with db.transaction():  # several servers may get here at once: the first does the work, the others wait
+                # Upgrading a ledger with many sessions takes longer than the usual timeouts.
                 db.execute("SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '10min', true)")
-                db.execute("SELECT pg_advisory_xact_lock(%s)", (_FURNISHING,))
-                found = self._format(db)
-                if found != FORMAT:
-                    db.execute(_FROM_1 if found == 1 else _SCHEMA)
+                db.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATING_TABLES,))
+                number = self._format(db)
+                if number != sql.FORMAT:
+                    db.execute(sql.UPGRADES[number])
                     db.execute("DELETE FROM companyos_format")
-                    db.execute("INSERT INTO companyos_format VALUES (%s)", (FORMAT,))
+                    db.execute("INSERT INTO companyos_format VALUES (%s)", (sql.FORMAT,))
 
     @staticmethod
     def _format(db: Connection) -> int:
-        """The format of what is there, 0 where nothing is; `BadSetting` where this version cannot read it."""
-        # Not by `to_regclass`: that may answer from a cache which knows nothing of what others have just made.
-        furnished = "SELECT FROM pg_tables WHERE tablename = 'companyos_format' AND schemaname = ANY(current_schemas(false))"
-        found = _one(db, "SELECT format FROM companyos_format") if db.execute(furnished).fetchone() is not None else 0
-        if found not in (0, 1, FORMAT):
-            raise BadSetting(f"the database holds a ledger of format {found}; this version reads {FORMAT}")
-        return int(found)
+        """Return the format of the tables, 0 if there are none. Raise `BadSetting` if this version cannot read it."""
+        # Not by `to_regclass`, which may answer from a cache that misses tables that others have just created.
+        exists = "SELECT FROM pg_tables WHERE tablename = 'companyos_format' AND schemaname = ANY(current_schemas(false))"
+        number = _one(db, "SELECT format FROM companyos_format") if db.execute(exists).fetchone() is not None else 0
+        if number not in sql.UPGRADES:
+            raise BadSetting(
+                f"the database holds a ledger of format {number}; this version reads formats up to {sql.FORMAT}"
+            )
+        return int(number)
 
 
 def _parameters(url: str) -> dict[str, Any]:
-    """What a URL says. What is wrong with one is not said: the driver's words would quote it, password and all."""
+    """Return the connection parameters of a URL. The error does not quote the URL, because it contains the password."""
     try:
-        found = conninfo_to_dict(url)
+        parameters = conninfo_to_dict(url)
     except psycopg.Error:
-        found = {"port": "unreadable"}
-    # A sign that had to be written as %.. ends the password early; the rest of it would pass for an address.
-    host, port, database = (str(found.get(name, "")) for name in ("host", "port", "dbname"))
+        parameters = {"port": "unreadable"}
+    # An unescaped special character ends the password early; the rest of it would be taken for a host.
+    host, port, database = (str(parameters.get(name, "")) for name in ("host", "port", "dbname"))
     if "@" in host + database or (not port.replace(",", "").isdigit() and port):
         raise BadSetting(
-            "the ledger's URL cannot be read; it is postgresql://user:password@host:port/database, special signs as %.."
+            "the ledger's URL cannot be read; write postgresql://user:password@host:port/database, special characters as %.."
         )
-    return found
+    return parameters
 
 
 def _one(db: Connection, query: Any, *values: Any) -> Any:
@@ -306,20 +300,20 @@ def _one(db: Connection, query: Any, *values: Any) -> Any:
 
 
 def _has_ended(db: Connection) -> bool:
-    """Whether the other side has hung up. Nothing is asked: what it has said unasked is read."""
+    """Return whether the database has closed the connection. Reads what has arrived and sends nothing."""
     if db.closed:
         return True
     try:
         with selectors.DefaultSelector() as waiting:
             waiting.register(db.fileno(), selectors.EVENT_READ)
             while waiting.select(0):
-                db.pgconn.consume_input()  # a notice, or the end
+                db.pgconn.consume_input()  # a notice, or the end of the connection
     except (psycopg.OperationalError, OSError):
         return True
     return False
 
 
-def _columns(rows: Sequence[Row]) -> tuple[list[str], list[int], list[float], list[bytes]]:
+def _columns(rows: Sequence[TurnRow]) -> tuple[list[str], list[int], list[float], list[bytes]]:
     return (
         [row.session_id for row in rows],
         [row.turn for row in rows],

@@ -1,4 +1,4 @@
-"""SQLite: the ledger in a file, shared by any number of processes on one machine."""
+"""A ledger in an SQLite file, shared by any number of processes on one machine."""
 
 import os
 import sqlite3
@@ -9,24 +9,26 @@ from contextlib import ExitStack, contextmanager
 from companyos.core.calls import Call
 from companyos.serve.errors import LedgerDown, ServeError, TurnTaken, UnknownSession
 from companyos.serve.ledger.ledger import (
-    MOST_EXPIRED,
-    Entry,
-    Header,
+    MAX_EXPIRED,
+    ExamAttempt,
+    Handle,
     IdTaken,
     Ledger,
-    Row,
+    SessionHeader,
+    StoredSession,
+    TurnRow,
     decode_call,
     decode_header,
     encode,
 )
 from companyos.serve.ops.settings import BadSetting
 
-FORMAT = 2  # of the file
-PATIENCE = 4.0  # seconds to wait for another process that writes
-LOOKS = 0.1  # seconds between two looks whether the file is still there
-# Turns name their session by a number, and lie in the order in which they came: the turns of a rollout go to a few pages
-# at the end. In the order of sessions each would go to a page of its own, and all those pages into the log.
-_SCHEMA = """
+FORMAT = 3  # of the tables; kept in `PRAGMA user_version`
+LOCK_TIMEOUT = 4.0  # seconds to wait for another process that is writing
+CHECK_INTERVAL = 0.1  # seconds between two checks that the file is still there
+# Turns refer to their session by a number and are stored in the order in which they arrive, so the turns of a rollout fill
+# a few pages at the end of the file. Ordered by session, each turn would dirty a page of its own.
+_SESSION_TABLES = """
 CREATE TABLE IF NOT EXISTS session (
     key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, created REAL NOT NULL, header BLOB NOT NULL, owner TEXT NOT NULL
 );
@@ -38,45 +40,64 @@ CREATE TABLE IF NOT EXISTS turn (
     UNIQUE (session, turn)
 );
 """
-# From format 1, which had the owner in the header alone.
+_OTHER_TABLES = """
+CREATE TABLE handle (id TEXT PRIMARY KEY, session TEXT NOT NULL, created REAL NOT NULL, owner TEXT NOT NULL);
+CREATE INDEX handle_created ON handle (created);
+CREATE INDEX handle_owner ON handle (owner);
+CREATE TABLE attempt (id TEXT PRIMARY KEY, session TEXT NOT NULL, owner TEXT NOT NULL);
+CREATE INDEX attempt_owner ON attempt (owner);
+"""
+# Format 1 stored the owner in the header alone.
 _FROM_1 = """
 ALTER TABLE session ADD COLUMN owner TEXT NOT NULL DEFAULT '';
 UPDATE session SET owner = json_extract(CAST(header AS TEXT), '$.owner');
 CREATE INDEX session_owner ON session (owner);
 """
-_KEY = "(SELECT key FROM session WHERE id = ?)"  # of an unknown session: NULL, which no turn may have
+# Format 2 stored handles and attempts as sessions: the word stood in the field `reward`, the session in `task_id`, and the
+# id of an attempt began with "~exam.".
+_FROM_2 = f"""
+{_OTHER_TABLES}
+INSERT INTO handle SELECT id, json_extract(CAST(header AS TEXT), '$.task_id'), created, owner FROM session
+    WHERE json_extract(CAST(header AS TEXT), '$.reward') = 'handle';
+INSERT INTO attempt SELECT substr(id, 7), json_extract(CAST(header AS TEXT), '$.task_id'), owner FROM session
+    WHERE json_extract(CAST(header AS TEXT), '$.reward') = 'attempt';
+DELETE FROM session WHERE json_extract(CAST(header AS TEXT), '$.reward') IN ('handle', 'attempt');
+"""
+_UPGRADES = {0: _SESSION_TABLES + _OTHER_TABLES, 1: _FROM_1 + _FROM_2, 2: _FROM_2, FORMAT: ""}
+_OWNED = ("session", "handle", "attempt")  # tables with a column `owner`
+_KEY = "(SELECT key FROM session WHERE id = ?)"  # NULL for an unknown session, which the column `session` refuses
 _APPEND = f"INSERT INTO turn (session, turn, at, call) VALUES ({_KEY}, ?, ?, ?)"
 
 
 class SqliteLedger(Ledger):
-    """A file; `BadSetting` where there can be none.
+    """A ledger in the file at `path`. `BadSetting` says why the file cannot be used.
 
-    What is committed survives the death of every process (write-ahead log, synchronous=NORMAL); with `fsync` it survives
-    a power cut. A file that was deleted or replaced under a running server is noticed: writing on would lose every step at
-    the next start.
+    A committed turn survives the death of every process (write-ahead log, synchronous=NORMAL); with `fsync` it also
+    survives a power cut. The ledger notices when the file is deleted or replaced while the server runs: otherwise the steps
+    written to it would be missing after the next start.
     """
 
-    def __init__(self, path: str, fsync: bool = False, patience: float = PATIENCE) -> None:
+    def __init__(self, path: str, fsync: bool = False, lock_timeout: float = LOCK_TIMEOUT) -> None:
         self.quick = not fsync
-        self._path = os.path.abspath(path)  # a process may change its folder
+        self._path = os.path.abspath(path)  # a process may change its working directory
         try:
-            # One lane uses it, which may be another thread than the one that opened it.
-            self._db = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+            # Only one thread uses the connection at a time, but not always the one that opened it.
+            self._db = sqlite3.connect(path, timeout=lock_timeout, isolation_level=None, check_same_thread=False)
             with ExitStack() as undo:
                 undo.callback(self._db.close)
-                self._keep_a_log(patience)
+                self._use_write_ahead_log(lock_timeout)
                 self._db.execute(f"PRAGMA synchronous = {'FULL' if fsync else 'NORMAL'}")
                 self._db.execute("PRAGMA foreign_keys = ON")
-                self._furnish(path)
-                self._db.execute("SELECT count(*) FROM session WHERE key = 0").fetchone()  # opens the log
-                self._files, self._looked = self._identities(), time.monotonic()
+                self._create_tables(path)
+                self._db.execute("SELECT count(*) FROM session WHERE key = 0").fetchone()  # opens the log file
+                self._files, self._checked_at = self._identities(), time.monotonic()
                 undo.pop_all()
         except (sqlite3.Error, OSError) as error:
             raise BadSetting(f"cannot keep a ledger in {path}: {error}") from None
 
-    def _keep_a_log(self, patience: float) -> None:
-        """Write ahead. SQLite itself does not wait for its turn to say so, as it does with everything else."""
-        until = time.monotonic() + patience
+    def _use_write_ahead_log(self, lock_timeout: float) -> None:
+        """Switch to the write-ahead log. SQLite's own lock timeout does not apply to this statement, so retry it here."""
+        until = time.monotonic() + lock_timeout
         while True:
             try:
                 self._db.execute("PRAGMA journal_mode = WAL")
@@ -87,26 +108,30 @@ class SqliteLedger(Ledger):
             else:
                 return
 
-    def _furnish(self, path: str) -> None:
+    def _create_tables(self, path: str) -> None:
+        """Create the tables, or bring those of an older format up to date, in one transaction."""
         if self._format(path) != FORMAT:
             self._db.execute("BEGIN IMMEDIATE")
-            found = self._format(path)  # another process may have been faster
-            steps = "" if found == FORMAT else _FROM_1 if found == 1 else _SCHEMA
-            for statement in f"{steps} PRAGMA user_version = {FORMAT}; COMMIT".split(";"):
+            upgrade = _UPGRADES[self._format(path)]  # read again: another process may have been faster
+            for statement in f"{upgrade} PRAGMA user_version = {FORMAT}; COMMIT".split(";"):
                 self._db.execute(statement)
 
     def _format(self, path: str) -> int:
-        [found] = self._db.execute("PRAGMA user_version").fetchone()
-        if found not in (0, 1, FORMAT):
-            raise BadSetting(f"{path} is a ledger of format {found}; this version reads {FORMAT}")
-        return int(found)
+        [number] = self._db.execute("PRAGMA user_version").fetchone()
+        if number not in _UPGRADES:
+            raise BadSetting(f"{path} is a ledger of format {number}; this version reads formats up to {FORMAT}")
+        return int(number)
 
     def _identities(self) -> tuple[tuple[int, int], ...]:
-        """Which files the path and its log name at this moment."""
-        found = (os.stat(path) for path in (self._path, f"{self._path}-wal"))
-        return tuple((one.st_dev, one.st_ino) for one in found)
+        """Return device and inode of the ledger file and its log, as the path leads to them now."""
+        stats = (os.stat(path) for path in (self._path, f"{self._path}-wal"))
+        return tuple((stat.st_dev, stat.st_ino) for stat in stats)
 
-    def begin(self, headers: Sequence[Header], calls: Sequence[Call] = ()) -> None:
+    # -- sessions --------------------------------------------------------------------------------------------------
+
+    def begin(
+        self, headers: Sequence[SessionHeader], calls: Sequence[Call] = (), attempt: ExamAttempt | None = None
+    ) -> None:
         texts = [encode(call) for call in calls]
         try:
             with self._commit() as db:
@@ -115,17 +140,20 @@ class SqliteLedger(Ledger):
                     db.execute("INSERT INTO session (id, created, header, owner) VALUES (?, ?, ?, ?)", values)
                     rows = ((header.session_id, turn, header.created, text) for turn, text in enumerate(texts, 1))
                     db.executemany(_APPEND, rows)
+                if attempt is not None:
+                    row = (attempt.attempt_id, attempt.session_id, attempt.owner)
+                    db.execute("INSERT INTO attempt (id, session, owner) VALUES (?, ?, ?)", row)
         except sqlite3.IntegrityError:
             raise IdTaken from None
 
-    def read(self, session_id: str) -> Entry | None:
+    def read(self, session_id: str) -> StoredSession | None:
         with self._answering() as db:
-            found = db.execute("SELECT header FROM session WHERE id = ?", (session_id,)).fetchone()
-            if found is None:
+            stored = db.execute("SELECT header FROM session WHERE id = ?", (session_id,)).fetchone()
+            if stored is None:
                 return None
             rows = db.execute(f"SELECT call, at FROM turn WHERE session = {_KEY} ORDER BY turn", (session_id,)).fetchall()
-        header = decode_header(found[0])
-        return Entry(header, tuple(decode_call(row[0]) for row in rows), rows[-1][1] if rows else header.created)
+        header = decode_header(stored[0])
+        return StoredSession(header, tuple(decode_call(row[0]) for row in rows), rows[-1][1] if rows else header.created)
 
     def calls(self, session_id: str, after: int) -> tuple[Call, ...] | None:
         with self._answering() as db:
@@ -135,34 +163,34 @@ class SqliteLedger(Ledger):
                 return None
         return tuple(decode_call(row[0]) for row in rows)
 
-    def headers(self) -> list[Header]:
+    def headers(self) -> list[SessionHeader]:
         with self._answering() as db:
             return [decode_header(raw) for (raw,) in db.execute("SELECT header FROM session ORDER BY key")]
 
     def newest(self, name: str) -> str | None:
         with self._answering() as db:
-            # A slash is what comes after a dot: a range of the index.
+            # "/" is the character after ".", so this is a range of the index.
             named = "SELECT id FROM session WHERE id > ? AND id < ? ORDER BY created DESC LIMIT 1"
-            found = db.execute(named, (f"{name}.", f"{name}/")).fetchone()
-        return None if found is None else str(found[0])
+            row = db.execute(named, (f"{name}.", f"{name}/")).fetchone()
+        return None if row is None else str(row[0])
 
-    def append_all(self, rows: Sequence[Row]) -> list[ServeError | None]:
+    def append_all(self, rows: Sequence[TurnRow]) -> list[ServeError | None]:
         values = [(row.session_id, row.turn, row.at, encode(row.call)) for row in rows]
         try:
             with self._commit() as db:
                 db.executemany(_APPEND, values)
             return [None] * len(values)
         except sqlite3.IntegrityError:
-            # Somebody was faster with one of them, which undid them all: once more, each by itself.
+            # One of the rows could not be written, which rolled all of them back. Try again, row by row.
             with self._commit() as db:
                 return [self._append(db, *value) for value in values]
 
     def _append(self, db: sqlite3.Connection, session_id: str, turn: int, at: float, call: bytes) -> ServeError | None:
         if db.execute("SELECT 1 FROM session WHERE id = ?", (session_id,)).fetchone() is None:
             return UnknownSession()
-        stands = db.execute(f"SELECT call FROM turn WHERE session = {_KEY} AND turn = ?", (session_id, turn)).fetchone()
-        if stands is not None:
-            return TurnTaken(turn, decode_call(stands[0]))
+        stored = db.execute(f"SELECT call FROM turn WHERE session = {_KEY} AND turn = ?", (session_id, turn)).fetchone()
+        if stored is not None:
+            return TurnTaken(turn, decode_call(stored[0]))
         db.execute(_APPEND, (session_id, turn, at, call))
         return None
 
@@ -170,15 +198,41 @@ class SqliteLedger(Ledger):
         with self._commit() as db:
             db.execute("DELETE FROM session WHERE id = ?", (session_id,))
 
+    # -- handles and attempts --------------------------------------------------------------------------------------
+
+    def handle(self, handle_id: str) -> Handle | None:
+        with self._answering() as db:
+            row = db.execute("SELECT id, session, created, owner FROM handle WHERE id = ?", (handle_id,)).fetchone()
+        return None if row is None else Handle(*row)
+
+    def put_handle(self, handle: Handle) -> None:
+        with self._commit() as db:
+            values = (handle.handle_id, handle.session_id, handle.created, handle.owner)
+            db.execute("INSERT OR REPLACE INTO handle (id, session, created, owner) VALUES (?, ?, ?, ?)", values)
+
+    def remove_handle(self, handle_id: str) -> None:
+        with self._commit() as db:
+            db.execute("DELETE FROM handle WHERE id = ?", (handle_id,))
+
+    def attempts(self) -> list[ExamAttempt]:
+        with self._answering() as db:
+            return [ExamAttempt(*row) for row in db.execute("SELECT id, session, owner FROM attempt ORDER BY rowid")]
+
+    # -- housekeeping ----------------------------------------------------------------------------------------------
+
     def expire(self, before: float) -> int:
         old = "created < :before AND NOT EXISTS (SELECT 1 FROM turn WHERE session = key AND at >= :before)"
-        some = f"SELECT key FROM session WHERE {old} LIMIT {MOST_EXPIRED}"
+        some = f"SELECT key FROM session WHERE {old} LIMIT {MAX_EXPIRED}"
+        some_handles = "SELECT id FROM handle WHERE created < :before LIMIT :room"
         with self._commit() as db:
-            return db.execute(f"DELETE FROM session WHERE key IN ({some})", {"before": before}).rowcount
+            sessions = db.execute(f"DELETE FROM session WHERE key IN ({some})", {"before": before}).rowcount
+            limits = {"before": before, "room": MAX_EXPIRED - sessions}
+            return sessions + db.execute(f"DELETE FROM handle WHERE id IN ({some_handles})", limits).rowcount
 
     def count(self, owner: str) -> int:
+        counts = " + ".join(f"(SELECT count(*) FROM {table} WHERE owner = :owner)" for table in _OWNED)
         with self._answering() as db:
-            return int(db.execute("SELECT count(*) FROM session WHERE owner = ?", (owner,)).fetchone()[0])
+            return int(db.execute(f"SELECT {counts}", {"owner": owner}).fetchone()[0])
 
     def ping(self) -> None:
         with self._answering() as db:
@@ -189,24 +243,26 @@ class SqliteLedger(Ledger):
 
     @contextmanager
     def _answering(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection. Failures other than a violated constraint become `LedgerDown`."""
         try:
-            self._look()
+            self._check_file()
             yield self._db
         except sqlite3.IntegrityError:
             raise
         except (sqlite3.Error, OSError) as error:
             raise LedgerDown from error
 
-    def _look(self) -> None:
-        """Raise an `OSError` where the path does not lead to our file any more."""
+    def _check_file(self) -> None:
+        """Raise an `OSError` if the path no longer leads to the file that is open."""
         now = time.monotonic()
-        if now - self._looked > LOOKS:
+        if now - self._checked_at > CHECK_INTERVAL:
             if self._identities() != self._files:
                 raise FileNotFoundError(f"{self._path} was replaced by another file")
-            self._looked = now  # only now: while it is gone, everybody hears of it
+            self._checked_at = now  # not set above, so that every operation fails while the file is gone
 
     @contextmanager
     def _commit(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection inside a transaction."""
         with self._answering() as db:
             db.execute("BEGIN IMMEDIATE")
             try:

@@ -1,1 +1,1 @@
-"""The company's tools over the Model Context Protocol."""
+"""The tools of the company over the Model Context Protocol (MCP)."""

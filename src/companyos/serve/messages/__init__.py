@@ -1,1 +1,1 @@
-"""Messages on the wire: request and reply bodies, and their JSON."""
+"""Request and reply bodies, and their JSON."""

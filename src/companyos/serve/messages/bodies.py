@@ -1,4 +1,4 @@
-"""Bodies: what requests and replies look like on the wire."""
+"""The bodies of requests and replies."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,36 +9,41 @@ from companyos.core.calls import Call
 from companyos.core.task import MAX_SEED
 from companyos.env.observations import Observation
 from companyos.serve.errors import ServeError, SessionOver
-from companyos.serve.steps import Outcome
+from companyos.serve.steps import StepResult
 
-MOST_STEPS = 4096  # of one rollout
-MOST_FORKS = 256
+MAX_STEPS = 4096  # of one rollout
+MAX_FORKS = 256
 
-SessionId = Annotated[str, Meta(max_length=64, description="of the session; may stand in a header or the query as well")]
+SessionId = Annotated[
+    str, Meta(max_length=64, description="the session id; it may also be given in the header or the query")
+]
 Name = Annotated[str, Meta(max_length=120)]
-TurnNumber = Annotated[int, Meta(ge=1, le=10**9, description="of this call, from 1; sent twice it happens once")]
-Params = Annotated[dict[str, Any], Meta(description="the tool's arguments, as /manifest describes them")]
+TurnNumber = Annotated[
+    int, Meta(ge=1, le=10**9, description="the number of this call, from 1; if sent again, the call is still made once")
+]
+Params = Annotated[dict[str, Any], Meta(description="the arguments of the tool; /manifest describes them")]
 
 
 class ResetBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Begins a session."""
+    """Asks for a new session."""
 
-    task: Annotated[str, Meta(max_length=120, description="a family (else vendor_onboarding), or a task id")] | UnsetType = (
-        UNSET
-    )
+    task: (
+        Annotated[str, Meta(max_length=120, description="a family (default: vendor_onboarding) or a task id")] | UnsetType
+    ) = UNSET
     seed: Annotated[int, Meta(ge=0, le=MAX_SEED)] | UnsetType = UNSET
     chaos: float | Name | dict[Name, float] | UnsetType = UNSET
     split: Name | UnsetType = UNSET
     index: (
-        Annotated[int, Meta(ge=0, le=MAX_SEED, description="of a task in its split, in place of task and seed")] | UnsetType
+        Annotated[int, Meta(ge=0, le=MAX_SEED, description="the number of a task in its split, instead of task and seed")]
+        | UnsetType
     ) = UNSET
     reward: Name = "dense"
     progress: Annotated[
-        bool, Meta(description="show the agent which milestones stand; only where the server's COMPANYOS_PROGRESS allows it")
+        bool, Meta(description="show the agent the milestones it has reached; needs COMPANYOS_PROGRESS on the server")
     ] = False
     observation: Annotated[
         Literal["text", "screenshot"],
-        Meta(description="screenshot: a picture of the agent's page beside the words; calls to app `screen` beside tools"),
+        Meta(description="screenshot: add a screenshot of the agent's page, and accept calls to the app `screen`"),
     ] = "text"
 
 
@@ -57,7 +62,7 @@ class StepBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RolloutStep(StepBody, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One call of a rollout, which says itself in which session."""
+    """One call of a rollout, with its session."""
 
     session_id: SessionId
 
@@ -65,24 +70,24 @@ class RolloutStep(StepBody, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 class RolloutBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Calls in many sessions."""
 
-    steps: Annotated[list[RolloutStep], Meta(max_length=MOST_STEPS)]
+    steps: Annotated[list[RolloutStep], Meta(max_length=MAX_STEPS)]
 
 
 class ForkBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Asks for sessions that go on from where one stands."""
+    """Asks for sessions that continue from the current turn of a session."""
 
     session_id: SessionId | None = None
-    count: Annotated[int, Meta(ge=1, le=MOST_FORKS)] = 1
+    count: Annotated[int, Meta(ge=1, le=MAX_FORKS)] = 1
 
 
 class CloseBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Forgets a session."""
+    """Deletes a session."""
 
     session_id: SessionId | None = None
 
 
-class Seen(msgspec.Struct, frozen=True, gc=False):
-    """An observation as its agent sees it. The tools are in /manifest, those of a session where it is named."""
+class AgentObservation(msgspec.Struct, frozen=True, gc=False):
+    """An observation as its agent sees it. /manifest lists the tools."""
 
     task: str
     now: str
@@ -98,26 +103,26 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
 
 
 class StepReply(msgspec.Struct, frozen=True, gc=False):
-    """What a step brought: the agent's observation, and beside it what only a trainer is sent."""
+    """The result of a step: the observation of the agent, and fields that only a trainer gets."""
 
     session_id: str
     turn: int
-    observation: Seen
+    observation: AgentObservation
     done: bool
     reward: float | UnsetType = UNSET  # for trainers
-    success: bool | UnsetType = UNSET  # for trainers, once it is done
+    success: bool | UnsetType = UNSET  # for trainers, once the episode has ended
 
 
 class ResetReply(msgspec.Struct, frozen=True, gc=False):
-    """A session that has begun, and its tools, by `app.method`.
+    """A new session, and its tools as `app.method`.
 
-    An agent is sent neither `task_id` nor `reward`. `agent_token` is for a trainer to hand to the agent: it is good for
-    stepping in this session and looking at it, and for nothing else.
+    Agents get neither `task_id` nor `reward`. A trainer can give `agent_token` to the agent: it only allows to step in this
+    session and to look at it.
     """
 
     session_id: str
     turn: int
-    observation: Seen
+    observation: AgentObservation
     done: bool
     tools: tuple[str, ...]
     task_id: str | UnsetType = UNSET
@@ -136,7 +141,7 @@ class CloseReply(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """An error: its code never changes."""
+    """An error. Its code is stable."""
 
     code: str
     message: str
@@ -145,11 +150,11 @@ class Problem(msgspec.Struct, frozen=True):
 
 class ErrorReply(msgspec.Struct, frozen=True):
     error: Problem
-    result: StepReply | UnsetType = UNSET  # how a session that is over has ended
+    result: StepReply | UnsetType = UNSET  # the last step of a session that has ended
 
 
 class RolloutAnswer(msgspec.Struct, frozen=True):
-    """What came of one step of a rollout: the status that it would have had by itself, its reply or its error."""
+    """The answer to one step of a rollout: the status of a single /step, and its reply or its error."""
 
     status: int
     result: StepReply | UnsetType = UNSET
@@ -157,49 +162,49 @@ class RolloutAnswer(msgspec.Struct, frozen=True):
 
 
 class RolloutReply(msgspec.Struct, frozen=True):
-    """One answer for each step, in their order."""
+    """One answer for each step, in the same order."""
 
     answers: list[RolloutAnswer]
 
 
-def seen(obs: Observation, screenshot: bytes | None = None) -> Seen:
+def agent_observation(obs: Observation, screenshot: bytes | None = None) -> AgentObservation:
     scene, reply = obs.scene, obs.reply
     shot = UNSET if screenshot is None else screenshot
     left, progress = scene.max_steps - obs.step, UNSET if obs.progress is None else obs.progress
-    return Seen(
+    return AgentObservation(
         scene.task, obs.now, obs.step, scene.max_steps, left, reply.code, reply.message, reply.data, obs.text, progress, shot
     )  # fmt: skip
 
 
 def agents_reset(session_id: str, obs: Observation, screenshot: bytes | None = None) -> ResetReply:
-    """What an agent is sent of a session that has begun."""
-    return ResetReply(session_id, 0, seen(obs, screenshot), obs.done, obs.scene.offered)
+    """Return the reply to an agent's reset."""
+    return ResetReply(session_id, 0, agent_observation(obs, screenshot), obs.done, obs.scene.offered)
 
 
 def trainers_reset(
     session_id: str, obs: Observation, task_id: str, agent_token: str = "", screenshot: bytes | None = None
 ) -> ResetReply:
-    """What a trainer is sent of it."""
-    begun = agents_reset(session_id, obs, screenshot)
-    return msgspec.structs.replace(begun, task_id=task_id, reward=obs.reward, agent_token=agent_token or UNSET)
+    """Return the reply to a trainer's reset."""
+    reply = agents_reset(session_id, obs, screenshot)
+    return msgspec.structs.replace(reply, task_id=task_id, reward=obs.reward, agent_token=agent_token or UNSET)
 
 
-def step_reply(outcome: Outcome, agent: bool) -> StepReply:
-    """What a step brought, as an agent or a trainer is sent it."""
-    obs = outcome.observation
-    shown = seen(obs, outcome.screenshot)
+def step_reply(result: StepResult, agent: bool) -> StepReply:
+    """Return the reply to a step, for an agent or a trainer."""
+    obs = result.observation
+    shown = agent_observation(obs, result.screenshot)
     if agent:
-        return StepReply(outcome.session_id, obs.step, shown, obs.done)
-    success = UNSET if outcome.success is None else outcome.success
-    return StepReply(outcome.session_id, obs.step, shown, obs.done, obs.reward, success)
+        return StepReply(result.session_id, obs.step, shown, obs.done)
+    success = UNSET if result.success is None else result.success
+    return StepReply(result.session_id, obs.step, shown, obs.done, obs.reward, success)
 
 
-def rollout_answer(answer: Outcome | ServeError) -> RolloutAnswer:
-    """One answer of a rollout; only trainers send those."""
-    if isinstance(answer, Outcome):
+def rollout_answer(answer: StepResult | ServeError) -> RolloutAnswer:
+    """Return one answer of a rollout. Only trainers send rollouts."""
+    if isinstance(answer, StepResult):
         return RolloutAnswer(200, step_reply(answer, agent=False))
-    said = error_reply(answer, agent=False)
-    return RolloutAnswer(answer.status, said.result, said.error)
+    reply = error_reply(answer, agent=False)
+    return RolloutAnswer(answer.status, reply.result, reply.error)
 
 
 def error_reply(error: ServeError, agent: bool) -> ErrorReply:

@@ -1,4 +1,4 @@
-"""Tools by one name each: for hosts that know `ticketdesk_get_ticket` and not app and method."""
+"""Tools under a single name such as `ticketdesk_get_ticket`, for hosts that do not know app and method."""
 
 from typing import Any
 
@@ -7,26 +7,26 @@ import msgspec
 from companyos.company import Toolbox
 from companyos.core.calls import OK, Call
 from companyos.env.observations import Observation
-from companyos.serve.messages.bodies import seen
+from companyos.serve.messages.bodies import agent_observation
 
 
 def listed(toolbox: Toolbox, schema_key: str = "inputSchema") -> list[dict[str, Any]]:
-    """A toolbox as MCP lists it; OpenEnv's observations call the schema by another name."""
+    """Return the tools as MCP lists them. `schema_key` is the name of the schema field, which differs in OpenEnv."""
     functions = (schema["function"] for schema in toolbox.schemas)
-    return [{"name": said["name"], "description": said["description"], schema_key: said["parameters"]} for said in functions]
+    return [{"name": tool["name"], "description": tool["description"], schema_key: tool["parameters"]} for tool in functions]
 
 
 def call_named(name: str, arguments: dict[str, Any]) -> Call:
-    """The call of a tool by its one name. A name that is none gives a call to nothing, which the company answers."""
-    app, _, method = name.partition("_")  # no app has one in its own
+    """Return the call to a tool by its single name. An unknown name gives a call that the company answers as invalid."""
+    app, _, method = name.partition("_")  # the name of an app has no underscore
     return Call(app, method, arguments)
 
 
 def tool_result(obs: Observation) -> dict[str, Any]:
-    """What a call gave, in MCP's form; `data` is what OpenEnv's clients hand on. Agents read it: it shows no reward."""
+    """Return the result of a call in the form of MCP. OpenEnv's clients read `data`. Agents see it, so it has no reward."""
     return {
         "content": [{"type": "text", "text": obs.text}],
-        "structuredContent": msgspec.to_builtins(seen(obs)),
+        "structuredContent": msgspec.to_builtins(agent_observation(obs)),
         "isError": obs.code != OK,
         "data": obs.text,
         "done": obs.done,

@@ -1,4 +1,4 @@
-"""Wire: typed values to JSON and back; what does not fit is named."""
+"""JSON encoding and decoding of typed values."""
 
 from typing import Generic, TypeVar
 
@@ -14,14 +14,14 @@ encode = msgspec.json.Encoder().encode
 
 
 class Reader(Generic[T]):
-    """Reads bodies of one type."""
+    """Decodes bodies of one type."""
 
     def __init__(self, kind: type[T]) -> None:
         self.kind = kind
         self._decoder = msgspec.json.Decoder(kind)
 
     def __call__(self, raw: bytes) -> T:
-        """A body; an empty one is an empty object. `Malformed` names the field."""
+        """Decode a body; an empty body counts as `{}`. Raise `Malformed`, which names the wrong field."""
         try:
             return self._decoder.decode(raw or b"{}")
         except RecursionError:
@@ -31,8 +31,8 @@ class Reader(Generic[T]):
 
 
 def checked(call: Call) -> Call:
-    """A call, if it is one that can be journaled and played again; else `Malformed`."""
-    found = parse(call)
-    if isinstance(found, Reply):
-        raise Malformed("params: nested too deep, or not to be written as JSON")
-    return found
+    """Return the call if it can be recorded and replayed; otherwise raise `Malformed`."""
+    parsed = parse(call)
+    if isinstance(parsed, Reply):
+        raise Malformed("params: nested too deep, or not valid JSON")
+    return parsed

@@ -1,1 +1,1 @@
-"""OpenEnv's protocol: WebSocket, JSON-RPC and discovery."""
+"""The protocol of OpenEnv: WebSocket, JSON-RPC and discovery."""

@@ -1,4 +1,4 @@
-"""Catalog: what a host is told before it begins. The environment's name, the shapes of its messages, its tasks by number."""
+"""What a host can ask before it begins: the name of the environment, the schemas of its messages, and its tasks."""
 
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,11 @@ SCHEMAS = Path(__file__).with_name("schemas.json")  # written by `python -m comp
 
 
 def schemas(dialect: str) -> Any:
-    """Of actions, observations and states, in this dialect."""
+    """Return the JSON schemas of actions, observations and states in a dialect."""
     return msgspec.json.decode(SCHEMAS.read_bytes())[dialect]
 
 
 def task_spec(split: str, index: int) -> dict[str, Any]:
-    """A task of a split. This is for trainers: with its id, a task can be looked into."""
+    """Describe a task of a split. For trainers only: with its id, anybody can look into the task."""
     task = task_at(split, index)
     return {"id": str(task), "split": split, "index": index, "family": task.family}

@@ -1,4 +1,4 @@
-"""Discovery: where OpenEnv's hosts and its validator look before they begin, and what they ask without a socket."""
+"""The HTTP endpoints that OpenEnv's hosts and its validator use before they begin, or without a socket."""
 
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -7,23 +7,23 @@ from typing import Any
 import msgspec
 from fastapi import FastAPI, Request, Response
 
-from companyos.core.errors import BadTask as NoSuchTask
+from companyos.core.errors import BadTask
 from companyos.data.splits import SIZES, size_of
 from companyos.serve import errors
-from companyos.serve.errors import BadTask
+from companyos.serve.errors import InvalidTask
 from companyos.serve.http.describe import Operation
-from companyos.serve.http.requests import body_of, caller_of, json_response, session_named, sessions_named
+from companyos.serve.http.requests import body_of, client_of, json_response, session_named, sessions_named
 from companyos.serve.messages.wire import JSON, Reader, encode
 from companyos.serve.openenv.catalog import METADATA, NAME, schemas, task_spec
-from companyos.serve.openenv.protocol import DIALECTS, Standing, standing
-from companyos.serve.openenv.rpc import Rpc
+from companyos.serve.openenv.protocol import DIALECTS, StateMessage, state_message
+from companyos.serve.openenv.rpc import JsonRpc
 from companyos.serve.sessions.handles import follow
-from companyos.serve.sessions.lane import Lane
 from companyos.serve.sessions.sessions import Sessions
+from companyos.serve.sessions.work_queue import WorkQueue
 
 _OF_LOOKING = (errors.UnknownSession, errors.OtherVersion, errors.Malformed, errors.OverCapacity, errors.LedgerDown)
 _OF_CALLS = (errors.Malformed, errors.TooLarge, errors.TooSlow)
-_OF_TASKS = (BadTask, errors.Malformed, errors.TooLarge, errors.TooSlow)
+_OF_TASKS = (InvalidTask, errors.Malformed, errors.TooLarge, errors.TooSlow)
 
 
 class SplitBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,7 +40,7 @@ class TaskBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RangeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Names some tasks of a split, as a slice does."""
+    """Names tasks of a split, as a slice does."""
 
     split: str
     start: int | None = None
@@ -48,14 +48,14 @@ class RangeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Discovery:
-    """OpenEnv's places on HTTP, beside reset and step."""
+    """OpenEnv's HTTP endpoints other than reset and step."""
 
-    def __init__(self, lane: Lane, rpc: Rpc) -> None:
-        self._lane = lane
+    def __init__(self, queue: WorkQueue, rpc: JsonRpc) -> None:
+        self._queue = queue
         self._rpc = rpc
 
     def open(self, app: FastAPI) -> None:
-        def place(
+        def add(
             path: str,
             answer: Callable[..., Awaitable[Response]],
             refusals: Any = (),
@@ -63,84 +63,85 @@ class Discovery:
             of_session: bool = False,
             reply: str = "object",
         ) -> None:
-            said = Operation("", None, None, refusals).written()
-            said["responses"]["200"]["content"] = {JSON: {"schema": {"type": reply}}}
-            more = {"parameters": said["parameters"]} if of_session else {}
+            written = Operation("", None, None, refusals).written()
+            written["responses"]["200"]["content"] = {JSON: {"schema": {"type": reply}}}
+            more = {"parameters": written["parameters"]} if of_session else {}
             if body is not None:
                 more["requestBody"] = {"content": {JSON: {"schema": _inlined(msgspec.json.schema(body))}}}
-            methods, responses = ["GET"] if body is None else ["POST"], said["responses"]
+            methods, responses = ["GET"] if body is None else ["POST"], written["responses"]
             app.add_api_route(
                 path, answer, methods=methods, response_class=Response, responses=responses, openapi_extra=more
             )
 
         for dialect in DIALECTS:
-            place(
-                f"{dialect.place}/schema", _page(schemas(dialect.name), "What actions, observations and states look like.")
+            add(
+                f"{dialect.prefix}/schema",
+                _page(schemas(dialect.name), "The JSON schemas of actions, observations and states."),
             )
-            place(f"{dialect.place}/metadata", _page(METADATA, "What this environment is."))
-            place(f"{dialect.place}/state", self.state, _OF_LOOKING, of_session=True)
-            # JSON-RPC says within its replies what is wrong with a request, so anything is taken.
-            place(f"{dialect.place}/mcp", self.mcp, _OF_CALLS, Any, of_session=True)
-        place("/tools/health", _page({"status": "healthy"}, "That the server is up."))
-        place("/list_environments", _page([NAME], "The one environment there is."), reply="array")
+            add(f"{dialect.prefix}/metadata", _page(METADATA, "The name and a description of this environment."))
+            add(f"{dialect.prefix}/state", self.state, _OF_LOOKING, of_session=True)
+            # JSON-RPC reports errors inside its replies, so any body is accepted.
+            add(f"{dialect.prefix}/mcp", self.mcp, _OF_CALLS, Any, of_session=True)
+        add("/tools/health", _page({"status": "healthy"}, "Return `healthy` while the process answers."))
+        add("/list_environments", _page([NAME], "The names of the environments: there is one."), reply="array")
         splits = [{"name": name, "type": name} for name in SIZES]
-        place(f"/{NAME}/splits", _page(splits, "The splits of its tasks."), reply="array")
+        add(f"/{NAME}/splits", _page(splits, "The splits of the tasks."), reply="array")
         for path, answer, body in (
             ("tasks", self.tasks, SplitBody),
             ("num_tasks", self.num_tasks, SplitBody),
             ("task", self.task, TaskBody),
             ("task_range", self.task_range, RangeBody),
         ):
-            place(f"/{NAME}/{path}", answer, _OF_TASKS, body)
+            add(f"/{NAME}/{path}", answer, _OF_TASKS, body)
 
     async def state(self, request: Request) -> Response:
-        """Where a session has got to; where none is named, what a session begins as."""
+        """Return the state of a session; without one, the state before the first reset."""
         if not sessions_named(request):
-            return json_response(Standing())
-        name, owner = session_named(request, None), caller_of(request).owner
-        return json_response(await self._lane.run(lambda sessions: _standing(sessions, name, owner)))
+            return json_response(StateMessage())
+        name, owner = session_named(request, None), client_of(request).owner
+        return json_response(await self._queue.run(lambda sessions: _standing(sessions, name, owner)))
 
     async def mcp(self, request: Request) -> Response:
-        """MCP's tools/list and tools/call by JSON-RPC, as OpenEnv has them; a call by it is a step like any other."""
+        """MCP's tools/list and tools/call as JSON-RPC, in OpenEnv's form. A tools/call is a normal step."""
         named = sessions_named(request)
         session_id = session_named(request, None) if named else ""
-        return json_response(await self._rpc.answer_text(await body_of(request), caller_of(request), session_id))
+        return json_response(await self._rpc.answer_text(await body_of(request), client_of(request), session_id))
 
     async def tasks(self, request: Request) -> Response:
-        """All tasks of a split."""
+        """Return all tasks of a split."""
         return Response(_all_tasks(_known(_read_split(await body_of(request)).split)), media_type=JSON)
 
     async def num_tasks(self, request: Request) -> Response:
-        """How many tasks a split has."""
+        """Return how many tasks a split has."""
         return json_response({"num_tasks": SIZES[_known(_read_split(await body_of(request)).split)]})
 
     async def task(self, request: Request) -> Response:
-        """One task of a split, by its number."""
+        """Return one task of a split, by its number."""
         body = _read_task(await body_of(request))
         try:
             return json_response({"task": task_spec(body.split, body.index)})
-        except NoSuchTask as mistake:
-            raise BadTask(str(mistake)) from None
+        except BadTask as mistake:
+            raise InvalidTask(str(mistake)) from None
 
     async def task_range(self, request: Request) -> Response:
-        """Some tasks of a split, as a slice gives them."""
+        """Return the tasks `start` to `stop` of a split, as a Python slice."""
         body = _read_range(await body_of(request))
         chosen = range(SIZES[_known(body.split)])[body.start : body.stop]
         return json_response({"tasks": [task_spec(body.split, index) for index in chosen]})
 
 
-def _standing(sessions: Sessions, name: str, owner: str) -> Standing:
+def _standing(sessions: Sessions, name: str, owner: str) -> StateMessage:
     _, session_id = follow(sessions, name, owner)
-    return standing(sessions.observe(session_id, owner).last, session_id) if session_id else Standing()
+    return state_message(sessions.observe(session_id, owner).last, session_id) if session_id else StateMessage()
 
 
-def _page(value: Any, about: str) -> Callable[[], Awaitable[Response]]:
+def _page(value: Any, summary: str) -> Callable[[], Awaitable[Response]]:
     raw = encode(value)
 
     async def page() -> Response:
         return Response(raw, media_type=JSON)
 
-    page.__doc__ = about
+    page.__doc__ = summary
     return page
 
 
@@ -150,16 +151,17 @@ def _all_tasks(split: str) -> bytes:
 
 
 def _known(split: str) -> str:
+    """Return the name of a split, or raise `InvalidTask` if there is no such split."""
     try:
         size_of(split)
-    except NoSuchTask as mistake:
-        raise BadTask(str(mistake)) from None
+    except BadTask as mistake:
+        raise InvalidTask(str(mistake)) from None
     return split
 
 
 def _inlined(schema: dict[str, Any]) -> Any:
-    [found] = schema.get("$defs", {"": schema}).values()
-    return found
+    [definition] = schema.get("$defs", {"": schema}).values()
+    return definition
 
 
 _read_split = Reader(SplitBody)

@@ -1,8 +1,8 @@
-"""Protocol: OpenEnv's messages as they stand on the wire, in both of its dialects.
+"""OpenEnv's WebSocket messages, in both of its dialects.
 
-`{"type": "reset" | "step" | "state" | "mcp" | "close", "data": …}` comes in; an observation, a state, an MCP reply or an
-error goes out. The dialect of a place says what an action is: CompanyOS's own (app, method, params), or `call_tool` and
-`list_tools`, for hosts that know tools by one name each.
+A client sends `{"type": "reset" | "step" | "state" | "mcp" | "close", "data": …}`; the server answers with an observation, a
+state, an MCP reply or an error. The path determines the dialect of actions: CompanyOS's own (app, method, params), or
+`call_tool` and `list_tools`, for hosts that know each tool under a single name.
 """
 
 from enum import StrEnum
@@ -21,7 +21,7 @@ from companyos.serve.messages.wire import encode
 
 
 class Code(StrEnum):
-    """What went wrong with a message, in OpenEnv's words."""
+    """OpenEnv's error codes."""
 
     INVALID_JSON = "INVALID_JSON"
     UNKNOWN_TYPE = "UNKNOWN_TYPE"
@@ -31,51 +31,51 @@ class Code(StrEnum):
     SESSION_ERROR = "SESSION_ERROR"
 
 
-class Unreadable(Exception):
-    """A frame that is no message; its only argument is the reply that says so."""
+class BadFrame(Exception):
+    """A frame that cannot be read. Its only argument is the error reply."""
 
 
-# -- what comes in -------------------------------------------------------------------------------------------------------
+# -- messages from the client --------------------------------------------------------------------------------------------
 
 
 class Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", gc=False):
     """A message."""
 
 
-class Reset(Frame, frozen=True, tag="reset"):
+class ResetFrame(Frame, frozen=True, tag="reset"):
     data: dict[str, Any] = {}
 
 
-class State(Frame, frozen=True, tag="state"):
+class StateFrame(Frame, frozen=True, tag="state"):
     pass
 
 
-class Mcp(Frame, frozen=True, tag="mcp"):
+class McpFrame(Frame, frozen=True, tag="mcp"):
     data: dict[str, Any]
 
 
-class Close(Frame, frozen=True, tag="close"):
+class CloseFrame(Frame, frozen=True, tag="close"):
     pass
 
 
-class Notes(msgspec.Struct, frozen=True, gc=False):
-    """What a client may write beside an action. OpenEnv allows anything there; we read the turn."""
+class ActionMetadata(msgspec.Struct, frozen=True, gc=False):
+    """The metadata of an action. OpenEnv allows any fields; the server reads `turn` only."""
 
     turn: TurnNumber | None = None
 
 
-class CompanyAction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class CompanyActionData(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     app: str
     method: str
     params: Params = {}
-    metadata: Notes = Notes()
+    metadata: ActionMetadata = ActionMetadata()
 
 
-class ToolAction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class ToolActionData(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     type: Literal["call_tool", "list_tools"] = "call_tool"
     tool_name: str | UnsetType = UNSET
     arguments: Params | UnsetType = UNSET
-    metadata: Notes = Notes()
+    metadata: ActionMetadata = ActionMetadata()
 
     def __post_init__(self) -> None:
         listing = self.type == "list_tools"
@@ -85,19 +85,19 @@ class ToolAction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fal
             raise ValueError("Object missing required field `tool_name`")
 
 
-class CompanyStep(Frame, frozen=True, tag="step"):
-    data: CompanyAction
+class CompanyStepFrame(Frame, frozen=True, tag="step"):
+    data: CompanyActionData
 
 
-class ToolStep(Frame, frozen=True, tag="step"):
-    data: ToolAction
+class ToolStepFrame(Frame, frozen=True, tag="step"):
+    data: ToolActionData
 
 
-# -- what goes out -------------------------------------------------------------------------------------------------------
+# -- messages to the client ----------------------------------------------------------------------------------------------
 
 
-class Seen(msgspec.Struct, frozen=True, gc=False):
-    """`CompanyObservation`, field for field."""
+class ObservationMessage(msgspec.Struct, frozen=True, gc=False):
+    """The fields of `CompanyObservation`."""
 
     metadata: dict[str, Any]
     task: str
@@ -112,8 +112,8 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     progress: tuple[str, ...] | None
 
 
-class ToolSeen(msgspec.Struct, frozen=True, gc=False):
-    """`CallToolObservation`, field for field."""
+class ToolObservationMessage(msgspec.Struct, frozen=True, gc=False):
+    """The fields of `CallToolObservation`."""
 
     metadata: dict[str, Any]
     tool_name: str
@@ -121,8 +121,8 @@ class ToolSeen(msgspec.Struct, frozen=True, gc=False):
     error: dict[str, str] | None
 
 
-class Standing(msgspec.Struct, frozen=True, gc=False):
-    """`CompanyState`, field for field."""
+class StateMessage(msgspec.Struct, frozen=True, gc=False):
+    """The fields of `CompanyState`."""
 
     episode_id: str | None = None
     step_count: int = 0
@@ -142,16 +142,16 @@ class _Observation(msgspec.Struct, frozen=True, tag_field="type", tag="observati
     data: _Result
 
 
-def observation(seen: Any, reward: float | None, done: bool) -> bytes:
-    return encode(_Observation(_Result(seen, reward, done, seen.metadata or UNSET)))
+def observation(observed: Any, reward: float | None, done: bool) -> bytes:
+    return encode(_Observation(_Result(observed, reward, done, observed.metadata or UNSET)))
 
 
-def standing(obs: Observation, episode_id: str) -> Standing:
-    return Standing(episode_id, obs.step, obs.now, obs.max_steps, obs.done)
+def state_message(obs: Observation, episode_id: str) -> StateMessage:
+    return StateMessage(episode_id, obs.step, obs.now, obs.max_steps, obs.done)
 
 
-def state(of: Standing) -> bytes:
-    return encode({"type": "state", "data": of})
+def state(message: StateMessage) -> bytes:
+    return encode({"type": "state", "data": message})
 
 
 def mcp(reply: Any) -> bytes:
@@ -163,7 +163,7 @@ def error(code: Code, message: str, **more: Any) -> bytes:
 
 
 def refusal(why: ServeError, code: Code = Code.EXECUTION_ERROR) -> bytes:
-    """An error of ours: OpenEnv's code for its clients, and our own, which says more."""
+    """Return a `ServeError` as a message: OpenEnv's code, and our more specific one in `reason`."""
     code = Code.CAPACITY_REACHED if isinstance(why, OverCapacity) else code
     return error(code, why.message, reason=why.code, what_next=why.what_next)
 
@@ -172,75 +172,75 @@ def refusal(why: ServeError, code: Code = Code.EXECUTION_ERROR) -> bytes:
 
 
 class Dialect(Protocol):
-    """How a place writes actions and what it shows of them."""
+    """How actions and observations are written under one path."""
 
     name: ClassVar[str]
-    place: ClassVar[str]  # under which it is spoken
+    prefix: ClassVar[str]  # of the paths that use this dialect
 
     def read(self, raw: str | bytes) -> Frame:
-        """A message, or `Unreadable`."""
+        """Decode a message, or raise `BadFrame`."""
 
     def call(self, action: Any) -> Call | None:
-        """The call that an action stands for; None where it only asks what tools there are."""
+        """Return the call of an action, or None if it asks for the list of tools."""
 
-    def seen(self, action: Any, obs: Observation, metadata: dict[str, Any]) -> Any:
-        """What is shown after an action."""
+    def observed(self, action: Any, obs: Observation, metadata: dict[str, Any]) -> Any:
+        """Return the observation after an action."""
 
 
-class Company(Dialect):
-    name, place = "company", ""
-    _decode = msgspec.json.Decoder(CompanyStep | Reset | State | Mcp | Close).decode
+class CompanyDialect(Dialect):
+    name, prefix = "company", ""
+    _decode = msgspec.json.Decoder(CompanyStepFrame | ResetFrame | StateFrame | McpFrame | CloseFrame).decode
 
     def read(self, raw: str | bytes) -> Frame:
         return _read(self._decode, raw)
 
-    def call(self, action: CompanyAction) -> Call:
+    def call(self, action: CompanyActionData) -> Call:
         return Call(action.app, action.method, action.params)
 
-    def seen(self, action: CompanyAction, obs: Observation, metadata: dict[str, Any]) -> Seen:
-        return company_seen(obs, metadata)
+    def observed(self, action: CompanyActionData, obs: Observation, metadata: dict[str, Any]) -> ObservationMessage:
+        return observation_message(obs, metadata)
 
 
-class Tools(Dialect):
-    name, place = "tools", "/tools"
-    _decode = msgspec.json.Decoder(ToolStep | Reset | State | Mcp | Close).decode
+class ToolsDialect(Dialect):
+    name, prefix = "tools", "/tools"
+    _decode = msgspec.json.Decoder(ToolStepFrame | ResetFrame | StateFrame | McpFrame | CloseFrame).decode
 
     def read(self, raw: str | bytes) -> Frame:
         return _read(self._decode, raw)
 
-    def call(self, action: ToolAction) -> Call | None:
+    def call(self, action: ToolActionData) -> Call | None:
         if action.tool_name is UNSET:
             return None
         return call_named(action.tool_name, {} if action.arguments is UNSET else action.arguments)
 
-    def seen(self, action: ToolAction, obs: Observation, metadata: dict[str, Any]) -> ToolSeen:
+    def observed(self, action: ToolActionData, obs: Observation, metadata: dict[str, Any]) -> ToolObservationMessage:
         reply, kind = obs.reply, _TOOL_ERRORS.get(obs.code)
-        wrong = None if kind is None else {"error_type": kind, "message": reply.message}
-        about = {"step": obs.step, "code": reply.code, "last_result": reply.data, "message": reply.message, **metadata}
-        return ToolSeen(about, str(action.tool_name), obs.text, wrong)
+        error = None if kind is None else {"error_type": kind, "message": reply.message}
+        facts = {"step": obs.step, "code": reply.code, "last_result": reply.data, "message": reply.message, **metadata}
+        return ToolObservationMessage(facts, str(action.tool_name), obs.text, error)
 
 
-class ToolList(msgspec.Struct, frozen=True, gc=False):
-    """`ListToolsObservation`, field for field."""
+class ToolListMessage(msgspec.Struct, frozen=True, gc=False):
+    """The fields of `ListToolsObservation`."""
 
     tools: list[dict[str, Any]]
     metadata: dict[str, Any] = {}
 
 
-def tool_list(toolbox: Toolbox) -> ToolList:
-    return ToolList(listed(toolbox, "input_schema"))
+def tool_list_message(toolbox: Toolbox) -> ToolListMessage:
+    return ToolListMessage(listed(toolbox, "input_schema"))
 
 
-def company_seen(obs: Observation, metadata: dict[str, Any]) -> Seen:
+def observation_message(obs: Observation, metadata: dict[str, Any]) -> ObservationMessage:
     scene, reply = obs.scene, obs.reply
     left = scene.max_steps - obs.step
-    return Seen(
+    return ObservationMessage(
         metadata, scene.task, obs.now, obs.step, scene.max_steps, left,
         reply.code, reply.message, reply.data, obs.text, obs.progress,
     )  # fmt: skip
 
 
-DIALECTS: tuple[Dialect, ...] = (Company(), Tools())
+DIALECTS: tuple[Dialect, ...] = (CompanyDialect(), ToolsDialect())
 _TOOL_ERRORS = {UNKNOWN_TOOL: "tool_not_found", BAD_ARGUMENTS: "invalid_args"}
 _TYPES = ("reset", "step", "state", "mcp", "close")
 
@@ -250,20 +250,20 @@ def _read(decode: Any, raw: str | bytes) -> Frame:
         frame: Frame = decode(raw)
         return frame
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as mistake:
-        raise Unreadable(_why(raw, mistake)) from None
+        raise BadFrame(_why(raw, mistake)) from None
 
 
 def _why(raw: str | bytes, mistake: Exception) -> bytes:
-    """What is wrong with a frame, found out in the order in which OpenEnv does."""
+    """Return the error reply to a frame. The checks come in the same order as in OpenEnv."""
     try:
-        said = msgspec.json.decode(raw)
+        message = msgspec.json.decode(raw)
     except RecursionError:
         return error(Code.INVALID_JSON, "Invalid JSON: nested too deep")
     except (msgspec.MsgspecError, UnicodeError) as broken:
         return error(Code.INVALID_JSON, f"Invalid JSON: {broken}")
-    kind = said.get("type", "") if isinstance(said, dict) else ""
-    if isinstance(said, dict) and kind not in _TYPES:
+    kind = message.get("type", "") if isinstance(message, dict) else ""
+    if isinstance(message, dict) and kind not in _TYPES:
         return error(Code.UNKNOWN_TYPE, f"Unknown message type: {str(kind)[:40]}")
     what, _, where = str(mistake).partition(" - at `$")
-    place = [part for part in where.rstrip("`").split(".") if part]
-    return error(Code.VALIDATION_ERROR, "Invalid message", errors=[{"type": "invalid", "loc": place, "msg": what}])
+    path = [part for part in where.rstrip("`").split(".") if part]
+    return error(Code.VALIDATION_ERROR, "Invalid message", errors=[{"type": "invalid", "loc": path, "msg": what}])

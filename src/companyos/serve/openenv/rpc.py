@@ -1,6 +1,6 @@
-"""RPC: MCP's tools as OpenEnv has them, JSON-RPC without `initialize`. A call by it is a step like any other.
+"""MCP's tools over JSON-RPC in OpenEnv's form, which has no `initialize`. A tools/call is a normal step.
 
-Agents read these replies, so neither task id nor reward is in them.
+Agents read these replies, so they contain no task id and no reward.
 """
 
 from typing import Any, Literal
@@ -8,21 +8,21 @@ from typing import Any, Literal
 import msgspec
 
 from companyos.company import TOOLBOX, Toolbox
-from companyos.serve.access.roles import Caller
+from companyos.serve.access.roles import Client
 from companyos.serve.errors import NotBegun, NotForAgents, ServeError, UnknownSession
 from companyos.serve.messages.tools import call_named, listed, tool_result
 from companyos.serve.ops.settings import Settings
 from companyos.serve.sessions import handles
 from companyos.serve.sessions.begin import begin, read_reset
-from companyos.serve.sessions.lane import Lane
-from companyos.serve.sessions.play import Play
 from companyos.serve.sessions.sessions import Sessions
+from companyos.serve.sessions.stepper import Stepper
+from companyos.serve.sessions.work_queue import WorkQueue
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 _PARSED = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
-class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RpcRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A JSON-RPC request."""
 
     jsonrpc: Literal["2.0"]
@@ -31,111 +31,111 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str | int | None = None
 
 
-class Refusal(Exception):
-    """Why a request is answered by an error."""
+class RpcError(Exception):
+    """A request is answered with this error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
 
 
-class Rpc:
-    """Answers requests, by HTTP or by a socket that holds a session."""
+class JsonRpc:
+    """Answers requests that came over HTTP or over a WebSocket."""
 
-    def __init__(self, lane: Lane, play: Play, settings: Settings) -> None:
-        self._lane = lane
+    def __init__(self, queue: WorkQueue, stepper: Stepper, settings: Settings) -> None:
+        self._queue = queue
         self._settings = settings
-        self._play = play
+        self._stepper = stepper
 
-    async def answer_text(self, raw: bytes, caller: Caller, session_id: str = "") -> dict[str, Any]:
-        """The reply to a request that has not been read yet."""
+    async def answer_text(self, raw: bytes, client: Client, session_id: str = "") -> dict[str, Any]:
+        """Return the reply to a request in JSON."""
         try:
-            return await self.answer(msgspec.json.decode(raw), caller, session_id)
+            return await self.answer(msgspec.json.decode(raw), client, session_id)
         except _PARSED:
             return _error(None, PARSE_ERROR, "Parse error")
 
-    async def answer(self, said: Any, caller: Caller, session_id: str = "") -> dict[str, Any]:
-        """The reply to a request. `session_id` is the one that the socket holds, or that a header names."""
+    async def answer(self, decoded: Any, client: Client, session_id: str = "") -> dict[str, Any]:
+        """Return the reply to a decoded request. `session_id` is the session of the socket, or the one in the header."""
         try:
-            request = msgspec.convert(said, Request)
+            request = msgspec.convert(decoded, RpcRequest)
         except msgspec.ValidationError as mistake:
             return _error(None, INVALID_REQUEST, f"Invalid request: {mistake}")
         try:
-            return {"jsonrpc": "2.0", "id": request.id, "result": await self._result(request, caller, session_id)}
-        except Refusal as why:
+            return {"jsonrpc": "2.0", "id": request.id, "result": await self._result(request, client, session_id)}
+        except RpcError as why:
             return _error(request.id, why.code, str(why))
         except ServeError as why:
             return _error(request.id, INTERNAL_ERROR, why.message, {"code": why.code, "what_next": why.what_next})
 
-    async def _result(self, request: Request, caller: Caller, session_id: str) -> Any:
-        params, owner = request.params, caller.owner
+    async def _result(self, request: RpcRequest, client: Client, session_id: str) -> Any:
+        params, owner = request.params, client.owner
         match request.method:
             case "tools/list":
                 return {"tools": listed(await self._toolbox(_named(params, session_id), owner))}
             case "tools/call":
                 return await self._call(params, owner, session_id)
             case "openenv/session/create":
-                return {"session_id": session_id or await self._create(params, caller)}
+                return {"session_id": session_id or await self._create(params, client)}
             case "openenv/session/close":
                 name = _text(params, "session_id", "Invalid params - 'session_id' is required")
                 if name == session_id:
-                    raise Refusal(INVALID_REQUEST, "Cannot close active WebSocket-managed session via MCP method")
+                    raise RpcError(INVALID_REQUEST, "Cannot close active WebSocket-managed session via MCP method")
                 try:
-                    await self._lane.run(lambda sessions: handles.close(sessions, name, owner))
+                    await self._queue.run(lambda sessions: handles.close(sessions, name, owner))
                 except UnknownSession:
-                    raise Refusal(INVALID_PARAMS, f"Unknown session_id: {name}") from None
+                    raise RpcError(INVALID_PARAMS, f"Unknown session_id: {name}") from None
                 return {"session_id": name, "closed": True}
-        raise Refusal(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {request.method}")
 
-    async def _create(self, params: dict[str, Any], caller: Caller) -> str:
-        """A handle; to an episode, where it is said which, else to one that a reset is to begin."""
-        if caller.bound:
+    async def _create(self, params: dict[str, Any], client: Client) -> str:
+        """Make a handle: to a new episode if the parameters name a task, else to none until a reset."""
+        if client.bound:
             raise NotForAgents
-        begun, owner = "", caller.owner
+        begun, owner = "", client.owner
         if params:
             body = read_reset(params)
-            await self._play.expect(body.observation)
-            begun = (await begin(self._lane, self._settings, body, owner)).header.session_id
-        return await self._lane.run(lambda sessions: handles.open_handle(sessions, owner, begun))
+            await self._stepper.expect(body.observation)
+            begun = (await begin(self._queue, self._settings, body, owner)).header.session_id
+        return await self._queue.run(lambda sessions: handles.open_handle(sessions, owner, begun))
 
     async def _call(self, params: dict[str, Any], owner: str, session_id: str) -> dict[str, Any]:
         name = _text(params, "name", "Missing 'name' in params")
         arguments = params.get("arguments", {})
         if not isinstance(arguments, dict):
-            raise Refusal(INVALID_PARAMS, "Invalid params - 'arguments' is an object")
+            raise RpcError(INVALID_PARAMS, "Invalid params - 'arguments' must be an object")
         named = _named(params, session_id)
         if not named:
             raise NotBegun
         try:
-            _, meant = await self._lane.run(lambda sessions: handles.follow(sessions, named, owner))
+            _, meant = await self._queue.run(lambda sessions: handles.follow(sessions, named, owner))
             if not meant:
                 raise NotBegun
-            return tool_result((await self._play(meant, call_named(name, arguments), None, owner)).observation)
+            return tool_result((await self._stepper(meant, call_named(name, arguments), None, owner)).observation)
         except UnknownSession:
-            raise Refusal(INVALID_PARAMS, f"Unknown session_id: {named}") from None
+            raise RpcError(INVALID_PARAMS, f"Unknown session_id: {named}") from None
 
     async def _toolbox(self, named: str, owner: str) -> Toolbox:
-        """The tools of a session's episode; where none is named or begun, those that every episode has."""
+        """Return the tools of a session; without a session, the tools that every episode has."""
 
         def offered(sessions: Sessions) -> Toolbox:
             _, meant = handles.follow(sessions, named, owner)
             return sessions.observe(meant, owner).env.toolbox if meant else TOOLBOX
 
         try:
-            return await self._lane.run(offered) if named else TOOLBOX
+            return await self._queue.run(offered) if named else TOOLBOX
         except UnknownSession:
-            raise Refusal(INVALID_PARAMS, f"Unknown session_id: {named}") from None
+            raise RpcError(INVALID_PARAMS, f"Unknown session_id: {named}") from None
 
 
 def _named(params: dict[str, Any], session_id: str) -> str:
-    """The session that a request is about: the one that its socket holds, or that it names; empty for none."""
+    """Return the session of the socket, or the one that the parameters name, or ""."""
     return session_id or (_text(params, "session_id", "") if "session_id" in params else "")
 
 
 def _text(params: dict[str, Any], name: str, missing: str) -> str:
     value = params.get(name)
     if not value or not isinstance(value, str):
-        raise Refusal(INVALID_PARAMS, missing or f"Invalid params - '{name}' is a text")
+        raise RpcError(INVALID_PARAMS, missing or f"Invalid params - '{name}' must be a string")
     return value
 
 

@@ -1,8 +1,9 @@
-"""Sockets: OpenEnv's WebSocket protocol, on sessions that outlive them.
+"""OpenEnv's WebSocket protocol, on sessions that survive the socket.
 
-A socket holds one session. `reset` begins it and says its id (`metadata.session_id`); a socket opened with
-`?session_id=…`, at any worker, holds the same one. Another reset, and `close`, forget it; a socket that drops leaves it be.
-Where a handle was named in place of a session, it follows each reset, and outlives `close`.
+A socket uses one session. `reset` begins it and returns its id in `metadata.session_id`. A socket that is opened with
+`?session_id=…`, at any worker, uses that session. Another `reset`, and `close`, delete it; a dropped socket does not. If the
+socket was opened with a handle instead of a session id, each reset points the handle to the new session, and `close` keeps
+both.
 """
 
 import logging
@@ -13,54 +14,54 @@ from starlette.types import Receive, Scope, Send
 
 from companyos.company import TOOLBOX
 from companyos.env.observations import Observation
-from companyos.serve.access.roles import Caller
+from companyos.serve.access.roles import Client
 from companyos.serve.errors import Bug, Malformed, NotBegun, NotForAgents, OverCapacity, ServeError, TooLarge
 from companyos.serve.openenv import protocol
-from companyos.serve.openenv.protocol import Close, Code, Dialect, Mcp, Reset, State, Unreadable
-from companyos.serve.openenv.rpc import Rpc
+from companyos.serve.openenv.protocol import BadFrame, CloseFrame, Code, Dialect, McpFrame, ResetFrame, StateFrame
+from companyos.serve.openenv.rpc import JsonRpc
 from companyos.serve.ops.settings import Settings
 from companyos.serve.sessions.begin import begin, read_reset
 from companyos.serve.sessions.handles import follow, point
-from companyos.serve.sessions.lane import Lane
-from companyos.serve.sessions.play import Play
 from companyos.serve.sessions.sessions import Session
+from companyos.serve.sessions.stepper import Stepper
+from companyos.serve.sessions.work_queue import WorkQueue
 
 _LOG = logging.getLogger("companyos.sockets")
-_LONGEST_NAME = 255  # of an episode, as OpenEnv has it
+_MAX_EPISODE_ID = 255  # characters, as in OpenEnv
 
 
-class Sockets:
-    """The door for OpenEnv's clients, in one of its dialects: an ASGI app, since steps come by the thousand."""
+class WebSocketEndpoint:
+    """The endpoint for OpenEnv's clients in one dialect. A plain ASGI app for speed: steps are frequent."""
 
-    def __init__(self, lane: Lane, play: Play, rpc: Rpc, settings: Settings, dialect: Dialect) -> None:
-        self.lane = lane
-        self.play = play
+    def __init__(self, queue: WorkQueue, stepper: Stepper, rpc: JsonRpc, settings: Settings, dialect: Dialect) -> None:
+        self.queue = queue
+        self.stepper = stepper
         self.rpc = rpc
         self.dialect = dialect
         self.settings = settings
         self._limit = settings.body_limit
-        # With a ledger a session needs no place in memory, and a socket is a connection like any other.
-        self._most = settings.connections if lane.sessions.ledger.durable else settings.capacity
+        # With a durable ledger, the number of sessions in memory does not limit the number of sockets.
+        self._max_open = settings.connections if queue.sessions.ledger.durable else settings.capacity
         self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await receive()  # that somebody wants to connect
+        await receive()  # the connect message
         await send({"type": "websocket.accept"})
         self._open += 1
         try:
-            await self._hold(_Holder(self, scope), receive, send)
+            await self._run(_SocketSession(self, scope), receive, send)
         except OSError:
-            pass  # it dropped while we were writing; the session stays
+            pass  # the socket dropped during a write; the session stays
         finally:
             self._open -= 1
 
-    async def _hold(self, holder: "_Holder", receive: Receive, send: Send) -> None:
+    async def _run(self, session: "_SocketSession", receive: Receive, send: Send) -> None:
         try:
-            if self._open > self._most:
-                raise OverCapacity(self._most, 1)
-            await holder.resume()
+            if self._open > self._max_open:
+                raise OverCapacity(self._max_open, 1)
+            await session.resume()
         except ServeError as error:
-            self.play.refused(error)
+            self.stepper.refused(error)
             await send({"type": "websocket.send", "text": protocol.refusal(error, Code.SESSION_ERROR).decode()})
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -71,115 +72,115 @@ class Sockets:
             elif len(text) > self._limit:
                 reply = protocol.refusal(TooLarge(self._limit), Code.VALIDATION_ERROR)
             else:
-                reply = await holder.answer(text)
+                reply = await session.answer(text)
             if reply is None:
                 await send({"type": "websocket.close", "code": 1000})
                 return
             await send({"type": "websocket.send", "text": reply.decode()})
 
 
-class _Holder:
-    """Who is at the far end of one socket, and the session that they hold."""
+class _SocketSession:
+    """The client of one socket, and its current session."""
 
-    __slots__ = ("_caller", "_door", "_episode_id", "_handle", "_owner", "_session_id")
+    __slots__ = ("_client", "_endpoint", "_episode_id", "_handle", "_owner", "_session_id")
 
-    def __init__(self, door: Sockets, scope: Scope) -> None:
-        self._caller: Caller = scope["state"]["caller"]
-        caller = self._caller
+    def __init__(self, endpoint: WebSocketEndpoint, scope: Scope) -> None:
+        self._client: Client = scope["state"]["client"]
+        client = self._client
         query = parse_qs(scope["query_string"].decode("latin-1"))
-        self._door = door
-        self._owner = caller.owner
-        self._session_id = query.get("session_id", [caller.session_id])[0]
-        self._handle = ""  # by which it was named, if by one
-        self._episode_id = query.get("episode_id", [""])[0][:_LONGEST_NAME]
+        self._endpoint = endpoint
+        self._owner = client.owner
+        self._session_id = query.get("session_id", [client.session_id])[0]
+        self._handle = ""  # with which the socket was opened, if any
+        self._episode_id = query.get("episode_id", [""])[0][:_MAX_EPISODE_ID]
 
     async def resume(self) -> None:
-        """Finds the session that a new socket names, if it does."""
+        """Find the session or handle that the URL of the socket names, if any."""
         name, owner = self._session_id, self._owner
         if name:
-            self._handle, self._session_id = await self._door.lane.run(lambda sessions: follow(sessions, name, owner))
+            self._handle, self._session_id = await self._endpoint.queue.run(lambda sessions: follow(sessions, name, owner))
         if self._session_id:
             await self._look()
 
     async def answer(self, text: str) -> bytes | None:
-        """The reply to a frame; None where it says good-bye."""
-        door = self._door
+        """Return the reply to a frame, or None after `close`."""
+        endpoint = self._endpoint
         try:
-            frame: Any = door.dialect.read(text)
+            frame: Any = endpoint.dialect.read(text)
             kind = type(frame)
-            if kind is Reset:
+            if kind is ResetFrame:
                 return await self._reset(frame.data)
-            if kind is State:
+            if kind is StateFrame:
                 return await self._state()
-            if kind is Mcp:
-                return protocol.mcp(await door.rpc.answer(frame.data, self._caller, self._session_id))
-            if kind is Close:
+            if kind is McpFrame:
+                return protocol.mcp(await endpoint.rpc.answer(frame.data, self._client, self._session_id))
+            if kind is CloseFrame:
                 await self._close()
                 return None
             return await self._step(frame.data)
-        except Unreadable as why:
+        except BadFrame as why:
             reply: bytes = why.args[0]
             return reply
         except ServeError as error:
-            door.play.refused(error)
+            endpoint.stepper.refused(error)
             return protocol.refusal(error)
         except Exception:
-            _LOG.exception("a bug at a socket")
+            _LOG.exception("a bug in a WebSocket request")
             return protocol.refusal(Bug())
 
     async def _step(self, action: Any) -> bytes:
-        door = self._door
-        call = door.dialect.call(action)
+        endpoint = self._endpoint
+        call = endpoint.dialect.call(action)
         if call is None:
             session = await self._session() if self._session_id else None
             toolbox, done = (session.env.toolbox, session.env.done) if session else (TOOLBOX, False)
-            return protocol.observation(protocol.tool_list(toolbox), 0.0, done)
+            return protocol.observation(protocol.tool_list_message(toolbox), 0.0, done)
         if not self._session_id:
             raise NotBegun
-        outcome = await door.play(self._session_id, call, action.metadata.turn, self._owner)
-        obs = outcome.observation
-        metadata: dict[str, Any] = {} if outcome.screenshot is None else {"screenshot": outcome.screenshot}
-        if outcome.success is not None and not self._caller.agent:
-            metadata["success"] = outcome.success
-        return protocol.observation(door.dialect.seen(action, obs, metadata), self._paid(obs), obs.done)
+        result = await endpoint.stepper(self._session_id, call, action.metadata.turn, self._owner)
+        obs = result.observation
+        metadata: dict[str, Any] = {} if result.screenshot is None else {"screenshot": result.screenshot}
+        if result.success is not None and not self._client.agent:
+            metadata["success"] = result.success
+        return protocol.observation(endpoint.dialect.observed(action, obs, metadata), self._reward(obs), obs.done)
 
     async def _reset(self, given: dict[str, Any]) -> bytes:
         episode_id = given.pop("episode_id", None)
-        if episode_id is not None and not (isinstance(episode_id, str) and len(episode_id) <= _LONGEST_NAME):
-            raise Malformed(f"Expected `str` of length <= {_LONGEST_NAME} - at `$.episode_id`")
-        if self._caller.bound:
+        if episode_id is not None and not (isinstance(episode_id, str) and len(episode_id) <= _MAX_EPISODE_ID):
+            raise Malformed(f"Expected `str` of length <= {_MAX_EPISODE_ID} - at `$.episode_id`")
+        if self._client.bound:
             raise NotForAgents
-        body, play = read_reset(given), self._door.play
-        await play.expect(body.observation)
-        session = await begin(self._door.lane, self._door.settings, body, self._owner, self._session_id)
+        body, stepper = read_reset(given), self._endpoint.stepper
+        await stepper.expect(body.observation)
+        session = await begin(self._endpoint.queue, self._endpoint.settings, body, self._owner, self._session_id)
         self._session_id, self._episode_id = session.header.session_id, episode_id or ""
         if self._handle:
-            here = (self._handle, self._owner, self._session_id)
-            await self._door.lane.run(lambda sessions: point(sessions, *here))
-        obs, shot = session.last, await play.first_picture(self._session_id, self._owner)
+            target = (self._handle, self._owner, self._session_id)
+            await self._endpoint.queue.run(lambda sessions: point(sessions, *target))
+        obs, shot = session.last, await stepper.first_picture(self._session_id, self._owner)
         metadata = {"session_id": self._session_id} | ({} if shot is None else {"screenshot": shot})
-        return protocol.observation(protocol.company_seen(obs, metadata), self._paid(obs), obs.done)
+        return protocol.observation(protocol.observation_message(obs, metadata), self._reward(obs), obs.done)
 
-    def _paid(self, obs: Observation) -> float | None:
-        """The reward, as OpenEnv's messages have it: None for an agent."""
-        return None if self._caller.agent else obs.reward
+    def _reward(self, obs: Observation) -> float | None:
+        """Return the reward for the message: None for an agent."""
+        return None if self._client.agent else obs.reward
 
     async def _state(self) -> bytes:
         if not self._session_id:
-            return protocol.state(protocol.Standing())
+            return protocol.state(protocol.StateMessage())
         return protocol.state(await self._look())
 
-    async def _look(self) -> protocol.Standing:
-        return protocol.standing((await self._session()).last, self._episode_id or self._session_id)
+    async def _look(self) -> protocol.StateMessage:
+        return protocol.state_message((await self._session()).last, self._episode_id or self._session_id)
 
     async def _session(self) -> Session:
         name, owner = self._session_id, self._owner
-        return await self._door.lane.run(lambda sessions: sessions.observe(name, owner))
+        return await self._endpoint.queue.run(lambda sessions: sessions.observe(name, owner))
 
     async def _close(self) -> None:
         name, owner = self._session_id, self._owner
-        if name and not self._handle:  # what has a handle is closed by that
+        if name and not self._handle:  # a session with a handle is closed through the handle
             try:
-                await self._door.lane.run(lambda sessions: sessions.close(name, owner))
+                await self._endpoint.queue.run(lambda sessions: sessions.close(name, owner))
             except ServeError:
-                _LOG.debug("what a socket said good-bye to was gone already")
+                _LOG.debug("the session of a closed socket was already deleted")

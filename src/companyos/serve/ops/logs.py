@@ -1,4 +1,4 @@
-"""Logs: one line an event, for people or for machines, with the id of the request it belongs to."""
+"""Logs: one line per event, as text or JSON, with the id of the request."""
 
 import logging
 import logging.config
@@ -13,7 +13,7 @@ _PLAIN = frozenset([*vars(logging.makeLogRecord({})), "message", "asctime", "col
 
 
 class JsonLines(logging.Formatter):
-    """A record as one JSON object."""
+    """Formats a record as one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -28,26 +28,26 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """A record as people read it: the event, then what belongs to it."""
+    """Formats a record as text: the event, then its fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         return super().format(record) + "".join(f" {name}={value}" for name, value in _extras(record).items())
 
 
 def _extras(record: logging.LogRecord) -> dict[str, Any]:
-    """The fields that the caller has added. Names with an underscore are private: Ray adds one to every record."""
+    """Return the fields that were passed as `extra`. Names with an underscore are skipped: Ray adds one to every record."""
     return {name: value for name, value in vars(record).items() if name not in _PLAIN and not name.startswith("_")}
 
 
 class NoAddresses(logging.Filter):
-    """Drops uvicorn's line about each WebSocket: it holds the address, and that may hold the id of a session."""
+    """Drops the line that uvicorn logs for each WebSocket: it contains the URL, which may contain a session id."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return '"WebSocket ' not in str(record.msg)
 
 
 def configuration(settings: Settings) -> dict[str, Any]:
-    """For `logging.config`: everything that the server and its libraries say goes to stderr in one form."""
+    """Return the configuration for `logging.config`: the server and its libraries log to stderr in one format."""
     formatters = {
         "text": {"()": TextLines, "format": "%(asctime)s %(levelname)s %(message)s"},
         "json": {"()": JsonLines},
@@ -55,7 +55,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
     loggers = {
         "companyos": {"level": settings.log_level.upper()},
         "uvicorn": {"level": "INFO"},
-        "mcp": {"level": "ERROR"},  # it warns of every tool that an agent invents
+        "mcp": {"level": "ERROR"},  # it warns about every invented tool name that an agent calls
     }
     return {
         "version": 1,

@@ -1,4 +1,4 @@
-"""Programs: what the system brings and pip does not, and where it is found."""
+"""Finds programs of the system that pip does not install: a browser and PostgreSQL."""
 
 import shutil
 import subprocess
@@ -8,12 +8,12 @@ CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def chromium() -> str | None:
-    """A browser of the system's."""
+    """Return the path of an installed Chromium or Chrome, or None."""
     return next(filter(None, map(shutil.which, CHROMIUMS)), None)
 
 
 def postgresql() -> str | None:
-    """PostgreSQL's server, where Debian or whoever packed it has put it: the newest, if there are several."""
+    """Return the path of the newest PostgreSQL server, in Debian's folder or where `pg_config` says, or None."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
     if not found and (configured := shutil.which("pg_config")):
         answer = subprocess.run([configured, "--bindir"], capture_output=True, text=True, check=True).stdout.strip()

@@ -1,36 +1,36 @@
-"""Exams: how the attempts in a ledger went, for the person who judges them. The server of an exam itself tells nobody."""
+"""Results of an exam, read from its ledger by the person who judges it. The exam server itself shows them to nobody."""
 
 import msgspec
 
 from companyos.serve.errors import UnknownSession
-from companyos.serve.ledger import ATTEMPT, Header, open_ledger
+from companyos.serve.ledger import ExamAttempt, open_ledger
 from companyos.serve.sessions.sessions import Sessions
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    """One task that one token has begun, as it stands now."""
+class ExamResult(msgspec.Struct, frozen=True):
+    """The state of one attempt: one task that one token has begun."""
 
-    owner: str  # the digest of the token; `companyos.serve.access.roles.digest_of` makes it
+    owner: str  # the digest of the token, as `companyos.serve.access.roles.digest_of` computes it
     task_id: str
     steps: int
     done: bool
-    success: bool  # an attempt that is not over is no success
+    success: bool  # False for an attempt that is not finished
 
 
-def attempts(place: str) -> list[Attempt]:
-    """All attempts in a ledger, at a file or at postgresql://..., whose sessions have not expired."""
-    ledger = open_ledger(place)
+def attempts(ledger_address: str) -> list[ExamResult]:
+    """Return the results of all attempts in a ledger (a file or postgresql://...) whose sessions have not expired."""
+    ledger = open_ledger(ledger_address)
     try:
         sessions = Sessions(ledger, ttl_seconds=float("inf"))
-        marks = [header for header in ledger.headers() if header.reward == ATTEMPT]
-        return [found for mark in marks if (found := _judged(sessions, mark)) is not None]
+        results = [_result(sessions, attempt) for attempt in ledger.attempts()]
+        return [result for result in results if result is not None]
     finally:
         ledger.close()
 
 
-def _judged(sessions: Sessions, mark: Header) -> Attempt | None:
+def _result(sessions: Sessions, attempt: ExamAttempt) -> ExamResult | None:
     try:
-        env = sessions.observe(mark.task_id, None).env
+        env = sessions.observe(attempt.session_id, None).env
     except UnknownSession:
         return None
-    return Attempt(mark.owner, env.task_id, env.step_count, env.done, bool(env.success))
+    return ExamResult(attempt.owner, env.task_id, env.step_count, env.done, bool(env.success))

@@ -1,50 +1,53 @@
-"""Handles: names that stay while the episodes behind them change.
+"""Handles: names that stay the same while the sessions behind them change.
 
-OpenEnv's tool clients ask for a name before any reset, then reset by a socket and call by HTTP, all under that name. A
-handle stands in the ledger as a session would, without calls, and says which session is meant; so every worker knows it.
+OpenEnv's tool clients ask for a name before any reset, then reset over a WebSocket and call tools over HTTP, all under that
+name. Handles are stored in the ledger, so every worker knows them.
 """
 
 import secrets
 import time
 
-from companyos.core.task import BENCHMARK_VERSION
 from companyos.serve.access.roles import may_use
 from companyos.serve.errors import UnknownSession
-from companyos.serve.ledger import ATTEMPT, HANDLE, Header, can_be_id
+from companyos.serve.ledger import Handle, can_be_id
 from companyos.serve.sessions.sessions import Sessions
 
 
 def open_handle(sessions: Sessions, owner: str, session_id: str = "") -> str:
-    """A handle to a session, or to none as yet. It counts as a session of its owner."""
+    """Make a handle to a session, or to none yet, and return its name. It counts against the owner's session quota."""
     sessions.quota.take(sessions.ledger, owner, 1)
-    return _write(sessions, secrets.token_urlsafe(24), owner, session_id)
+    handle_id = secrets.token_urlsafe(24)
+    point(sessions, handle_id, owner, session_id)
+    return handle_id
 
 
-def point(sessions: Sessions, handle: str, owner: str, session_id: str) -> None:
-    """From here on the handle means this session."""
-    sessions.ledger.remove(handle)
-    _write(sessions, handle, owner, session_id)
+def point(sessions: Sessions, handle_id: str, owner: str, session_id: str) -> None:
+    """Make a handle point to another session."""
+    sessions.ledger.put_handle(Handle(handle_id, session_id, time.time(), owner))
 
 
 def follow(sessions: Sessions, name: str, owner: str) -> tuple[str, str]:
-    """The handle that a name is, and the session that is meant; either may be empty. `UnknownSession` if it is neither."""
+    """Resolve the name of a session or a handle. Return the handle, or "", and the session, or "" if none has begun.
+
+    Raise `UnknownSession` if this owner has neither a session nor a handle with this name.
+    """
     if sessions.holds(name):
         return "", name
-    entry = sessions.ledger.read(name) if can_be_id(name) else None
-    if entry is None or not may_use(owner, entry.header) or entry.header.reward == ATTEMPT:
+    if not can_be_id(name):
         raise UnknownSession
-    return (name, entry.header.task_id) if entry.header.reward == HANDLE else ("", name)
+    handle = sessions.ledger.handle(name)
+    if handle is not None and handle.owner == owner:
+        return name, handle.session_id
+    stored = sessions.ledger.read(name)
+    if stored is None or not may_use(owner, stored.header):
+        raise UnknownSession
+    return "", name
 
 
 def close(sessions: Sessions, name: str, owner: str) -> None:
-    """Forgets a session, by its own name or by a handle, which is forgotten with it."""
-    handle, session_id = follow(sessions, name, owner)
+    """Delete a session by its own name or by its handle; the handle is deleted with it."""
+    handle_id, session_id = follow(sessions, name, owner)
     if session_id:
         sessions.close(session_id, owner)
-    if handle:
-        sessions.ledger.remove(handle)
-
-
-def _write(sessions: Sessions, handle: str, owner: str, session_id: str) -> str:
-    sessions.ledger.begin([Header(handle, session_id, HANDLE, False, BENCHMARK_VERSION, time.time(), owner)])
-    return handle
+    if handle_id:
+        sessions.ledger.remove_handle(handle_id)

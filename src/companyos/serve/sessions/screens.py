@@ -1,31 +1,31 @@
-"""Screens: what a server knows of pictures of its pages. They come from above, with the pages, or there are none."""
+"""The interface to the browser that takes screenshots. `companyos.web` implements it; a server without pages has none."""
 
 from typing import Literal, Protocol
 
-from companyos.serve.steps import Outcome, Step
+from companyos.serve.steps import StepRequest, StepResult
 
 Picture = Literal["png", "jpeg"]
-SCREEN = "screen"  # what a click, a key and the like are calls of, where an episode is looked at by pictures
-# How ids of sessions begin whose observations are pictures: so every worker knows it, and no ledger needs another column.
+SCREEN = "screen"  # the app of clicks, keys and other gestures, in sessions that are observed by screenshots
+# The ids of these sessions start with this prefix, so every worker recognises them without asking the ledger.
 PICTURED = "~screen"
 
 
-class Screens(Protocol):
-    """A browser in which sessions are looked at and worked in, each on a page of its own."""
+class ScreenBackend(Protocol):
+    """A browser with a page for each session that is observed by screenshots."""
 
     async def start(self) -> None:
-        """Makes sure that there is a browser; `NoScreens` says why there can be none."""
+        """Start the browser, if it is not running. Raise `NoScreens` with the reason if it cannot start."""
 
     async def picture(self, session_id: str, owner: str | None, kind: Picture) -> bytes:
-        """The page that a session's agent is on. Owner None is whoever runs the server."""
+        """Return a screenshot of the agent's current page. Owner None stands for the operator of the server."""
 
-    async def step(self, step: Step) -> Outcome:
-        """A call as any other, or what is done on the screen; with a picture of what came of it."""
+    async def step(self, step: StepRequest) -> StepResult:
+        """Make a tool call, or a gesture on the screen. The result has a screenshot."""
 
     async def close(self) -> None:
-        """Ends the browser."""
+        """Stop the browser."""
 
 
 def is_pictured(session_id: str) -> bool:
-    """Whether the observations of a session are pictures."""
+    """Return whether a session is observed by screenshots."""
     return session_id.startswith(PICTURED)

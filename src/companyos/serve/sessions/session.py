@@ -1,4 +1,4 @@
-"""Session: an episode in memory. Where it has got to, and what its agent saw last."""
+"""One session in memory: its episode and the agent's last observation."""
 
 from collections.abc import Iterable
 
@@ -6,16 +6,16 @@ from companyos.core.calls import Call
 from companyos.core.task import TaskId
 from companyos.env import CompanyEnv
 from companyos.env.observations import Observation
-from companyos.serve.ledger import Header, encode
-from companyos.serve.steps import Outcome
+from companyos.serve.ledger import SessionHeader, encode
+from companyos.serve.steps import StepResult
 
 
 class Session:
-    """A copy of what the ledger holds, played up to some turn. `size` counts the bytes of its calls."""
+    """A copy of a stored session, played up to some turn. `size` is the number of bytes of its calls."""
 
     __slots__ = ("env", "header", "last", "size", "touched")
 
-    def __init__(self, header: Header, touched: float, calls: Iterable[Call] = ()) -> None:
+    def __init__(self, header: SessionHeader, touched: float, calls: Iterable[Call] = ()) -> None:
         self.header = header
         self.touched = touched
         self.size = 0
@@ -28,21 +28,22 @@ class Session:
             self.last = self.env.step(call)
             self.size += size_of(call)
 
-    def fork(self, header: Header) -> "Session":
-        twin = Session.__new__(Session)
-        twin.header, twin.touched = header, header.created
-        twin.env, twin.last, twin.size = self.env.fork(), self.last, self.size
-        return twin
+    def fork(self, header: SessionHeader) -> "Session":
+        fork = Session.__new__(Session)
+        fork.header, fork.touched = header, header.created
+        fork.env, fork.last, fork.size = self.env.fork(), self.last, self.size
+        return fork
 
     @property
     def calls(self) -> list[Call]:
         return [turn.call for turn in self.env.turns]
 
     @property
-    def outcome(self) -> Outcome:
-        return Outcome(self.header.session_id, self.last, self.env.success)
+    def result(self) -> StepResult:
+        """The result of the last step."""
+        return StepResult(self.header.session_id, self.last, self.env.success)
 
 
 def size_of(call: Call) -> int:
-    """Bytes that a call takes in a ledger."""
+    """Return how many bytes a call takes in a ledger."""
     return len(encode(call))

@@ -1,8 +1,8 @@
-"""Sessions: episodes that many callers hold at once, and that outlive the memory and the process they run in.
+"""Sessions: episodes that many clients use at once, and that survive eviction from memory and restarts of the process.
 
-The ledger has the last word. What stands in memory is a copy that was played up to some turn; another worker may be
-further on. A step is carried out on the copy, then compared and appended; whoever comes second throws the copy away,
-plays what stands in the ledger, and answers from there.
+The ledger is authoritative. A session in memory is a copy that was played up to some turn, and another worker may be ahead.
+A step is carried out on the copy and then appended to the ledger, if that turn is still free there. A worker that loses this
+race drops its copy, replays the session from the ledger, and answers from there.
 """
 
 import secrets
@@ -30,33 +30,33 @@ from companyos.serve.errors import (
     TurnTaken,
     UnknownSession,
 )
-from companyos.serve.ledger import NO_SESSIONS, Entry, Header, IdTaken, Ledger, Row, attempt, can_be_id
-from companyos.serve.sessions.copies import Copies
+from companyos.serve.ledger import IdTaken, Ledger, SessionHeader, StoredSession, TurnRow, attempt_of, can_be_id
+from companyos.serve.sessions.cache import SessionCache
 from companyos.serve.sessions.screens import PICTURED, is_pictured
 from companyos.serve.sessions.session import Session, size_of
-from companyos.serve.steps import Outcome, Step
+from companyos.serve.steps import StepRequest, StepResult
 
-__all__ = ["Answer", "Replays", "Session", "Sessions"]
+__all__ = ["Answer", "ReplayBudget", "Session", "Sessions"]
 
-Answer = Outcome | ServeError
+Answer = StepResult | ServeError
 SESSION_BYTES = 1_000_000
 TOKEN_SESSIONS = 100_000
 
 
-class Replays:
-    """How many old turns one request may still ask for: each is made again from the beginning of its session."""
+class ReplayBudget:
+    """Limits how many old turns one request may ask for: answering one replays its session from the beginning."""
 
-    def __init__(self, most: int) -> None:
-        self._most = self._left = most
+    def __init__(self, limit: int) -> None:
+        self._limit = self._left = limit
 
     def spend(self) -> None:
         if not self._left:
-            raise OldTurns(self._most)
+            raise OldTurns(self._limit)
         self._left -= 1
 
 
 class Sessions:
-    """All sessions that this process serves. Not for two threads at once: doors reach it by one lane."""
+    """All sessions that this process serves. Not thread-safe: endpoints use it through one `WorkQueue`."""
 
     def __init__(
         self,
@@ -70,21 +70,21 @@ class Sessions:
     ) -> None:
         self.ledger = ledger
         self.quota = SessionQuota(token_sessions)
-        self.copies = Copies(capacity, idle_seconds, ledger.durable)
+        self.cache = SessionCache(capacity, idle_seconds, ledger.durable)
         self._ttl = ttl_seconds
         self._clock = clock
         self._bytes = session_bytes
-        self.keeps_closed = False  # in an exam: somebody is going to judge them
+        self.keeps_closed = False  # True in an exam: closed sessions stay in the ledger to be judged
 
     def __len__(self) -> int:
-        """How many are in memory."""
-        return len(self.copies)
+        """Return how many sessions are in memory."""
+        return len(self.cache)
 
     def holds(self, session_id: str) -> bool:
-        """Whether a session is in memory."""
-        return session_id in self.copies
+        """Return whether a session is in memory."""
+        return session_id in self.cache
 
-    # -- what doors ask for ----------------------------------------------------------------------------------------
+    # -- operations ------------------------------------------------------------------------------------------------
 
     def create(
         self,
@@ -95,132 +95,132 @@ class Sessions:
         name: str = "",
         once: bool = False,
     ) -> Session:
-        """Begins an episode under an id that nobody can guess; under a name it can be found again by that.
+        """Begin an episode under an unguessable id. With a `name`, the id starts with it, so `newest(name)` finds it.
 
-        `once`: `AttemptUsed` where this owner has begun the task before, on any server of this ledger.
+        With `once`, raise `AttemptUsed` if this owner has begun the task before, on any server that shares the ledger.
         """
         now = self._clock()
-        self.copies.check_room(1, now)
-        header = Header(_unguessable(name), str(task), reward, progress, BENCHMARK_VERSION, now, owner)
+        self.cache.check_room(1, now)
+        header = SessionHeader(_unguessable(name), str(task), reward, progress, BENCHMARK_VERSION, now, owner)
         session = Session(header, now)
         self.quota.take(self.ledger, owner, 1)
         try:
-            self.ledger.begin([header, attempt(header, task)] if once else [header])
+            self.ledger.begin([header], attempt=attempt_of(header, task) if once else None)
         except IdTaken:
             raise AttemptUsed from None
-        self.copies.add(session)
+        self.cache.add(session)
         return session
 
-    def step(self, step: Step) -> Outcome:
-        """One step; raises why it cannot be."""
+    def step(self, step: StepRequest) -> StepResult:
+        """Make one step, or raise why it was refused."""
         [answer] = self.step_all([step])
         if isinstance(answer, ServeError):
             raise answer
         return answer
 
-    def step_all(self, steps: Sequence[Step], replays: Replays | None = None) -> list[Answer]:
-        """Many steps under one commit: what came of each, in their order. Those of one session happen in that order.
+    def step_all(self, steps: Sequence[StepRequest], replays: ReplayBudget | None = None) -> list[Answer]:
+        """Make many steps in one commit and return their answers in order. Steps of one session are made in their order.
 
-        `replays` bounds how many old turns are looked up; without it there is no bound.
+        `replays` limits how many old turns are looked up; without it there is no limit.
         """
         answers: dict[int, Answer] = {}
-        lines: dict[str, list[tuple[int, Step]]] = {}  # of each session, those who come first standing last
-        for place in range(len(steps) - 1, -1, -1):
-            lines.setdefault(steps[place].session_id, []).append((place, steps[place]))
-        while lines:
-            self._step_each([line[-1] for line in reversed(lines.values())], answers, replays)
-            # Whoever has no answer comes again: another worker was faster.
-            for line in lines.values():
-                if line[-1][0] in answers:
-                    line.pop()
-            lines = {session_id: line for session_id, line in lines.items() if line}
-        return [answers[place] for place in range(len(steps))]
+        queues: dict[str, list[tuple[int, StepRequest]]] = {}  # per session, in reverse order, so that the next is last
+        for index in range(len(steps) - 1, -1, -1):
+            queues.setdefault(steps[index].session_id, []).append((index, steps[index]))
+        while queues:
+            self._step_each([queue[-1] for queue in reversed(queues.values())], answers, replays)
+            # A step without an answer is made again: another worker was faster.
+            for queue in queues.values():
+                if queue[-1][0] in answers:
+                    queue.pop()
+            queues = {session_id: queue for session_id, queue in queues.items() if queue}
+        return [answers[index] for index in range(len(steps))]
 
     def observe(self, session_id: str, owner: str | None = "") -> Session:
-        """A session as it stands in the ledger at this moment. Owner None is whoever runs the server."""
+        """Return a session at its latest turn in the ledger. Owner None stands for the operator of the server."""
         session = self._find(session_id, owner)
         self._catch_up(session)
         return session
 
-    def entry(self, session_id: str, owner: str | None = "") -> Entry:
-        """A session as the ledger has it, for somebody who only looks: it stays where it is, and grows no younger."""
-        entry = self.ledger.read(session_id) if can_be_id(session_id) else None
-        if entry is None or not may_use(owner, entry.header) or entry.touched + self._ttl < self._clock():
+    def entry(self, session_id: str, owner: str | None = "") -> StoredSession:
+        """Return a session as the ledger stores it, without loading it into memory or renewing its lifetime."""
+        stored = self.ledger.read(session_id) if can_be_id(session_id) else None
+        if stored is None or not may_use(owner, stored.header) or stored.touched + self._ttl < self._clock():
             raise UnknownSession
-        if entry.header.reward in NO_SESSIONS:
-            raise UnknownSession
-        if entry.header.version != BENCHMARK_VERSION:
-            raise OtherVersion(entry.header.version)
-        _check_release(entry.header)
-        return entry
+        if stored.header.version != BENCHMARK_VERSION:
+            raise OtherVersion(stored.header.version)
+        _check_release(stored.header)
+        return stored
 
     def live(self, owner: str | None = "") -> list[Session]:
-        """The sessions in memory, those first that were asked for last."""
-        found = [session for session in self.copies if may_use(owner, session.header)]
-        return sorted(found, key=lambda session: -session.touched)
+        """Return the sessions in memory, most recently used first."""
+        usable = [session for session in self.cache if may_use(owner, session.header)]
+        return sorted(usable, key=lambda session: -session.touched)
 
     def fork(self, session_id: str, owner: str = "", count: int = 1) -> list[Session]:
-        """Sessions that go on from where this one stands, each by itself."""
+        """Return new, independent sessions that continue from the current turn of this one."""
         session, now = self.observe(session_id, owner), self._clock()
-        self.copies.check_room(count, now)
+        self.cache.check_room(count, now)
         self.quota.take(self.ledger, session.header.owner, count)
         replace, name = msgspec.structs.replace, PICTURED if is_pictured(session_id) else ""
         headers = [replace(session.header, session_id=_unguessable(name), created=now) for _ in range(count)]
         self.ledger.begin(headers, session.calls)
-        twins = [session.fork(header) for header in headers]
-        for twin in twins:
-            self.copies.add(twin)
-        return twins
+        forks = [session.fork(header) for header in headers]
+        for fork in forks:
+            self.cache.add(fork)
+        return forks
 
     def close(self, session_id: str, owner: str = "") -> None:
-        """Forgets a session for good; where closed sessions are kept, only frees its place."""
+        """Delete a session. If closed sessions are kept, only drop it from memory."""
         self._find(session_id, owner)
-        self.copies.forget(session_id)
+        self.cache.forget(session_id)
         if not self.keeps_closed:
             self.ledger.remove(session_id)
 
     def sweep(self) -> int:
-        """Let idle sessions leave memory, and expired ones the ledger; return how many the ledger forgot."""
+        """Drop idle sessions from memory and expired records from the ledger. Return how many the ledger deleted."""
         now = self._clock()
-        self.copies.sweep(now)
+        self.cache.sweep(now)
         return self.ledger.expire(now - self._ttl)
 
-    # -- how a step goes -------------------------------------------------------------------------------------------
+    # -- one round of steps ----------------------------------------------------------------------------------------
 
-    def _step_each(self, steps: Sequence[tuple[int, Step]], answers: dict[int, Answer], replays: Replays | None) -> None:
-        """Steps of as many sessions; a step that lost a race to another worker gets no answer yet."""
+    def _step_each(
+        self, steps: Sequence[tuple[int, StepRequest]], answers: dict[int, Answer], replays: ReplayBudget | None
+    ) -> None:
+        """Make one step in each of several sessions. A step that lost a race to another worker gets no answer yet."""
         stepped: list[tuple[int, Session]] = []
-        rows: list[Row] = []
+        rows: list[TurnRow] = []
         try:
-            for place, step in steps:
+            for index, step in steps:
                 try:
                     session = self._find(step.session_id, step.owner)
                     known = self._answer(session, step, replays)
                 except ServeError as error:
-                    answers[place] = error
+                    answers[index] = error
                     continue
                 if known is not None:
-                    answers[place] = known
+                    answers[index] = known
                     continue
-                stepped.append((place, session))
+                stepped.append((index, session))
                 session.play([step.call])
-                rows.append(Row(step.session_id, session.last.step, step.call, session.touched))
+                rows.append(TurnRow(step.session_id, session.last.step, step.call, session.touched))
             refusals = self.ledger.append_all(rows) if rows else []
         except BaseException:
-            # These have gone on in memory, and nobody knows whether in the ledger.
+            # The copies in memory are a turn ahead, and it is unknown whether the ledger has that turn.
             for _, session in stepped:
-                self.copies.forget(session.header.session_id)
+                self.cache.forget(session.header.session_id)
             raise
-        for (place, session), refused in zip(stepped, refusals, strict=True):
+        for (index, session), refused in zip(stepped, refusals, strict=True):
             if refused is None:
-                answers[place] = session.outcome
+                answers[index] = session.result
                 if session.env.done:
-                    self.copies.use(session)
+                    self.cache.use(session)
             else:
-                self.copies.forget(session.header.session_id)
+                self.cache.forget(session.header.session_id)
 
-    def _answer(self, session: Session, step: Step, replays: Replays | None) -> Outcome | None:
-        """What is answered without stepping: a turn that was made already. None: the step is due."""
+    def _answer(self, session: Session, step: StepRequest, replays: ReplayBudget | None) -> StepResult | None:
+        """Return the recorded result if the turn was already made, or None if the step is the next one."""
         env = session.env
         if step.turn is not None and step.turn > env.step_count + 1:
             self._catch_up(session)
@@ -228,7 +228,7 @@ class Sessions:
         if step.turn is not None and step.turn < due:
             return self._recorded(session, step.turn, step.call, replays)
         if env.done:
-            raise SessionOver(session.outcome)
+            raise SessionOver(session.result)
         if step.turn is not None and step.turn > due:
             raise TurnAhead(step.turn, due)
         if session.size + size_of(step.call) > self._bytes:
@@ -236,59 +236,60 @@ class Sessions:
         return None
 
     @staticmethod
-    def _recorded(session: Session, turn: int, call: Call, replays: Replays | None) -> Outcome:
-        """The outcome of a turn that was made, if it was made with this call."""
-        stands = session.env.turns[turn - 1].call
-        if _canonical(call) != _canonical(stands):
-            raise TurnTaken(turn, stands)
+    def _recorded(session: Session, turn: int, call: Call, replays: ReplayBudget | None) -> StepResult:
+        """Return the result of a turn that was already made, or raise `TurnTaken` if it was made with another call."""
+        recorded = session.env.turns[turn - 1].call
+        if _canonical(call) != _canonical(recorded):
+            raise TurnTaken(turn, recorded)
         if turn == session.env.step_count:
-            return session.outcome
+            return session.result
         if replays is not None:
             replays.spend()
-        return Session(session.header, session.touched, session.calls[:turn]).outcome
+        return Session(session.header, session.touched, session.calls[:turn]).result
 
     # -- memory ----------------------------------------------------------------------------------------------------
 
     def _find(self, session_id: str, owner: str | None) -> Session:
         now = self._clock()
-        session = self.copies.get(session_id)
+        session = self.cache.get(session_id)
         if session is None or session.touched + self._ttl < now:
-            session = self._bring_back(session_id, owner, now)
+            session = self._load(session_id, owner, now)
         if not may_use(owner, session.header):
             raise UnknownSession
         session.touched = now
-        self.copies.use(session)
+        self.cache.use(session)
         return session
 
-    def _bring_back(self, session_id: str, owner: str | None, now: float) -> Session:
-        self.copies.forget(session_id)
-        entry = self.entry(session_id, owner)
-        self.copies.check_room(1, now)
-        session = Session(entry.header, entry.touched, entry.calls)
-        self.copies.add(session)
+    def _load(self, session_id: str, owner: str | None, now: float) -> Session:
+        """Replay a session from the ledger into memory."""
+        self.cache.forget(session_id)
+        stored = self.entry(session_id, owner)
+        self.cache.check_room(1, now)
+        session = Session(stored.header, stored.touched, stored.calls)
+        self.cache.add(session)
         return session
 
     def _catch_up(self, session: Session) -> None:
-        """Plays what another worker has added to the ledger meanwhile."""
+        """Play the turns that other workers have added to the ledger."""
         later = self.ledger.calls(session.header.session_id, session.env.step_count)
         if later is None:
-            self.copies.forget(session.header.session_id)
+            self.cache.forget(session.header.session_id)
             raise UnknownSession
         session.play(later)
 
 
 def _unguessable(name: str) -> str:
-    """An id for a session; under a name it begins with that."""
+    """Return a random session id, which starts with the name if there is one."""
     return f"{name}.{secrets.token_urlsafe(16)}" if name else secrets.token_urlsafe(24)
 
 
 def _canonical(call: Call) -> bytes:
-    # By bytes, since for Python 1 is True and 1.0; in sorted order, since clients need not keep theirs.
+    # Compared as bytes, because in Python 1 equals True and 1.0; sorted, because clients need not keep the order of keys.
     return msgspec.json.encode(call, order="sorted")
 
 
-def _check_release(header: Header) -> None:
-    """Raise `OtherRelease` where this release has no such task or reward: another one wrote it to the ledger."""
+def _check_release(header: SessionHeader) -> None:
+    """Raise `OtherRelease` if another release wrote this session, with a task or a reward that this release lacks."""
     try:
         profile(header.reward)
         setting(TaskId.parse(header.task_id))

@@ -1,55 +1,54 @@
-"""Truth: when a page may show what is right in a task, what is true in it, and how an expert solves it.
+"""Decides when a page may show the ground truth of a task: the right ending, the facts, and the expert's solution.
 
-A trainer may see it at any time. Anybody else sees it once no session of that task is unfinished on this server: else one
-could fork a session, lose the fork, read its verdict, and win the original. A task is the same at every dose, in every
-weather and under every override here, because its seed has the same facts.
+A trainer may see it at any time. Other clients see it once no session of that task is unfinished on this server. Otherwise
+one could fork a session, lose the fork, read its verdict, and win the original. Ids that differ only in doses, weather or
+overrides count as the same task here, because the seed gives them the same facts.
 """
 
 from collections.abc import Iterable
 
 from companyos.core.task import BENCHMARK_VERSION, TaskId
-from companyos.serve.access.roles import Caller
+from companyos.serve.access.roles import Client
 from companyos.serve.errors import OtherRelease, OtherVersion, UnknownSession
-from companyos.serve.ledger import NO_SESSIONS
 from companyos.serve.sessions.sessions import Session, Sessions
 
-_MOST = 65_536  # sessions that are remembered to be over
+_MAX_REMEMBERED = 65_536  # sessions known to have ended
 
 
 class Truth:
-    """Knows which tasks somebody is still working on."""
+    """Knows which tasks have an unfinished session."""
 
     def __init__(self) -> None:
-        self._over: set[str] = set()  # an episode that is over stays so
+        self._ended: set[str] = set()  # a memo: an ended episode never continues
 
-    def may_see(self, sessions: Sessions, caller: Caller, task: TaskId) -> bool:
-        """Whether a caller may see what is true in a task."""
-        return caller.trusted or not self.unfinished(sessions, [task])
+    def may_see(self, sessions: Sessions, client: Client, task: TaskId) -> bool:
+        """Return whether a client may see the ground truth of a task."""
+        return client.trusted or not self.unfinished(sessions, [task])
 
     def unfinished(self, sessions: Sessions, tasks: Iterable[TaskId]) -> set[str]:
-        """The keys of those tasks that have an unfinished session, whoever began it and whichever worker holds it."""
-        wanted, found = {task.key for task in tasks}, set[str]()
+        """Return the keys of the tasks that have an unfinished session of any owner, on any worker."""
+        wanted, unfinished = {task.key for task in tasks}, set[str]()
         self._remember(session.header.session_id for session in sessions.live(None) if session.env.done)
         for header in sessions.ledger.headers():
-            if header.reward in NO_SESSIONS or header.version != BENCHMARK_VERSION:
+            if header.version != BENCHMARK_VERSION:
                 continue
             key = TaskId.parse(header.task_id).key
-            if key in wanted - found and not self._is_over(sessions, header.session_id):
-                found.add(key)
-        return found
+            if key in wanted - unfinished and not self._has_ended(sessions, header.session_id):
+                unfinished.add(key)
+        return unfinished
 
-    def _is_over(self, sessions: Sessions, session_id: str) -> bool:
-        if session_id in self._over:
+    def _has_ended(self, sessions: Sessions, session_id: str) -> bool:
+        if session_id in self._ended:
             return True
         try:
-            entry = sessions.entry(session_id, None)
-        except (UnknownSession, OtherVersion, OtherRelease):  # closed or expired meanwhile, or never to be played again
+            stored = sessions.entry(session_id, None)
+        except (UnknownSession, OtherVersion, OtherRelease):  # closed, expired, or no longer playable
             return True
-        over = Session(entry.header, entry.touched, entry.calls).env.done
-        self._remember([session_id] if over else ())
-        return over
+        ended = Session(stored.header, stored.touched, stored.calls).env.done
+        self._remember([session_id] if ended else ())
+        return ended
 
     def _remember(self, session_ids: Iterable[str]) -> None:
-        if len(self._over) >= _MOST:
-            self._over.clear()
-        self._over.update(session_ids)
+        if len(self._ended) >= _MAX_REMEMBERED:
+            self._ended.clear()
+        self._ended.update(session_ids)

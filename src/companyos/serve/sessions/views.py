@@ -1,4 +1,4 @@
-"""Views: an episode as its agent sees it, and, behind a guarded door, the whole of it."""
+"""Views of a session: what its agent has seen (`render`), and everything about it, for the operator (`inspect`)."""
 
 from collections.abc import Iterator
 from html import escape
@@ -12,7 +12,7 @@ from companyos.core.episode import Turn
 from companyos.env import CompanyEnv
 from companyos.env.line_syntax import write_line
 from companyos.env.observations import Observation
-from companyos.serve.messages.bodies import seen
+from companyos.serve.messages.bodies import agent_observation
 from companyos.serve.sessions.screens import Picture
 from companyos.serve.sessions.sessions import Session
 
@@ -36,9 +36,9 @@ _TURN = "<h4>{number}. {call}</h4><pre>{text}</pre>"
 
 
 def render(session: Session, view: View) -> str:
-    """What the agent has seen: no task id, no reward, no verdict."""
+    """Return what the agent has seen: no task id, no reward, no verdict."""
     if view == "json":
-        return msgspec.json.encode(seen(session.last)).decode()
+        return msgspec.json.encode(agent_observation(session.last)).decode()
     env, last = session.env, session.last
     if view == "text":
         return last.text if last.step == 0 else f"{last.task}\n\n{last.text}"
@@ -54,7 +54,7 @@ def _history(env: CompanyEnv) -> Iterator[tuple[Call, Observation]]:
 
 
 class Inspection(msgspec.Struct, frozen=True):
-    """All there is to know of an episode, for those who run the server: never for agents."""
+    """Everything about an episode, ground truth included. For the operator of the server, never for agents."""
 
     task_id: str
     reward: str

@@ -20,7 +20,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from companyos.env.chat import SYSTEM
 from companyos.evaluate.judge.outcome import INVALID
-from companyos.integrations.trl_env import CompanyOS, Episode
+from companyos.integrations.trl_env import CompanyOS, TrlEpisode
 from companyos.train.data.tasks import lessons
 from companyos.train.loops.trl_plan import Plan
 from companyos.train.model.models import LORA_RANK, Learner, device_named, load
@@ -44,7 +44,7 @@ def train(plan: Plan, journal: Journal, minutes: float = math.inf) -> int:
     return int(trainer.state.global_step)
 
 
-def trainer_of(plan: Plan, learner: Learner, journaled: "Journaled", episode: Callable[[], Episode]) -> GRPOTrainer:
+def trainer_of(plan: Plan, learner: Learner, journaled: "Journaled", episode: Callable[[], TrlEpisode]) -> GRPOTrainer:
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # that environments may change in TRL is known here
     return GRPOTrainer(
         model=learner.model,
@@ -100,7 +100,7 @@ def config_of(plan: Plan) -> GRPOConfig:
 # -- rewards beside the score, which TRL has from the episode itself -------------------------------------------------------
 
 
-def twins(environments: Sequence[Episode], task_id: list[str], sibling: list[str], **_: Any) -> list[float]:
+def twins(environments: Sequence[TrlEpisode], task_id: list[str], sibling: list[str], **_: Any) -> list[float]:
     """More for a success where more than half of the rollouts of both twins are one.
 
     Only successes are paid: what a whole group gets alike, nobody in it learns from.
@@ -113,12 +113,12 @@ def twins(environments: Sequence[Episode], task_id: list[str], sibling: list[str
     return [BONUS * (paid and episode.success) for paid, episode in zip(both, environments, strict=True)]
 
 
-def success(environments: Sequence[Episode], **_: Any) -> list[float]:
+def success(environments: Sequence[TrlEpisode], **_: Any) -> list[float]:
     """Not paid, but looked at."""
     return [float(episode.success) for episode in environments]
 
 
-def invalid(environments: Sequence[Episode], **_: Any) -> list[float]:
+def invalid(environments: Sequence[TrlEpisode], **_: Any) -> list[float]:
     """The share of an episode's calls that were none. Not paid, but looked at."""
     return [sum(code in INVALID for code in one.codes) / max(1, len(one.codes)) for one in environments]
 

@@ -5,10 +5,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from companyos.serve.http.describe import DOCS, places
+from companyos.serve.http.describe import DOCS, endpoints
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.lane import Lane
+from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.web.site import Site
 
 
@@ -17,9 +17,9 @@ class DocsPage:
 
     place, title = DOCS, ""
 
-    def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
+    def open(self, app: FastAPI, site: Site, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         async def docs(_: Request) -> Response:
-            page = site.page("api_docs.html", places=places(app.openapi()), version=app.version)
+            page = site.page("api_docs.html", places=endpoints(app.openapi()), version=app.version)
             # Hosts such as Hugging Face Spaces show this page in a frame. Nothing on it changes anything, so this is safe.
             policy = page.headers["content-security-policy"]
             page.headers["content-security-policy"] = policy.replace("frame-ancestors 'none'", "frame-ancestors *")

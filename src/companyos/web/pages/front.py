@@ -8,7 +8,7 @@ from starlette.routing import Route
 from companyos.families import FAMILIES
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.lane import Lane
+from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.web.labels import title_and_question
 from companyos.web.site import Site
 
@@ -18,7 +18,7 @@ class FrontPage:
 
     place, title = "/", ""
 
-    def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
+    def open(self, app: FastAPI, site: Site, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         families = [(name, *title_and_question(family)) for name, family in FAMILIES.items()]
 
         async def front(_: Request) -> Response:

@@ -21,11 +21,11 @@ from companyos.evaluate.stats.intervals import Estimate
 from companyos.evaluate.stats.metrics import Results
 from companyos.families import FAMILIES
 from companyos.families.kit.case import Fact
-from companyos.serve.http.requests import caller_of
+from companyos.serve.http.requests import client_of
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.lane import Lane
 from companyos.serve.sessions.truth import Truth
+from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.web.background import Args, T
 from companyos.web.charts import ChartLine, interval_chart, plot
 from companyos.web.episode.turn_recorder import dial_description
@@ -60,7 +60,7 @@ class GalleryPages:
     def __init__(self, results_folder: ResultsFolder) -> None:
         self._results, self._truth = results_folder, Truth()
 
-    def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
+    def open(self, app: FastAPI, site: Site, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         self._site, self._lane = site, lane
         site.templates.globals |= {"share": share}
         app.router.routes.extend(
@@ -113,7 +113,7 @@ class GalleryPages:
 
     async def _visible(self, request: Request, outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
         """Return the episodes that the visitor may see. Tasks with an unfinished session on this server stay hidden."""
-        if caller_of(request).trusted or not outcomes:
+        if client_of(request).trusted or not outcomes:
             return outcomes
         tasks = {one.task_id: task for one in outcomes if (task := _task(one.task_id)) is not None}
         open_tasks = await self._lane.run(lambda sessions: self._truth.unfinished(sessions, tasks.values()))

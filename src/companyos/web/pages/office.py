@@ -17,15 +17,15 @@ from companyos.core.calls import NO_ANSWER, OK, Call
 from companyos.core.episode import Turn
 from companyos.core.task import TaskId
 from companyos.env.line_syntax import find_tool, parse_line, write_line
-from companyos.serve.errors import Malformed, NoSuchPlace, SessionOver, TurnAhead, TurnTaken
-from companyos.serve.http.requests import caller_of
+from companyos.serve.errors import Malformed, SessionOver, TurnAhead, TurnTaken, UnknownRoute
+from companyos.serve.http.requests import client_of
 from companyos.serve.messages.wire import checked
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.lane import Lane
 from companyos.serve.sessions.sessions import Sessions
 from companyos.serve.sessions.truth import Truth
-from companyos.serve.steps import Step
+from companyos.serve.sessions.work_queue import WorkQueue
+from companyos.serve.steps import StepRequest
 from companyos.web.episode.forms import form_arguments, read_call
 from companyos.web.episode.layouts import CALL_FORM_ID, ValueRenderer, lay_out, record_kind
 from companyos.web.episode.navigation import APPS, actions_on, app_menus, write_tools_for
@@ -41,7 +41,7 @@ class OfficePages:
 
     place, title = "/office", ""
 
-    def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
+    def open(self, app: FastAPI, site: Site, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         self._site, self._lane, self._metrics = site, lane, metrics
         self._views, self._truth = OfficeViews(), Truth()
         site.templates.globals |= {
@@ -70,13 +70,13 @@ class OfficePages:
         view = await self._view(request)
         call, turn = checked(_call(form, view.toolbox)), _turn(form)
         try:
-            step = Step(view.session_id, call, turn, caller_of(request).owner)
+            step = StepRequest(view.session_id, call, turn, client_of(request).owner)
             outcome = await self._lane.step(step)
         except TurnTaken as taken:
             # The form came from an old page. Nothing was done; the player decides whether to send it again.
             view = await self._view(request)
             return self._show(
-                "office_turn_taken.html", view, 409, call=call, line=write_line(call), taken=turn, stands=taken.stands
+                "office_turn_taken.html", view, 409, call=call, line=write_line(call), taken=turn, stands=taken.recorded
             )
         except TurnAhead:
             raise Malformed(f"turn {turn} is not due yet") from None
@@ -97,7 +97,7 @@ class OfficePages:
         """The reply of one call, and what can be done with it."""
         view, number = await self._view(request), request.path_params["turn"]
         if number > view.step:
-            raise NoSuchPlace(f"turn {number} has not been made yet; the last one is {view.step}")
+            raise UnknownRoute(f"turn {number} has not been made yet; the last one is {view.step}")
         if number == 0:
             return self._show("office_brief.html", view, turn=0)
         turn = view.turns[number - 1]
@@ -135,7 +135,7 @@ class OfficePages:
         view = await self._view(request)
         tool = find_tool(request.path_params["tool"], view.toolbox)
         if tool is None:
-            raise NoSuchPlace(f"there is no tool {request.path_params['tool']!r}")
+            raise UnknownRoute(f"there is no tool {request.path_params['tool']!r}")
         tool_form = view.tool_form(tool, dict(request.query_params))
         shown = view.last_shown(tool_form.about) if tool_form.about else None
         record = lay_out(None, shown[1], ValueRenderer(not view.done), view.history_up_to(shown[0])) if shown else None
@@ -154,7 +154,7 @@ class OfficePages:
         view = await self._view(request)
         if not view.done:
             return redirect_to(f"{view.place}/{view.step}")
-        owner, session_id, caller = self._owner(request), view.session_id, caller_of(request)
+        owner, session_id, caller = self._owner(request), view.session_id, client_of(request)
 
         def look(sessions: Sessions) -> tuple[bool, VerdictSummary | None]:
             env = sessions.observe(session_id, owner).env
@@ -169,7 +169,7 @@ class OfficePages:
     # -- helpers ---------------------------------------------------------------------------------------------------
 
     def _owner(self, request: Request) -> str | None:
-        caller = caller_of(request)
+        caller = client_of(request)
         return None if caller.admin else caller.owner
 
     async def _view(self, request: Request) -> OfficeView:

@@ -10,16 +10,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from companyos.chaos import read_doses
-from companyos.core.errors import BadTask as NoSuchTask
+from companyos.core.errors import BadTask
 from companyos.core.task import MAX_SEED, TaskId
 from companyos.families import FAMILIES, family
-from companyos.serve.errors import BadTask, Malformed
-from companyos.serve.http.requests import caller_of
+from companyos.serve.errors import InvalidTask, Malformed
+from companyos.serve.http.requests import client_of
 from companyos.serve.messages.bodies import ResetBody
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
 from companyos.serve.sessions.begin import begin, read_reset
-from companyos.serve.sessions.lane import Lane
+from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.web.labels import title_and_question
 from companyos.web.links import decode_task_link
 from companyos.web.site import Site, SubmittedForm, read_form, redirect_to
@@ -40,7 +40,7 @@ class PlayPages:
 
     place, title = "/play", "Play"
 
-    def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
+    def open(self, app: FastAPI, site: Site, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         self._site, self._lane, self._settings = site, lane, settings
         app.router.routes.extend(
             [
@@ -84,7 +84,7 @@ class PlayPages:
         return await self._start(request, ResetBody(task=str(_linked_task(request))))
 
     async def _start(self, request: Request, body: ResetBody) -> Response:
-        session = await begin(self._lane, self._settings, body, caller_of(request).owner)
+        session = await begin(self._lane, self._settings, body, client_of(request).owner)
         return redirect_to(f"/office/{session.header.session_id}/0")
 
 
@@ -92,7 +92,7 @@ def _reset_body(form: SubmittedForm) -> ResetBody:
     """Return the reset request of the form. Empty fields get their defaults."""
     task = form.one("family")
     given = {"task": task or None, "seed": _number(form, "seed", int), "chaos": _number(form, "chaos", float)}
-    with suppress(NoSuchTask):  # a whole task id includes the seed and the dose
+    with suppress(BadTask):  # a whole task id includes the seed and the dose
         TaskId.parse(task)
         given = {"task": task}
     return read_reset(given)
@@ -112,5 +112,5 @@ def _linked_task(request: Request) -> TaskId:
         family(task.family)
         read_doses(task.doses)
     except ValueError as mistake:
-        raise BadTask(str(mistake) if isinstance(mistake, NoSuchTask) else "this link does not lead to a task") from None
+        raise InvalidTask(str(mistake) if isinstance(mistake, BadTask) else "this link does not lead to a task") from None
     return task

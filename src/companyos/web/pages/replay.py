@@ -12,12 +12,12 @@ from starlette.routing import Route
 
 from companyos.core.task import BENCHMARK_VERSION, TaskId
 from companyos.families import family
-from companyos.serve.errors import Malformed, NoSuchPlace, NotOver, StillOpen
-from companyos.serve.http.requests import caller_of
+from companyos.serve.errors import Malformed, NotOver, StillOpen, UnknownRoute
+from companyos.serve.http.requests import client_of
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.lane import Lane
 from companyos.serve.sessions.truth import Truth
+from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.web.episode.review import (
     EpisodeReview,
     OtherVersionTranscript,
@@ -40,7 +40,7 @@ class ReplayPages:
         self._watch, self._results = watch, results_folder
         self._truth = Truth()
 
-    def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
+    def open(self, app: FastAPI, site: Site, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         self._site, self._lane = site, lane
         site.templates.globals |= {"split_differences": split_differences}
         app.router.routes.extend(
@@ -85,8 +85,8 @@ class ReplayPages:
         session_id = self._watch.session_of(code)
         watched: WatchedEpisode = await self._lane.run(lambda sessions: WatchedEpisode(sessions, session_id, owner))
         env = watched.recorder.env
-        if not env.done and not caller_of(request).admin:
-            raise NoSuchPlace("this episode is not over yet; you can watch it now and replay it later")
+        if not env.done and not client_of(request).admin:
+            raise UnknownRoute("this episode is not over yet; you can watch it now and replay it later")
         text = env.transcript().to_jsonl().encode()
         return await self._show(request, text, request.query_params.get("twin", ""), source={})
 
@@ -104,7 +104,7 @@ class ReplayPages:
         except UnreadableTranscript as mistake:
             other = isinstance(mistake, OtherVersionTranscript)
             return await self._ask_for_file(422, str(mistake), other)
-        caller, task = caller_of(request), TaskId.parse(reviewed.task_id)
+        caller, task = client_of(request), TaskId.parse(reviewed.task_id)
         if not (reviewed.done or caller.trusted):
             raise NotOver
         if not await self._lane.run(lambda sessions: self._truth.may_see(sessions, caller, task)):

@@ -26,12 +26,12 @@ from companyos.core.task import TaskId
 from companyos.core.world import view
 from companyos.env import CompanyEnv
 from companyos.env.line_syntax import write_line
-from companyos.serve.errors import Busy, NoSuchPlace, UnknownSession, WrongToken
-from companyos.serve.http.requests import caller_of
+from companyos.serve.errors import Busy, UnknownRoute, UnknownSession, WrongToken
+from companyos.serve.http.requests import client_of
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.lane import Lane
 from companyos.serve.sessions.sessions import Session, Sessions
+from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.web.episode.navigation import APPS
 from companyos.web.episode.turn_recorder import RecordedTurn, TurnRecorder, hidden_causes
 from companyos.web.links import decode_link, encode_link
@@ -98,7 +98,7 @@ class WatchPages:
 
     place, title = "/watch", "Watch"
 
-    def open(self, app: FastAPI, site: Site, lane: Lane, metrics: Metrics, settings: Settings) -> None:
+    def open(self, app: FastAPI, site: Site, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         self._site, self._lane = site, lane
         self._key = blake2b((settings.watch_key or secrets.token_hex()).encode(), digest_size=32).digest()
         self._workers = settings.workers
@@ -169,7 +169,7 @@ class WatchPages:
             code=request.path_params["code"],
             brief=env.scene.task,
             turns=watched.recorder.turns[::-1],
-            may_see_all=caller_of(request).admin,
+            may_see_all=client_of(request).admin,
             task_id=env.task_id if whole else "",
             causes=hidden_causes(env) if whole else [],
             ending=env.setting.ending if whole else None,
@@ -179,8 +179,8 @@ class WatchPages:
     async def world(self, request: Request) -> Response:
         """Every record of the company, for admins."""
         if not self._admin:
-            raise NoSuchPlace("there is no such page")
-        if not caller_of(request).admin:
+            raise UnknownRoute("there is no such page")
+        if not client_of(request).admin:
             raise WrongToken
         watched = await self._watched(request)
         world = watched.recorder.env.world
@@ -248,13 +248,13 @@ class _EventStream(StreamingResponse):
 
 def owner_of(request: Request) -> str | None:
     """Return whose sessions the visitor may see. None: everybody's."""
-    caller = caller_of(request)
+    caller = client_of(request)
     return None if caller.admin else caller.owner
 
 
 def _whole(request: Request) -> bool:
     """Return whether the page shows everything: for admins, unless they choose the agent's view."""
-    return caller_of(request).admin and request.query_params.get("view") != "agent"
+    return client_of(request).admin and request.query_params.get("view") != "agent"
 
 
 def _number(text: str) -> int:

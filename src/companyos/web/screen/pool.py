@@ -24,10 +24,10 @@ from companyos.serve.errors import Malformed, NoScreens, OverCapacity, ScreenLos
 from companyos.serve.ops import programs
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.lane import Lane
 from companyos.serve.sessions.screens import SCREEN, Picture, is_pictured
 from companyos.serve.sessions.sessions import Session
-from companyos.serve.steps import Outcome, Step
+from companyos.serve.sessions.work_queue import WorkQueue
+from companyos.serve.steps import StepRequest, StepResult
 from companyos.web.screen.gestures import read_gesture
 from companyos.web.screen.screen import Screen
 
@@ -43,7 +43,7 @@ _FLAGS = [
 class ScreenPool:
     """Implements `serve.sessions.screens.Screens` with Chromium and Playwright."""
 
-    def open(self, app: FastAPI, lane: Lane, metrics: Metrics, settings: Settings) -> None:
+    def open(self, app: FastAPI, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         self._lane, self._metrics, self._settings = lane, metrics, settings
         self._app = app
         self._screens: OrderedDict[str, Screen] = OrderedDict()  # by session id, the least recently used first
@@ -66,7 +66,7 @@ class ScreenPool:
         async with self._screen(session) as screen:
             return await screen.picture(kind)
 
-    async def step(self, step: Step) -> Outcome:
+    async def step(self, step: StepRequest) -> StepResult:
         if step.call.app == SCREEN:
             return await self._gesture(step)
         await self.start()  # a step without its picture would be lost, so check the browser first
@@ -85,14 +85,14 @@ class ScreenPool:
 
     # -- helpers ---------------------------------------------------------------------------------------------------
 
-    async def _gesture(self, step: Step) -> Outcome:
+    async def _gesture(self, step: StepRequest) -> StepResult:
         """Carry out a gesture and return the result of the call that it made. Most gestures make none."""
         gesture = read_gesture(step.call)
         if step.turn is not None:
             raise Malformed("a gesture has no turn: look at the picture before you repeat it - at `$.turn`")
         session = await self._session(step.session_id, step.owner)
         if session.env.done:
-            raise SessionOver(session.outcome)
+            raise SessionOver(session.result)
         async with self._screen(session) as screen:
             before = session.env.step_count
             await screen.do(gesture)
@@ -101,7 +101,7 @@ class ScreenPool:
             screen.turn = session.env.step_count
             shot = await screen.picture(OBSERVED)
         seen = msgspec.structs.replace(session.last, reward=add_up(turn.reward for turn in new_turns))
-        return Outcome(step.session_id, seen, session.env.success, shot)
+        return StepResult(step.session_id, seen, session.env.success, shot)
 
     async def _session(self, session_id: str, owner: str | None) -> Session:
         return await self._lane.run(lambda sessions: sessions.observe(session_id, owner))

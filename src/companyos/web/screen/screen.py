@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from starlette.types import ASGIApp, Message, Scope
 
-from companyos.serve.access.roles import Caller
+from companyos.serve.access.roles import Client
 from companyos.serve.errors import Malformed
 from companyos.serve.sessions.screens import Picture
 from companyos.web.screen.gestures import HEIGHT, WIDTH, Gesture
@@ -57,7 +57,7 @@ class Screen:
     def belong(self, session_id: str, owner: str) -> None:
         """Assign the page to a session. It still shows the previous one until `clear` and `show`."""
         self._place = f"/office/{session_id}"
-        self._caller = Caller(owner, False, session_id)
+        self._caller = Client(owner, False, session_id)
         self.touched = time.monotonic()
         self.over = False  # whether the episode has ended
         self.turn = -1  # the turn that the page shows
@@ -160,7 +160,7 @@ class Screen:
             "root_path": "",
             "query_string": query.encode(),
             "headers": [*headers, (b"host", urlsplit(ORIGIN).netloc.encode())],
-            "state": {"caller": self._caller},
+            "state": {"client": self._caller},
         }
         messages: list[Message] = []
 

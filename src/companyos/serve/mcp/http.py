@@ -1,11 +1,11 @@
-"""Hosts: the door for MCP hosts over HTTP (streamable, at /mcp-server; OpenEnv's JSON-RPC has /mcp).
+"""The MCP endpoint over HTTP (streamable, at /mcp-server; OpenEnv's JSON-RPC is at /mcp).
 
-Nothing of an MCP session stands in memory: its id is a name that we hand out at `initialize` and under which the ledger
-keeps its episodes, so any worker answers any request, and a session outlives the server. Its episodes are the sessions
-`<Mcp-Session-Id>.<more>`, the newest being played; the other doors take those ids as well.
+An MCP session has no state in memory. Its id is a random name that `initialize` returns, and the ledger stores its episodes
+under that name. So any worker can answer any request, and the session survives restarts. Its episodes are the sessions
+`<Mcp-Session-Id>.<suffix>`; the newest is the current one. The other endpoints accept these ids, too.
 
-The address says which episode: `/mcp-server?task=expense_report&seed=3&chaos=0.5`, with the fields of a reset. A host that
-brings the token of an agent plays the session that the token is for.
+The URL chooses the episode, with the fields of a reset: `/mcp-server?task=expense_report&seed=3&chaos=0.5`. A host with an
+agent token plays the session that the token is valid for.
 """
 
 import asyncio
@@ -22,39 +22,38 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from companyos.serve.access.roles import HOSTS, Caller
+from companyos.serve.access.roles import MCP_PATH, Client
 from companyos.serve.errors import Malformed, UnknownSession
 from companyos.serve.http.requests import body_of
 from companyos.serve.messages.wire import Reader
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.lane import Lane
+from companyos.serve.sessions.work_queue import WorkQueue
 
-PLACE = HOSTS
 _HEADER = b"mcp-session-id"
-_ID = re.compile(r"[A-Za-z0-9_-]{32}")  # what we hand out; nobody may choose a name that others could guess
+_ID = re.compile(r"[A-Za-z0-9_-]{32}")  # the form of our ids; clients may not choose a name, because others could guess it
 
 
 class _Rpc(msgspec.Struct):
     method: str = ""
 
 
-class Hosts:
-    """FastMCP behind our guard. It takes longer to load than all the rest of the server: done when the first host knocks."""
+class McpHttpEndpoint:
+    """FastMCP behind the guard. It loads slowly, so it is loaded at the first request."""
 
-    def __init__(self, lane: Lane, metrics: Metrics, settings: Settings) -> None:
-        self._lane = lane
+    def __init__(self, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
+        self._queue = queue
         self._metrics = metrics
         self._settings = settings
         self._life: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[ASGIApp] | None = None
 
     def open(self, app: FastAPI) -> None:
-        app.router.routes.append(Route(PLACE, self, methods=["POST"]))
+        app.router.routes.append(Route(MCP_PATH, self, methods=["POST"]))
 
     @asynccontextmanager
     async def life(self) -> AsyncIterator[None]:
-        """As long as the server's: ends FastMCP if it was ever begun."""
+        """Stop FastMCP when the server stops, if it was started."""
         yield
         if self._life is not None:
             self._life.cancel()
@@ -62,33 +61,33 @@ class Hosts:
                 await self._life
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Read here, so that a body that is too large, too slow or no JSON is answered as at every other door.
+        # Read here, so that a body that is too large, too slow or not JSON gets the same error as at other endpoints.
         body = await body_of(Request(scope, receive))
         method = _read(body).method
         scope["state"]["mcp_session"] = name = dict(scope["headers"]).get(_HEADER, b"").decode("latin-1")
         if name and not _ID.fullmatch(name):
             raise UnknownSession
-        begins = method == "initialize" and not name
+        starts = method == "initialize" and not name
         unread = [body]
 
         async def replay() -> Message:
             return {"type": "http.request", "body": unread.pop()} if unread else await receive()
 
         async def named(message: Message) -> None:
-            if begins and message["type"] == "http.response.start":
+            if starts and message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], (_HEADER, secrets.token_urlsafe(24).encode())]
             await send(message)
 
-        await (await self._begun())(scope, replay, named)
+        await (await self._started())(scope, replay, named)
 
-    async def _begun(self) -> ASGIApp:
+    async def _started(self) -> ASGIApp:
         if self._ready is None:
             self._ready = asyncio.get_running_loop().create_future()
             self._life = asyncio.create_task(self._run(self._ready))
         return await asyncio.shield(self._ready)
 
     async def _run(self, ready: asyncio.Future[ASGIApp]) -> None:
-        """In a task of its own, since what it enters has to be left by whoever entered it."""
+        """Run FastMCP's lifespan in its own task, because the task that enters it must also leave it."""
         try:
             app = await asyncio.to_thread(self._load)
             async with app.router.lifespan_context(app):
@@ -100,22 +99,22 @@ class Hosts:
     def _load(self) -> Starlette:
         from fastmcp.server.dependencies import get_http_request
 
-        from companyos.serve.mcp.server import Guest, company
+        from companyos.serve.mcp.server import McpClient, company
 
-        def guest() -> Guest:
+        def current_client() -> McpClient:
             state = get_http_request().scope["state"]
-            caller: Caller = state["caller"]
-            if not state["mcp_session"] and not caller.bound:
-                raise Malformed("which session is not said; `initialize` gives its id in the header Mcp-Session-Id")
+            client: Client = state["client"]
+            if not state["mcp_session"] and not client.bound:
+                raise Malformed("no session is named; `initialize` returns its id in the header Mcp-Session-Id")
             asked = parse_qs(get_http_request().scope["query_string"].decode("latin-1"))
             chosen = {field: values[0] for field, values in asked.items()}
-            return Guest(state["mcp_session"], caller.owner, caller.agent, caller.bound, chosen)
+            return McpClient(state["mcp_session"], client.owner, client.agent, client.bound, chosen)
 
-        return company(self._lane, self._settings, guest, self._metrics.steps).http_app(
-            PLACE,
+        return company(self._queue, self._settings, current_client, self._metrics.steps).http_app(
+            MCP_PATH,
             json_response=True,
             stateless_http=True,
-            host_origin_protection="auto",  # no page of another origin talks to a server on this machine
+            host_origin_protection="auto",  # refuse pages of other origins
             allowed_origins=list(self._settings.cors_origins),
         )
 

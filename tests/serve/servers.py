@@ -1,4 +1,4 @@
-"""Doors: a server to test, in this process or in one of its own, and an expert who works through either."""
+"""A server to test, in this process or in one of its own, and an expert who works through either."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,8 +26,8 @@ ADMIN = "admin-token"
 AS_ADMIN = {"authorization": f"Bearer {ADMIN}"}
 
 
-class Door:
-    """The app in this process, asked one request after another."""
+class AppClient:
+    """A client of the app in this process, which sends one request at a time."""
 
     create: Callable[[Settings], FastAPI] = staticmethod(create)
 
@@ -57,7 +57,7 @@ class Door:
         return self.runner.run(self._client.options(place, **more))
 
     def post_together(self, place: str, bodies: list[Any]) -> list[httpx.Response]:
-        """Requests that are under way at the same time."""
+        """Send requests concurrently."""
 
         async def all_of_them() -> list[httpx.Response]:
             return await asyncio.gather(*(self._client.post(place, json=body) for body in bodies))
@@ -82,7 +82,7 @@ def good(reply: httpx.Response) -> dict[str, Any]:
 
 
 def code_of(reply: httpx.Response) -> tuple[int, str]:
-    """Status and code of an error, which always says what and what next."""
+    """Return status and code of an error, after checking that it has a message and a hint."""
     error = reply.json()["error"]
     assert set(error) == {"code", "message", "what_next"}
     assert error["message"]
@@ -95,7 +95,7 @@ def body_of(session_id: str, call: Call) -> dict[str, Any]:
 
 
 class Expert:
-    """The family's expert at the far end of a wire: it sees what was sent, and nothing else."""
+    """The expert of the family as a remote client: it sees only what the server sends."""
 
     def __init__(self, begun: dict[str, Any]) -> None:
         self.session_id = str(begun["session_id"])
@@ -124,7 +124,7 @@ class Expert:
 
 
 def solo(task_id: str, reward: str = "dense") -> tuple[str, list[float], bool | None, list[str]]:
-    """How the expert fares in process: digest, rewards, success, and what it saw."""
+    """Run the expert in this process. Return digest, rewards, success and the texts that it saw."""
     env = make(task_id, reward=reward)
     obs = env.reset()
     expert = Expert(
@@ -143,7 +143,7 @@ def result_of(expert: Expert, digest: str) -> tuple[str, list[float], bool | Non
 
 
 class Server:
-    """`companyos serve` in a process of its own, at a port that stays the same however often it is killed."""
+    """`companyos serve` in its own process. It keeps its port when it is killed and started again."""
 
     def __init__(self, ledger: Path, **variables: str) -> None:
         with socket.socket() as free:
@@ -152,7 +152,9 @@ class Server:
         self.url = f"http://127.0.0.1:{self.port}"
         self.ledger = ledger
         settings = {"LEDGER": str(ledger), "PORT": str(self.port), "ADMIN_TOKEN": ADMIN, "LOG_LEVEL": "warning"} | variables
-        self._variables = os.environ | {f"COMPANYOS_{name}": value for name, value in settings.items()}
+        # A killed server cannot remove its temporary files, so they go to the folder of the test.
+        temporary = {"TMPDIR": str(ledger.parent)}
+        self._variables = os.environ | temporary | {f"COMPANYOS_{name}": value for name, value in settings.items()}
         self._process: subprocess.Popen[bytes] | None = None
         self._log = ledger.with_name("log")
 
@@ -163,11 +165,11 @@ class Server:
         wait_for(lambda: httpx.get(f"{self.url}/health").status_code == 200)
 
     def said(self) -> str:
-        """What stands in its log."""
+        """Return its log."""
         return self._log.read_text()
 
     def memory(self) -> int:
-        """How many bytes of it are in memory."""
+        """Return its resident memory in bytes."""
         pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
@@ -177,21 +179,22 @@ class Server:
         return self._process.pid
 
     def kill(self) -> None:
-        """At once and without a word, workers included."""
+        """Kill the server with all its workers, if it has not ended."""
         assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def workers(self) -> list[int]:
-        """The processes that serve, where there are several."""
+        """Return the pids of its worker processes, if it has several workers."""
         assert self._process is not None
         parent = self._process.pid
         children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-        # Beside the workers there is a helper of multiprocessing.
+        # One other child is the resource tracker of multiprocessing.
         return [int(pid) for pid in children if b"spawn_main" in _command_line(pid)]
 
     def kill_worker(self) -> int:
-        """Kills the worker that has served longest, as soon as there is one."""
+        """Kill the oldest worker, as soon as there is one."""
         found: list[int] = []
 
         def some() -> bool:
@@ -204,7 +207,7 @@ class Server:
         return pid
 
     def stop(self) -> tuple[int, str]:
-        """As Ctrl-C does; the exit code and what it had to say."""
+        """Stop it as Ctrl-C does. Return the exit code and the log."""
         self.signal(signal.SIGINT)
         return self.ended(), self._log.read_text()
 
@@ -213,13 +216,13 @@ class Server:
         self._process.send_signal(what)
 
     def ended(self) -> int:
-        """Waits until it has ended; its exit code."""
+        """Wait until it has ended. Return its exit code."""
         assert self._process is not None
         return self._process.wait(20)
 
 
 def _command_line(pid: str) -> bytes:
-    """What a process was begun by; nothing, if it has ended, whether or not its parent has noticed."""
+    """Return the command line of a process, or nothing if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):

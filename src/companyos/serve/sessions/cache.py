@@ -1,4 +1,4 @@
-"""Copies: the sessions that one worker has in memory, in the order in which they may leave it."""
+"""The cache of sessions in the memory of one worker."""
 
 import math
 from collections import OrderedDict
@@ -8,16 +8,16 @@ from companyos.serve.errors import OverCapacity
 from companyos.serve.sessions.session import Session
 
 
-class Copies:
-    """At most `capacity` sessions: ended ones leave first, then the least recently used.
+class SessionCache:
+    """At most `capacity` sessions. Ended sessions are evicted first, then the least recently used.
 
-    With `evicts`, whatever is added finds a place, because a ledger can bring back what leaves. Without it a session leaves
-    only when it has ended or was idle for `idle_seconds`; where none has, `OverCapacity` says when to come again.
+    With `evicts`, adding a session always succeeds, because the ledger can restore an evicted one. Without it, a session is
+    dropped only if it has ended or was idle for `idle_seconds`; if the cache is full, `OverCapacity` says when to retry.
     """
 
     def __init__(self, capacity: int, idle_seconds: float, evicts: bool) -> None:
         self.capacity = capacity
-        self.evictions = 0  # sessions that had to leave while they were in use
+        self.evictions = 0  # sessions that were evicted before their end
         self._idle = idle_seconds
         self._evicts = evicts
         self._sessions: OrderedDict[str, Session] = OrderedDict()
@@ -34,27 +34,27 @@ class Copies:
     def get(self, session_id: str) -> Session | None:
         return self._sessions.get(session_id)
 
-    def check_room(self, places: int, now: float) -> None:
-        """Raise `OverCapacity` unless this many more sessions can be added."""
+    def check_room(self, count: int, now: float) -> None:
+        """Raise `OverCapacity` unless `count` more sessions can be added."""
         if self._evicts:
             return
-        while len(self._sessions) + places > self.capacity:
+        while len(self._sessions) + count > self.capacity:
             oldest = next(iter(self), None)
-            if oldest is None or not self._may_leave(oldest, now):
+            if oldest is None or not self._may_drop(oldest, now):
                 wait = self._idle if oldest is None else oldest.touched + self._idle - now
                 raise OverCapacity(self.capacity, max(1, math.ceil(wait)))
             self._sessions.popitem(last=False)
 
     def add(self, session: Session) -> None:
-        """Keep a session, as the most recently used one. `check_room` comes before."""
+        """Add a session as the most recently used one. Call `check_room` first."""
         self._sessions[session.header.session_id] = session
         self.use(session)
         while len(self._sessions) > self.capacity:
-            _, left = self._sessions.popitem(last=False)
-            self.evictions += not left.env.done
+            _, evicted = self._sessions.popitem(last=False)
+            self.evictions += not evicted.env.done
 
     def use(self, session: Session) -> None:
-        """Note that a session was asked for, or has ended. One that left memory meanwhile is left alone."""
+        """Record that a session was used, or has ended. Does nothing if it is no longer in the cache."""
         session_id = session.header.session_id
         if session_id in self._sessions:
             self._sessions.move_to_end(session_id, last=not session.env.done)
@@ -63,9 +63,9 @@ class Copies:
         self._sessions.pop(session_id, None)
 
     def sweep(self, now: float) -> None:
-        """Let ended and idle sessions leave."""
-        while self._sessions and self._may_leave(next(iter(self)), now):
+        """Drop ended and idle sessions."""
+        while self._sessions and self._may_drop(next(iter(self)), now):
             self._sessions.popitem(last=False)
 
-    def _may_leave(self, session: Session, now: float) -> bool:
+    def _may_drop(self, session: Session, now: float) -> bool:
         return session.env.done or session.touched + self._idle <= now
