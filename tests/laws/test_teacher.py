@@ -53,11 +53,41 @@ def after_slips(env: CompanyEnv, streams: Streams) -> Iterator[None]:
     yield
 
 
+def meddling(env: CompanyEnv, streams: Streams) -> Iterator[None]:
+    """Do what is due until a request is submitted, then meddle with the request and with the ticket."""
+    ticket_id = env.setting.case.ticket_id
+    teacher = Teacher(env)
+    while (due := teacher.due().call) is not None:
+        env.step(due)
+        request = env.turns[-1].reply
+        if due.method != "submit_approval" or not request.ok:
+            continue
+        looks = [
+            Call("approvalflow", "check_status", {"approval_id": request.data["id"]}),
+            Call("approvalflow", "list_approvals"),
+        ]
+        waits = [Call("ticketdesk", "wait", {"hours": 24})] * streams.at("days").between(0, 6)
+        fields = {"approval": request.data["id"], "waiting_on": request.data["approver"]}
+        writes = [
+            Call("ticketdesk", "update_ticket", {"ticket_id": ticket_id, "field": field, "value": value, "force": True})
+            for field, value in fields.items()
+        ]
+        takes_back = [Call("approvalflow", "withdraw", {"approval_id": request.data["id"]}), due]
+        chosen = [streams.at(part).pick(calls) for part, calls in (("look", looks), ("write", writes), ("back", takes_back))]
+        for call in [chosen[0], *waits, *chosen[1 : 2 + streams.at("takes back").chance(0.3)]]:
+            if env.done:
+                return
+            env.step(call)
+            yield
+        return
+
+
 PLAYERS: dict[str, Callable[[CompanyEnv, Streams], Iterator[None]]] = {
     "expert": as_the_expert,
     "jittered": jittered,
     "sloppy": sloppily,
     "slips": after_slips,
+    "meddler": meddling,
 }
 
 
@@ -65,8 +95,8 @@ PLAYERS: dict[str, Callable[[CompanyEnv, Streams], Iterator[None]]] = {
 @pytest.mark.parametrize("name", NAMES)
 def test_the_teacher_wins_from_every_state_that_is_not_lost(name: str, player: str) -> None:
     seen: Counter[str] = Counter()
-    often = {"expert": 0.1, "jittered": 0.1, "sloppy": 0.1, "slips": 1.0}[player]
-    for seed in seeds(40, 300, name=name) if player == "slips" else seeds(4, 40, name=name):
+    often = {"expert": 0.1, "jittered": 0.1, "sloppy": 0.1, "slips": 1.0, "meddler": 0.1}[player]
+    for seed in seeds(40, 300, name=name) if player in ("slips", "meddler") else seeds(4, 40, name=name):
         env, streams = start(name, seed), Streams(f"teacher/{name}/{seed}/{player}")
         teacher = Teacher(env)
         for number, _ in enumerate(PLAYERS[player](env, streams)):
@@ -123,3 +153,19 @@ def test_a_teacher_that_joins_in_the_middle_is_of_the_same_mind(name: str) -> No
             if number % 5 == 0:
                 joins = Teacher(env)
                 assert follows.due(verify=False).call == joins.due(verify=False).call, (env.task_id, number)
+
+
+def test_a_request_that_was_read_while_pending_is_read_again_after_a_wait() -> None:
+    env = make("expense_report", seed=5, chaos=0.0, reward="sparse")
+    teacher = Teacher(env)
+    while not env.turns or env.turns[-1].call.method != "submit_approval":
+        due = teacher.due().call
+        assert due is not None
+        env.step(due)
+    look = Call("approvalflow", "check_status", {"approval_id": env.turns[-1].reply.data["id"]})
+    wait = teacher.due().call
+    assert wait is not None
+    assert wait.method == "wait"
+    for call in (look, wait):
+        env.step(call)
+    assert teacher.due().call == look

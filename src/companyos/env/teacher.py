@@ -189,8 +189,7 @@ class _Resumed:
         key = _key(turn.call, tool)
         if self.call is not None and key == self._key_due():
             self._hear(number, key, tool, turn.reply)
-        elif turn.reply.ok or (tool.writes and turn.reply.code == NO_ANSWER):
-            # Refusals are not kept, because the same call may succeed later; nor are reads without an answer.
+        elif _can_be_used_later(tool, turn.reply):
             self._unused[key].append((number, turn.reply))
             return
         self._go_on()
@@ -232,6 +231,18 @@ class _Resumed:
         tool = self._toolbox.find(self.call)
         assert tool is not None, self.call
         return _key(self.call, tool)
+
+
+def _can_be_used_later(tool: Tool, reply: Reply) -> bool:
+    """Whether a reply that the player got still answers the same call when the procedure makes it later.
+
+    A refusal, a list of requests and a request that is still pending do not: all three may be different by then.
+    """
+    if not reply.ok:
+        return tool.writes and reply.code == NO_ANSWER
+    if tool.method == "check_status":
+        return bool(reply.data["status"] != "pending")
+    return tool.method != "list_approvals"
 
 
 def _still_good(turns: Sequence[Turn], toolbox: Toolbox) -> list[tuple[int, Turn]]:
