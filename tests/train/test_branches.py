@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from companyos.train.model import branches
 from companyos.train.model.branches import Branch, Tree, tree_log_probabilities
 from companyos.train.model.forward import log_probabilities
 from tests.train.tiny_model import tiny_gpt2, tiny_llama, tiny_qwen
@@ -35,6 +36,38 @@ def test_branches_are_as_likely_as_separate_sequences(make_model: Any) -> None:
     assert torch.allclose(twigs, log_probabilities(model, apart), atol=1e-5)
     assert len(stems) == sum(tree.learnt for tree in made)
     assert len(twigs) == sum(tree.branched for tree in made)
+
+
+def many_rows(q: Any, k: Any, v: Any, from_q: Any, from_k: Any, most_q: int, most_k: int) -> Any:
+    """What `layers.flash` does on a GPU, in plain torch, for any type of number."""
+    assert (most_q, most_k) == (int(from_q.diff().max()), int(from_k.diff().max()))
+    seen = []
+    for row in range(len(from_q) - 1):
+        queries = q[from_q[row] : from_q[row + 1]]
+        keys, values = (x[from_k[row] : from_k[row + 1]].repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
+        scores = torch.einsum("qhd,khd->hqk", queries, keys) / q.shape[-1] ** 0.5
+        ahead = torch.ones_like(scores[0], dtype=torch.bool).triu(1 + len(keys) - len(queries))
+        seen.append(torch.einsum("hqk,khd->qhd", scores.masked_fill(ahead, -torch.inf).softmax(-1), values))
+    return torch.cat(seen)
+
+
+@pytest.mark.parametrize("make_model", [tiny_llama, tiny_qwen])
+def test_branches_packed_for_a_gpu_are_as_likely_and_teach_the_same(
+    make_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for packed in (False, True):
+        monkeypatch.setattr(branches, "has_flash", lambda device, packed=packed: packed)
+        monkeypatch.setattr(branches, "flash", many_rows)
+        model = make_model()
+        likely = torch.cat(tree_log_probabilities(model, trees(random.Random(3))))
+        likely.sum().backward()
+        found.append(
+            (likely, torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None]))
+        )
+    (one_by_one, gradient), (together, same_gradient) = found
+    assert torch.allclose(one_by_one, together, atol=1e-5)
+    assert torch.allclose(gradient, same_gradient, rtol=1e-3, atol=1e-3)
 
 
 def test_branches_teach_what_separate_sequences_teach() -> None:

@@ -19,6 +19,7 @@ from companyos.train.model.layers import (
     causal_model,
     causally,
     fits,
+    flash,
     has_flash,
     shape_of,
     through,
@@ -113,10 +114,7 @@ def _apart(model: Any, trees: Sequence[Tree]) -> tuple[Any, Any]:
 
 
 def _packed(lengths: Sequence[int], seen: Sequence[_Seen], device: Any) -> Attend:
-    """All rows in one call of the kernel. A branch asks with its own tokens, and looks at those of its window, too.
-
-    Where there are more keys than queries, the kernel lets the last query see all keys, the one before it all but one.
-    """
+    """Attend to all rows in one call of the kernel. A branch has its own queries, and its window's keys before its own."""
     index = [n for one in seen for n in (*range(one.first, one.first + one.much), *range(one.at, one.at + one.size))]
     asking = [*lengths, *(one.size for one in seen)]
     looked = [*lengths, *(one.much + one.size for one in seen)]
@@ -127,8 +125,7 @@ def _packed(lengths: Sequence[int], seen: Sequence[_Seen], device: Any) -> Atten
     def attend(number: int, q: Any, k: Any, v: Any) -> Any:
         if index:
             k, v = (torch.cat((x[:whole], x.index_select(0, gathered))) for x in (k, v))
-        found = torch.ops.aten._flash_attention_forward(q, k, v, from_q, from_k, most_q, most_k, 0.0, True, False)
-        return found[0].flatten(1)
+        return flash(q, k, v, from_q, from_k, most_q, most_k).flatten(1)
 
     return attend
 

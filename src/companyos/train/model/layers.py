@@ -197,10 +197,17 @@ def _causally_packed(lengths: Sequence[int], device: Any) -> Attend:
     longest = max(lengths)
 
     def attend(number: int, q: Any, k: Any, v: Any) -> Any:
-        seen = torch.ops.aten._flash_attention_forward(q, k, v, bounds, bounds, longest, longest, 0.0, True, False)
-        return seen[0].flatten(1)
+        return flash(q, k, v, bounds, bounds, longest, longest).flatten(1)
 
     return attend
+
+
+def flash(q: Any, k: Any, v: Any, from_q: Any, from_k: Any, most_q: int, most_k: int) -> Any:
+    """Causal attention of many rows at once: `from_q` and `from_k` say where the queries and keys of each row begin.
+
+    Where a row has more keys than queries, its last query sees all of them, the one before it all but one.
+    """
+    return torch.ops.aten._flash_attention_forward(q, k, v, from_q, from_k, most_q, most_k, 0.0, True, False)[0]
 
 
 def _inner(linear: Any) -> Any:
