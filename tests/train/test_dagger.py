@@ -11,10 +11,11 @@ import torch
 from companyos.core.task import TaskId
 from companyos.evaluate.suites.suite import suite_of
 from companyos.train.data.labels import Rules, label
-from companyos.train.decoding.attempts import LOOP, Attempt
+from companyos.train.decoding.attempts import LOOP, LOOPED, Attempt
 from companyos.train.decoding.rollout import Spent, Tongue, rollout
 from companyos.train.decoding.speakers import Said, speaker_for
 from companyos.train.loops.dagger import Dagger, Recipe, run, tasks_of, trees_of
+from companyos.train.model.branches import Tree
 from companyos.train.model.models import Learner
 from companyos.train.runs.checkup import checkup_of
 from companyos.train.runs.exam import OUTCOMES, examine, sittings, summary
@@ -56,6 +57,18 @@ def test_an_attempt_is_cut_off_where_it_repeats_itself_and_is_labelled_all_the_s
     assert tree.spans == []
     for branch in tree.branches:
         assert learner.decode(branch.tokens).startswith(" get_ticket T-")
+
+
+def test_an_attempt_that_waits_and_looks_again_is_cut_off_only_after_many_looks() -> None:
+    learner = made()
+    one, looks = attempt(learner, 0, True), 0
+    while not one.over:
+        for line in ("wait 1", "my_changes"):
+            said = learner.encode(f" {line}\n")
+            if not one.over:
+                one.take(Said(0, said, [0.0] * len(said)), Spent())
+        looks += 1
+    assert (one.ended, looks) == (LOOP, LOOPED)
 
 
 def test_an_attempt_ends_when_the_time_is_over() -> None:
@@ -106,6 +119,18 @@ def test_a_run_that_was_killed_goes_on_the_same_and_learns(tmp_path: Path, worki
     assert broken == whole
     assert whole[-1]["loss"] < whole[0]["loss"]
     assert (tmp_path / "whole" / "model" / "model.safetensors").is_file()
+
+
+def test_the_rate_decays_to_zero_over_the_run() -> None:
+    dagger = Dagger(made(), msgspec.structs.replace(RECIPE, rounds=4))
+    tree = [Tree([1, 2, 3, 4], [(1, 3)])]
+    rates = []
+    for number in range(4):
+        dagger.standing.round = number
+        rates.append(dagger.learn([tree] * 8, iter(()), number / 4)["rate"])
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] > 0.9 * RECIPE.rate
+    assert rates[-1] < 0.05 * RECIPE.rate
 
 
 def test_workers_label_and_demonstrate_the_same(tmp_path: Path) -> None:

@@ -1,16 +1,19 @@
 """Labels are what the expert would do at each state, in the tokens that the model should have said."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
 
+from companyos.core.calls import Call
 from companyos.env import make
 from companyos.env.line_syntax import parse_line, write_line
 from companyos.env.teacher import Due, Teacher, work_aloud
 from companyos.train.data.demonstrations import Plan, Tongue, shown
-from companyos.train.data.labels import DIFFERS, NONE, OTHER_WORDS, SAME, Rules, Story, label
+from companyos.train.data.labels import BLIND, DIFFERS, NONE, OTHER_WORDS, SAME, Rules, Story, label
 from companyos.train.data.script import Script, heard, opening
 from companyos.train.data.turns import encoded
+from companyos.train.decoding.attempts import LOOPED
 from companyos.train.model.models import Learner
 from tests.helpers import FAMILY, task_id
 
@@ -101,3 +104,35 @@ def test_who_repeats_one_call_is_taught_to_go_on_a_few_times_only(learner: Learn
     assert found.counts["loops"] > 5
     assert 0 < len(found.twigs) <= 4
     assert found.counts[DIFFERS] == 12
+
+
+def followed(task: str, limit: int, learner: Learner, tongue: Tongue) -> tuple[set[str], int, bool]:
+    """Make the call of every label. Return the kinds of labels, the most equal calls with equal replies, and the success."""
+    env, script, window = make(task), Script(tongue.encode, limit, 128), list[tuple[int, int]]()
+    script.open(opening(env.look()))
+    lines, windows, kinds = list[str](), list[tuple[list[int], list[tuple[int, int]]]](), set[str]()
+    made: Counter[tuple[str, str]] = Counter()
+    while not env.done:
+        start = len(script.tokens)
+        here = [*windows, (script.tokens + tongue.encode(" no\n"), [*window, (start, start + 1)])]
+        kind, _, due = label(Rules(working=True), tokenizer(learner), Story(task, [*lines, "no"], here)).labels[-1]
+        call = parse_line(due, env.toolbox)
+        assert isinstance(call, Call)
+        kinds.add(kind)
+        lines.append(due)
+        script.say(tongue.encode(f" {due}\n"))
+        window.append((start, len(script.tokens)))
+        reply, seen = heard(env.step(call)), script.tokens[:]
+        made[due, reply] += 1
+        if script.hear(reply):
+            windows.append((seen, window))
+            window = []
+    return kinds, max(made.values()), bool(env.success)
+
+
+def test_who_follows_the_labels_is_not_sent_round_in_circles(learner: Learner, tongue: Tongue) -> None:
+    """In a window that is too short for all that a call needs, reading one record again pushes out another."""
+    kinds, most, success = followed(task_id(0, "50"), 1200, learner, tongue)
+    assert BLIND in kinds
+    assert most < LOOPED
+    assert success

@@ -262,7 +262,7 @@ COMMANDS: Commands = {
         option("--weight", type=positive, default=1.0, metavar="X", help="of a token of such a label"),
         option("--beside", type=positive, default=1.0, metavar="X", help="fresh demonstrations for each episode"),
         option("--at-once", type=count, default=10, metavar="N", help="episodes of an update"),
-        option("--rate", type=positive, default=4e-4, help="of learning"),
+        option("--rate", type=positive, default=5e-5, help="learning rate at its highest; it decays to 0 over the run"),
         option("--batch", type=count, default=49152, metavar="N", help="tokens that go through a GPU at once"),
         option("--workers", type=amount, default=2, help="processes that label, and as many that make demonstrations"),
         option("--check-every", type=count, default=1, metavar="N", help="rounds between measures of decision accuracy"),

@@ -11,7 +11,7 @@ from multiprocessing import get_context
 
 import msgspec
 
-from companyos.core.calls import Call
+from companyos.core.calls import NO_ANSWER, Call
 from companyos.core.parallel import set_up_worker
 from companyos.core.world import Streams
 from companyos.env import CompanyEnv, make
@@ -117,6 +117,8 @@ class _Walk:
         self._twigs: list[Twig] = []
         self._counts: Counter[str] = Counter()
         self._labels: list[tuple[str, str, str]] = []
+        self._due: Call | None = None
+        self._looked_up: list[Call] = []  # answered calls that the model made while this call was due
         self._running = 0  # how often the last call was made in a row, with the same reply
         self._last = ("", "")
 
@@ -128,6 +130,8 @@ class _Walk:
             self._counts[NONE] += 1
             self._labels.append((NONE, line, due.why))
             return False
+        if due.call != self._due:
+            self._due, self._looked_up = due.call, []
         in_loop = self._running >= self._rules.loop and line == self._last[0]
         kind, said = self._compare(call, due.call, due.working, window, span, in_loop)
         self._counts[kind] += 1
@@ -137,6 +141,8 @@ class _Walk:
         obs = self._env.step(line if isinstance(call, str) else call)
         reply = heard(obs, call if isinstance(call, str) else "")
         self._told.append(reply)
+        if not isinstance(call, str) and obs.reply.code != NO_ANSWER:
+            self._looked_up.append(call)
         same = (line, reply) == self._last and not moves(call, self._env.toolbox)
         self._running, self._last = self._running + 1 if same else 1, (line, reply)
         return not obs.done
@@ -161,16 +167,20 @@ class _Walk:
         return OTHER_WORDS if call == seen else DIFFERS, write_line(seen)
 
     def _in_sight(self, due: Call, working: Sequence[str], before: list[int]) -> Call | None:
-        """What is due; or, where it needs what has gone from the script, the call that shows it; None: nothing does.
+        """Return the call that is due, or the call that shows what it needs and the script has lost; None if neither helps.
 
-        Otherwise a model would learn to make things up (`demonstrations.py`).
+        Without this a model would learn to invent values (see `demonstrations.py`). Each call is repeated once for one due
+        call. Otherwise two replies that do not fit into the window together would be read in turns for ever.
         """
-        seen = self._tongue.decode(before)
+        seen, lacking = self._tongue.decode(before), False
         for value in (*values_of(due), *figures_of(working)):
             if stands_in(value, seen) or not any(stands_in(value, text) for text in self._told):
                 continue
-            return next((turn for turn in self._readings(value)), None)
-        return due
+            lacking = True
+            reading = next(self._readings(value), None)
+            if reading is not None and reading not in self._looked_up:
+                return reading
+        return None if lacking else due
 
     def _readings(self, value: str) -> Iterator[Call]:
         """The calls that showed a value and can be made again without changing anything, the last one first."""

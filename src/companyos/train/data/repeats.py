@@ -32,6 +32,11 @@ class Repeats:
         self._tries = 0
         self._replies: dict[str, Counter[str]] = {}
 
+    @property
+    def most(self) -> int:
+        """How often the most repeated call has had the same reply since anything moved."""
+        return max((count for replies in self._replies.values() for count in replies.values()), default=0)
+
     def temperature(self, usual: float) -> float:
         """At which the next turn is to be drawn: where the last one was refused, one at which another may come."""
         return max(usual, 1.0) if self._tries else usual

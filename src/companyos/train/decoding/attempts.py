@@ -9,6 +9,7 @@ from companyos.train.data.repeats import moves
 from companyos.train.decoding.rollout import Played, Spent
 from companyos.train.decoding.speakers import Said
 
+LOOPED = 10  # equal calls with equal replies that make an episode a loop; experts make up to 5 while they wait
 # How an attempt ended: by its own act, for want of steps, or cut off: lost, caught in a loop, out of time.
 CLOSED, STEPS, LOST, LOOP, TIME = "closed", "steps", "lost", "loop", "time"
 
@@ -16,7 +17,8 @@ CLOSED, STEPS, LOST, LOOP, TIME = "closed", "steps", "lost", "loop", "time"
 class Attempt(Played):
     """An episode that knows how it ended, and that can be cut short.
 
-    `loop`: it ends when one call had the same reply so often; 0: never. `until`: it ends at this moment of the clock.
+    `loop`: it ends when one call had the same reply this often with no write and no wait in between, or `LOOPED` times in
+    all; 0: never. `until`: it ends at this moment of the clock.
     `lost`: it ends when nobody could win it any more.
     """
 
@@ -45,7 +47,7 @@ class Attempt(Played):
         turn = self.env.turns[-1]
         if self.lost and turn.reply.ok and moves(turn.call, self.env.toolbox) and self.env.lost():
             return LOST
-        if self.loop and self.most_alike >= self.loop:
+        if self.loop and (self._repeats.most >= self.loop or self.most_alike >= LOOPED):
             return LOOP
         return TIME if self.clock() > self.until else ""
 

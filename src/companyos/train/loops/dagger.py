@@ -23,7 +23,7 @@ from companyos.env import task_named
 from companyos.families import STARTER_FAMILIES
 from companyos.train.data.demonstrations import Demonstration, Plan, by_share, stream
 from companyos.train.data.labels import DIFFERS, OTHER_WORDS, SAME, Labelled, Labellers, Rules, Story
-from companyos.train.decoding.attempts import Attempt
+from companyos.train.decoding.attempts import LOOPED, Attempt
 from companyos.train.decoding.rollout import Spent, Tongue, as_they_end
 from companyos.train.decoding.speakers import Speaker, speaker_for
 from companyos.train.loops.sft import Recipe as Rate
@@ -36,7 +36,6 @@ from companyos.train.runs.decisions import Decision, accuracy, decisions
 from companyos.train.runs.journal import Journal, Record
 
 _MANY = 10**9  # demonstrations, which never come round again
-LOOPED = 10  # an episode with as many equal calls that had equal replies is a loop
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +52,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     weight: float = 1.0  # of a token of a branch
     beside: float = 1.0  # demonstrations for each episode
     at_once: int = 10  # episodes of an update
-    rate: float = 4e-4
+    rate: float = 5e-5
     warm_up: int = 15  # updates
     longest_gradient: float = 1.0
     batch: int = 49152  # tokens that go through a GPU at once
@@ -162,7 +161,8 @@ class Dagger:
             beside = list(islice(fresh, round(recipe.beside * len(some))))
             standing.shown += len(beside)
             windows = [Tree(one.tokens, one.calls) for shown in beside for one in shown.windows if one.calls]
-            made.append(self.update([*(tree for trees in some for tree in trees), *windows], progress))
+            passed = progress + first / (len(shuffled) * recipe.rounds)
+            made.append(self.update([*(tree for trees in some for tree in trees), *windows], passed))
             standing.updates += 1
         sums: Counter[str] = Counter()
         for one in made:
@@ -183,7 +183,7 @@ class Dagger:
         """One step on the mean loss over all tokens that are learnt; those of branches weigh `weight` times as much."""
         recipe, student, device = self.recipe, self.student, self.learner.device
         warm = min(1.0, (self.standing.updates + 1) / recipe.warm_up)
-        rate = recipe.rate * warm * (0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, progress))))
+        rate = recipe.rate * warm * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
         for group in student.optimizer.param_groups:
             group["lr"] = rate
         learnt, branched = sum(tree.learnt for tree in trees), sum(tree.branched for tree in trees)

@@ -19,7 +19,7 @@ from companyos.evaluate.judge.outcome import INVALID
 from companyos.evaluate.stats.intervals import share
 from companyos.evaluate.suites.suite import Suite
 from companyos.train.data.repeats import Decoding
-from companyos.train.decoding.attempts import Attempt
+from companyos.train.decoding.attempts import LOOPED, Attempt
 from companyos.train.decoding.rollout import Spent, Tongue, as_they_end
 from companyos.train.decoding.speakers import Speaker, speaker_for
 from companyos.train.model.models import Learner, load
@@ -27,7 +27,6 @@ from companyos.train.runs.checkup import checkup_of
 from companyos.train.runs.decisions import accuracy, decisions
 
 OUTCOMES, SUMMARY = "outcomes.jsonl", "summary.json"
-LOOPED = 10  # an episode with as many equal calls that had equal replies is a loop
 Sitting = tuple[str, float, int]  # task id, temperature, trial
 
 
