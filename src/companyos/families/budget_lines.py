@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from companyos.company import Entry, Metric, Person
 from companyos.core.world import DAY, Draw, stamp
 from companyos.families.budget_rules import KIND
-from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, add_ticket, set_metric
-from companyos.families.kit.tickets import copy_ticket, surround
+from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, set_metric
+from companyos.families.kit.tickets import copy_ticket, open_ticket, surround
 
 PAST = (
     "past_one",
@@ -199,8 +199,9 @@ def add_tickets(
 ) -> dict[str, str]:
     """Add the ticket, an earlier one that may be about the same transfer, a decoy and a blocker. Return ids by role."""
     ours, other = transfers["entry"], transfers["past_other"]
-    ticket = add_ticket(
+    ticket = open_ticket(
         company,
+        draw,
         requester,
         title=f"Move money to {lines.receiver.name}",
         kind=KIND,
@@ -208,8 +209,6 @@ def add_tickets(
         assignee=company.offices["Budget Analyst"],
         subject=lines.receiver.name,
         reference=ours.reference,
-        status="open",
-        priority=draw.pick(("low", "normal", "high")),
         amount=int(ours.details["amount"]),
         opened=opened,
     )

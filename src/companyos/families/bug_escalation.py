@@ -18,7 +18,7 @@ from companyos.core.world import DAY, Draw, Streams, World
 from companyos.families.bug_rules import BRIEFS, FORM, LIMITS, add_bug_policies, escalation_form
 from companyos.families.bug_services import CHAIN, IN_HOUSE, MAINTENANCE, ServiceConditions, add_services
 from companyos.families.kit import casework, endings, moves, working
-from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tell
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
@@ -32,7 +32,7 @@ from companyos.families.kit.goals import (
     Signature,
     TicketIs,
 )
-from companyos.families.kit.tickets import copy_ticket, surround
+from companyos.families.kit.tickets import copy_ticket, open_ticket, surround
 from companyos.families.kit.working import compare
 
 Place = Literal["none", "front", "middle", "deep"]
@@ -154,9 +154,10 @@ def _add_tickets(
     company: Backdrop, draw: Draw, services: dict[str, Entry], requester: Person, causes: Causes
 ) -> dict[str, str]:
     """Add the ticket, an earlier one about some service, a decoy and a blocker. Return ids by role."""
-    world, front = company.world, services["front"]
-    ticket = add_ticket(
+    front = services["front"]
+    ticket = open_ticket(
         company,
+        draw,
         requester,
         title=f"Errors in {front.name}",
         kind=FORM,
@@ -164,10 +165,6 @@ def _add_tickets(
         assignee=company.offices["Support Lead"],
         subject=front.name,
         reference=front.reference,
-        status="open",
-        priority=draw.pick(("low", "normal", "high")),
-        amount=None,
-        opened=world.now - draw.between(60, 900),
     )
     about = services["stranger" if causes.known == "none" else causes.known]
     symptom, old_symptom = draw.sample(("Pages time out", "Orders hang", "Data arrives late", "Totals are off"), 2)
@@ -274,7 +271,7 @@ class CheckedService(Struct, frozen=True):
 
 def expert(memory: Memory, taste: Taste) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
-    ticket, approved = yield from casework.open_ticket(memory)
+    ticket, approved = yield from casework.take_over(memory)
     if moves.wrote(memory) and "assignee" in (yield from moves.began_empty(ticket["id"])):
         ticket = {**ticket, "assignee": None}  # ignore an assignee who was set by earlier turns
     yield from casework.take_up(ticket, taste)

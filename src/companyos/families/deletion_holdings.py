@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 from companyos.company import Entry, Person
 from companyos.core.world import DAY, Draw, stamp
-from companyos.families.kit.backdrop import Backdrop, add_metric, add_ticket
+from companyos.families.kit.backdrop import Backdrop, add_metric
 from companyos.families.kit.names import FIRST, LAST, pool
-from companyos.families.kit.tickets import copy_ticket, surround
+from companyos.families.kit.tickets import copy_ticket, open_ticket, surround
 
 # The categories of data. Each has the smallest and the largest number of days that a policy may keep it for.
 CATEGORIES = {
@@ -125,9 +125,9 @@ def add_tickets(
     company: Backdrop, draw: Draw, customer: Entry, namesake: Entry, requester: Person, duplicate: bool
 ) -> dict[str, str]:
     """Add the ticket, an earlier one that may be the same person's, a decoy and a blocker. Return ids by role."""
-    world = company.world
-    ticket = add_ticket(
+    ticket = open_ticket(
         company,
+        draw,
         requester,
         title=f"Erase {customer.name}",
         kind=KIND,
@@ -135,10 +135,6 @@ def add_tickets(
         assignee=company.offices["Privacy Analyst"],
         subject=customer.name,
         reference=customer.reference,
-        status="open",
-        priority=draw.pick(("low", "normal", "high")),
-        amount=None,
-        opened=world.now - draw.between(60, 900),
     )
     earlier = copy_ticket(
         company,

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from companyos.company import Entry, Person, Ticket
 from companyos.core.world import DAY, Draw, Streams, stamp
 from companyos.families.expense_rules import FORM
-from companyos.families.kit.backdrop import Backdrop, add_entry, add_ticket
-from companyos.families.kit.tickets import copy_ticket, surround
+from companyos.families.kit.backdrop import Backdrop, add_entry
+from companyos.families.kit.tickets import copy_ticket, open_ticket, surround
 
 WIDEST_GAP = 300  # the largest difference between a claimed total and the sum of its receipts
 
@@ -41,8 +41,9 @@ def add_tickets(company: Backdrop, draw: Draw, roles: dict[str, str], amount: in
     occasions = draw.sample(("Workshop", "Trade fair", "Customer day", "Roadshow", "Kick-off"), 2)
     subjects = [f"{occasion} with {company.firms.pop(0).name}" for occasion in occasions]
     numbers = draw.sample(range(10_000, 99_999), 3)
-    ticket = add_ticket(
+    ticket = open_ticket(
         company,
+        draw,
         world.get(Person, roles["requester"]),
         title=f"Expenses: {subjects[0]}",
         kind=FORM,
@@ -50,10 +51,7 @@ def add_tickets(company: Backdrop, draw: Draw, roles: dict[str, str], amount: in
         assignee=company.offices["Finance Clerk"],
         subject=subjects[0],
         reference=f"EXP-{numbers[0]}",
-        status="open",
-        priority=draw.pick(("low", "normal", "high")),
         amount=amount,
-        opened=world.now - draw.between(60, 900),
     )
     colleague = world.get(Person, roles["colleague"])
     earlier = copy_ticket(

@@ -202,7 +202,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 
 def expert(memory: Memory, taste: Taste) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
-    ticket, approved = yield from casework.open_ticket(memory)
+    ticket, approved = yield from casework.take_over(memory)
     yield from casework.take_up(ticket, taste)
     if taste.varies("ask at once"):
         yield from _ask_for_guests(ticket)

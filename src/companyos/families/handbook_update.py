@@ -32,7 +32,7 @@ from companyos.families.handbook_rules import (
     update_form,
 )
 from companyos.families.kit import casework, endings, moves, working
-from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, set_metric, tell
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set_metric, tell
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
@@ -43,7 +43,7 @@ from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
-from companyos.families.kit.tickets import copy_ticket, surround
+from companyos.families.kit.tickets import copy_ticket, open_ticket, surround
 from companyos.families.kit.working import compare
 
 # -- causes ------------------------------------------------------------------------------------------------------------
@@ -164,9 +164,10 @@ def _tell_requester(world: World, roles: dict[str, str], terms: dict[str, int], 
 
 def _add_tickets(company: Backdrop, draw: Draw, papers: HandbookPapers, requester: Person, causes: Causes) -> dict[str, str]:
     """Add the ticket, an earlier one that may be about the same section, a decoy and a blocker. Return ids by role."""
-    world, (section, _, namesake, other) = company.world, papers
-    ticket = add_ticket(
+    section, _, namesake, other = papers
+    ticket = open_ticket(
         company,
+        draw,
         requester,
         title=f"Change: {section.name}",
         kind=UPDATE_FORM,
@@ -174,10 +175,6 @@ def _add_tickets(company: Backdrop, draw: Draw, papers: HandbookPapers, requeste
         assignee=company.offices["HR Analyst"],
         subject=section.name,
         reference=section.reference,
-        status="open",
-        priority=draw.pick(("low", "normal", "high")),
-        amount=None,
-        opened=world.now - draw.between(60, 900),
     )
     earlier = copy_ticket(
         company,

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from companyos.company import Entry, Person
 from companyos.core.world import DAY, Draw, stamp
-from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, add_ticket
+from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric
 from companyos.families.kit.names import pool
-from companyos.families.kit.tickets import copy_ticket, surround
+from companyos.families.kit.tickets import copy_ticket, open_ticket, surround
 
 OPEN = "open"  # the end of an assignment that has not ended
 PROJECTS = [
@@ -131,8 +131,9 @@ def add_tickets(
 ) -> dict[str, str]:
     """Add the ticket, an earlier one that may be about the same person, a decoy and a blocker. Return ids by role."""
     world, leaver = company.world, records.leaver
-    ticket = add_ticket(
+    ticket = open_ticket(
         company,
+        draw,
         world.get(Person, requester),
         title=f"Offboard {leaver.name}",
         kind=kind,
@@ -140,10 +141,6 @@ def add_tickets(
         assignee=company.offices["Offboarding Coordinator"],
         subject=leaver.name,
         reference=leaver.reference,
-        status="open",
-        priority=draw.pick(("low", "normal", "high")),
-        amount=None,
-        opened=world.now - draw.between(60, 900),
     )
     earlier = copy_ticket(
         company,

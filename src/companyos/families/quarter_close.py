@@ -16,7 +16,7 @@ from companyos.core.calls import Procedure
 from companyos.core.errors import Stuck
 from companyos.core.world import DAY, HOUR, Draw, Streams, World, stamp
 from companyos.families.kit import casework, endings, moves
-from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_firms, add_metric, add_ticket, one_line, set_metric
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_firms, add_metric, one_line, set_metric
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
@@ -26,6 +26,7 @@ from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
+from companyos.families.kit.tickets import open_ticket
 from companyos.families.quarter_desk import SharedOffice, TicketJob, work_off
 from companyos.families.quarter_queue import (
     BY_PHRASE,
@@ -157,8 +158,9 @@ def _make_room(company: Backdrop) -> None:
 
 def _add_ticket(company: Backdrop, draw: Draw, department: str) -> Ticket:
     world = company.world
-    return add_ticket(
+    return open_ticket(
         company,
+        draw,
         world.get(Person, company.offices[f"{department} Manager"]),
         title=f"Close of the quarter in {department}",
         kind=FORM,
@@ -166,10 +168,6 @@ def _add_ticket(company: Backdrop, draw: Draw, department: str) -> Ticket:
         assignee=company.offices["Close Analyst"],
         subject=f"{draw.pick(('first', 'second', 'third', 'fourth'))} quarter in {department}",
         reference=f"CLO-{draw.between(10_000, 99_999)}",
-        status="open",
-        priority=draw.pick(("low", "normal", "high")),
-        amount=None,
-        opened=world.now - draw.between(60, 900),
     )
 
 

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from companyos.company import Entry, Person, Policy
 from companyos.core.world import DAY, Draw, stamp
-from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, add_ticket
+from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric
 from companyos.families.kit.names import FIRST, LAST, pool
-from companyos.families.kit.tickets import copy_ticket, surround
+from companyos.families.kit.tickets import copy_ticket, open_ticket, surround
 from companyos.families.refund_rules import KIND, add_terms_of_sale
 
 VERSIONS = ("old", "mid", "new")  # of the terms of sale
@@ -159,8 +159,9 @@ def date_of(day: int) -> str:
 def add_tickets(company: Backdrop, draw: Draw, records: RefundRecords, requester: str, duplicate: bool) -> dict[str, str]:
     """Add the ticket, an earlier one that may be about the same order, a decoy and a blocker. Return ids by role."""
     world, order = company.world, records.order
-    ticket = add_ticket(
+    ticket = open_ticket(
         company,
+        draw,
         world.get(Person, requester),
         title=f"Refund for {records.customer.name}",
         kind=KIND,
@@ -168,10 +169,7 @@ def add_tickets(company: Backdrop, draw: Draw, records: RefundRecords, requester
         assignee=company.offices["Care Agent"],
         subject=records.customer.name,
         reference=order.reference,
-        status="open",
-        priority=draw.pick(("low", "normal", "high")),
         amount=int(order.details["list_price"]),
-        opened=world.now - draw.between(60, 900),
     )
     earlier = copy_ticket(
         company,

@@ -13,7 +13,7 @@ from companyos.company import ApprovalType, Entry, Person
 from companyos.core.calls import Procedure
 from companyos.core.world import DAY, Draw, Streams, World, stamp
 from companyos.families.kit import casework, endings, moves, working
-from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, Firm, add_ticket, add_vendor, one_line, set_metric
+from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, Firm, add_vendor, one_line, set_metric
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
@@ -23,7 +23,7 @@ from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
-from companyos.families.kit.tickets import copy_ticket, surround
+from companyos.families.kit.tickets import copy_ticket, open_ticket, surround
 from companyos.families.kit.working import compare
 from companyos.families.vendor_rules import BRIEFS, add_vendor_policies
 
@@ -119,9 +119,9 @@ def _add_tickets(
     company: Backdrop, draw: Draw, firm: Firm, requester: Person, amount: int, causes: Causes
 ) -> dict[str, str]:
     """Add the ticket, an earlier one that may be about the same vendor, a decoy and a blocker. Return ids by role."""
-    world = company.world
-    ticket = add_ticket(
+    ticket = open_ticket(
         company,
+        draw,
         requester,
         title=f"Onboard {firm.name}",
         kind=FORM,
@@ -129,10 +129,7 @@ def _add_tickets(
         assignee=company.offices["Vendor Analyst"],
         subject=firm.name,
         reference=firm.reference,
-        status="open",
-        priority=draw.pick(("low", "normal", "high")),
         amount=amount,
-        opened=world.now - draw.between(60, 900),
     )
     earlier = copy_ticket(
         company,

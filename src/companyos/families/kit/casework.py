@@ -47,13 +47,13 @@ def begin(memory: Memory, taste: Taste, query: str) -> Move[tuple[Shown, dict[st
 
     `query` finds the policies of the family.
     """
-    ticket, approved = yield from open_ticket(memory)
+    ticket, approved = yield from take_over(memory)
     yield from take_up(ticket, taste)
     policies = yield from moves.policies_about(query, ticket["opened"])
     return ticket, policies, approved
 
 
-def open_ticket(memory: Memory) -> Move[tuple[Shown, dict[str, str]]]:
+def take_over(memory: Memory) -> Move[tuple[Shown, dict[str, str]]]:
     """Undo what earlier turns have left on the brief's ticket. Return the ticket and its approved requests, ids by form."""
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)

@@ -1,12 +1,33 @@
-"""The tickets that surround the agent's own ticket in a case: an earlier one, a decoy and a blocker."""
+"""The tickets of a case: the agent's own one, an earlier one, a decoy and a blocker."""
 
 from typing import Any
 
 from msgspec.structs import replace
 
-from companyos.company import Ticket
-from companyos.core.world import DAY
-from companyos.families.kit.backdrop import Backdrop
+from companyos.company import Person, Ticket
+from companyos.core.world import DAY, Draw
+from companyos.families.kit.backdrop import Backdrop, add_ticket
+
+
+def open_ticket(
+    company: Backdrop,
+    draw: Draw,
+    requester: Person,
+    *,
+    title: str,
+    kind: str,
+    desk: str,
+    assignee: str,
+    subject: str,
+    reference: str,
+    amount: int | None = None,
+    opened: int | None = None,
+) -> Ticket:
+    """Add the ticket that the agent works on. By default it was opened between 1 and 15 hours ago."""
+    priority = draw.pick(("low", "normal", "high"))
+    opened = company.world.now - draw.between(60, 900) if opened is None else opened
+    named = {"title": title, "kind": kind, "desk": desk, "assignee": assignee, "subject": subject, "reference": reference}
+    return add_ticket(company, requester, **named, status="open", priority=priority, amount=amount, opened=opened)
 
 
 def copy_ticket(company: Backdrop, ticket: Ticket, **changes: Any) -> Ticket:
