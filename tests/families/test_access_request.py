@@ -92,12 +92,12 @@ def test_the_first_check_that_applies_decides(causes: dict[str, Value], expected
     assert env.success
 
 
-def test_whose_people_they_are_decides_who_signs() -> None:
+def test_the_requesters_manager_decides_who_signs() -> None:
     deciders = {own: staged(own_people=own).setting.ending.decider for own in (False, True)}
     assert deciders == {False: "owner", True: "Risk Officer"}
 
 
-def test_what_cannot_be_covered_leaves_nothing_signed() -> None:
+def test_a_need_that_no_role_covers_leaves_nothing_signed() -> None:
     env = staged(need="none")
     work(env)
     assert env.success
@@ -303,7 +303,7 @@ def test_only_a_role_of_the_system_is_signed_for() -> None:
         ({"own_people": True, "risk_away": True, "risk_deputy_away": True}, "risk_third"),
     ],
 )
-def test_whoever_stands_in_signs(causes: dict[str, Value], signs: str) -> None:
+def test_the_delegate_signs(causes: dict[str, Value], signs: str) -> None:
     env = staged(**causes)
     work(env)
     assert env.success
@@ -340,7 +340,7 @@ def test_the_superseded_rule_would_let_idle_accounts_pass() -> None:
     assert len({p.terms["most_idle"] for p in versions}) == 2
 
 
-def test_an_application_for_a_namesake_does_not_do() -> None:
+def test_an_application_for_a_namesake_does_not_verify_the_ticket() -> None:
     env = staged()
     other = env.world.get(Ticket, role(env, "earlier")).reference
     namesake = next(e for e in env.world.all(Entry) if e.reference == other)

@@ -296,7 +296,7 @@ def test_neither_office_signs_for_the_other() -> None:
         ({"used": False, "counsel_away": True, "counsel_deputy_away": True}, "counsel_third"),
     ],
 )
-def test_whoever_stands_in_signs(causes: dict[str, Any], signs: str) -> None:
+def test_the_delegate_signs(causes: dict[str, Any], signs: str) -> None:
     env = staged(**causes)
     work(env)
     assert env.success

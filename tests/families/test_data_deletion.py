@@ -296,7 +296,7 @@ def test_the_officer_signs_nothing_before_both_have_spoken() -> None:
     assert decision(env) == APPROVED
 
 
-def test_a_statement_of_ones_own_is_nobodys() -> None:
+def test_the_agent_cannot_state_a_fact_for_somebody_else() -> None:
     env = staged()
     verify(env)
     facts = {"hold": "none", "copies": "none", "reachable": "yes"}

@@ -189,7 +189,7 @@ def test_a_suspension_of_somebody_under_no_hold_is_damage_too() -> None:
     assert env.lost() == "damage"
 
 
-def test_where_it_cannot_be_done_nothing_is_asked_to_be_signed() -> None:
+def test_where_it_cannot_be_done_no_signature_is_requested() -> None:
     env = staged(shared=True, heir=False)
     work(env)
     assert env.success

@@ -224,14 +224,14 @@ def test_the_number_of_guests_stands_nowhere_until_it_is_asked_for() -> None:
     assert ask(env)["guests"] == str(guests(env))
 
 
-def test_who_counts_the_invited_pays_too_much() -> None:
+def test_counting_the_invited_guests_allows_too_much() -> None:
     for env in each(meal="over"):
         meal = entry(env, "meal").details
         assert limits(env)["meal_rate"] * guests(env) < int(meal["amount"])
         assert int(meal["amount"]) <= limits(env)["meal_rate"] * int(meal["invited"])
 
 
-def test_a_comment_of_ones_own_is_no_answer() -> None:
+def test_the_agents_own_comment_is_not_an_answer() -> None:
     env, last = worked(staged(meal="over"))
     stated = {"guests": str(guests(env))}
     mine = say(env, "ticketdesk.comment", ticket_id=ticket(env).id, text="I counted.", facts=stated).data
@@ -265,7 +265,7 @@ def test_an_answer_far_back_in_the_history_is_found() -> None:
     assert decision(env) == ("approved", "signed")
 
 
-def test_what_the_budget_does_not_hold_is_not_signed() -> None:
+def test_a_report_above_the_budget_is_not_signed() -> None:
     env = staged(budget="low")
     ask(env)
     assert decision(env) == ("rejected", "no_budget")
@@ -279,7 +279,7 @@ def test_an_approver_does_not_look_at_receipts_so_asking_too_early_loses() -> No
 
 
 @pytest.mark.parametrize(("amount", "office"), [("small", "head"), ("large", "cfo")])
-def test_the_lowest_office_that_may_signs(amount: str, office: str) -> None:
+def test_the_lowest_office_whose_limit_suffices_signs(amount: str, office: str) -> None:
     env = staged(amount=amount)
     work(env)
     assert env.success

@@ -283,14 +283,14 @@ def test_a_contractual_section_is_not_signed_without_a_review() -> None:
     assert decision(env, FAMILY, "lead") == ("rejected", "not_reviewed")
 
 
-def test_a_review_that_is_still_pending_is_none() -> None:
+def test_a_pending_review_does_not_count() -> None:
     env = ready(binding=True, counsel_away=True)
     pending = submit(env, "legal_review", "counsel")
     assert decision(env, FAMILY, "lead", legal_review=pending) == ("rejected", "not_reviewed")
     assert env.world.get(Approval, pending).status == "pending"
 
 
-def test_a_rejected_review_is_none_either() -> None:
+def test_a_rejected_review_does_not_count() -> None:
     env = ready(binding=True)
     wrong = submit(env, "legal_review", "counsel", proposed="77")
     assert (answered(env, wrong).code, decision(env, FAMILY, "lead", legal_review=wrong)[1]) == ("mismatch", "not_reviewed")
@@ -327,7 +327,7 @@ def test_legal_reviews_only_tickets_about_the_handbook() -> None:
         ({"lead_away": True, "lead_deputy_away": True}, "counsel", "lead_third"),
     ],
 )
-def test_whoever_stands_in_signs(causes: dict[str, Value], counsel: str, lead: str) -> None:
+def test_the_delegate_signs(causes: dict[str, Value], counsel: str, lead: str) -> None:
     env = ready(binding=True, **causes)
     assert decision(env, FAMILY, lead, legal_review=reviewed(env, counsel)) == APPROVED
 
@@ -341,7 +341,7 @@ def test_a_superiors_wish_is_met_on_both_forms() -> None:
     assert {env.world.get(Person, str(a.decided_by)).role for a in signed} == {"CEO"}
 
 
-def test_the_review_linked_in_place_of_the_update_does_not_do() -> None:
+def test_linking_the_review_instead_of_the_update_is_wrong() -> None:
     rest, last = worked(staged(binding=True))
     review = next(a for a in rest.world.all(Approval) if a.type == "legal_review")
     assert set_field(rest, "approval", review.id).ok

@@ -166,7 +166,7 @@ def _mistakes() -> dict[str, Callable[[CompanyEnv], str]]:
 
 
 @pytest.mark.parametrize("mistake", _mistakes())
-def test_each_careless_way_to_rate_is_often_wrong(mistake: str) -> None:
+def test_each_simplified_severity_rule_is_often_wrong(mistake: str) -> None:
     envs = [make(FORM, seed=seed, reward="sparse") for seed in range(200)]
     assert sum(_mistakes()[mistake](env) != severity(env) for env in envs) >= 40
 
@@ -351,7 +351,7 @@ def test_a_stale_figure_is_not_signed_for() -> None:
 # -- what cannot be done -----------------------------------------------------------------------------------------------
 
 
-def test_what_was_handed_over_is_left_alone() -> None:
+def test_a_service_that_was_handed_over_is_not_touched() -> None:
     env = solved(client=True)
     written = {change.why for change in env.world.journal if change.actor == me(env)}
     assert written <= {"ticketdesk.update_ticket", "ticketdesk.resolve_ticket"}

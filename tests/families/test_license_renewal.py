@@ -158,7 +158,7 @@ def _mistakes() -> dict[str, Callable[[CompanyEnv], str | None]]:
 
 
 @pytest.mark.parametrize("mistake", _mistakes())
-def test_each_careless_way_to_choose_is_wrong_in_some_tasks(mistake: str) -> None:
+def test_each_simplified_rule_picks_a_wrong_offer_in_some_tasks(mistake: str) -> None:
     wrong = 0
     for seed in range(300):
         env = make(FORM, seed=seed, reward="sparse")
@@ -207,7 +207,7 @@ def test_a_namesakes_offer_is_not_signed_and_the_rejection_names_no_other_record
 
 
 @pytest.mark.parametrize("named", ["E-0", "contract", True])
-def test_what_is_no_offer_is_not_signed(named: str | bool) -> None:
+def test_a_record_that_is_not_an_offer_is_not_signed(named: str | bool) -> None:
     env = staged()
     assert decided(env, PLAIN, offer=role(env, "entry") if named == "contract" else named).code == "wrong_offer"
 

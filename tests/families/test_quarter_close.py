@@ -64,7 +64,7 @@ def worked_up_to_the_close(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
 # -- the queue ---------------------------------------------------------------------------------------------------------
 
 
-def test_eight_to_ten_tickets_hang_on_a_close_and_the_register_names_each_once() -> None:
+def test_a_close_has_eight_to_ten_tickets_and_the_register_names_each_once() -> None:
     for seed in SEEDS:
         env = make(FAMILY, seed=seed)
         tickets = {one.ticket_id for one in env.setting.ending.linked}
@@ -88,7 +88,7 @@ def test_a_case_in_time_ends_as_its_own_family_has_it_unless_it_is_beyond_the_li
                 assert ending.name == f"on_hold/{place.standing}"
 
 
-def test_every_other_family_but_two_has_its_turn() -> None:
+def test_every_other_family_except_two_occurs_in_queues() -> None:
     met = {place.family.name for seed in range(30) for place in draw_queue(make(FAMILY, seed=seed).world.streams, False)}
     assert met == set(FAMILIES) - {FAMILY, "license_renewal", "budget_transfer"}
 
@@ -149,7 +149,7 @@ def test_a_signature_beyond_the_limit_cannot_be_made_good() -> None:
     assert env.lost() == "damage"
 
 
-def test_one_more_that_is_late_is_one_too_many() -> None:
+def test_one_more_late_item_changes_the_ending() -> None:
     for seed in range(300):
         env = make(FAMILY, seed=seed)
         if env.setting.ending.name == "completed/all_checks_passed":
@@ -194,7 +194,7 @@ def test_a_verdict_says_of_every_goal_what_it_asks_for_the_linked_tickets_includ
         assert one.ticket_id in asks[f"Linked:{one.name}"]
 
 
-def test_who_closes_first_what_comes_last_has_done_none_of_the_rest() -> None:
+def test_closing_the_close_first_fails_all_its_tickets() -> None:
     env = make(FAMILY, seed=1)
     _, last = worked_up_to_the_close(env)
     env.step(last)
@@ -251,7 +251,7 @@ def one_after_the_other(jobs: list[TicketJob], office: SharedOffice, beyond_limi
         yield from work_off(jobs[: number + 1], office, beyond_limit)
 
 
-def test_whoever_works_while_something_waits_is_done_earlier_and_in_fewer_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_working_while_other_tickets_wait_takes_less_time_and_fewer_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     spent: dict[bool, tuple[int, int]] = {}
     for in_turns in (True, False):
         if not in_turns:
@@ -296,12 +296,12 @@ def test_time_passes_only_when_all_wait_and_who_goes_on_is_who_the_news_is_about
     assert all(job.done for job in jobs)
 
 
-def test_where_nothing_comes_everybody_looks_again() -> None:
+def test_if_no_message_arrives_all_jobs_go_on() -> None:
     jobs = [TicketJob("T-1", waiter("T-1", 1)), TicketJob("T-2", waiter("T-2", 1))]
     assert drive(silent(work_off(jobs, NOBODY, {})), iter([[]])) == ["T-1", "T-2", "wait", "T-1", "T-2"]
 
 
-def test_mail_that_only_says_it_takes_longer_wakes_nobody() -> None:
+def test_a_message_that_announces_a_delay_wakes_no_job() -> None:
     job = TicketJob("T-1", waiter("T-1", 1))
     program = silent(work_off([job], NOBODY, {}))
     next(program)
@@ -329,13 +329,13 @@ def test_who_is_due_first_is_asked_for_first_however_long_that_takes() -> None:
     assert done == ["T-1", "T-2", "wait", "T-1", "wait", "T-1", "submit_approval", "T-2 put off"]
 
 
-def test_who_turns_out_not_to_need_the_signature_leaves_it_to_the_next() -> None:
+def test_a_ticket_that_needs_no_signature_leaves_it_to_the_next() -> None:
     cfo = SharedOffice(frozenset({"@the.cfo"}), 1)
     jobs = [TicketJob("T-1", waiter("T-1", 1)), TicketJob("T-2", asker("T-2", 0))]
     assert drive(silent(work_off(jobs, cfo, {})), iter([[]])) == ["T-1", "T-2", "wait", "T-1", "submit_approval"]
 
 
-def test_a_request_for_which_there_is_no_room_is_put_again_later() -> None:
+def test_a_request_that_is_one_too_many_is_submitted_again_later() -> None:
     job = TicketJob("T-1", asker("T-1", 0))
     program = silent(work_off([job], NOBODY, {}))
     assert next(program).method == "get_ticket"

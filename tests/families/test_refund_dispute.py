@@ -278,7 +278,7 @@ def test_a_goodwill_where_the_whole_sum_is_owed_is_damage() -> None:
     assert env.lost() == "damage"
 
 
-def test_where_it_cannot_be_done_nothing_is_asked_to_be_signed() -> None:
+def test_where_it_cannot_be_done_no_signature_is_requested() -> None:
     env = staged(ours=False)
     work(env)
     assert env.success

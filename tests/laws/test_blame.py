@@ -27,7 +27,7 @@ def test_planted_failures_are_blamed_on_the_call_that_was_planted(name: str, sor
 
 @pytest.mark.parametrize("agent", ["jittered", "naive", "constant"])
 @pytest.mark.parametrize("name", NAMES)
-def test_from_wherever_a_success_passed_the_expert_would_have_won_too(name: str, agent: str) -> None:
+def test_the_expert_wins_from_every_state_of_a_success(name: str, agent: str) -> None:
     for seed in seeds(3, 30, name=name):
         env = make(name, seed=seed, chaos=DOSES[seed % len(DOSES)], reward="sparse")
         won = play(env.fork(), make_agent(agent, seed))

@@ -27,7 +27,7 @@ def _requests(env: CompanyEnv) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_request_is_decided_and_none_crashes_whoever_decides(name: str) -> None:
+def test_every_request_is_decided_without_a_crash(name: str) -> None:
     decided, signs = set(), False
     for seed in seeds(3, 20):
         env = make(name, seed=seed)
@@ -78,7 +78,7 @@ def _asks(env: CompanyEnv) -> tuple[CompanyEnv, Call] | None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_figure_that_grows_too_old_on_an_approvers_desk_is_not_held_against_the_request(name: str) -> None:
+def test_a_metric_that_becomes_too_old_while_a_request_waits_does_not_count_against_it(name: str) -> None:
     asked, signs = 0, False
     for seed in seeds(40, 200, name=name):
         env = make(name, seed=seed)

@@ -7,7 +7,7 @@ from companyos.families import SHORT_FAMILIES
 
 
 @pytest.mark.parametrize("family", SHORT_FAMILIES)
-def test_a_record_keeps_its_date(family: str) -> None:
+def test_the_date_of_a_record_never_changes(family: str) -> None:
     played = [
         agents.play(make(family, seed=seed, chaos=1.0), agents.make(agent, seed))
         for seed in range(5)

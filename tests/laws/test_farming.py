@@ -85,7 +85,7 @@ def test_no_failure_that_search_can_find_pays_more_than_any_success(name: str) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_cycle_pays(name: str) -> None:
+def test_no_cycle_of_calls_has_a_positive_reward(name: str) -> None:
     for seed in seeds(30, 200, name=name):
         env = make(name, seed=seed, chaos=DOSES[seed % len(DOSES)])
         _wander(env, seed)

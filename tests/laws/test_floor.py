@@ -37,7 +37,7 @@ def variants(policy: str, name: str) -> list[int | None]:
 
 @pytest.mark.parametrize("policy", [a.name for a in ADVERSARIES.values() if a.group == "blind"])
 @pytest.mark.parametrize("name", NAMES)
-def test_who_does_not_look_does_not_win(name: str, policy: str) -> None:
+def test_agents_that_do_not_read_do_not_win(name: str, policy: str) -> None:
     found = [reached(policy, name, variant) for variant in variants(policy, name)]
     best = max(found, key=lambda t: t.share)
     mean = sum(t.total for t in found) / sum(len(t.job.seeds) for t in found)
@@ -59,7 +59,7 @@ def test_a_fixed_ending_wins_no_more_often_than_it_is_right(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_checklist_that_judges_no_value_seldom_wins(name: str) -> None:
+def test_a_checklist_that_ignores_values_rarely_wins(name: str) -> None:
     found = [reached("checklist", name, variant) for variant in variants("checklist", name)]
     print(f"{name} checklist: best {max(t.share for t in found):.3f}")
     assert sum(t.wins for t in found) <= 0.15 * sum(len(t.job.seeds) for t in found)
@@ -67,7 +67,7 @@ def test_a_checklist_that_judges_no_value_seldom_wins(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_refusing_everything_wins_no_more_often_than_that_is_right(name: str) -> None:
+def test_refusing_everything_wins_no_more_often_than_refusing_is_right(name: str) -> None:
     found = [reached("refuse_everything", name, variant) for variant in variants("refuse_everything", name)]
     for tally_of in found:
         endings = [make(name, seed=seed, chaos=CHAOS).setting.ending for seed in tally_of.job.seeds]
@@ -77,7 +77,7 @@ def test_refusing_everything_wins_no_more_often_than_that_is_right(name: str) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_having_everything_signed_tells_nobody_how_it_ends(name: str) -> None:
+def test_requesting_every_signature_does_not_reveal_the_ending(name: str) -> None:
     """It sees who signs, so it may pass both tasks of a pair that differs only in that, but no other pair."""
     won = 0
     episodes = share(EPISODES, name)
@@ -118,7 +118,7 @@ def test_every_adversary_has_its_numbers_published() -> None:
 
 @pytest.mark.parametrize("policy", [a.name for a in ADVERSARIES.values() if a.group not in ("naive", "asking", KNOWN)])
 @pytest.mark.parametrize("name", NAMES)
-def test_no_such_policy_passes_both_of_an_ending_pair(name: str, policy: str) -> None:
+def test_no_cheap_strategy_solves_both_tasks_of_a_pair_with_different_endings(name: str, policy: str) -> None:
     found = [reached(policy, name, variant) for variant in variants(policy, name)]
     print(f"{name} {policy}: both in {sum(t.both for t in found)} of {sum(t.pairs for t in found)} pairs")
     assert sum(t.pairs for t in found)
@@ -126,7 +126,7 @@ def test_no_such_policy_passes_both_of_an_ending_pair(name: str, policy: str) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_ending_is_near(name: str) -> None:
+def test_at_most_a_fifth_of_tasks_is_short(name: str) -> None:
     episodes = share(EPISODES, name)
     assert sum(par(task_named(name, seed, CHAOS)) < SHORT for seed in range(episodes)) <= 0.2 * episodes
 
@@ -142,7 +142,7 @@ def test_a_naive_expert_loses_at_least_20_points_to_chaos() -> None:
 
 
 @pytest.mark.parametrize("dial", DIALS)
-def test_every_dial_alone_costs_whoever_does_not_mind_it(dial: str) -> None:
+def test_every_dial_alone_lowers_the_success_of_an_agent_that_ignores_it(dial: str) -> None:
     seeds = {name: tuple(range(size(30, 200, name))) for name in NAMES}
     calm, struck = (
         sum(tally(FloorJob(dial, name, seeds[name], chaos=chaos)).share for name in NAMES) / len(NAMES)
@@ -152,7 +152,7 @@ def test_every_dial_alone_costs_whoever_does_not_mind_it(dial: str) -> None:
     assert calm - struck >= 0.05
 
 
-def test_every_dial_has_somebody_who_does_not_mind_it() -> None:
+def test_every_dial_has_an_agent_that_ignores_it() -> None:
     assert set(HABITS) == set(DIALS)
 
 

@@ -177,7 +177,7 @@ def _missed_by_trusting_old_figures(env: CompanyEnv) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_five_citations_too_many_are_too_many(name: str) -> None:
+def test_five_additional_citations_are_too_many(name: str) -> None:
     for seed in seeds(10, 60, name=name):
         rest, last = _before_the_end(make(name, seed=seed))
         ticket = rest.world.get(Ticket, rest.setting.case.ticket_id)

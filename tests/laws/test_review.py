@@ -17,7 +17,7 @@ def _wait(env: CompanyEnv, times: int, hours: int = 72) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("chaos", [0.0, 1.0])
-def test_no_wait_is_so_long_that_the_right_ending_changes(name: str, chaos: float) -> None:
+def test_no_wait_changes_the_right_ending(name: str, chaos: float) -> None:
     for seed in range(share(20, name)):
         env = make(name, seed=seed, chaos=chaos, reward="sparse")
         _wait(env, env.max_steps - 1)

@@ -20,7 +20,7 @@ def test_the_expert_solves_every_task_using_only_what_it_was_told(name: str, dos
 
 @pytest.mark.parametrize("dial", DIALS)
 @pytest.mark.parametrize("name", NAMES)
-def test_every_dial_alone_at_full_dose_leaves_a_way(name: str, dial: str) -> None:
+def test_every_task_is_solvable_with_any_single_dial_at_full_dose(name: str, dial: str) -> None:
     laws.solvable(name, seeds(15, 200, name=name), {dial: 1.0})
 
 
@@ -41,7 +41,7 @@ def test_an_expert_that_knew_more_than_it_was_told_would_be_caught(name: str) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_where_the_ending_differs_the_expert_is_told_so_before_it_acts_for_good(name: str) -> None:
+def test_where_twins_end_differently_a_reply_says_so_before_an_irreversible_call(name: str) -> None:
     laws.endings_part_in_time(name, seeds(12, 1000, fresh=4, name=name))
 
 

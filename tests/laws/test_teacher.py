@@ -143,7 +143,7 @@ def test_on_the_experts_own_way_its_next_call_is_due_with_its_working_lines(name
 
 
 @pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if not family.long])
-def test_a_teacher_that_joins_in_the_middle_is_of_the_same_mind(name: str) -> None:
+def test_a_teacher_that_joins_in_the_middle_gives_the_same_advice(name: str) -> None:
     for seed in range(3):
         env = start(name, seed)
         follows = Teacher(env)

@@ -185,6 +185,6 @@ def test_a_request_of_another_form_or_for_another_ticket_is_not_the_one_called_f
     assert fields_of(harm(env, forms=(FAMILY,))) == [("A-901", "status")]
 
 
-def test_somebody_elses_request_is_theirs(env: CompanyEnv) -> None:
+def test_somebody_elses_request_is_no_damage(env: CompanyEnv) -> None:
     request(env, 1, requester=SOMEBODY)
     assert harm(env) == []

@@ -55,7 +55,7 @@ def test_an_ending_is_a_resolution_and_a_reason(env: CompanyEnv) -> None:
         assert goal.holds(env.world) == holds
 
 
-def test_a_field_has_a_value_or_any(env: CompanyEnv) -> None:
+def test_a_goal_on_a_field_asks_for_a_value_or_for_any_value(env: CompanyEnv) -> None:
     exactly, any_at_all = TicketIs(ticket(env).id, "waiting_on", "@a.b"), TicketHas(ticket(env).id, "waiting_on")
     assert (exactly.holds(env.world), any_at_all.holds(env.world)) == (False, False)
     write(env, waiting_on="@c.d")
