@@ -12,7 +12,7 @@ import argparse
 from companyos.env import task_named
 from companyos.families import STARTER_FAMILIES
 from companyos.train.data.script import RESERVE
-from companyos.train.decoding.rollout import Played, Spent, Tongue, rollout
+from companyos.train.decoding.rollout import ModelEpisode, TimeSpent, rollout
 from companyos.train.decoding.speakers import speaker_of
 from companyos.train.model.models import device_named, load
 
@@ -29,18 +29,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1, help="on a GPU, the first one also captures CUDA graphs")
     args = parser.parse_args()
     learner = load(args.model, device_named(args.device))
-    tongue, families = Tongue(learner), args.families.split(",")
+    tokenizer, families = learner.script_tokenizer(), args.families.split(",")
     speaker = speaker_of(learner.model, learner.decode, args.rows, learner.limit, args.longest_call)
     for number in range(args.rounds):
         speaker.load(learner.model)
         seeds = range(number * args.episodes, (number + 1) * args.episodes)
         tasks = [str(task_named(families[seed % len(families)], seed, args.dose)) for seed in seeds]
-        spent = Spent()
-        played = rollout(speaker, (Played(id_, False, tongue, learner.limit, args.longest_call) for id_ in tasks), spent)
+        spent = TimeSpent()
+        played = rollout(
+            speaker, (ModelEpisode(id_, False, tokenizer, learner.limit, args.longest_call) for id_ in tasks), spent
+        )
         show(played, spent, spent.wall)
 
 
-def show(played: list[Played], spent: Spent, wall: float) -> None:
+def show(played: list[ModelEpisode], spent: TimeSpent, wall: float) -> None:
     turns = sum(one.env.step_count for one in played)
     print(f"{len(played)} episodes, {turns:,} turns, {spent.tokens:,} tokens generated: {wall:.1f} s")
     print(f"  {spent.tokens / wall:,.0f} tokens/s, {len(played) / wall:.2f} episodes/s")

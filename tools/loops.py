@@ -23,9 +23,9 @@ from trl import GRPOTrainer
 
 from companyos.env import make, work
 from companyos.train.loops import trl_loop
-from companyos.train.loops.grpo import Lean, Recipe
+from companyos.train.loops.grpo import GrpoRecipe, GrpoRun
 from companyos.train.loops.trl_loop import rows
-from companyos.train.loops.trl_plan import Plan, carry_out
+from companyos.train.loops.trl_plan import TrlPlan, carry_out
 from companyos.train.model.models import LORA_RANK, device_named, load
 from companyos.train.runs.journal import records
 
@@ -79,7 +79,7 @@ def worked(task_id: str) -> Any:
     return env
 
 
-def by_trl(plan: Plan) -> list[str]:
+def by_trl(plan: TrlPlan) -> list[str]:
     """Run TRL's loop, check its rewards, and return a line for each update."""
     prompted = with_expert_calls(GRPOTrainer)
     with patch.object(trl_loop, "GRPOTrainer", prompted):
@@ -96,11 +96,11 @@ def by_trl(plan: Plan) -> list[str]:
     return lines
 
 
-def by_lean(model: str, plan: Plan, limit: int) -> list[str]:
-    recipe = Recipe(
+def by_lean(model: str, plan: TrlPlan, limit: int) -> list[str]:
+    recipe = GrpoRecipe(
         families=plan.families, tasks=plan.tasks, group=plan.group, doses=(plan.dose,), rows=plan.batch, patience=12
     )
-    lean = Lean(load(model, device_named(plan.device), "lora")._replace(limit=limit), recipe)
+    lean = GrpoRun(load(model, device_named(plan.device), "lora")._replace(limit=limit), recipe)
     lines = []
     for number in range(plan.updates):
         record = lean.update()
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--family", default="vendor_onboarding")
     args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as place:
-        plan = Plan(
+        plan = TrlPlan(
             model=str(with_tools(args.model, Path(place) / "model")),
             out=Path(place) / "run",
             updates=args.updates,

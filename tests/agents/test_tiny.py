@@ -19,47 +19,47 @@ from companyos.evaluate.runs.roster import agent_named
 from companyos.families import Ending, setting
 from companyos.train.runs.journal import Record, records
 from companyos.train.tiny.curve import drawn
-from companyos.train.tiny.learner import Exam, Learner, examine
-from companyos.train.tiny.rollout import Recipe, held_out
-from companyos.train.tiny.slope import Slope, Turn, gains_of, slope
+from companyos.train.tiny.gradient import Gradients, LearningStep, advantages_of, write_gradients
+from companyos.train.tiny.learner import Exam, TinyLearner, examine
+from companyos.train.tiny.rollout import TinyRecipe, held_out
 from companyos.train.tiny.starts import begin, starts
 from tests.helpers import FAMILY, task_id
 from tools.tiny_table import page
 
-SMALL = Recipe((FAMILY,), chaos=0.0, workers=1, episodes=32)
+SMALL = TinyRecipe((FAMILY,), chaos=0.0, workers=1, episodes=32)
 
 
-def taught(recipe: Recipe, batches: int) -> Learner:
-    learner = Learner(recipe)
+def taught(recipe: TinyRecipe, batches: int) -> TinyLearner:
+    learner = TinyLearner(recipe)
     for _ in range(batches):
         learner.batch(0.0)
     return learner
 
 
 def test_near_the_end_it_soon_wins_far_more_often_than_at_first() -> None:
-    learner = Learner(SMALL)
+    learner = TinyLearner(SMALL)
     first = [learner.batch(0.0)["reward"] for _ in range(8)]
     later = [learner.batch(0.0)["reward"] for _ in range(72)][-16:]
     assert np.mean(later) > 0.3 > 3 * np.mean(first)
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_different_ones() -> None:
-    one, same, other = (taught(SMALL, 3), taught(SMALL, 3), taught(Recipe((FAMILY,), 0.0, 1, workers=1, episodes=32), 3))
-    assert (one.crew.weights.output_weights == same.crew.weights.output_weights).all()
-    assert (one.crew.weights.output_weights != other.crew.weights.output_weights).any()
+    one, same, other = (taught(SMALL, 3), taught(SMALL, 3), taught(TinyRecipe((FAMILY,), 0.0, 1, workers=1, episodes=32), 3))
+    assert (one.pool.weights.output_weights == same.pool.weights.output_weights).all()
+    assert (one.pool.weights.output_weights != other.pool.weights.output_weights).any()
 
 
 def test_an_earlier_run_in_the_same_process_does_not_change_the_weights() -> None:
     fresh = subprocess.run([sys.executable, "-c", FRESH], check=True, timeout=300, capture_output=True, text=True).stdout
-    taught(Recipe((FAMILY,), 1.0, 5, workers=1, episodes=32), 3)
+    taught(TinyRecipe((FAMILY,), 1.0, 5, workers=1, episodes=32), 3)
     assert fresh.strip() == fingerprint(taught(SMALL, 12))
 
 
 FRESH = "from tests.agents.test_tiny import *; print(fingerprint(taught(SMALL, 12)))"
 
 
-def fingerprint(learner: Learner) -> str:
-    return hashlib.sha256(learner.crew.weights.output_weights.tobytes()).hexdigest()
+def fingerprint(learner: TinyLearner) -> str:
+    return hashlib.sha256(learner.pool.weights.output_weights.tobytes()).hexdigest()
 
 
 def test_episodes_start_part_of_the_way_to_the_end_and_can_be_won_from_there() -> None:
@@ -71,15 +71,15 @@ def test_episodes_start_part_of_the_way_to_the_end_and_can_be_won_from_there() -
 
 
 def test_after_three_fifths_of_the_run_all_episodes_start_at_the_beginning() -> None:
-    learner = Learner(SMALL)
+    learner = TinyLearner(SMALL)
     learner.batch(0.3)
     assert learner.left < 1
     learner.batch(0.6)
-    assert learner.left == math.inf == Learner(Recipe((FAMILY,), curriculum=False, workers=1, episodes=8)).left
+    assert learner.left == math.inf == TinyLearner(TinyRecipe((FAMILY,), curriculum=False, workers=1, episodes=8)).left
 
 
 def test_held_out_tasks_come_from_another_split_and_from_all_families() -> None:
-    recipe = Recipe((FAMILY, "expense_report"))
+    recipe = TinyRecipe((FAMILY, "expense_report"))
     tasks = held_out(recipe, "validation", 4)
     assert [TaskId.parse(one).family for one in tasks] == [FAMILY, "expense_report"] * 2
     assert {TaskId.parse(one).split for one in tasks} == {"validation"}
@@ -87,7 +87,7 @@ def test_held_out_tasks_come_from_another_split_and_from_all_families() -> None:
 
 @pytest.mark.parametrize("table", [0, 1, 2])
 def test_the_computed_gradient_matches_a_finite_difference(table: int) -> None:
-    weights = taught(SMALL, 4).crew.weights
+    weights = taught(SMALL, 4).pool.weights
     tasks, types = [TaskId.parse(task_id(seed, "25")) for seed in range(4)], CandidateTypes()
     boards = [episode.board for task in tasks for episode in starts(task, [0.2, 0.5, 0.8], types)]
     choices = Choices([look(board) for board in boards], weights, types)
@@ -101,24 +101,24 @@ def test_the_computed_gradient_matches_a_finite_difference(table: int) -> None:
         missed = gains - units @ weights.value_weights
         return float((gains * np.log(likely[taken]) + 0.1 * undecided - missed**2 / 2).mean())
 
-    up = Slope(*(np.zeros_like(one) for one in weights[:4]))
+    up = Gradients(*(np.zeros_like(one) for one in weights[:4]))
     before = chances(weights, choices, weights.units(choices.boards))[taken]
-    slope(weights, Turn(choices, taken, before, gains, gains), 0.1, 0.2, up)
+    write_gradients(weights, LearningStep(choices, taken, before, gains, gains), 0.1, 0.2, up)
     here, length = height(), float(np.linalg.norm(up[table]))
     weights[table][:] += 1e-3 / length * up[table]
     assert (height() - here) / 1e-3 == pytest.approx(length, rel=0.03)
 
 
 def test_the_gradient_is_clipped_once_an_action_has_become_likely_enough() -> None:
-    weights = taught(SMALL, 4).crew.weights
+    weights = taught(SMALL, 4).pool.weights
     table = CandidateTypes()
     choices = Choices([look(begin(TaskId.parse(task_id(5, "25")), table).board)], weights, table)
     taken, gain = choices.begins + 3, np.ones(1, np.float32)
     likely = chances(weights, choices, weights.units(choices.boards))[taken]
 
     def pulled(before: Floats) -> bool:
-        up = Slope(*(np.zeros_like(one) for one in weights[:4]))
-        slope(weights, Turn(choices, taken, before, gain, gain), 0.0, 0.2, up)
+        up = Gradients(*(np.zeros_like(one) for one in weights[:4]))
+        write_gradients(weights, LearningStep(choices, taken, before, gain, gain), 0.0, 0.2, up)
         return bool(up.output_weights.any())
 
     assert pulled(likely / 1.1)
@@ -128,7 +128,7 @@ def test_the_gradient_is_clipped_once_an_action_has_become_likely_enough() -> No
 def test_an_advantage_counts_later_rewards_until_the_episode_is_over() -> None:
     paid, over = np.array([[0.0], [1.0], [5.0]], np.float32), np.array([[0.0], [1.0], [0.0]], np.float32)
     expected, after = np.array([[0.5], [0.5], [0.5]], np.float32), np.array([2.0], np.float32)
-    gains = gains_of(paid, over, expected, after, discount=0.5, trace=1.0)
+    gains = advantages_of(paid, over, expected, after, discount=0.5, trace=1.0)
     assert gains.ravel().tolist() == [0.0 + 0.5 * 1.0 - 0.5, 1.0 - 0.5, 5.0 + 0.5 * 2.0 - 0.5]
 
 
@@ -137,12 +137,12 @@ def test_an_advantage_counts_later_rewards_until_the_episode_is_over() -> None:
 RUN = """
 import os, sys
 from pathlib import Path
-from companyos.train.tiny.learner import ArrayJournal, Learner, train
-from companyos.train.tiny.rollout import Recipe
+from companyos.train.tiny.learner import ArrayJournal, TinyLearner, train
+from companyos.train.tiny.rollout import TinyRecipe
 
 def main(folder, last):
-    recipe = Recipe(("vendor_onboarding",), episodes=32)
-    learner = Learner(recipe)
+    recipe = TinyRecipe(("vendor_onboarding",), episodes=32)
+    learner = TinyLearner(recipe)
     def show(record):
         if record["update"] == int(last):
             os._exit(9)
@@ -187,7 +187,7 @@ def test_a_killed_run_resumes_and_gives_the_same_result(tmp_path: Path) -> None:
 
 def test_a_learnt_policy_plays_whole_episodes_and_is_reproducible(tmp_path: Path) -> None:
     path = tmp_path / "policy.npz"
-    save(path, taught(SMALL, 4).crew.weights)
+    save(path, taught(SMALL, 4).pool.weights)
     plays = [
         play(make(task_id(split="test")), agent_named(f"tiny:{path}").open().agent("a task", trial)) for trial in (0, 0, 1)
     ]
@@ -209,7 +209,7 @@ def test_a_file_that_is_not_a_policy_gives_a_one_line_error(
 
 
 def test_a_saved_policy_is_loaded_unchanged(tmp_path: Path) -> None:
-    weights = taught(SMALL, 3).crew.weights
+    weights = taught(SMALL, 3).pool.weights
     save(tmp_path / "policy.npz", weights)
     read = packed(load(str(tmp_path / "policy.npz")))
     for name, written in packed(weights).items():
@@ -220,10 +220,10 @@ def test_a_saved_policy_is_loaded_unchanged(tmp_path: Path) -> None:
     ("given", "says"),
     [
         (["--family", "gardening"], "unknown family 'gardening'"),
-        (["--minutes", "0"], "'0' is no number above 0"),
-        (["--chaos", "2"], "'2' is no number from 0 to 1"),
+        (["--minutes", "0"], "'0' is not a number above 0"),
+        (["--chaos", "2"], "'2' is not a number from 0 to 1"),
         (["--workers", "0"], "'0' is no number from 1 up"),
-        (["--seed", "-1"], "'-1' is no number from 0 up"),
+        (["--seed", "-1"], "'-1' is not a whole number from 0 up"),
         (["--family", FAMILY, "--out", "full"], "neither empty nor the folder of a training run"),
     ],
 )
@@ -251,7 +251,7 @@ def test_a_curve_draws_its_points_at_their_places() -> None:
 
 def test_an_exam_compares_the_policy_with_baselines_that_did_not_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("companyos.train.tiny.learner.EXAMINED", 6)
-    learner = taught(Recipe((FAMILY, "expense_report"), chaos=0.0, workers=1, episodes=16), 2)
+    learner = taught(TinyRecipe((FAMILY, "expense_report"), chaos=0.0, workers=1, episodes=16), 2)
     exam = examine(learner, minutes=1.0)
     assert exam.tasks == 6
     assert set(exam.families) == {FAMILY, "expense_report"}

@@ -13,7 +13,7 @@ from companyos.core.errors import BadTask, Misuse
 from companyos.env import make, task_named, work
 from companyos.integrations.client import Company, ServerError
 from companyos.integrations.trl_env import CompanyOS, EpisodeOver, TrlEpisode
-from companyos.train.loops.trl_plan import Plan, check_server
+from companyos.train.loops.trl_plan import TrlPlan, check_server
 from tests.helpers import FAMILY, task_id
 from tests.serve.servers import Server, serving
 
@@ -84,7 +84,7 @@ def test_a_batch_that_is_larger_than_the_servers_capacity_is_refused_before_anyt
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOKEN_OF_SERVER", TOKEN)
-    plan = Plan(model="small", out=Path("run"), url=server.url, token_env="TOKEN_OF_SERVER", tasks=1, group=CAPACITY)
+    plan = TrlPlan(model="small", out=Path("run"), url=server.url, token_env="TOKEN_OF_SERVER", tasks=1, group=CAPACITY)
     check_server(plan)
     with pytest.raises(Misuse, match=r"2 × 3 = 6 episodes at a time, and the server takes 3: lower --tasks"):
         check_server(replace(plan, tasks=2))

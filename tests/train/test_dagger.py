@@ -11,10 +11,10 @@ import torch
 from companyos.core.task import TaskId
 from companyos.evaluate.suites.suite import suite_of
 from companyos.train.data.labels import Rules, label
-from companyos.train.decoding.attempts import LOOP, LOOPED, Attempt
-from companyos.train.decoding.rollout import Spent, Tongue, rollout
-from companyos.train.decoding.speakers import Said, speaker_for
-from companyos.train.loops.dagger import Dagger, Recipe, run, tasks_of, trees_of
+from companyos.train.decoding.attempts import LOOP, LOOPED, BoundedEpisode
+from companyos.train.decoding.rollout import TimeSpent, rollout
+from companyos.train.decoding.speakers import SpokenTurn, speaker_for
+from companyos.train.loops.dagger import DaggerRecipe, DaggerRun, run, tasks_of, trees_of
 from companyos.train.model.branches import Tree
 from companyos.train.model.models import Learner
 from companyos.train.runs.checkup import checkup_of
@@ -24,7 +24,7 @@ from tests.helpers import FAMILY, task_id
 from tests.train.tiny_model import learner_of, schooled
 
 torch.set_num_threads(1)
-RECIPE = Recipe(families=(FAMILY,), rounds=3, episodes=4, doses=((0.0, 1.0),), rows=4, at_once=2, rate=3e-3, warm_up=1)
+RECIPE = DaggerRecipe(families=(FAMILY,), rounds=3, episodes=4, doses=((0.0, 1.0),), rows=4, at_once=2, rate=3e-3, warm_up=1)
 COMPARED = ("update", "success", "agreement", "labels", "loss", "loss_branches", "updates", "ended", "decision_accuracy")
 
 
@@ -32,8 +32,8 @@ def made(working: bool = False) -> Learner:
     return learner_of(schooled())._replace(limit=4096, working=working)
 
 
-def attempt(learner: Learner, seed: int, greedy: bool, loop: int = 4) -> Attempt:
-    one = Attempt(task_id(seed), greedy, Tongue(learner), learner.limit, learner.reserve)
+def attempt(learner: Learner, seed: int, greedy: bool, loop: int = 4) -> BoundedEpisode:
+    one = BoundedEpisode(task_id(seed), greedy, learner.script_tokenizer(), learner.limit, learner.reserve)
     one.loop = loop
     return one
 
@@ -47,11 +47,11 @@ def test_an_attempt_is_cut_off_where_it_repeats_itself_and_is_labelled_all_the_s
     same = learner.encode(" my_changes\n")
     for _ in range(4):
         assert not one.over
-        one.take(Said(0, same, [0.0] * len(same)), Spent())
+        one.take(SpokenTurn(0, same, [0.0] * len(same)), TimeSpent())
     assert (one.over, one.ended) == (True, LOOP)
     story = one.story()
     assert [len(spans) for _, spans in story.windows] == [4]
-    found = label(Rules(), learner.tokenizer.backend_tokenizer.to_str(), story)
+    found = label(Rules(), learner.tokenizer_json, story)
     (tree,) = trees_of(story, found)
     assert [branch.at for branch in tree.branches] == [start for start, _ in story.windows[0][1]]
     assert tree.spans == []
@@ -66,7 +66,7 @@ def test_an_attempt_that_waits_and_looks_again_is_cut_off_only_after_many_looks(
         for line in ("wait 1", "my_changes"):
             said = learner.encode(f" {line}\n")
             if not one.over:
-                one.take(Said(0, said, [0.0] * len(said)), Spent())
+                one.take(SpokenTurn(0, said, [0.0] * len(said)), TimeSpent())
         looks += 1
     assert (one.ended, looks) == (LOOP, LOOPED)
 
@@ -76,7 +76,7 @@ def test_an_attempt_ends_when_the_time_is_over() -> None:
     one = attempt(learner, 0, True)
     one.until, one.clock = 1.0, lambda: 2.0
     said = learner.encode(" my_changes\n")
-    one.take(Said(0, said, [0.0] * len(said)), Spent())
+    one.take(SpokenTurn(0, said, [0.0] * len(said)), TimeSpent())
     assert (one.over, one.ended) == (True, "time")
 
 
@@ -111,7 +111,7 @@ def test_a_run_that_was_killed_goes_on_the_same_and_learns(tmp_path: Path, worki
     def learnt(out: str, breaks: list[int]) -> list[dict[str, Any]]:
         for last in breaks:
             journal = Journal(tmp_path / out, {"recipe": RECIPE}, every=0.0)
-            run(Dagger(made(working), RECIPE, checkup), journal, 0, watch=until(last))
+            run(DaggerRun(made(working), RECIPE, checkup), journal, 0, watch=until(last))
         return [{name: record[name] for name in COMPARED} for record in records(tmp_path / out)]
 
     whole, broken = learnt("whole", [99]), learnt("broken", [0, 1, 99])
@@ -122,7 +122,7 @@ def test_a_run_that_was_killed_goes_on_the_same_and_learns(tmp_path: Path, worki
 
 
 def test_the_rate_decays_to_zero_over_the_run() -> None:
-    dagger = Dagger(made(), msgspec.structs.replace(RECIPE, rounds=4))
+    dagger = DaggerRun(made(), msgspec.structs.replace(RECIPE, rounds=4))
     tree = [Tree([1, 2, 3, 4], [(1, 3)])]
     rates = []
     for number in range(4):
@@ -137,7 +137,7 @@ def test_workers_label_and_demonstrate_the_same(tmp_path: Path) -> None:
     recipe = msgspec.structs.replace(RECIPE, rounds=1)
     found = []
     for workers in (0, 1):
-        run(Dagger(made(), recipe), Journal(tmp_path / str(workers), {}), workers)
+        run(DaggerRun(made(), recipe), Journal(tmp_path / str(workers), {}), workers)
         found.append([record["labels"] | {"loss": record["loss"]} for record in records(tmp_path / str(workers))])
     assert found[0] == found[1]
 
@@ -169,5 +169,5 @@ def test_an_exam_counts_loops_as_rollouts_show_them(tmp_path: Path) -> None:
     learner = made()
     tasks = suite_of("exam", [task_id(0)])
     (sat,) = examine(learner, speaker_for(learner, 1), sittings(tasks.tasks, 0), tmp_path)
-    (one,) = rollout(speaker_for(learner, 1), [attempt(learner, 0, True, loop=0)], Spent())
+    (one,) = rollout(speaker_for(learner, 1), [attempt(learner, 0, True, loop=0)], TimeSpent())
     assert (sat.steps, sat.most_alike, sat.success) == (len(one.lines), one.most_alike, bool(one.env.success))

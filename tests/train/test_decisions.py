@@ -7,7 +7,7 @@ from companyos.env.line_syntax import parse_line
 from companyos.env.teacher import work_aloud
 from companyos.evaluate.suites.suite import Pair
 from companyos.train.data.turns import encoded
-from companyos.train.decoding.speakers import Said
+from companyos.train.decoding.speakers import SpokenTurn
 from companyos.train.model.models import Learner
 from companyos.train.runs.checkup import checkup_of
 from companyos.train.runs.decisions import Decision, accuracy, decisions
@@ -33,11 +33,11 @@ class Reciting:
         self._waiting[who] = script
         assert len(self._waiting) <= self.rows
 
-    def speak(self) -> list[Said]:
+    def speak(self) -> list[SpokenTurn]:
         who, script = self._waiting.popitem()
         line = "no" if who in self._wrong else self._answers[tuple(script)]
         tokens, _ = encoded(self._learner.encode, line, ("1 < 2: so",) if self._learner.working else ())
-        return [Said(who, tokens, [0.0] * len(tokens))]
+        return [SpokenTurn(who, tokens, [0.0] * len(tokens))]
 
 
 def way(task_id: str) -> list[str]:

@@ -16,9 +16,9 @@ from companyos.assurance.twins import opposites
 from companyos.env import make, work
 from companyos.env.line_syntax import write_line
 from companyos.train.data.script import spoken
-from companyos.train.decoding.rollout import Played, Spent, Tongue, Window
-from companyos.train.decoding.speakers import Said
-from companyos.train.loops.grpo import Group, Lean, Recipe, Sample, grouped, loss_of, run, samples_of
+from companyos.train.decoding.rollout import ModelEpisode, PlayedWindow, TimeSpent
+from companyos.train.decoding.speakers import SpokenTurn
+from companyos.train.loops.grpo import AttemptGroup, GrpoRecipe, GrpoRun, Sample, grouped, loss_of, run, samples_of
 from companyos.train.model.forward import by_length
 from companyos.train.runs.checkup import checkup_of
 from companyos.train.runs.journal import CHECKPOINT, Journal, records
@@ -26,8 +26,8 @@ from tests.helpers import STEADY, task_id
 from tests.train.tiny_model import learner_of, schooled, tiny_llama
 
 torch.set_num_threads(1)
-TONGUE = Tongue(learner_of(tiny_llama()))
-RECIPE = Recipe(
+TOKENIZER = learner_of(tiny_llama()).script_tokenizer()
+RECIPE = GrpoRecipe(
     families=("vendor_onboarding",),
     tasks=4,
     group=3,
@@ -43,7 +43,7 @@ RECIPE = Recipe(
 CHECKUP = checkup_of(("vendor_onboarding",), 0.0, tasks=1, pairs=1)
 
 
-def beginner(kind: type[Lean] = Lean) -> Lean:
+def beginner(kind: type[GrpoRun] = GrpoRun) -> GrpoRun:
     model = schooled()
     config = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
     return kind(learner_of(get_peft_model(model, config)), RECIPE, CHECKUP)
@@ -58,20 +58,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def attempt(task: str, well: bool) -> Played:
+def attempt(task: str, well: bool) -> ModelEpisode:
     """An episode that was worked by the expert, or by somebody who says nothing that makes sense."""
-    one, expert = Played(task, False, TONGUE, limit=8192), make(task)
+    one, expert = ModelEpisode(task, False, TOKENIZER, limit=8192), make(task)
     work(expert)
     lines = [write_line(turn.call) for turn in expert.turns] if well else ["hm"] * expert.max_steps
     for line in lines:
-        tokens = TONGUE.encode(spoken(line))
-        one.take(Said(0, tokens, [-1.0] * len(tokens)), Spent())
+        tokens = TOKENIZER.encode(spoken(line))
+        one.take(SpokenTurn(0, tokens, [-1.0] * len(tokens)), TimeSpent())
     return one
 
 
 def sample(size: int = 8, advantage: float = 1.0, logprob: float = -1.0) -> Sample:
     """Of a script whose second half is a call."""
-    return Sample(Window([65 + n % 26 for n in range(size)], [(size // 2, [logprob] * (size - size // 2))]), advantage)
+    return Sample(PlayedWindow([65 + n % 26 for n in range(size)], [(size // 2, [logprob] * (size - size // 2))]), advantage)
 
 
 def likelihood(model: Any, one: Sample) -> float:
@@ -88,7 +88,7 @@ def likelihood(model: Any, one: Sample) -> float:
 @STEADY
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=16))
 def test_advantages_of_a_group_sum_to_zero(rewards: list[float]) -> None:
-    group = Group(task_id(), [], rewards)
+    group = AttemptGroup(task_id(), [], rewards)
     assert sum(group.advantages) == pytest.approx(0.0, abs=1e-9)
     assert group.teaches == any(reward != rewards[0] for reward in rewards)
 
@@ -99,7 +99,7 @@ def twin_tasks() -> tuple[str, str]:
 
 
 @cache
-def some_attempts(well: bool) -> tuple[Played, Played]:
+def some_attempts(well: bool) -> tuple[ModelEpisode, ModelEpisode]:
     one, other = (attempt(task, well) for task in twin_tasks())
     return one, other
 
@@ -133,7 +133,7 @@ def test_every_token_that_was_drawn_is_learned_from_once() -> None:
     groups = grouped([twin_tasks()], [*some_attempts(True)], bonus=0.2)
     drawn = [logprob for one in samples_of(groups) for _, logprobs in one.window.calls for logprob in logprobs]
     calls = [write_line(turn.call) for group in groups for one in group.attempts for turn in one.env.turns]
-    assert len(drawn) == sum(len(TONGUE.encode(spoken(call))) for call in calls)
+    assert len(drawn) == sum(len(TOKENIZER.encode(spoken(call))) for call in calls)
 
 
 # -- the loss ----------------------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def test_every_token_that_was_drawn_is_learned_from_once() -> None:
 
 def test_what_was_better_becomes_likelier_and_what_was_worse_less_likely() -> None:
     model = tiny_llama()
-    good, bad = sample(8, 1.0), Sample(Window([40, 41, 42, 43], [(2, [-5.0, -5.0])]), -1.0)
+    good, bad = sample(8, 1.0), Sample(PlayedWindow([40, 41, 42, 43], [(2, [-5.0, -5.0])]), -1.0)
     before = likelihood(model, good), likelihood(model, bad)
     loss, _ = loss_of(model, [good, bad], clip=(100.0, 100.0))
     loss.backward()
@@ -210,10 +210,10 @@ def test_tokens_are_drawn_as_likely_as_the_loss_finds_them(folder: Path) -> None
     assert all(record["apart"] < 1e-4 for record in records(folder) if "apart" in record)
 
 
-class Killed(Lean):
+class Killed(GrpoRun):
     """One that is killed while it learns for the second time."""
 
-    def learn(self, groups: Sequence[Group]) -> dict[str, float]:
+    def learn(self, groups: Sequence[AttemptGroup]) -> dict[str, float]:
         if self.standing.update == 1:
             raise KeyboardInterrupt
         return super().learn(groups)
@@ -235,7 +235,7 @@ def _timeless(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_dose_and_families_follow_success() -> None:
-    lean = Lean(learner_of(tiny_llama()), Recipe(families=("vendor_onboarding",), doses=(0.25, 0.5)))
+    lean = GrpoRun(learner_of(tiny_llama()), GrpoRecipe(families=("vendor_onboarding",), doses=(0.25, 0.5)))
     bad, good = (grouped([(task_id(1),)], [some_attempts(well)[0]], 0.2) for well in (False, True))
     rungs = []
     for groups in (bad, good, good):
@@ -245,7 +245,7 @@ def test_dose_and_families_follow_success() -> None:
     assert lean.standing.success == {"vendor_onboarding": 1.0}
 
 
-class Clocked(Lean):
+class Clocked(GrpoRun):
     """One whose updates take two minutes each."""
 
     minutes = 0

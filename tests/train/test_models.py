@@ -14,10 +14,10 @@ from companyos.core.errors import Misuse
 from companyos.env import make
 from companyos.evaluate.runs.roster import agent_named
 from companyos.train.data.script import RESERVE
-from companyos.train.decoding.rollout import Played, Spent, Tongue, rollout
+from companyos.train.decoding.rollout import ModelEpisode, TimeSpent, rollout
 from companyos.train.decoding.speakers import speaker_of
 from companyos.train.model.models import SMOLLM2, Learner, check_model, load
-from companyos.train.runs.local import Local, Voice, _voice
+from companyos.train.runs.local import LocalAgent, TurnGenerator, _generator
 from tests.helpers import task_id
 
 SENTENCE = " get_ticket T-1\n"
@@ -68,19 +68,19 @@ def test_a_whole_model_is_saved_without_saying_anything_twice(folder: Path, tmp_
 
 def test_what_plays_here_says_what_a_rollout_says(folder: Path) -> None:
     learner = load(str(folder))
-    tongue, name = Tongue(learner), task_id(3)
-    speaker = speaker_of(learner.model, tongue.decode, 1, learner.limit, RESERVE)
-    rolled = rollout(speaker, [Played(name, True, tongue, learner.limit, RESERVE)], Spent())[0].env
-    played = play(make(name, reward="score"), Local(Voice(learner)))
+    tokenizer, name = learner.script_tokenizer(), task_id(3)
+    speaker = speaker_of(learner.model, tokenizer.decode, 1, learner.limit, RESERVE)
+    rolled = rollout(speaker, [ModelEpisode(name, True, tokenizer, learner.limit, RESERVE)], TimeSpent())[0].env
+    played = play(make(name, reward="score"), LocalAgent(TurnGenerator(learner)))
     assert played.transcript() == rolled.transcript()
 
 
 def test_a_directory_is_an_agent_that_workers_can_unpickle(folder: Path) -> None:
     add_trained_models()
     agent = pickle.loads(pickle.dumps(agent_named(f"local:{folder}"))).open().agent(task_id(), 0)
-    assert isinstance(agent, Local)
+    assert isinstance(agent, LocalAgent)
     assert "no directory" in agent_named("local:./nowhere").open().lacks([], 1)
-    _voice.cache_clear()
+    _generator.cache_clear()
 
 
 def test_smollm2_loads_from_its_pypi_file_and_plays_an_episode() -> None:
@@ -88,7 +88,7 @@ def test_smollm2_loads_from_its_pypi_file_and_plays_an_episode() -> None:
     assert sum(weight.numel() for weight in learner.model.parameters()) == 134_515_008
     asked = torch.tensor([learner.encode("The capital of France is")])
     assert learner.decode(learner.model.generate(asked, max_new_tokens=1, do_sample=False)[0, -1:].tolist()) == " Paris"
-    agent = Local(Voice(learner._replace(limit=512)), reserve=12)  # it rambles, as yet
+    agent = LocalAgent(TurnGenerator(learner._replace(limit=512)), reserve=12)  # it rambles, as yet
     env = play(make(task_id(3)), agent)
     assert env.success is False
     assert len(agent.usage) == env.step_count

@@ -10,8 +10,9 @@ import torch
 
 from companyos.env import make, task_named
 from companyos.env.line_syntax import parse_line
+from companyos.train.data.tokenizer import Tokenizer
 from companyos.train.decoding.decoder import Decoder
-from companyos.train.decoding.rollout import Played, Spent, Tongue, rollout
+from companyos.train.decoding.rollout import ModelEpisode, TimeSpent, rollout
 from companyos.train.decoding.speakers import Streaming, Waiting, speaker_of
 from companyos.train.model.layers import fits
 from tests.helpers import task_id
@@ -28,22 +29,22 @@ def model() -> Any:
 
 
 @cache
-def tongue() -> Tongue:
-    return Tongue(learner_of(model()))
+def tokenizer() -> Tokenizer:
+    return learner_of(model()).script_tokenizer()
 
 
-def episodes_of(tasks: list[tuple[str, bool]]) -> Iterator[Played]:
-    return (Played(task, greedy, tongue(), ROOM, MOST) for task, greedy in tasks)
+def episodes_of(tasks: list[tuple[str, bool]]) -> Iterator[ModelEpisode]:
+    return (ModelEpisode(task, greedy, tokenizer(), ROOM, MOST) for task, greedy in tasks)
 
 
-def played(tasks: list[tuple[str, bool]], rows: int = 8, seed: int = 0) -> list[Played]:
-    speaker = speaker_of(model(), tongue().decode, rows, ROOM, MOST)
+def played(tasks: list[tuple[str, bool]], rows: int = 8, seed: int = 0) -> list[ModelEpisode]:
+    speaker = speaker_of(model(), tokenizer().decode, rows, ROOM, MOST)
     torch.manual_seed(seed)
-    return rollout(speaker, episodes_of(tasks), Spent())
+    return rollout(speaker, episodes_of(tasks), TimeSpent())
 
 
 @pytest.fixture(scope="module")
-def episodes() -> list[Played]:
+def episodes() -> list[ModelEpisode]:
     return played([(task_id(seed), seed % 2 == 0) for seed in range(7)], rows=3)
 
 
@@ -61,7 +62,7 @@ def test_rows_of_any_length_see_what_the_whole_model_sees(make_model: Any) -> No
         assert logprob == pytest.approx(whole[token].item(), abs=1e-4)
 
 
-def test_log_probabilities_are_those_of_the_whole_forward_pass(episodes: list[Played]) -> None:
+def test_log_probabilities_are_those_of_the_whole_forward_pass(episodes: list[ModelEpisode]) -> None:
     for window in (window for episode in episodes for window in episode.windows):
         whole = model()(torch.tensor([window.tokens])).logits[0].log_softmax(-1)
         for start, logprobs in window.calls:
@@ -70,14 +71,14 @@ def test_log_probabilities_are_those_of_the_whole_forward_pass(episodes: list[Pl
             assert torch.allclose(torch.tensor(logprobs), expected, atol=1e-4)
 
 
-def test_every_call_is_in_one_window_with_what_it_was_drawn_from(episodes: list[Played]) -> None:
+def test_every_call_is_in_one_window_with_what_it_was_drawn_from(episodes: list[ModelEpisode]) -> None:
     assert any(len(episode.windows) > 1 for episode in episodes), "none was long enough to shrink"
     for episode in episodes:
         assert sum(len(window.calls) for window in episode.windows) == episode.env.step_count
         assert all(len(window.tokens) <= ROOM for window in episode.windows)
 
 
-def test_a_greedy_rollout_says_what_generate_says(episodes: list[Played]) -> None:
+def test_a_greedy_rollout_says_what_generate_says(episodes: list[ModelEpisode]) -> None:
     for window in (window for episode in episodes if episode.greedy for window in episode.windows):
         for start, logprobs in window.calls:
             made = model().generate(
@@ -91,14 +92,14 @@ def test_a_greedy_rollout_says_what_generate_says(episodes: list[Played]) -> Non
             assert made[0, start : start + len(logprobs)].tolist() == window.tokens[start : start + len(logprobs)]
 
 
-def test_equal_calls_get_equal_rewards_in_process(episodes: list[Played]) -> None:
+def test_equal_calls_get_equal_rewards_in_process(episodes: list[ModelEpisode]) -> None:
     for episode in episodes:
         env = make(episode.task_id, reward="score")
         total = 0.0
         for window in episode.windows:
             for start, _ in window.calls:
                 end = window.tokens.index(NEWLINE, start)
-                line = tongue().decode(window.tokens[start:end]).strip()
+                line = tokenizer().decode(window.tokens[start:end]).strip()
                 call = parse_line(line, env.toolbox)
                 total += env.step(line if isinstance(call, str) else call).reward
         assert env.done
@@ -107,10 +108,10 @@ def test_equal_calls_get_equal_rewards_in_process(episodes: list[Played]) -> Non
 
 
 def test_who_says_one_line_over_and_over_is_given_up_and_stays_unpaid() -> None:
-    speaker = speaker_of(model(), tongue().decode, 3, ROOM, MOST)
+    speaker = speaker_of(model(), tokenizer().decode, 3, ROOM, MOST)
     tasks = [task_id(seed) for seed in range(3)]
-    whole = rollout(speaker, (Played(task, True, tongue(), ROOM, MOST) for task in tasks), Spent())
-    cut = rollout(speaker, (Played(task, True, tongue(), ROOM, MOST, patience=2) for task in tasks), Spent())
+    whole = rollout(speaker, (ModelEpisode(task, True, tokenizer(), ROOM, MOST) for task in tasks), TimeSpent())
+    cut = rollout(speaker, (ModelEpisode(task, True, tokenizer(), ROOM, MOST, patience=2) for task in tasks), TimeSpent())
     assert any(one.env.step_count < other.env.step_count for one, other in zip(cut, whole, strict=True))
     for one, other in zip(cut, whole, strict=True):
         said = [turn.call for turn in one.env.turns]
@@ -151,22 +152,22 @@ def test_drawn_tokens_follow_the_seed() -> None:
 def test_a_model_that_no_decoder_fits_is_asked_turn_by_turn() -> None:
     gpt2 = tiny_gpt2()
     assert not fits(gpt2)
-    speaker = speaker_of(gpt2, tongue().decode, 4, ROOM, MOST)
+    speaker = speaker_of(gpt2, tokenizer().decode, 4, ROOM, MOST)
     assert isinstance(speaker, Waiting)
-    (episode,) = rollout(speaker, episodes_of([(task_id(0), True)]), Spent())
+    (episode,) = rollout(speaker, episodes_of([(task_id(0), True)]), TimeSpent())
     assert episode.env.done
 
 
 def test_both_speakers_say_the_same() -> None:
-    assert isinstance(speaker_of(model(), tongue().decode, 2, ROOM, MOST), Streaming)
+    assert isinstance(speaker_of(model(), tokenizer().decode, 2, ROOM, MOST), Streaming)
     tasks = [(task_id(seed), True) for seed in range(2)]
-    turn_by_turn = rollout(Waiting(model(), 2, [NEWLINE], MOST), episodes_of(tasks), Spent())
+    turn_by_turn = rollout(Waiting(model(), 2, [NEWLINE], MOST), episodes_of(tasks), TimeSpent())
     assert [one.script.tokens for one in turn_by_turn] == [one.script.tokens for one in played(tasks)]
 
 
 def test_a_speaker_takes_as_many_again_after_all_have_left() -> None:
-    speaker = speaker_of(model(), tongue().decode, 4, ROOM, MOST)
+    speaker = speaker_of(model(), tokenizer().decode, 4, ROOM, MOST)
     tasks = [(task_id(seed), True) for seed in range(4)]
-    first = rollout(speaker, episodes_of(tasks), Spent())
-    again = rollout(speaker, episodes_of(tasks), Spent())
+    first = rollout(speaker, episodes_of(tasks), TimeSpent())
+    again = rollout(speaker, episodes_of(tasks), TimeSpent())
     assert [one.script.tokens for one in first] == [one.script.tokens for one in again]

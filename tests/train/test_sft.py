@@ -8,17 +8,17 @@ import msgspec
 import pytest
 import torch
 
-from companyos.train.data.demonstrations import Demonstration, Plan, Window
+from companyos.train.data.demonstrations import Demonstration, DemoPlan, LearningWindow
 from companyos.train.loops import sft
-from companyos.train.loops.sft import Recipe, Student, train
+from companyos.train.loops.sft import SftRecipe, SftTrainer, train
 from companyos.train.model.forward import Spans, by_length, fitting, log_probabilities
 from companyos.train.model.models import Learner, load
 from companyos.train.runs.journal import Journal, Record, records
 from tests.helpers import FAMILY
 
-PLAN = Plan((FAMILY,), ((0.0, 1.0),), slips=0.5, limit=1024)
+PLAN = DemoPlan((FAMILY,), ((0.0, 1.0),), slips=0.5, limit=1024)
 COMPARED = ("update", "loss", "rate", "gradient", "learned_tokens")
-RECIPE = Recipe(demonstrations=12, at_once=2, rate=1e-2, warm_up=0.2, batch=4096)
+RECIPE = SftRecipe(demonstrations=12, at_once=2, rate=1e-2, warm_up=0.2, batch=4096)
 
 
 def test_only_tokens_of_calls_are_learnt(learner: Learner) -> None:
@@ -49,8 +49,8 @@ def test_whoever_learns_on_a_processor_is_shown_no_more_at_once(learner: Learner
         return log_probabilities(model, windows)
 
     monkeypatch.setattr(sft, "log_probabilities", note)
-    shown = Demonstration("", [Window([7] * 1000, [(5, 9)])] * 10, said=10, slipped=0, again=0, blind=0)
-    Student(learner, msgspec.structs.replace(RECIPE, batch=65536)).update([shown])
+    shown = Demonstration("", [LearningWindow([7] * 1000, [(5, 9)])] * 10, said=10, slipped=0, again=0, blind=0)
+    SftTrainer(learner, msgspec.structs.replace(RECIPE, batch=65536)).update([shown])
     assert taken == [4000, 4000, 2000]
 
 
@@ -83,7 +83,7 @@ def _until(update: int) -> Callable[[Iterator[Record], int], Iterator[Record]]:
 
 
 def test_the_rate_warms_up_and_comes_down() -> None:
-    recipe = Recipe(demonstrations=100, at_once=1, rate=1.0, warm_up=0.1)
+    recipe = SftRecipe(demonstrations=100, at_once=1, rate=1.0, warm_up=0.1)
     rates = [recipe.rate_at(update) for update in range(100)]
     assert rates[:10] == pytest.approx([n / 10 for n in range(1, 11)])
     assert rates[10:] == sorted(rates[10:], reverse=True)
@@ -94,5 +94,5 @@ def test_the_rate_warms_up_and_comes_down() -> None:
 
 def test_all_weights_can_be_trained(folder: Path) -> None:
     whole, adapted = (load(str(folder), train=how) for how in ("full", "lora"))
-    assert len(Student(whole, RECIPE).weights) == len(list(whole.model.parameters()))
-    assert all("lora_" in name for name in Student(adapted, RECIPE).weights)
+    assert len(SftTrainer(whole, RECIPE).weights) == len(list(whole.model.parameters()))
+    assert all("lora_" in name for name in SftTrainer(adapted, RECIPE).weights)

@@ -19,7 +19,7 @@ from companyos.core.errors import BadChoice, BadDose, Misuse
 from companyos.env import CompanyEnv, make, task_named, work
 from companyos.integrations.trl_env import CompanyOS
 from companyos.train.loops.trl_loop import BONUS, Journaled, rows, train, trainer_of, twins
-from companyos.train.loops.trl_plan import Plan, carry_out, check_libraries, check_template, check_unsloth
+from companyos.train.loops.trl_plan import TrlPlan, carry_out, check_libraries, check_template, check_unsloth
 from companyos.train.model.models import load
 from companyos.train.runs.journal import MODEL, Journal, records
 from tests.helpers import FAMILY
@@ -40,9 +40,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_model(tmp_path_factory.mktemp("small"))
 
 
-def a_plan(model: Path, out: Path, **more: Any) -> Plan:
+def a_plan(model: Path, out: Path, **more: Any) -> TrlPlan:
     small = {"updates": 2, "tasks": 2, "group": 2, "at_once": 4, "families": (FAMILY,), "dose": 0.0, "tokens": 48}
-    return Plan(**{"model": str(model), "out": out, **small, **more})
+    return TrlPlan(**{"model": str(model), "out": out, **small, **more})
 
 
 @pytest.fixture
@@ -82,11 +82,11 @@ def given_up(task_id: str) -> CompanyEnv:
     return env
 
 
-def journal_of(plan: Plan, every: float = 60.0) -> Journal:
+def journal_of(plan: TrlPlan, every: float = 60.0) -> Journal:
     return Journal(plan.out, plan.identity, every=every)
 
 
-def updates_of(plan: Plan) -> list[dict[str, Any]]:
+def updates_of(plan: TrlPlan) -> list[dict[str, Any]]:
     """What was written down, but for how long it took."""
     clocks = ("seconds", "elapsed")
     return [{name: said for name, said in record.items() if name not in clocks} for record in records(plan.out)]
@@ -193,7 +193,7 @@ def test_the_command_line_trains_goes_on_and_says_what_is_wrong(model: Path, tmp
 # -- bad input ---------------------------------------------------------------------------------------------------------
 
 
-def refused(plan: Plan) -> str:
+def refused(plan: TrlPlan) -> str:
     """Why a plan is refused, in one line, with nothing written."""
     with pytest.raises((Misuse, BadChoice, BadDose)) as found:
         carry_out(plan)

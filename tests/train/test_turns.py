@@ -13,15 +13,15 @@ from companyos.core.calls import Program, silent
 from companyos.env import make
 from companyos.env.line_syntax import write_line
 from companyos.train.data import demonstrations
-from companyos.train.data.demonstrations import Demonstration, Plan, demonstrate
+from companyos.train.data.demonstrations import Demonstration, DemoPlan, demonstrate
 from companyos.train.data.repeats import Decoding
 from companyos.train.data.script import Script, spoken
-from companyos.train.data.turns import BEGINS, LINES, PROMPTED, ROOM, Aside, Progress, aside_of, encoded, split
+from companyos.train.data.turns import BEGINS, LINES, PROMPTED, ROOM, Progress, WorkingSyntax, encoded, split, working_syntax
 from companyos.train.decoding.decoder import Decoder
-from companyos.train.decoding.rollout import Played, Spent, Tongue, rollout
-from companyos.train.decoding.speakers import Said, Waiting, speaker_for
+from companyos.train.decoding.rollout import ModelEpisode, TimeSpent, rollout
+from companyos.train.decoding.speakers import SpokenTurn, Waiting, speaker_for
 from companyos.train.model.models import Learner, load
-from companyos.train.runs.local import Local, Voice
+from companyos.train.runs.local import LocalAgent, TurnGenerator
 from tests.helpers import FAMILY, STEADY, task_id
 from tests.train.tiny_model import learner_of, tiny_llama, tiny_tokenizer
 
@@ -48,48 +48,48 @@ def test_what_was_said_is_found_again_in_the_text(working: list[str], line: str)
 @STEADY
 @given(st.lists(words, max_size=20), words)
 def test_working_is_shortened_from_its_beginning_until_it_fits(working: list[str], line: str) -> None:
-    tokens, aside = encoded(encode, line, working)
+    tokens, syntax = encoded(encode, line, working)
     kept, call = split(bytes(tokens).decode())
-    assert aside <= ROOM
+    assert syntax <= ROOM
     assert len(kept) <= LINES
     assert call == line
     assert list(kept) == working[len(working) - len(kept) :]
-    assert bytes(tokens[aside:]).decode() == f" {line}\n"
+    assert bytes(tokens[syntax:]).decode() == f" {line}\n"
 
 
 def test_a_model_without_working_has_all_that_it_says_taken_for_a_call() -> None:
-    tongue = Tongue(learner_of(tiny_llama()))
-    assert tongue.heard(tongue.encode(" = 1 < 2\n> wait 60\n")) == ("= 1 < 2\n> wait 60", 0)
+    tokenizer = learner_of(tiny_llama()).script_tokenizer()
+    assert tokenizer.call_of(tokenizer.encode(" = 1 < 2\n> wait 60\n")) == ("= 1 < 2\n> wait 60", 0)
 
 
 def test_a_tongue_tells_working_from_the_call_by_tokens() -> None:
-    tongue = Tongue(learner_of(tiny_llama())._replace(working=True))
-    tokens, aside = encoded(tongue.encode, "wait 60", ("1 > 0: late", "so"))
-    assert tongue.heard(tokens) == ("wait 60", aside)
-    assert tongue.heard(tongue.encode(" wait 60\n")) == ("wait 60", 0)
+    tokenizer = learner_of(tiny_llama())._replace(working=True).script_tokenizer()
+    tokens, syntax = encoded(tokenizer.encode, "wait 60", ("1 > 0: late", "so"))
+    assert tokenizer.call_of(tokens) == ("wait 60", syntax)
+    assert tokenizer.call_of(tokenizer.encode(" wait 60\n")) == ("wait 60", 0)
 
 
 def test_tokens_of_working_are_found_in_the_vocabulary() -> None:
-    aside = aside_of(TEXTS)
-    assert {TEXTS[token] for token in aside.marks} == {"="}
-    assert {TEXTS[token] for token in aside.blanks} == {" "}
-    assert TEXTS[aside.prompt] == ">"
+    syntax = working_syntax(TEXTS)
+    assert {TEXTS[token] for token in syntax.marks} == {"="}
+    assert {TEXTS[token] for token in syntax.blanks} == {" "}
+    assert TEXTS[syntax.prompt] == ">"
 
 
 # -- whoever says them -------------------------------------------------------------------------------------------------
 
 
-def follows(tokens: Sequence[int], enders: Sequence[int], most: int, aside: Aside) -> list[int]:
+def follows(tokens: Sequence[int], enders: Sequence[int], most: int, syntax: WorkingSyntax) -> list[int]:
     """The states that a turn went through; fails where it said what it may not."""
-    progress, states = Progress(enders, most, aside), list[int]()
+    progress, states = Progress(enders, most, syntax), list[int]()
     for token in tokens:
         assert not progress.over
         if progress.must_end:
             assert token == enders[0] or (token in enders)
         if progress.state == PROMPTED:
-            assert token == aside.prompt
+            assert token == syntax.prompt
         if progress.state == BEGINS and not progress.may_work:
-            assert token not in aside.marks
+            assert token not in syntax.marks
         states.append(progress.state)
         progress.take(token)
     assert progress.over
@@ -103,9 +103,9 @@ def test_a_decoder_lets_turns_be_said_as_they_may_be() -> None:
     vocabulary = list(range(260))
     luck.shuffle(vocabulary)
     prompt, *rest = vocabulary
-    aside = Aside(tuple(rest[:80]), tuple(rest[80:110]), prompt, lines=2, room=14)
+    syntax = WorkingSyntax(tuple(rest[:80]), tuple(rest[80:110]), prompt, lines=2, room=14)
     enders = rest[110:142]
-    decoder = Decoder(tiny_llama(), rows=64, room=64, enders=enders, most=24, aside=aside)
+    decoder = Decoder(tiny_llama(), rows=64, room=64, enders=enders, most=24, syntax=syntax)
     torch.manual_seed(0)
     first, _, over = decoder.feed(range(64), [[n] for n in range(64)], [0] * 64, [1.0] * 64).read()
     said, done = [[token] for token in first], over
@@ -114,7 +114,7 @@ def test_a_decoder_lets_turns_be_said_as_they_may_be() -> None:
         for row in (row for row in range(64) if not done[row]):
             said[row].append(tokens[row])
             done[row] = over[row]
-    seen = [follows(turn, enders, 24, aside) for turn in said]
+    seen = [follows(turn, enders, 24, syntax) for turn in said]
     assert {state for states in seen for state in states} == {0, 1, 2, 3}
     assert max(states.count(PROMPTED) for states in seen) == 2
     assert any(len(turn) == 24 for turn in said), "no turn was cut off"
@@ -143,11 +143,11 @@ def speaking() -> Learner:
 
 
 def test_working_costs_no_step_and_is_not_what_is_called(speaking: Learner) -> None:
-    tongue, task = Tongue(speaking), task_id(0)
-    played = Played(task, True, tongue, speaking.limit, speaking.reserve)
-    tokens, aside = encoded(tongue.encode, "my_changes", ("5675 <= 6695: enough",))
-    assert aside
-    played.take(Said(0, tokens, [0.0] * len(tokens)), Spent())
+    tokenizer, task = speaking.script_tokenizer(), task_id(0)
+    played = ModelEpisode(task, True, tokenizer, speaking.limit, speaking.reserve)
+    tokens, syntax = encoded(tokenizer.encode, "my_changes", ("5675 <= 6695: enough",))
+    assert syntax
+    played.take(SpokenTurn(0, tokens, [0.0] * len(tokens)), TimeSpent())
     assert [write_line(turn.call) for turn in played.env.turns] == ["my_changes"]
     assert played.env.step_count == 1
     start, logprobs = played._window.calls[0]
@@ -156,18 +156,18 @@ def test_working_costs_no_step_and_is_not_what_is_called(speaking: Learner) -> N
 
 
 def test_rollouts_waiting_speakers_and_single_agents_say_the_same_with_working(speaking: Learner) -> None:
-    tasks, tongue = [task_id(seed) for seed in range(2)], Tongue(speaking)
+    tasks, tokenizer = [task_id(seed) for seed in range(2)], speaking.script_tokenizer()
 
-    def episodes() -> Iterator[Played]:
-        return (Played(task, True, tongue, speaking.limit, speaking.reserve) for task in tasks)
+    def episodes() -> Iterator[ModelEpisode]:
+        return (ModelEpisode(task, True, tokenizer, speaking.limit, speaking.reserve) for task in tasks)
 
-    played = rollout(speaker_for(speaking, 2), episodes(), Spent())
-    said = [tongue.decode(window.tokens) for one in played for window in one.windows]
+    played = rollout(speaker_for(speaking, 2), episodes(), TimeSpent())
+    said = [tokenizer.decode(window.tokens) for one in played for window in one.windows]
     assert any("\n> = " in text for text in said), "nobody said any working"
     enders = sorted((token for token, text in TEXTS.items() if "\n" in text), key=lambda token: TEXTS[token] != "\n")
-    waiting = rollout(Waiting(speaking.model, 2, enders, speaking.reserve, aside_of(TEXTS)), episodes(), Spent())
+    waiting = rollout(Waiting(speaking.model, 2, enders, speaking.reserve, working_syntax(TEXTS)), episodes(), TimeSpent())
     assert [one.script.tokens for one in waiting] == [one.script.tokens for one in played]
-    env, agent = make(tasks[0]), Local(Voice(speaking))
+    env, agent = make(tasks[0]), LocalAgent(TurnGenerator(speaking))
     obs = env.reset()
     while not obs.done:
         obs = env.step(agent.act(obs))
@@ -175,38 +175,38 @@ def test_rollouts_waiting_speakers_and_single_agents_say_the_same_with_working(s
 
 
 def test_a_silent_speaker_says_no_working(speaking: Learner) -> None:
-    tongue = Tongue(speaking)
-    episodes = [Played(task_id(0), False, tongue, speaking.limit, speaking.reserve)]
-    (one,) = rollout(speaker_for(speaking, 1, silent=True), episodes, Spent())
-    assert "\n> =" not in tongue.decode(one.script.tokens)
+    tokenizer = speaking.script_tokenizer()
+    episodes = [ModelEpisode(task_id(0), False, tokenizer, speaking.limit, speaking.reserve)]
+    (one,) = rollout(speaker_for(speaking, 1, silent=True), episodes, TimeSpent())
+    assert "\n> =" not in tokenizer.decode(one.script.tokens)
 
 
 # -- calls that only repeat --------------------------------------------------------------------------------------------
 
 
 def test_a_call_that_had_the_same_reply_too_often_is_drawn_anew(speaking: Learner) -> None:
-    tongue = Tongue(speaking)
-    played = Played(task_id(0), True, tongue, 4096, 128, decoding=Decoding(0.0, repeats=3))
-    same = tongue.encode(" my_changes\n")
+    tokenizer = speaking.script_tokenizer()
+    played = ModelEpisode(task_id(0), True, tokenizer, 4096, 128, decoding=Decoding(0.0, repeats=3))
+    same = tokenizer.encode(" my_changes\n")
     for _ in range(3):
         assert played.temperature == 0.0
-        played.take(Said(0, same, [0.0] * len(same)), Spent())
-    played.take(Said(0, same, [0.0] * len(same)), Spent())
+        played.take(SpokenTurn(0, same, [0.0] * len(same)), TimeSpent())
+    played.take(SpokenTurn(0, same, [0.0] * len(same)), TimeSpent())
     assert played.env.step_count == 3
     assert played.temperature == 1.0
-    other = tongue.encode(" wait 60\n")
-    played.take(Said(0, other, [0.0] * len(other)), Spent())
+    other = tokenizer.encode(" wait 60\n")
+    played.take(SpokenTurn(0, other, [0.0] * len(other)), TimeSpent())
     assert (played.env.step_count, played.temperature) == (4, 0.0)
-    played.take(Said(0, same, [0.0] * len(same)), Spent())
+    played.take(SpokenTurn(0, same, [0.0] * len(same)), TimeSpent())
     assert played.env.step_count == 5, "time has passed: it may be asked again"
 
 
 def test_whoever_has_nothing_else_to_say_is_not_asked_for_ever(speaking: Learner) -> None:
-    tongue = Tongue(speaking)
-    played = Played(task_id(0), True, tongue, 4096, 128, decoding=Decoding(0.0, repeats=1))
-    same = tongue.encode(" my_changes\n")
+    tokenizer = speaking.script_tokenizer()
+    played = ModelEpisode(task_id(0), True, tokenizer, 4096, 128, decoding=Decoding(0.0, repeats=1))
+    same = tokenizer.encode(" my_changes\n")
     for _ in range(30):
-        played.take(Said(0, same, [0.0] * len(same)), Spent())
+        played.take(SpokenTurn(0, same, [0.0] * len(same)), TimeSpent())
     assert 1 < played.env.step_count < 30
 
 
@@ -243,9 +243,10 @@ def said_aloud(program: Program) -> Iterator[Any]:
 @pytest.fixture
 def shown(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> dict[bool, Demonstration]:
     monkeypatch.setattr(demonstrations, "aloud", lambda procedure: said_aloud(silent(procedure)))
-    tongue = demonstrations.Tongue(learner.tokenizer.backend_tokenizer.to_str())
+    tokenizer = learner.script_tokenizer()
     return {
-        working: demonstrate(Plan((FAMILY,), slips=0.0, limit=2400, working=working), tongue, 0) for working in (True, False)
+        working: demonstrate(DemoPlan((FAMILY,), slips=0.0, limit=2400, working=working), tokenizer, 0)
+        for working in (True, False)
     }
 
 

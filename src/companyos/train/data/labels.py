@@ -1,7 +1,8 @@
-"""Labels: an expert says what it would have done at every state of an episode that a model has played.
+"""Expert labels for episodes that a model has played: what the expert would have done at every state.
 
-Where the model's turn is the expert's, it is learnt as it stands. Where it is not, the expert's turn becomes a branch of
-the window at that place (`branches.py`). Workers label episodes while others are still being played: they need no torch.
+Where the model's turn equals the expert's, the turn is learnt as it is. Where it differs, the expert's turn becomes a
+branch of the window at that place (`branches.py`). Worker processes label episodes while others are still being played;
+they do not need torch.
 """
 
 from collections import Counter, defaultdict
@@ -17,36 +18,38 @@ from companyos.core.world import Streams
 from companyos.env import CompanyEnv, make
 from companyos.env.line_syntax import parse_line, write_line
 from companyos.env.teacher import Teacher
-from companyos.train.data.demonstrations import Tongue, figures_of, stands_in, values_of
+from companyos.train.data.demonstrations import figures_of, stands_in, values_of
 from companyos.train.data.repeats import moves
 from companyos.train.data.script import heard, opening
+from companyos.train.data.tokenizer import Tokenizer
 from companyos.train.data.turns import encoded
 
-# What a label is: the model's own turn; its call in other words; another call; needs what was forgotten; there is none.
+# Kinds of labels. SAME: the model's turn is the expert's. OTHER_WORDS: same call, other working lines. DIFFERS: another
+# call. BLIND: the expert's call needs a value that the script has dropped. NONE: the expert has nothing left to do.
 SAME, OTHER_WORDS, DIFFERS, BLIND, NONE = "same", "other_words", "differs", "blind", "none"
-_ALIKE = 4  # branches of an episode that say the same: a call stays due for as long as it is not made
+_ALIKE = 4  # equal branches of an episode at most: a call stays due until the model makes it
 
 
-class Story(msgspec.Struct, frozen=True):
-    """An episode as it travels to whoever labels it: its calls, and the windows through which they were said."""
+class EpisodeRecord(msgspec.Struct, frozen=True):
+    """An episode as a labeller receives it: the lines of its calls, and the windows they were written in."""
 
     task_id: str
     lines: list[str]
-    windows: list[tuple[list[int], list[tuple[int, int]]]]  # tokens; from where to where each turn stands
+    windows: list[tuple[list[int], list[tuple[int, int]]]]  # tokens, and the span of each turn
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """How states are labelled."""
+    """Settings of the labeller."""
 
     working: bool = False
-    branches: int = 12  # of an episode, at most
-    loop: int = 3  # a call that was made so often running, with the same reply, is a loop if it is made again
-    reserve: int = 128  # tokens that a turn may have
+    branches: int = 12  # most branches of an episode
+    loop: int = 3  # repeating a call that had the same reply this many times in a row is a loop
+    reserve: int = 128  # most tokens of a turn
     seed: int = 0
 
 
-class Twig(msgspec.Struct, frozen=True):
-    """A branch of a window, and whether it leads out of a loop."""
+class BranchLabel(msgspec.Struct, frozen=True):
+    """The expert's turn at a place of a window, and whether the model was in a loop there."""
 
     window: int
     at: int
@@ -55,17 +58,17 @@ class Twig(msgspec.Struct, frozen=True):
 
 
 class Labelled(msgspec.Struct, frozen=True):
-    """An episode with its labels: for each window, what is learnt of it as it stands; and branches."""
+    """The labels of an episode: the spans of each window that are learnt as they are, and the branches."""
 
     spans: list[list[tuple[int, int]]]
-    twigs: list[Twig]
+    twigs: list[BranchLabel]
     counts: dict[str, int]
-    labels: list[tuple[str, str, str]]  # of each state: what its label is, what the model said, what was due
+    labels: list[tuple[str, str, str]]  # for each state: kind, the model's line, the expert's line
 
 
-def label(rules: Rules, tokenizer: str, story: Story) -> Labelled:
-    """Walks an episode again and asks the expert at every state."""
-    walk = _Walk(rules, Tongue(tokenizer), story)
+def label(rules: Rules, tokenizer_json: str, story: EpisodeRecord) -> Labelled:
+    """Replay an episode and ask the expert at every state."""
+    walk = _EpisodeLabeller(rules, Tokenizer(tokenizer_json), story)
     places = [(number, span) for number, (_, spans) in enumerate(story.windows) for span in spans]
     for line, (window, span) in zip(story.lines, places, strict=True):
         if not walk.step(line, window, span):
@@ -74,14 +77,17 @@ def label(rules: Rules, tokenizer: str, story: Story) -> Labelled:
 
 
 class Labellers:
-    """Processes that label stories; with none of them, this one does. Each is told once how: a tokenizer has megabytes."""
+    """A pool of processes that label episodes. With 0 workers, this process does it.
 
-    def __init__(self, workers: int, rules: Rules, tokenizer: str) -> None:
-        self._how = rules, tokenizer
+    Each process receives the settings once, because a tokenizer has megabytes.
+    """
+
+    def __init__(self, workers: int, rules: Rules, tokenizer_json: str) -> None:
+        self._how = rules, tokenizer_json
         context = get_context("spawn")
         self._hands = ProcessPoolExecutor(workers, context, _prepare, self._how) if workers else None
 
-    def label(self, story: Story) -> "Future[Labelled]":
+    def label(self, story: EpisodeRecord) -> "Future[Labelled]":
         if self._hands is not None:
             return self._hands.submit(_label, story)
         here: Future[Labelled] = Future()
@@ -93,37 +99,37 @@ class Labellers:
             self._hands.shutdown(wait=False, cancel_futures=True)
 
 
-_prepared: list[tuple[Rules, str]] = []  # in a process that labels
+_prepared: list[tuple[Rules, str]] = []  # the settings, in a worker process
 
 
-def _prepare(rules: Rules, tokenizer: str) -> None:
+def _prepare(rules: Rules, tokenizer_json: str) -> None:
     set_up_worker()
-    _prepared.append((rules, tokenizer))
+    _prepared.append((rules, tokenizer_json))
 
 
-def _label(story: Story) -> Labelled:
+def _label(story: EpisodeRecord) -> Labelled:
     return label(*_prepared[0], story)
 
 
-class _Walk:
+class _EpisodeLabeller:
     """An episode while it is being labelled."""
 
-    def __init__(self, rules: Rules, tongue: Tongue, story: Story) -> None:
-        self._rules, self._tongue, self._story = rules, tongue, story
+    def __init__(self, rules: Rules, tokenizer: Tokenizer, story: EpisodeRecord) -> None:
+        self._rules, self._tokenizer, self._story = rules, tokenizer, story
         self._env: CompanyEnv = make(story.task_id)
         self._teacher = Teacher(self._env)
         self._told = [opening(self._env.look())]
         self._spans: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        self._twigs: list[Twig] = []
+        self._twigs: list[BranchLabel] = []
         self._counts: Counter[str] = Counter()
         self._labels: list[tuple[str, str, str]] = []
         self._due: Call | None = None
         self._looked_up: list[Call] = []  # answered calls that the model made while this call was due
-        self._running = 0  # how often the last call was made in a row, with the same reply
+        self._running = 0  # how many times in a row the last call had the same reply
         self._last = ("", "")
 
     def step(self, line: str, window: int, span: tuple[int, int]) -> bool:
-        """Labels a state and makes the model's call. False: nothing is left to learn here."""
+        """Label a state, then make the model's call. Return False if no later state can be labelled."""
         call = parse_line(line, self._env.toolbox)
         due = self._teacher.due()
         if due.call is None:
@@ -150,7 +156,7 @@ class _Walk:
     def _compare(
         self, call: Call | str, due: Call, lines: Sequence[str], window: int, span: tuple[int, int], loop: bool
     ) -> tuple[str, str]:
-        """What the label of a state is, and the line of what is due. Notes what is learnt of it."""
+        """Return the kind of a label and the line of the expert's call. Record what is learnt."""
         tokens, (start, end) = self._story.windows[window][0], span
         working = tuple(lines) if self._rules.working else ()
         seen = self._in_sight(due, working, tokens[:start]) if window else due
@@ -158,12 +164,12 @@ class _Walk:
             return BLIND, write_line(due)
         if seen is not due:
             working = ()
-        wanted, _ = encoded(self._tongue.encode, write_line(seen), working)
+        wanted, _ = encoded(self._tokenizer.encode, write_line(seen), working)
         if tokens[start:end] == wanted:
             self._spans[window].append(span)
             return SAME, write_line(seen)
         if len(wanted) < self._rules.reserve:
-            self._twigs.append(Twig(window, start, wanted, loop))
+            self._twigs.append(BranchLabel(window, start, wanted, loop))
         return OTHER_WORDS if call == seen else DIFFERS, write_line(seen)
 
     def _in_sight(self, due: Call, working: Sequence[str], before: list[int]) -> Call | None:
@@ -172,7 +178,7 @@ class _Walk:
         Without this a model would learn to invent values (see `demonstrations.py`). Each call is repeated once for one due
         call. Otherwise two replies that do not fit into the window together would be read in turns for ever.
         """
-        seen, lacking = self._tongue.decode(before), False
+        seen, lacking = self._tokenizer.decode(before), False
         for value in (*values_of(due), *figures_of(working)):
             if stands_in(value, seen) or not any(stands_in(value, text) for text in self._told):
                 continue
@@ -183,7 +189,7 @@ class _Walk:
         return None if lacking else due
 
     def _readings(self, value: str) -> Iterator[Call]:
-        """The calls that showed a value and can be made again without changing anything, the last one first."""
+        """Yield the calls that showed a value and that can be repeated without a write or a wait, latest first."""
         for turn, text in zip(reversed(self._env.turns), reversed(self._told), strict=False):
             tool = self._env.toolbox.find(turn.call) if turn.call.app else None
             if tool is not None and not tool.writes and tool.method != "wait" and stands_in(value, text):
@@ -193,10 +199,10 @@ class _Walk:
         spans = [self._spans[number] for number in range(len(self._story.windows))]
         return Labelled(spans, self._chosen(), dict(self._counts), self._labels)
 
-    def _chosen(self) -> list[Twig]:
-        """Branches out of loops, then the first two, then any: those after the first way astray matter less."""
+    def _chosen(self) -> list[BranchLabel]:
+        """Choose branches: those out of loops, the first two, then random ones: later mistakes often follow from these."""
         often: Counter[tuple[int, ...]] = Counter()
-        few: list[Twig] = []
+        few: list[BranchLabel] = []
         for twig in self._twigs:
             often[tuple(twig.tokens)] += 1
             if often[tuple(twig.tokens)] <= _ALIKE:

@@ -1,4 +1,4 @@
-"""Scripts: an episode as the tokens that a language model reads and writes, the same in every loop and in evaluation.
+"""Scripts: the text of an episode as a language model reads and writes it, the same in training and in evaluation.
 
     Thu 2026-08-20 12:58, 86 steps
     Hi, you have the vendor desk today. T-9361 asks for a vendor onboarding: …
@@ -16,10 +16,10 @@
     >
 
 A call is a line (`companyos.env.line_syntax`). A reply has one line for each record; a list names its fields once, above its
-rows. The clock comes first when time has passed. Values are written as they would be typed in a call, so the model can copy
-them. An empty value is a name without a value, and midnight is not written. The script compares, sorts or advises nothing.
+rows. After a wait the reply begins with the clock. Values are written as in a call, so the model can copy them. A field
+without a value is written as its name alone, and the time 00:00 is left out. The script adds no comparison or advice.
 
-A model that was trained with working says lines that begin with `=` before some of its calls (`turns.py`).
+A model that was trained with working lines writes lines that begin with `=` before some of its calls (`turns.py`).
 """
 
 import re
@@ -34,12 +34,12 @@ from companyos.env.observations import Observation
 from companyos.train.data import turns
 from companyos.train.data.turns import PROMPT as _PROMPT
 
-LIMIT = 1536  # tokens of an episode at any moment
-RESERVE = 128  # of these, what the next call may take: experts say up to 114 of SmolLM2's at a time
-_SLACK = 0.4  # of the limit is freed when it is reached: what was read changes seldom, and stays cached for long
+LIMIT = 1536  # most tokens of a script at any moment
+RESERVE = 128  # tokens of the limit kept for the next call: experts need up to 114 tokens of SmolLM2
+_SLACK = 0.4  # share of the limit that is freed when it is reached, so that the start of the script stays cached for long
 _PROSE = "text"  # the field of a record that is prose
 _INDENT = " "  # before prose, which has a line of its own
-_LONGEST = 300  # characters of a refusal: it may quote whatever was said
+_LONGEST = 300  # characters of a refusal: it may quote a long argument
 _MIDNIGHT = " 00:00"
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
 
@@ -48,27 +48,27 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
 
 
 def opening(obs: Observation) -> str:
-    """What an episode begins with: clock, budget, brief. It ends where the first call begins."""
+    """Return the start of a script: clock, budget, brief and the prompt of the first call."""
     return f"{obs.now}, {obs.max_steps} steps\n{_one_line(obs.task)}\n{_PROMPT}"
 
 
 def heard(obs: Observation, wrong: str = "") -> str:
-    """What is heard after a call: a line a record, or what is wrong. It ends where the next call begins.
+    """Return the reply to a call as text: a line for each record, or the error; then the prompt of the next call.
 
-    `wrong` is what was wrong with a line that is no call: it helps whoever wrote it more than what an action is.
+    `wrong` is the parse error of a line that is not a call. It replaces the environment's message, which is less specific.
     """
     reply = obs.reply
     if reply.code == OK:
         said = "\n".join(_lines(reply.data, obs.now))
     elif reply.code == NO_ANSWER:
-        said = reply.code  # what its message says, it says every time
+        said = reply.code  # its message is always the same
     else:
         said = f"{reply.code}: {_one_line(wrong or reply.message)[:_LONGEST]}"
     return f"{said}\n{_PROMPT}"
 
 
 def spoken(line: str, working: Iterable[str] = ()) -> str:
-    """A call as it stands in a script, from the prompt on, with the lines of working before it."""
+    """Return a turn as it is written in a script after the prompt: working lines, then the call."""
     return "".join(turns.pieces(line, working))
 
 
@@ -89,7 +89,7 @@ def _lines(data: Any, now: str) -> Iterator[str]:
 
 
 def _rows(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Rows below the names of their fields, which are written anew where they change."""
+    """Yield rows below a line with the names of their fields. A row with other fields gets a new line of names."""
     if not rows:
         yield "nothing"
     names: list[str] = []
@@ -106,7 +106,7 @@ def _prose(record: dict[str, Any]) -> Iterator[str]:
 
 
 def _one_line(prose: str) -> str:
-    """Prose without what could pass for the end of a reply."""
+    """Return prose in one line, so that it cannot look like the end of a reply."""
     return " ".join(prose.split())
 
 
@@ -137,11 +137,11 @@ def _text(value: str) -> str:
 
 
 class Script:
-    """One episode as tokens of one tokenizer: with the next call, never more than `limit`.
+    """The script of one episode as tokens. It never exceeds `limit` tokens, the next call included.
 
-    Where it grows too long, what was read longest ago goes first: lines on what was read again since, which nobody misses;
-    prose, and working; then the oldest replies shrink to their first line, and to its first word. The brief and the calls
-    stay; only where even those are too many do the oldest turns go.
+    When it grows too long, it drops the oldest parts first, in this order: lines about records that were read again since;
+    prose and working lines; all but the first line of a reply; all but its first word. The brief and the calls stay, unless
+    even they do not fit: then the oldest turns are dropped whole.
     """
 
     def __init__(self, encode: Callable[[str], list[int]], limit: int = LIMIT, reserve: int = RESERVE) -> None:
@@ -149,25 +149,25 @@ class Script:
         self._most = limit - reserve
         self._aim = self._most - int(limit * _SLACK)
         self._opening: list[int] = []
-        self._turns: list[_Turn] = []
+        self._turns: list[_ScriptTurn] = []
         self.tokens: list[int] = []
-        self.calls: list[tuple[int, int]] = []  # where in `tokens` they stand
+        self.calls: list[tuple[int, int]] = []  # their spans in `tokens`
 
     def open(self, text: str) -> None:
-        """Takes in the brief."""
+        """Begin the script with the brief."""
         self._opening = self._encode(text)
         self.tokens = self._opening.copy()
         if len(self.tokens) > self._aim:
             raise ValueError(f"a brief of {len(self.tokens)} tokens leaves no room for work: {self._aim} is the most")
 
     def say(self, tokens: list[int], working: int = 0) -> None:
-        """Takes in a call, its newline included. The first tokens of it, this many, are working."""
+        """Add a turn, its final newline included. Its first `working` tokens are working lines."""
         self.calls.append((len(self.tokens), len(self.tokens) + len(tokens)))
-        self._turns.append(_Turn(tokens, working))
+        self._turns.append(_ScriptTurn(tokens, working))
         self.tokens += tokens
 
     def hear(self, text: str) -> bool:
-        """Takes in a reply. True: there was too little room, so that the tokens before it are not what they were."""
+        """Add a reply. Return True if older parts were dropped to make room, so that the earlier tokens have changed."""
         turn = self._turns[-1]
         turn.text, turn.reply = text, self._encode(text)
         self.tokens += turn.reply
@@ -181,7 +181,7 @@ class Script:
         self._forget_stale()
         taken = len(self._opening) + sum(map(len, self._turns))
         for shown in (_RECORDS, _FIRST_LINE, _FIRST_WORD, _GONE):
-            aim = self._most if shown == _GONE else self._aim  # calls go for want of room only
+            aim = self._most if shown == _GONE else self._aim  # whole turns are dropped only if nothing else helps
             for turn in older:
                 if taken > aim and turn.shown < shown:
                     taken -= len(turn)
@@ -198,18 +198,18 @@ class Script:
             self.tokens += turn.call + turn.reply
 
     def _forget_stale(self) -> None:
-        """Drops the lines whose every field was read again since, of the same record."""
+        """Drop the lines of which every field was read again later, in the same record."""
         known: dict[str, set[str]] = defaultdict(set)
         for turn in reversed(self._turns):
             fresh = [line for line in turn.lines if not (line.fields and line.fields <= known[line.record])]
             for line in turn.lines:
                 known[line.record] |= line.fields
             if turn is not self._turns[-1] and len(fresh) < len(turn.lines):
-                turn.lines = fresh or [_Line(turn.lines[0].record, turn.lines[0].record, frozenset())]
+                turn.lines = fresh or [_ReplyLine(turn.lines[0].record, turn.lines[0].record, frozenset())]
                 self._write(turn)
 
-    def _write(self, turn: "_Turn") -> None:
-        """Tokens of as much of an old turn as is still shown."""
+    def _write(self, turn: "_ScriptTurn") -> None:
+        """Encode the part of an old turn that is still shown."""
         if turn.shown == _GONE:
             turn.call, turn.reply = [], []
             return
@@ -224,60 +224,60 @@ class Script:
         turn.reply = self._encode("\n".join([*lines, _PROMPT]))
 
 
-# How much is shown of an old reply: all, all but prose, its first line, its first word; and then not even its call.
+# How much of an old turn is shown: all; all but prose and working; the first line of its reply; its first word; nothing.
 _WHOLE, _RECORDS, _FIRST_LINE, _FIRST_WORD, _GONE = range(5)
 
 
-class _Line(NamedTuple):
-    """A line of a reply: which record it is about, and what of it it says."""
+class _ReplyLine(NamedTuple):
+    """A line of a reply, the record that it is about, and the fields that it shows."""
 
     text: str
     record: str
     fields: frozenset[str]
 
 
-class _Turn:
-    """A call and its reply, of which less may be shown."""
+class _ScriptTurn:
+    """A turn and its reply, which may be shown in part."""
 
     __slots__ = ("_lines", "call", "reply", "shown", "text", "working")
 
     def __init__(self, call: list[int], working: int) -> None:
         self.call = call
-        self.working = working  # tokens of `call` that precede the call itself; they go with the prose of the reply
+        self.working = working  # tokens of `call` that are working lines; they are dropped with the prose of the reply
         self.text = ""
         self.reply: list[int] = []
         self.shown = _WHOLE
-        self._lines: list[_Line] = []
+        self._lines: list[_ReplyLine] = []
 
     def __len__(self) -> int:
         return len(self.call) + len(self.reply)
 
     @property
-    def lines(self) -> list[_Line]:
+    def lines(self) -> list[_ReplyLine]:
         if not self._lines:
             self._lines = list(_read(self.text))
         return self._lines
 
     @lines.setter
-    def lines(self, lines: list[_Line]) -> None:
+    def lines(self, lines: list[_ReplyLine]) -> None:
         self._lines = lines
 
 
 _NOT_NAMES = re.compile(r'=(?:\([^)]*\)|"(?:[^"\\]|\\.)*"|\S*)')
 
 
-def _read(text: str) -> Iterator[_Line]:
-    """The lines of a reply, each with what it is about; prose is of the record above it."""
+def _read(text: str) -> Iterator[_ReplyLine]:
+    """Yield the lines of a reply. Prose belongs to the record in the line above it."""
     record, listed, fields = "", False, frozenset[str]()
     for line in text.split("\n")[:-1]:
         if line.startswith(_INDENT):
-            yield _Line(line, record, fields | {_PROSE})
+            yield _ReplyLine(line, record, fields | {_PROSE})
             continue
         if line.endswith(":"):
             listed, fields = True, frozenset(line[:-1].split(" ")) - {"id"}
-            yield _Line(line, "", frozenset())
+            yield _ReplyLine(line, "", frozenset())
             continue
         record, _, rest = line.partition(" ")
         if not listed:
             fields = frozenset(_NOT_NAMES.sub("", rest).split())
-        yield _Line(line, record, fields)
+        yield _ReplyLine(line, record, fields)

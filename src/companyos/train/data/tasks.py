@@ -1,6 +1,6 @@
-"""Tasks: what an update learns from. Half of them are twins: one morning, one fact changed, another right ending.
+"""The tasks of an update of GRPO. Half of them are twins: the same seed with one fact changed, and another right ending.
 
-Whoever takes a short cut does well on one of two twins and fails on the other, so that no short cut pays in both.
+A policy that ignores the fact succeeds on one twin and fails on the other, so ignoring facts does not pay.
 """
 
 from collections.abc import Mapping
@@ -12,15 +12,15 @@ from companyos.core.world import Draw, Streams
 from companyos.env import task_named
 from companyos.families import family
 
-SEEDS = 100_000  # of a family, in the train split
+SEEDS = 100_000  # seeds of the train split that are used, per family
 
-Lesson = tuple[str, ...]  # task ids: one alone, or two twins
+Lesson = tuple[str, ...]  # task ids: a single task, or two twins
 
 
 def lessons(run: int, update: int, size: int, weights: Mapping[str, float], chaos: Chaos) -> list[Lesson]:
-    """The tasks of one update, `size` of them in all, of families in proportion to their weights; twins come first.
+    """Return `size` tasks for one update, twins first. Families are drawn in proportion to their weights.
 
-    The same arguments give the same tasks: a run that is resumed learns from what it would have learnt from.
+    The same arguments give the same tasks, so a resumed run sees the tasks that it would have seen.
     """
     for name in weights:
         family(name)
@@ -34,7 +34,7 @@ def _twins(streams: Streams, update: int, place: int, weights: Mapping[str, floa
         draw = streams.at(update, "twins", place, attempt)
         task_id = _task(draw, weights, chaos)
         others = opposites(task_id)
-        if others:  # in some cases no single fact would change what is right
+        if others:  # some tasks have no twin with another right ending
             return task_id, draw.pick(others)[1]
     raise AssertionError("there is always a next number")
 

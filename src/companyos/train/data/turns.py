@@ -1,10 +1,11 @@
-"""Turns: what a model says before it is answered: a call, which is a line, and before it, if it was trained so, working.
+"""A model's turn: optional working lines, then one line with a call.
 
     > = 5675 <= 6695: enough
     > resolve_ticket T-9361 completed …
 
-A line that begins with `=` is working: it is not a call, costs no step, and nobody answers it, so the prompt of the next
-line follows at once. Working is limited to `LINES` lines and `ROOM` tokens of a turn; then the model can only make its call.
+A line that begins with `=` is working: a short comparison or calculation that the model writes down before it decides.
+It is not a call, costs no step and gets no reply; the prompt of the next line follows at once. A turn has at most `LINES`
+lines and `ROOM` tokens of working; after that the model can only make its call.
 """
 
 import re
@@ -13,30 +14,30 @@ from typing import NamedTuple
 
 PROMPT = ">"
 LINES = 12
-ROOM = 288  # tokens, prompts included: experts say up to 11 lines and 277 of SmolLM2's before a call, half of them up to 28
+ROOM = 288  # tokens, prompts included: experts write up to 11 lines and 277 tokens of SmolLM2 before a call (median 28)
 _MARK = "="
-LEAST = 4  # tokens that a line of working takes at least
+LEAST = 4  # fewest tokens of a working line
 _NEXT = re.compile(rf"\n+{PROMPT}")
 
-# Where a turn stands: a line is about to begin, a call or working is being said, the next prompt is due.
+# States of a turn: a line is about to begin, a call or a working line is being written, the next prompt is due.
 BEGINS, CALL, WORKING, PROMPTED = range(4)
 
 
 def pieces(line: str, working: Iterable[str] = ()) -> list[str]:
-    """Texts that make up a turn, from its prompt on. Each is encoded by itself, so that equal lines are equal tokens."""
+    """Return the texts of a turn after its prompt. Each is encoded separately, so that equal lines give equal tokens."""
     return [*(f" {_MARK} {said}\n{PROMPT}" for said in working), f" {line}\n"]
 
 
 def encoded(encode: Callable[[str], list[int]], line: str, working: Sequence[str] = ()) -> tuple[list[int], int]:
-    """The tokens of a turn, and how many of them are working. Leaves out the first lines of more working than allowed."""
-    *asides, call = (list(encode(piece)) for piece in pieces(line, working[-LINES:]))
-    while asides and sum(map(len, asides)) > ROOM:
-        del asides[0]
-    return [token for piece in (*asides, call) for token in piece], sum(map(len, asides))
+    """Return the tokens of a turn, and how many of them are working. Working over the limits loses its first lines."""
+    *working_pieces, call = (list(encode(piece)) for piece in pieces(line, working[-LINES:]))
+    while working_pieces and sum(map(len, working_pieces)) > ROOM:
+        del working_pieces[0]
+    return [token for piece in (*working_pieces, call) for token in piece], sum(map(len, working_pieces))
 
 
 def split(text: str) -> tuple[tuple[str, ...], str]:
-    """The lines of working of a turn, without their mark, and the line of its call."""
+    """Split a turn into its working lines, without their mark, and the line of its call."""
     said = text.strip()
     working: list[str] = []
     while said.startswith(_MARK) and (rest := _NEXT.split(said, maxsplit=1))[1:]:
@@ -45,8 +46,8 @@ def split(text: str) -> tuple[tuple[str, ...], str]:
     return tuple(working), said
 
 
-class Aside(NamedTuple):
-    """How a tokenizer writes working, and how much of it is allowed in a turn."""
+class WorkingSyntax(NamedTuple):
+    """The tokens with which a tokenizer writes working lines, and how much working a turn may have."""
 
     marks: tuple[int, ...]  # tokens that begin a line of working
     blanks: tuple[int, ...]  # tokens that may precede such a mark
@@ -55,46 +56,46 @@ class Aside(NamedTuple):
     room: int = ROOM
 
 
-def aside_of(texts: Mapping[int, str], lines: int = LINES) -> Aside:
-    """The same for a vocabulary. With no `lines`, working is forbidden."""
+def working_syntax(texts: Mapping[int, str], lines: int = LINES) -> WorkingSyntax:
+    """Return the working syntax of a vocabulary (token to text). With 0 `lines`, working is forbidden."""
     marks = tuple(token for token, text in texts.items() if text.lstrip(" ").startswith(_MARK) and "\n" not in text)
     blanks = tuple(token for token, text in texts.items() if text and not text.strip(" "))
-    return Aside(marks, blanks, next(token for token, text in texts.items() if text == PROMPT), lines)
+    return WorkingSyntax(marks, blanks, next(token for token, text in texts.items() if text == PROMPT), lines)
 
 
 class Progress:
-    """A turn while it is being said: whether it is over, and what may come next. `Decoder` does the same on its device."""
+    """The state of a turn while it is generated token by token. `Decoder` keeps the same state on its device."""
 
-    def __init__(self, enders: Iterable[int], most: int, aside: Aside | None) -> None:
+    def __init__(self, enders: Iterable[int], most: int, syntax: WorkingSyntax | None) -> None:
         self._enders = frozenset(enders)
-        self._aside = aside
-        self._call = most - (aside.room if aside else 0)  # tokens that are kept for the call
-        self._lines = aside.lines if aside else 0
+        self._syntax = syntax
+        self._call = most - (syntax.room if syntax else 0)  # tokens kept for the call
+        self._lines = syntax.lines if syntax else 0
         self.left = most
         self.state = BEGINS
         self.over = False
 
     @property
     def must_end(self) -> bool:
-        """Whether the next token has to end the line."""
+        """Whether the next token must end the line."""
         return self.left <= 1 or (self.state == WORKING and self.left <= self._call + 2)
 
     @property
     def may_work(self) -> bool:
-        """Whether a line that begins now may be working."""
+        """Whether a line that begins now may be a working line."""
         return self._lines > 0 and self.left >= self._call + LEAST
 
     def take(self, token: int) -> None:
-        """Takes in the next token."""
-        ends, aside = token in self._enders, self._aside
+        """Add the next token."""
+        ends, syntax = token in self._enders, self._syntax
         if self.state == PROMPTED:
             self.state = BEGINS
         elif self.state == WORKING:
             self.state = PROMPTED if ends else WORKING
-        elif self.state == BEGINS and aside and token in aside.marks and self.may_work:
+        elif self.state == BEGINS and syntax and token in syntax.marks and self.may_work:
             self.state = WORKING
             self._lines -= 1
-        elif ends or not (self.state == BEGINS and aside and token in aside.blanks):
+        elif ends or not (self.state == BEGINS and syntax and token in syntax.blanks):
             self.state = CALL
         self.left -= 1
         self.over = ends and self.state == CALL

@@ -1,25 +1,24 @@
-"""Attempts: episodes that a model plays so that its states can be labelled, cut short where nothing more is to be seen."""
+"""Episodes that a model plays for labelling or for an exam, and that can be cut off early."""
 
 import math
 import time
 from collections.abc import Callable
 
-from companyos.train.data.labels import Story
+from companyos.train.data.labels import EpisodeRecord
 from companyos.train.data.repeats import moves
-from companyos.train.decoding.rollout import Played, Spent
-from companyos.train.decoding.speakers import Said
+from companyos.train.decoding.rollout import ModelEpisode, TimeSpent
+from companyos.train.decoding.speakers import SpokenTurn
 
 LOOPED = 10  # equal calls with equal replies that make an episode a loop; experts make up to 5 while they wait
-# How an attempt ended: by its own act, for want of steps, or cut off: lost, caught in a loop, out of time.
+# How an episode ended: the ticket was closed, the steps ran out, or it was cut off because it was lost, in a loop or late.
 CLOSED, STEPS, LOST, LOOP, TIME = "closed", "steps", "lost", "loop", "time"
 
 
-class Attempt(Played):
-    """An episode that knows how it ended, and that can be cut short.
+class BoundedEpisode(ModelEpisode):
+    """An episode that records how it ended, and that can be cut off.
 
-    `loop`: it ends when one call had the same reply this often with no write and no wait in between, or `LOOPED` times in
-    all; 0: never. `until`: it ends at this moment of the clock.
-    `lost`: it ends when nobody could win it any more.
+    `loop`: cut it off when one call had the same reply this often with no write and no wait in between, or `LOOPED` times
+    in all; 0 means never. `until`: cut it off at this time of `clock`. `lost`: cut it off when it can no longer be won.
     """
 
     ended = ""
@@ -28,11 +27,11 @@ class Attempt(Played):
     lost = False
     clock: Callable[[], float] = staticmethod(time.monotonic)
 
-    def take(self, said: Said, spent: Spent) -> None:
+    def take(self, said: SpokenTurn, spent: TimeSpent) -> None:
         steps = self.env.step_count
         super().take(said, spent)
         if self.env.step_count == steps:
-            return  # the turn is drawn anew
+            return  # the turn is sampled again
         if self.over:
             self.ended = CLOSED if self.env.resolved else STEPS
             return
@@ -51,10 +50,10 @@ class Attempt(Played):
             return LOOP
         return TIME if self.clock() > self.until else ""
 
-    def story(self) -> Story:
-        """What a labeller needs of it."""
+    def story(self) -> EpisodeRecord:
+        """Return what a labeller needs."""
         windows = [
             (window.tokens, [(start, end) for (start, _), end in zip(window.calls, window.ends, strict=True)])
             for window in self.windows
         ]
-        return Story(self.task_id, self.lines, windows)
+        return EpisodeRecord(self.task_id, self.lines, windows)

@@ -1,10 +1,9 @@
-"""Rollouts: episodes that a speaker works, many at once, with all that a loss needs to know of what was said."""
+"""Rollouts: many episodes that a model plays at once, with the tokens and log probabilities that a loss needs."""
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from operator import itemgetter
 from typing import TypeVar
 
@@ -15,54 +14,29 @@ from companyos.env import CompanyEnv, make
 from companyos.env.line_syntax import parse_line
 from companyos.train.data.repeats import Decoding, Repeats, moves
 from companyos.train.data.script import LIMIT, RESERVE, Script, heard, opening
-from companyos.train.data.turns import PROMPT, split
-from companyos.train.decoding.speakers import Said, Speaker
-from companyos.train.model.models import Learner
+from companyos.train.data.tokenizer import Tokenizer
+from companyos.train.decoding.speakers import Speaker, SpokenTurn
 
 
-class Tongue:
-    """A tokenizer, as scripts use it. What is said alike is looked up once: a group reads the same replies over and over."""
-
-    def __init__(self, learner: Learner) -> None:
-        self.working = learner.working
-        self.encode: Callable[[str], list[int]] = lru_cache(65536)(learner.encode)
-        self._text: Callable[[tuple[int, ...]], str] = lru_cache(65536)(lambda tokens: learner.decode(list(tokens)))
-
-    def decode(self, tokens: Iterable[int]) -> str:
-        return self._text(tuple(tokens))
-
-    def heard(self, tokens: list[int]) -> tuple[str, int]:
-        """The call of a turn, and how many tokens of working precede it."""
-        text = self.decode(tokens)
-        if not self.working:
-            return text.strip(), 0
-        working, line = split(text)
-        if not working:
-            return line, 0
-        single = [self.decode([token]) for token in tokens]
-        prompts = [n for n in range(1, len(single)) if single[n] == PROMPT and "\n" in single[n - 1]]
-        return line, prompts[len(working) - 1] + 1
-
-
-class Window(msgspec.Struct):
-    """A script as it stood while some calls were said: what each was drawn from are the tokens before it."""
+class PlayedWindow(msgspec.Struct):
+    """The script as it was while some calls were sampled. Each call was sampled after the tokens before it."""
 
     tokens: list[int]
-    calls: list[tuple[int, list[float]]]  # where one begins, and the log probabilities of its tokens
-    ends: list[int] = []  # where each ends
+    calls: list[tuple[int, list[float]]]  # the start of each, and the log probabilities of its tokens
+    ends: list[int] = []  # the end of each
 
 
-class Played:
-    """One episode: the company, the script, and the windows through which it was seen.
+class ModelEpisode:
+    """One episode that a model plays: the environment, the script, and the windows of the script.
 
-    `patience` is how often one line may be said in it before it is given up; 0: as often as there are steps.
+    `patience` is how often the model may write the same line before the episode is given up; 0 means no limit.
     """
 
     def __init__(
         self,
         task_id: str,
         greedy: bool,
-        tongue: Tongue,
+        tokenizer: Tokenizer,
         limit: int = LIMIT,
         reserve: int = RESERVE,
         reward: str = "score",
@@ -72,31 +46,31 @@ class Played:
         self.task_id = task_id
         self.greedy = greedy
         self.env: CompanyEnv = make(task_id, reward=reward)
-        self.script = Script(tongue.encode, limit, reserve)
+        self.script = Script(tokenizer.encode, limit, reserve)
         self.script.open(opening(self.env.look()))
-        self.windows: list[Window] = []
+        self.windows: list[PlayedWindow] = []
         self.usage: list[Usage] = []
-        self.over = False  # ended, or given up: whoever goes round in circles takes up the time of all, and wins nothing
-        self._tongue = tongue
+        self.over = False  # ended or given up
+        self._tokenizer = tokenizer
         self._patience = patience
-        self.lines: list[str] = []  # its calls, as it said them
+        self.lines: list[str] = []  # its calls, as the model wrote them
         self._alike: Counter[tuple[str, str]] = Counter()  # calls with their replies
         self._said: Counter[str] = Counter()
-        self._window = Window([], [], [])
+        self._window = PlayedWindow([], [], [])
         self._decoding = decoding or Decoding(0.0 if greedy else 1.0)
         self._repeats = Repeats(self._decoding.repeats)
 
     @property
     def temperature(self) -> float:
-        """At which its next turn is to be drawn."""
+        """The temperature for its next turn."""
         return self._repeats.temperature(self._decoding.temperature)
 
-    def take(self, said: Said, spent: "Spent") -> None:
-        """Makes the call that was said, and hears what comes of it. A call that only repeats may have to be said anew."""
+    def take(self, said: SpokenTurn, spent: "TimeSpent") -> None:
+        """Make the call of a turn and add the reply to the script. A repeated call may be refused and sampled again."""
         script = self.script
         spent.tokens += len(said.tokens)
         with spent.on("text"):
-            line, working = self._tongue.heard(said.tokens)
+            line, working = self._tokenizer.call_of(said.tokens)
             if self._repeats.refuse(line):
                 return
             self.usage.append(Usage(len(script.tokens), len(said.tokens), form="text"))
@@ -118,14 +92,14 @@ class Played:
                 self._close(seen[:end])
 
     def _close(self, tokens: list[int]) -> None:
-        """What was seen until now is a window."""
+        """End the present window with these tokens."""
         self._window.tokens = tokens
         self.windows.append(self._window)
-        self._window = Window([], [], [])
+        self._window = PlayedWindow([], [], [])
 
     @property
     def most_alike(self) -> int:
-        """How often it made the same call with the same reply, of the call that was repeated most."""
+        """The highest count of one call with one reply in this episode."""
         return max(self._alike.values(), default=0)
 
     @property
@@ -134,12 +108,12 @@ class Played:
         return self.env.total
 
 
-class Spent:
-    """Seconds on our own work, by kind: the company's (`env`) and its texts' (`text`)."""
+class TimeSpent:
+    """Measures the seconds that are spent outside the model, by kind: `env` for the environment, `text` for scripts."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
-        self.tokens = 0  # said
+        self.tokens = 0  # sampled
         self._begun = time.perf_counter()
 
     @property
@@ -153,16 +127,16 @@ class Spent:
         self.seconds[kind] += time.perf_counter() - begun
 
 
-P = TypeVar("P", bound=Played)
+P = TypeVar("P", bound=ModelEpisode)
 
 
-def rollout(speaker: Speaker, episodes: Iterable[P], spent: Spent) -> list[P]:
-    """Has episodes played to their ends. In the order in which they were given."""
+def rollout(speaker: Speaker, episodes: Iterable[P], spent: TimeSpent) -> list[P]:
+    """Play episodes to their ends, and return them in the order in which they were given."""
     return [played for _, played in sorted(as_they_end(speaker, episodes, spent), key=itemgetter(0))]
 
 
-def as_they_end(speaker: Speaker, episodes: Iterable[P], spent: Spent) -> Iterator[tuple[int, P]]:
-    """Has episodes played, each begun as soon as there is room for it; gives each with its number once it has ended."""
+def as_they_end(speaker: Speaker, episodes: Iterable[P], spent: TimeSpent) -> Iterator[tuple[int, P]]:
+    """Play episodes, each as soon as a row is free, and yield each with its number when it has ended."""
     queue, begun = iter(episodes), list[P]()
 
     def begin() -> bool:

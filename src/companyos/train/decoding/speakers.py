@@ -1,8 +1,9 @@
-"""Speakers: a language model that works many episodes at once. Each hears its script so far, and says a call, when it will.
+"""Speakers: objects that sample turns from a language model for many episodes at once.
 
-`Streaming` goes token by token for all rows together, while each takes its turns at its own pace: whoever has ended a turn
-is answered at once, and the others go on meanwhile. It needs a model that a `Decoder` fits. `Waiting` asks `generate`, turn
-by turn, and everybody waits for whoever says most; every causal model can be asked that way.
+An episode `listen`s: it hands in its script. `speak` then returns the turns that are finished. `Streaming` generates one
+token for all rows at a time; a row whose turn has ended gets its reply at once, while the others go on. It needs a model
+that `Decoder` supports. `Waiting` calls transformers' `generate` turn by turn, so all rows wait for the longest turn; it
+works with every causal model.
 """
 
 from collections import deque
@@ -13,20 +14,20 @@ from typing import Any, Protocol
 import msgspec
 import torch
 
-from companyos.train.data.turns import LINES, PROMPTED, Aside, Progress, aside_of
+from companyos.train.data.turns import LINES, PROMPTED, Progress, WorkingSyntax, working_syntax
 from companyos.train.decoding.decoder import Decoder, Drawn
 from companyos.train.model.layers import causal_model, fits
 from companyos.train.model.models import Learner
 
-_NARROWEST = 64  # rows, below which a step costs a GPU the same however few there are
-_FED_AT_ONCE = 16384  # tokens
-# Who has heard something waits until it is one to so many who speak: a feed takes at least 18 ms, however few are fed.
-# Estimated for 512 rows from the times of single steps (10 ms) and feeds on one H200: 16 s with 3, 20 s with 8, 15 s with 2.
+_NARROWEST = 64  # rows; with fewer, a step takes a GPU the same time
+_FED_AT_ONCE = 16384  # most tokens of a batch that is fed, padding included
+# New scripts are fed once there is one for every 3 rows that are speaking: a feed takes at least 18 ms, even for one row.
+# Chosen for 512 rows from the times of single steps (10 ms) and feeds on one H200: 16 s with 3, 20 s with 8, 15 s with 2.
 _PATIENCE = 3
 
 
-class Said(msgspec.Struct, frozen=True):
-    """A turn, to the token that ends it. One that was cut off has no log probability for its last token."""
+class SpokenTurn(msgspec.Struct, frozen=True):
+    """A finished turn, with the token that ends it. A turn that was cut off has no log probability for its last token."""
 
     who: int
     tokens: list[int]
@@ -34,41 +35,41 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class Speaker(Protocol):
-    """Whoever speaks for many. `who` is any number; of those who listen, at most `rows` may not have left."""
+    """Samples turns for many episodes. `who` is the number of an episode; at most `rows` may take part at a time."""
 
     rows: int
 
     def load(self, model: Any) -> None:
-        """Takes over a model's weights as they are; nobody is speaking."""
+        """Copy the present weights of a model. No episode may take part."""
         ...
 
     def listen(self, who: int, script: list[int], temperature: float) -> None:
-        """Lets somebody hear a script; at temperature 0 the answer is the likeliest, token by token."""
+        """Hand in the script of an episode. At temperature 0 the most likely token is taken each time."""
         ...
 
     def leave(self, who: int) -> None: ...
-    def speak(self) -> list[Said]:
-        """Goes on until somebody has said a turn, of those who listened."""
+    def speak(self) -> list[SpokenTurn]:
+        """Generate until at least one turn is finished, and return the finished turns."""
         ...
 
 
 def speaker_of(
     model: Any, decode: Callable[[list[int]], str], rows: int, room: int, most: int, working: int | None = None
 ) -> Speaker:
-    """The fastest speaker for a model: its scripts take `room` tokens, of which a turn may have `most`.
+    """Return the fastest speaker for a model. A script has at most `room` tokens, and a turn at most `most` of them.
 
-    `working` is how many lines of working a turn may have; None: the model was trained without.
+    `working` is how many working lines a turn may have; None means that the model was trained without working lines.
     """
     texts = {token: decode([token]) for token in range(causal_model(model).config.vocab_size)}
     enders = sorted((token for token, text in texts.items() if "\n" in text), key=lambda token: texts[token] != "\n")
-    aside = aside_of(texts, working) if working is not None else None
+    syntax = working_syntax(texts, working) if working is not None else None
     if fits(model):
-        return Streaming(Decoder(model, rows, room, enders, most, aside))
-    return Waiting(model, rows, enders, most, aside)
+        return Streaming(Decoder(model, rows, room, enders, most, syntax))
+    return Waiting(model, rows, enders, most, syntax)
 
 
 def speaker_for(learner: Learner, rows: int, silent: bool = False) -> Speaker:
-    """The fastest speaker for a model as it was trained; `silent`: it has to decide without working."""
+    """Return the fastest speaker for a model as it was trained. `silent` forbids working lines."""
     working = (0 if silent else LINES) if learner.working else None
     return speaker_of(learner.model, learner.decode, rows, learner.limit, learner.reserve, working)
 
@@ -77,7 +78,7 @@ def speaker_for(learner: Learner, rows: int, silent: bool = False) -> Speaker:
 
 
 class Streaming:
-    """The processor reads what a step drew, and answers, while the device works on the next, which does not depend on it."""
+    """Generates token by token. The CPU reads the tokens of a step while the device computes the next step."""
 
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
@@ -85,19 +86,23 @@ class Streaming:
         self._narrowest = _NARROWEST if decoder.device.type == "cuda" else 1
         self._row: dict[int, int] = {}
         self._free = list(range(decoder.rows))
-        self._cached: dict[int, list[int]] = {}  # the script that a row's keys and values are of
+        self._cached: dict[int, list[int]] = {}  # the tokens whose keys and values are in a row's cache
         self._waiting: dict[int, tuple[list[int], float]] = {}
-        self._speaking: dict[int, tuple[list[int], list[float]]] = {}  # what was said so far, as far as we have read
-        self._reach: dict[int, int] = {}  # of those who may be speaking: length in the cache, less the steps until then
+        self._speaking: dict[int, tuple[list[int], list[float]]] = {}  # tokens and log probabilities read so far
+        self._reach: dict[
+            int, int
+        ] = {}  # of rows that may be speaking: length in the cache minus the number of steps at that time
         self._steps = 0
-        self._unread: deque[tuple[tuple[int, ...], Drawn]] = deque()  # with who was fed; nobody: a step of all
+        self._unread: deque[tuple[tuple[int, ...], Drawn]] = (
+            deque()
+        )  # with the episodes that were fed; none for a step of all rows
 
     def load(self, model: Any) -> None:
-        assert not self._row, "somebody has not left"
+        assert not self._row, "an episode still takes part"
         self._decoder.load(model)
 
     def listen(self, who: int, script: list[int], temperature: float) -> None:
-        if not self._row:  # all have left: they may have been moved together
+        if not self._row:  # all have left: rows may have been moved
             self._width, self._free = self.rows, list(range(self.rows))
             self._unread.clear()
         if who not in self._row:
@@ -109,8 +114,8 @@ class Streaming:
         self._free.append(self._row.pop(who))
         del self._cached[who]
 
-    def speak(self) -> list[Said]:
-        assert self._waiting or self._reach, "nobody has listened"
+    def speak(self) -> list[SpokenTurn]:
+        assert self._waiting or self._reach, "no episode takes part"
         finished = self._narrowed()
         while not finished:
             if len(self._waiting) * _PATIENCE >= len(self._reach):
@@ -123,7 +128,7 @@ class Streaming:
         return finished
 
     def _feed(self) -> None:
-        """Lets those who wait take in what is not in the cache yet, those alike in length together."""
+        """Feed the waiting scripts, as far as they are not cached, in batches of similar length."""
         lacking = []
         for who, (script, temperature) in self._waiting.items():
             known = _common(self._cached[who], script)
@@ -131,7 +136,7 @@ class Streaming:
         self._waiting.clear()
         lacking.sort(key=lambda one: one[:2])
         while lacking:
-            # The longest of a batch is its last, and all are made as long.
+            # The last of a batch is the longest, and the others are padded to its length.
             size = next(n for n in range(len(lacking), 0, -1) if n == 1 or n * lacking[n - 1][0] <= _FED_AT_ONCE)
             batch, lacking = lacking[:size], lacking[size:]
             drawn = self._decoder.feed(
@@ -145,8 +150,8 @@ class Streaming:
                 self._reach[who] = len(script) - self._steps
             self._unread.append((tuple(who for _, who, _, _, _ in batch), drawn))
 
-    def _read(self, leaving: int) -> list[Said]:
-        """Reads what was drawn, all but the last so many."""
+    def _read(self, leaving: int) -> list[SpokenTurn]:
+        """Read the tokens of all steps but the last `leaving`. Return the turns that they finish."""
         finished = []
         while len(self._unread) > leaving or (self._unread and not self._reach):
             fed, drawn = self._unread.popleft()
@@ -166,14 +171,14 @@ class Streaming:
                 finished += map(self._ended, ended)
         return finished
 
-    def _ended(self, who: int) -> Said:
+    def _ended(self, who: int) -> SpokenTurn:
         tokens, logprobs = self._speaking.pop(who)
         del self._reach[who]
-        self._cached[who] = [*self._cached[who], *tokens[:-1]]  # whether the end is in it, depends on what was under way
-        return Said(who, tokens, logprobs[: self._decoder.most - 1])
+        self._cached[who] = [*self._cached[who], *tokens[:-1]]  # the last token may not be in the cache yet
+        return SpokenTurn(who, tokens, logprobs[: self._decoder.most - 1])
 
-    def _narrowed(self) -> list[Said]:
-        """Moves those who are left together, once they are few, and reads for that what is under way."""
+    def _narrowed(self) -> list[SpokenTurn]:
+        """When at most half of the rows are in use, move them together and halve the width. Return finished turns."""
         if len(self._row) > self._width // 2 or self._width <= self._narrowest:
             return []
         finished = self._read(leaving=0)
@@ -187,7 +192,7 @@ class Streaming:
 
 
 def _common(one: list[int], other: list[int]) -> int:
-    """How many tokens two scripts begin with alike, but for the last of the second: somebody has to draw what follows."""
+    """Return how many first tokens two scripts share. The last token of `other` never counts: it must be fed to predict."""
     most = min(len(one), len(other) - 1)
     if one[:most] == other[:most]:
         return most
@@ -198,14 +203,14 @@ def _common(one: list[int], other: list[int]) -> int:
 
 
 class Waiting:
-    """All who have listened are asked together, and answer together; who says working is asked again for what follows."""
+    """Generates turn by turn. All rows are sampled together. After a working line a row is sampled again."""
 
-    def __init__(self, model: Any, rows: int, enders: Sequence[int], most: int, aside: Aside | None = None) -> None:
+    def __init__(self, model: Any, rows: int, enders: Sequence[int], most: int, syntax: WorkingSyntax | None = None) -> None:
         self.rows = rows
         self._model = model
         self._enders = list(enders)
         self._most = most
-        self._aside = aside
+        self._syntax = syntax
         self._waiting: dict[int, tuple[list[int], float]] = {}
 
     def load(self, model: Any) -> None:
@@ -217,18 +222,18 @@ class Waiting:
     def leave(self, who: int) -> None:
         pass
 
-    def speak(self) -> list[Said]:
+    def speak(self) -> list[SpokenTurn]:
         asked, self._waiting = self._waiting, {}
-        turns = [_Turn(who, *heard, Progress(self._enders, self._most, self._aside)) for who, heard in asked.items()]
+        turns = [_OpenTurn(who, *heard, Progress(self._enders, self._most, self._syntax)) for who, heard in asked.items()]
         left = turns
         while left:
-            for _, some in groupby(sorted(left, key=_Turn.how), _Turn.how):
+            for _, some in groupby(sorted(left, key=_OpenTurn.how), _OpenTurn.how):
                 self._say_a_line(list(some))
             left = [turn for turn in turns if not turn.progress.over]
-        return [Said(turn.who, turn.tokens, turn.logprobs[: self._most - 1]) for turn in turns]
+        return [SpokenTurn(turn.who, turn.tokens, turn.logprobs[: self._most - 1]) for turn in turns]
 
-    def _say_a_line(self, turns: "Sequence[_Turn]") -> None:
-        """Has turns that may go on alike go on to the end of a line, and behind working to the prompt of the next."""
+    def _say_a_line(self, turns: "Sequence[_OpenTurn]") -> None:
+        """Generate the next line of some turns. After a working line, add the prompt of the next line."""
         scripts = [turn.script + turn.tokens for turn in turns]
         temperature, may_work, left = turns[0].how()
         made, likely = self._generated(scripts, temperature, left, may_work)
@@ -238,18 +243,18 @@ class Waiting:
                 turn.say(drawn, logprob)
                 if drawn in self._enders:
                     break
-            if turn.progress.state == PROMPTED and self._aside is not None:
-                turn.say(self._aside.prompt, 0.0)  # nobody had a choice
+            if turn.progress.state == PROMPTED and self._syntax is not None:
+                turn.say(self._syntax.prompt, 0.0)  # it was not sampled
 
     def _generated(
         self, scripts: list[list[int]], temperature: float, most: int, may_work: bool
     ) -> tuple[list[list[int]], list[list[float]]]:
-        """Tokens and their log probabilities behind scripts, each to the first that ends a line, or so many."""
+        """Sample a line, or `most` tokens, after each script. Return tokens and log probabilities."""
         width, device = max(map(len, scripts)), self._model.device
         padding = [width - len(script) for script in scripts]
         tokens = torch.tensor([[0] * pad + script for pad, script in zip(padding, scripts, strict=True)])
         seen = torch.arange(width)[None] >= torch.tensor(padding)[:, None]
-        forbid = [_Forbid(self._aside, width)] if self._aside is not None and not may_work else []
+        forbid = [_Forbid(self._syntax, width)] if self._syntax is not None and not may_work else []
         with torch.no_grad():
             made = self._model.generate(
                 input_ids=tokens.to(device),
@@ -271,20 +276,20 @@ class Waiting:
 
 
 class _Forbid:
-    """Keeps lines from beginning as working does, for `generate`."""
+    """A logits processor for `generate` that forbids working lines."""
 
-    def __init__(self, aside: Aside, width: int) -> None:
-        self._aside, self._width = aside, width
+    def __init__(self, syntax: WorkingSyntax, width: int) -> None:
+        self._syntax, self._width = syntax, width
 
     def __call__(self, tokens: Any, scores: Any) -> Any:
-        blanks = torch.tensor(self._aside.blanks, device=tokens.device)
+        blanks = torch.tensor(self._syntax.blanks, device=tokens.device)
         begins = torch.isin(tokens[:, self._width :], blanks).all(dim=1)
-        scores[:, list(self._aside.marks)] = scores[:, list(self._aside.marks)].masked_fill(begins[:, None], -torch.inf)
+        scores[:, list(self._syntax.marks)] = scores[:, list(self._syntax.marks)].masked_fill(begins[:, None], -torch.inf)
         return scores
 
 
-class _Turn:
-    """What somebody is saying."""
+class _OpenTurn:
+    """A turn that is being generated."""
 
     def __init__(self, who: int, script: list[int], temperature: float, progress: Progress) -> None:
         self.who, self.script, self.progress = who, script, progress
@@ -293,7 +298,7 @@ class _Turn:
         self.logprobs: list[float] = []
 
     def how(self) -> tuple[float, bool, int]:
-        """Temperature, whether it may work, and how many tokens it has left: those alike can be asked together."""
+        """Return temperature, whether working is allowed, and tokens left. Equal turns are sampled together."""
         return self._temperature, self.progress.may_work, self.progress.left
 
     def say(self, token: int, logprob: float) -> None:

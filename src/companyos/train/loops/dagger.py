@@ -1,8 +1,8 @@
-"""DAgger: a model works tasks in its own way, an expert says at every state what it would do, and that is learnt.
+"""DAgger: a model plays tasks, the expert labels every state with what it would do there, and the model learns the labels.
 
-A round: fresh tasks of the train split are played, half of them greedily and half of them sampled. Every state is labelled
-by the resuming expert, on other processes, while other tasks are still being played. Then come updates on these episodes,
-with as many fresh demonstrations beside them. A run that was killed goes on from the last round that it has finished.
+In a round, the model plays new tasks of the train split, half of them greedily and half sampled. The resuming expert labels
+every state, on other processes, while other tasks are still being played. Then the model is trained on these episodes and
+on new demonstrations. A run that was killed continues after its last finished round.
 """
 
 import math
@@ -21,13 +21,12 @@ from companyos.core.task import MAX_SEED, TaskId
 from companyos.core.world import Streams
 from companyos.env import task_named
 from companyos.families import STARTER_FAMILIES
-from companyos.train.data.demonstrations import Demonstration, Plan, by_share, stream
-from companyos.train.data.labels import DIFFERS, OTHER_WORDS, SAME, Labelled, Labellers, Rules, Story
-from companyos.train.decoding.attempts import LOOPED, Attempt
-from companyos.train.decoding.rollout import Spent, Tongue, as_they_end
+from companyos.train.data.demonstrations import Demonstration, DemoPlan, by_share, stream
+from companyos.train.data.labels import DIFFERS, OTHER_WORDS, SAME, EpisodeRecord, Labelled, Labellers, Rules
+from companyos.train.decoding.attempts import LOOPED, BoundedEpisode
+from companyos.train.decoding.rollout import TimeSpent, as_they_end
 from companyos.train.decoding.speakers import Speaker, speaker_for
-from companyos.train.loops.sft import Recipe as Rate
-from companyos.train.loops.sft import Student
+from companyos.train.loops.sft import SftRecipe, SftTrainer
 from companyos.train.model.branches import Branch, Tree, tree_log_probabilities
 from companyos.train.model.forward import by_length, fitting
 from companyos.train.model.models import Learner
@@ -35,40 +34,40 @@ from companyos.train.runs.checkup import Checkup
 from companyos.train.runs.decisions import Decision, accuracy, decisions
 from companyos.train.runs.journal import Journal, Record
 
-_MANY = 10**9  # demonstrations, which never come round again
+_MANY = 10**9  # demonstrations to choose from: none is shown twice
 
 
-class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """How to learn."""
+class DaggerRecipe(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of DAgger."""
 
     families: tuple[str, ...] = STARTER_FAMILIES
     seed: int = 0
     rounds: int = 10
-    episodes: int = 512  # of a round
-    doses: tuple[tuple[float, float], ...] = ((0.0, 0.2), (0.5, 0.8))  # with their shares, of tasks and demonstrations
-    rows: int = 512  # episodes that are at work at once
-    loop: int = 4  # an attempt with so many equal calls that had equal replies is cut off
-    branches: int = 12  # of an episode
-    weight: float = 1.0  # of a token of a branch
-    beside: float = 1.0  # demonstrations for each episode
-    at_once: int = 10  # episodes of an update
-    rate: float = 5e-5
+    episodes: int = 512  # per round
+    doses: tuple[tuple[float, float], ...] = ((0.0, 0.2), (0.5, 0.8))  # doses and shares of tasks and demonstrations
+    rows: int = 512  # episodes that are played at the same time
+    loop: int = 4  # equal calls with equal replies after which an episode is cut off
+    branches: int = 12  # most branches of an episode
+    weight: float = 1.0  # weight of a token of a branch in the loss
+    beside: float = 1.0  # demonstrations per episode
+    at_once: int = 10  # episodes per update
+    rate: float = 5e-5  # low: the model has been trained, and a high rate undoes that
     warm_up: int = 15  # updates
     longest_gradient: float = 1.0
-    batch: int = 49152  # tokens that go through a GPU at once
-    check_every: int = 1  # rounds
+    batch: int = 49152  # tokens in one forward pass on a GPU
+    check_every: int = 1  # rounds between measurements of decision accuracy
 
 
-class Standing(msgspec.Struct):
-    """What a run has come to, beside weights."""
+class DaggerProgress(msgspec.Struct):
+    """How far a run is."""
 
     round: int = 0
     updates: int = 0
-    shown: int = 0  # demonstrations
+    shown: int = 0  # demonstrations so far
 
 
-def tasks_of(recipe: Recipe, number: int) -> list[str]:
-    """The fresh tasks of a round, families taking turns."""
+def tasks_of(recipe: DaggerRecipe, number: int) -> list[str]:
+    """Return the new tasks of a round. Families take turns."""
     found = []
     for place in range(recipe.episodes):
         streams = Streams(f"dagger/{recipe.seed}/{number}/{place}")
@@ -78,8 +77,8 @@ def tasks_of(recipe: Recipe, number: int) -> list[str]:
     return found
 
 
-def trees_of(story: Story, labelled: Labelled) -> list[Tree]:
-    """What is learnt of an episode, window by window."""
+def trees_of(story: EpisodeRecord, labelled: Labelled) -> list[Tree]:
+    """Return what is learnt from an episode, a tree for each window."""
     found = []
     for number, (tokens, _) in enumerate(story.windows):
         spans = labelled.spans[number]
@@ -90,22 +89,21 @@ def trees_of(story: Story, labelled: Labelled) -> list[Tree]:
     return found
 
 
-class Dagger:
-    """A run: a model, how it learns, and what it has come to."""
+class DaggerRun:
+    """A run of DAgger."""
 
-    def __init__(self, learner: Learner, recipe: Recipe, checkup: Checkup | None = None) -> None:
+    def __init__(self, learner: Learner, recipe: DaggerRecipe, checkup: Checkup | None = None) -> None:
         self.learner, self.recipe = learner, recipe
-        self.standing = Standing()
-        self.student = Student(learner, Rate(rate=recipe.rate))
-        self.tongue = Tongue(learner)
-        self.tokenizer: str = learner.tokenizer.backend_tokenizer.to_str()
+        self.standing = DaggerProgress()
+        self.student = SftTrainer(learner, SftRecipe(rate=recipe.rate))
+        self.tokenizer = learner.script_tokenizer()
         self.rules = Rules(learner.working, recipe.branches, recipe.loop - 1, learner.reserve, recipe.seed)
-        self.plan = Plan(recipe.families, recipe.doses, 0.0, recipe.seed + 1, learner.limit, working=learner.working)
+        self.plan = DemoPlan(recipe.families, recipe.doses, 0.0, recipe.seed + 1, learner.limit, working=learner.working)
         self._decisions: list[Decision] = decisions(learner, checkup.pairs) if checkup else []
         self._speaker: Speaker | None = None
 
     def speaker(self) -> Speaker:
-        """Whoever speaks for the model as it is now."""
+        """Return a speaker with the present weights of the model."""
         if self._speaker is None:
             self._speaker = speaker_for(self.learner, min(self.recipe.rows, self.recipe.episodes))
         else:
@@ -118,13 +116,13 @@ class Dagger:
     def round(
         self, labellers: Labellers, fresh: Iterator[Demonstration], progress: float, until: float = math.inf
     ) -> Record:
-        """Plays, labels and learns once; gives what is to be logged. `progress` is the share of the run that is over."""
-        spent, number = Spent(), self.standing.round
+        """Play, label and learn once. Return the log record. `progress` is the share of the run that is over."""
+        spent, number = TimeSpent(), self.standing.round
         torch.manual_seed(self.recipe.seed * 1_000_003 + number)
         speaker = self.speaker()
         checked = self._decisions if number % self.recipe.check_every == 0 else []
         record: Record = {"update": number, **(accuracy(self.learner, speaker, checked) if checked else {})}
-        played, asked = list[Attempt](), list[Future[Labelled]]()
+        played, asked = list[BoundedEpisode](), list[Future[Labelled]]()
         for _, one in as_they_end(speaker, self._attempts(number, until), spent):
             played.append(one)
             asked.append(labellers.label(one.story()))
@@ -140,18 +138,18 @@ class Dagger:
         self.standing.round += 1
         return record
 
-    def _attempts(self, number: int, until: float) -> Iterator[Attempt]:
+    def _attempts(self, number: int, until: float) -> Iterator[BoundedEpisode]:
         learner, recipe = self.learner, self.recipe
         for place, task_id in enumerate(tasks_of(recipe, number)):
             greedy = place // len(recipe.families) % 2 == 0
-            one = Attempt(task_id, greedy, self.tongue, learner.limit, learner.reserve)
+            one = BoundedEpisode(task_id, greedy, self.tokenizer, learner.limit, learner.reserve)
             one.loop, one.lost, one.until = recipe.loop, True, until
             yield one
 
     # -- learning --------------------------------------------------------------------------------------------------
 
     def learn(self, episodes: Sequence[list[Tree]], fresh: Iterator[Demonstration], progress: float) -> Record:
-        """Every episode of a round once, with demonstrations beside it."""
+        """Learn from every episode of a round once, together with demonstrations."""
         recipe, standing = self.recipe, self.standing
         order = Streams(f"dagger/{recipe.seed}/{standing.round}/order")
         shuffled = sorted(range(len(episodes)), key=lambda n: order.at(n).random())
@@ -180,7 +178,7 @@ class Dagger:
         }
 
     def update(self, trees: Sequence[Tree], progress: float) -> dict[str, float]:
-        """One step on the mean loss over all tokens that are learnt; those of branches weigh `weight` times as much."""
+        """Make one step on the mean loss over all learnt tokens. Tokens of branches have the weight `recipe.weight`."""
         recipe, student, device = self.recipe, self.student, self.learner.device
         warm = min(1.0, (self.standing.updates + 1) / recipe.warm_up)
         rate = recipe.rate * warm * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
@@ -203,24 +201,24 @@ class Dagger:
             "gradient": float(norm), "tokens": sum(tree.size for tree in trees),
         }  # fmt: skip
 
-    # -- what a checkpoint holds -----------------------------------------------------------------------------------
+    # -- checkpoints -------------------------------------------------------------------------------------------
 
     def state(self) -> Record:
-        """What a run goes on from."""
+        """Return the state for a checkpoint."""
         return {"standing": msgspec.to_builtins(self.standing), "student": self.student.state()}
 
     def resume(self, state: Record) -> None:
-        self.standing = msgspec.convert(state["standing"], Standing)
+        self.standing = msgspec.convert(state["standing"], DaggerProgress)
         self.student.resume(state["student"])
 
 
 def _burden(tree: Tree) -> int:
-    """Tokens that take up memory: what a branch looks at is copied, about a twelfth of what a token takes."""
+    """Return the tokens of a tree by their memory: a key that is copied for a branch counts as a twelfth of a token."""
     return tree.size + sum(branch.at for branch in tree.branches) // 12
 
 
-def _seen(played: Sequence[Attempt], labelled: Sequence[Labelled]) -> Record:
-    """What the attempts of a round came to."""
+def _seen(played: Sequence[BoundedEpisode], labelled: Sequence[Labelled]) -> Record:
+    """Return the log numbers of the episodes of a round."""
     counts: Counter[str] = Counter()
     for one in labelled:
         counts.update(one.counts)
@@ -248,24 +246,24 @@ def _seen(played: Sequence[Attempt], labelled: Sequence[Labelled]) -> Record:
 
 
 def run(
-    dagger: Dagger,
+    dagger: DaggerRun,
     journal: Journal,
     workers: int,
     minutes: float = math.inf,
     watch: Callable[[Iterator[Record], int], Iterable[Record]] = lambda records, total: records,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Goes on from where a journal stands until all rounds are made, or until the next would not be over in time."""
+    """Run all rounds, from the journal's checkpoint if there is one. Stop when the next round would exceed `minutes`."""
     state = journal.resume()
     if state is not None:
         dagger.resume(state)
     begun = clock()
-    labellers = Labellers(workers, dagger.rules, dagger.tokenizer)
+    labellers = Labellers(workers, dagger.rules, dagger.learner.tokenizer_json)
 
     def rounds() -> Iterator[Record]:
         standing, recipe = dagger.standing, dagger.recipe
         last, longest = begun, 0.0
-        with closing(stream(dagger.plan, dagger.tokenizer, standing.shown, _MANY, workers)) as fresh:
+        with closing(stream(dagger.plan, dagger.learner.tokenizer_json, standing.shown, _MANY, workers)) as fresh:
             while dagger.standing.round < recipe.rounds and last + longest - begun <= minutes * 60:
                 passed = (clock() - begun) / (60 * minutes)
                 progress = max(passed, dagger.standing.round / recipe.rounds)

@@ -1,9 +1,9 @@
-"""GRPO: a model learns from its own attempts, by how each compares with the others at the same task. The lean loop, whole.
+"""GRPO: a model learns from its own attempts, by comparing the attempts at the same task. This is the `lean` loop.
 
-An update: some tasks, half of them twins; a group of attempts at each; the score of each attempt, and more where twins are
-told apart; its advantage, which is that less its group's mean; a step on the tokens of all calls, no further than the clip
-allows. No critic, no reference model. What comes next is a function of the seed, the number of the update and what a
-checkpoint holds, so a run that was killed goes on as if it had not been.
+An update plays a group of attempts at each of some tasks, half of which are twins. The reward of an attempt is its score,
+plus a bonus if both twins are solved; its advantage is the reward minus the mean of its group. Then comes a clipped step
+on the tokens of all calls. There is no critic and no reference model. The next update depends only on the seed, its number
+and the checkpoint, so a run that was killed continues as if nothing had happened.
 """
 
 import math
@@ -23,7 +23,7 @@ from companyos.families import STARTER_FAMILIES
 from companyos.train.data.script import RESERVE
 from companyos.train.data.tasks import Lesson, lessons
 from companyos.train.data.turns import LINES, ROOM
-from companyos.train.decoding.rollout import Played, Spent, Tongue, Window, rollout
+from companyos.train.decoding.rollout import ModelEpisode, PlayedWindow, TimeSpent, rollout
 from companyos.train.decoding.speakers import Speaker, speaker_of
 from companyos.train.model.forward import by_length, fitting, log_probabilities
 from companyos.train.model.models import Learner
@@ -31,46 +31,46 @@ from companyos.train.runs.checkup import Checkup
 from companyos.train.runs.journal import Journal, Record
 
 _INVALID = (BAD_ACTION, BAD_ARGUMENTS, UNKNOWN_TOOL)
-_FURTHEST = 20.0  # in log probability: beyond that the clip has long held it, and numbers would overflow
-_JUDGED = 4  # one attempt at every so many tasks
-_LEAST_WEIGHT = 0.05  # of a family in which all goes well
+_FURTHEST = 20.0  # largest difference of log probabilities: the clip acts long before, and `exp` must not overflow
+_JUDGED = 4  # one attempt at every fourth task is judged in detail
+_LEAST_WEIGHT = 0.05  # weight of a family in which all attempts succeed
 
 
-class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """How to learn."""
+class GrpoRecipe(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of GRPO."""
 
     families: tuple[str, ...] = STARTER_FAMILIES
     seed: int = 0
-    tasks: int = 64  # of an update
-    group: int = 16  # attempts at each
-    doses: tuple[float, ...] = (0.25, 0.5)  # each until `good` of its attempts succeed
+    tasks: int = 64  # per update
+    group: int = 16  # attempts at each task
+    doses: tuple[float, ...] = (0.25, 0.5)  # the next is used once the share `good` of attempts succeeds
     good: float = 0.6
     reward: str = "score"
-    bonus: float = 0.2  # for a success, where more than half of the attempts at both twins are
+    bonus: float = 0.2  # for a success, if more than half of the attempts at both twins succeed
     rate: float = 1e-4
     clip: tuple[float, float] = (0.2, 0.28)
-    steps: int = 1  # of an update, each on its share of the groups
+    steps: int = 1  # optimizer steps per update, each on its share of the groups
     longest_gradient: float = 1.0
-    batch: int = 32768  # tokens that go through a GPU at once
-    rows: int = 1024  # episodes that are at work at once
-    patience: int = 0  # how often an attempt may say one line before it is given up, unpaid; 0: as often as it likes
-    reserve: int = RESERVE  # tokens that a call may have; working may have more
-    check_every: int = 10  # updates
+    batch: int = 32768  # tokens in one forward pass on a GPU
+    rows: int = 1024  # episodes that are played at the same time
+    patience: int = 0  # how often an attempt may write the same line before it is given up; 0 means no limit
+    reserve: int = RESERVE  # most tokens of a call; working lines get `ROOM` tokens more
+    check_every: int = 10  # updates between checkups
 
 
-class Standing(msgspec.Struct):
-    """What a run has come to, beside weights."""
+class GrpoProgress(msgspec.Struct):
+    """How far a run is."""
 
     update: int = 0
-    rung: int = 0  # which of the doses
-    success: dict[str, float] = {}  # of the latest attempts, by family
+    rung: int = 0  # index of the present dose
+    success: dict[str, float] = {}  # share of successes of the latest attempts, by family
 
 
-class Group(msgspec.Struct):
-    """The attempts at one task, and what each was worth."""
+class AttemptGroup(msgspec.Struct):
+    """The attempts at one task, and their rewards."""
 
     task_id: str
-    attempts: list[Played]
+    attempts: list[ModelEpisode]
     rewards: list[float]
 
     @property
@@ -84,38 +84,40 @@ class Group(msgspec.Struct):
 
     @property
     def teaches(self) -> bool:
-        """Whether any attempt was better than another."""
+        """Whether the attempts have different rewards."""
         return max(self.rewards) > min(self.rewards)
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """A window, and how much better its episode was than others."""
+    """A window, and the advantage of its episode."""
 
-    window: Window
+    window: PlayedWindow
     advantage: float
 
     @property
     def spans(self) -> list[tuple[int, int]]:
-        """Where in its tokens the drawn ones stand."""
+        """The spans of the sampled tokens."""
         return [(start, start + len(logprobs)) for start, logprobs in self.window.calls]
 
     def __len__(self) -> int:
         return len(self.window.tokens)
 
 
-# -- what attempts are worth -------------------------------------------------------------------------------------------
+# -- rewards and advantages --------------------------------------------------------------------------------------------
 
 
-def grouped(plan: Sequence[Lesson], attempts: Sequence[Played], bonus: float) -> list[Group]:
-    """The groups of an update, from attempts in the order of its tasks."""
+def grouped(plan: Sequence[Lesson], attempts: Sequence[ModelEpisode], bonus: float) -> list[AttemptGroup]:
+    """Return the groups of an update. Attempts are in the order of its tasks."""
     size = len(attempts) // sum(map(len, plan))
     rest = iter(attempts)
-    groups: list[Group] = []
+    groups: list[AttemptGroup] = []
     for lesson in plan:
         some = [[next(rest) for _ in range(size)] for _ in lesson]
-        found = [Group(task_id, ones, [one.total for one in ones]) for task_id, ones in zip(lesson, some, strict=True)]
+        found = [
+            AttemptGroup(task_id, ones, [one.total for one in ones]) for task_id, ones in zip(lesson, some, strict=True)
+        ]
         if len(found) > 1 and all(group.success > 0.5 for group in found):
-            for group in found:  # one that all of a group got would be gone from its advantages
+            for group in found:  # only successes get it: a bonus for the whole group would not change its advantages
                 group.rewards = [
                     r + bonus * bool(one.env.success) for r, one in zip(group.rewards, group.attempts, strict=True)
                 ]
@@ -123,7 +125,7 @@ def grouped(plan: Sequence[Lesson], attempts: Sequence[Played], bonus: float) ->
     return groups
 
 
-def samples_of(groups: Sequence[Group]) -> list[Sample]:
+def samples_of(groups: Sequence[AttemptGroup]) -> list[Sample]:
     return [
         Sample(window, advantage)
         for group in groups
@@ -132,12 +134,12 @@ def samples_of(groups: Sequence[Group]) -> list[Sample]:
     ]
 
 
-# -- what a model learns from them -------------------------------------------------------------------------------------
+# -- the loss ----------------------------------------------------------------------------------------------------------
 
 
 def loss_of(model: Any, samples: Sequence[Sample], clip: tuple[float, float]) -> tuple[Any, Any]:
-    """The clipped loss of samples, summed over the tokens of their calls; and, of these, how many moved as far as they may
-    and by how much in all their log probabilities are not those at which they were drawn."""
+    """Return the clipped loss, summed over the tokens of calls; and two numbers: how many tokens were clipped, and the sum
+    of the absolute differences between the log probabilities now and when the tokens were sampled."""
     likely = log_probabilities(model, [(sample.window.tokens, sample.spans) for sample in samples])
     drawn = [(logprob, s.advantage) for s in samples for _, logprobs in s.window.calls for logprob in logprobs]
     before, worth = torch.tensor(drawn, device=likely.device).unbind(1)
@@ -154,21 +156,21 @@ def loss_of(model: Any, samples: Sequence[Sample], clip: tuple[float, float]) ->
 # -- the loop ----------------------------------------------------------------------------------------------------------
 
 
-class Lean:
-    """A run of the lean loop: a model, how it learns, and what it has come to."""
+class GrpoRun:
+    """A run of the lean loop."""
 
-    def __init__(self, learner: Learner, recipe: Recipe, checkup: Checkup | None = None) -> None:
+    def __init__(self, learner: Learner, recipe: GrpoRecipe, checkup: Checkup | None = None) -> None:
         self.learner, self.recipe, self.checkup = learner, recipe, checkup
-        self.standing = Standing(success=dict.fromkeys(recipe.families, 0.0))
-        self.tongue = Tongue(learner)
+        self.standing = GrpoProgress(success=dict.fromkeys(recipe.families, 0.0))
+        self.tokenizer = learner.script_tokenizer()
         self.weights = {name: weight for name, weight in learner.model.named_parameters() if weight.requires_grad}
         self.optimizer = torch.optim.AdamW(self.weights.values(), lr=recipe.rate, betas=(0.9, 0.99), weight_decay=0.0)
         self._speaker: Speaker | None = None
-        torch.set_float32_matmul_precision("high")  # a GPU multiplies float32 in TF32; a processor as ever
+        torch.set_float32_matmul_precision("high")  # on a GPU, multiply float32 as TF32
 
     def update(self) -> Record:
-        """Learns from one round of attempts. Gives what is to be logged of it."""
-        recipe, standing, spent = self.recipe, self.standing, Spent()
+        """Make one update. Return its log record."""
+        recipe, standing, spent = self.recipe, self.standing, TimeSpent()
         torch.manual_seed(recipe.seed * 1_000_003 + standing.update)
         dose = recipe.doses[standing.rung]
         with spent.on("tasks"):
@@ -190,13 +192,13 @@ class Lean:
         return record
 
     def check(self) -> Record:
-        """Measures the model as it is, and nothing else."""
+        """Measure the model without an update. Return the log record."""
         assert self.checkup is not None
-        played = self.play([(task_id, True) for task_id in self.checkup.ids], Spent())
+        played = self.play([(task_id, True) for task_id in self.checkup.ids], TimeSpent())
         return {"update": self.standing.update, "checkup": self.checkup.numbers(one.env for one in played)}
 
-    def play(self, tasks: Sequence[tuple[str, bool]], spent: Spent) -> list[Played]:
-        """Plays tasks with the model as it is, each greedily or not."""
+    def play(self, tasks: Sequence[tuple[str, bool]], spent: TimeSpent) -> list[ModelEpisode]:
+        """Play tasks with the present model, each greedily or sampled."""
         learner, recipe = self.learner, self.recipe
         if self._speaker is None:
             rows = min(recipe.rows, recipe.tasks * recipe.group)
@@ -204,18 +206,18 @@ class Lean:
             self._speaker = speaker_of(learner.model, learner.decode, rows, learner.limit, self.reserve, working)
         else:
             self._speaker.load(learner.model)
-        how = self.tongue, learner.limit, self.reserve, recipe.reward
-        # What is measured is played to its end.
-        episodes = (Played(task_id, greedy, *how, 0 if greedy else recipe.patience) for task_id, greedy in tasks)
+        how = self.tokenizer, learner.limit, self.reserve, recipe.reward
+        # Episodes of a checkup are never given up.
+        episodes = (ModelEpisode(task_id, greedy, *how, 0 if greedy else recipe.patience) for task_id, greedy in tasks)
         return rollout(self._speaker, episodes, spent)
 
     @property
     def reserve(self) -> int:
-        """Tokens that a turn may have."""
+        """Most tokens of a turn."""
         return self.recipe.reserve + (ROOM if self.learner.working else 0)
 
-    def learn(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Takes the steps of an update on the groups that teach something."""
+    def learn(self, groups: Sequence[AttemptGroup]) -> dict[str, float]:
+        """Make the optimizer steps of an update, on the groups whose rewards differ."""
         teaching = [group for group in groups if group.teaches]
         made: list[dict[str, float]] = []
         for number in range(self.recipe.steps):
@@ -226,7 +228,7 @@ class Lean:
         return {"teaching": len(teaching) / len(groups), **means}
 
     def _step(self, samples: Sequence[Sample]) -> dict[str, float]:
-        """One step on the mean loss over all tokens of all calls."""
+        """Make one step on the mean loss over all tokens of all calls."""
         whole = sum(end - start for sample in samples for start, end in sample.spans)
         seen = torch.zeros(3, device=self.learner.device)
         for batch in by_length(samples, len, fitting(self.learner.device, self.recipe.batch)):
@@ -239,8 +241,8 @@ class Lean:
         lost, clipped, apart = (seen / whole).tolist()
         return {"loss": lost, "clipped": clipped, "apart": apart, "gradient": float(norm), "learned_tokens": whole}
 
-    def _seen(self, plan: Sequence[Lesson], groups: Sequence[Group], spent: Spent) -> dict[str, Any]:
-        """What attempts came to. Where calls went takes long to find out, and is for some attempts only."""
+    def _seen(self, plan: Sequence[Lesson], groups: Sequence[AttemptGroup], spent: TimeSpent) -> dict[str, Any]:
+        """Return the log numbers of attempts. `routing` takes long to compute, so only some attempts are judged."""
         with spent.on("judge"):
             outcomes = [judge(group.attempts[0].env.transcript()) for group in groups[::_JUDGED]]
         turns = [turn for group in groups for one in group.attempts for turn in one.env.turns]
@@ -256,18 +258,18 @@ class Lean:
             "turns": len(turns) / sum(len(group.attempts) for group in groups),
         }
 
-    def advance(self, groups: Sequence[Group]) -> None:
-        """Takes in how an update went, for the choice of the next one's tasks."""
+    def advance(self, groups: Sequence[AttemptGroup]) -> None:
+        """Record the results of an update, which decide the families and the dose of the next one."""
         standing, recipe = self.standing, self.recipe
         standing.update += 1
         standing.success |= _by_family(groups)
         if fmean(group.success for group in groups) >= recipe.good:
             standing.rung = min(standing.rung + 1, len(recipe.doses) - 1)
 
-    # -- what a checkpoint holds -----------------------------------------------------------------------------------
+    # -- checkpoints -------------------------------------------------------------------------------------------
 
     def state(self) -> Record:
-        """What a run goes on from, to be written before it does."""
+        """Return the state for a checkpoint. Write it before the next update changes it."""
         return {
             "standing": msgspec.to_builtins(self.standing),
             "weights": {name: weight.detach().cpu() for name, weight in self.weights.items()},
@@ -275,21 +277,21 @@ class Lean:
         }
 
     def resume(self, state: Record) -> None:
-        self.standing = msgspec.convert(state["standing"], Standing)
+        self.standing = msgspec.convert(state["standing"], GrpoProgress)
         with torch.no_grad():
             for name, weight in self.weights.items():
                 weight.copy_(state["weights"][name])
         self.optimizer.load_state_dict(state["optimizer"])
 
 
-def _by_family(groups: Sequence[Group]) -> dict[str, float]:
+def _by_family(groups: Sequence[AttemptGroup]) -> dict[str, float]:
     found: dict[str, list[float]] = defaultdict(list)
     for group in groups:
         found[TaskId.parse(group.task_id).family].append(group.success)
     return {name: fmean(shares) for name, shares in sorted(found.items())}
 
 
-def _pace(spent: Spent, rolled: float, episodes: int) -> dict[str, Any]:
+def _pace(spent: TimeSpent, rolled: float, episodes: int) -> dict[str, Any]:
     wall = spent.wall
     return {
         "seconds": round(wall, 3),
@@ -301,14 +303,14 @@ def _pace(spent: Spent, rolled: float, episodes: int) -> dict[str, Any]:
 
 
 def run(
-    lean: Lean,
+    lean: GrpoRun,
     journal: Journal,
     updates: int,
     minutes: float = math.inf,
     watch: Callable[[Iterator[Record], int], Iterable[Record]] = lambda records, total: records,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Goes on from where a journal stands until that many updates are made, or until the next would not be over in time."""
+    """Run all updates, from the journal's checkpoint if there is one. Stop when the next update would exceed `minutes`."""
     state = journal.resume()
     if state is not None:
         lean.resume(state)

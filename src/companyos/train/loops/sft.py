@@ -1,8 +1,7 @@
-"""Supervised fine-tuning: a model learns what an expert would have said, and only that: not what it was answered, nor slips.
+"""Supervised fine-tuning: a model learns the expert's turns, but not the replies to them and not slips.
 
-An update takes the next so many demonstrations, and all tokens that are learnt from them weigh alike. What comes next is a
-function of the plan, the number of the update and what a checkpoint holds, so a run that was killed goes on as if it had not
-been.
+An update uses the next `at_once` demonstrations, and all learnt tokens have the same weight. The next update depends only
+on the plan, its number and the checkpoint, so a run that was killed continues as if nothing had happened.
 """
 
 import math
@@ -14,8 +13,8 @@ from itertools import islice
 import msgspec
 import torch
 
-from companyos.train.data.demonstrations import Demonstration, Plan, Window, stream
-from companyos.train.decoding.rollout import Played, Spent, Tongue, rollout
+from companyos.train.data.demonstrations import Demonstration, DemoPlan, LearningWindow, stream
+from companyos.train.decoding.rollout import ModelEpisode, TimeSpent, rollout
 from companyos.train.decoding.speakers import Speaker, speaker_for
 from companyos.train.model.forward import by_length, fitting, log_probabilities
 from companyos.train.model.models import Learner
@@ -23,28 +22,28 @@ from companyos.train.runs.checkup import Checkup
 from companyos.train.runs.decisions import accuracy, decisions
 from companyos.train.runs.journal import Journal, Record
 
-_ROWS = 256  # held-out episodes that are played at once
+_ROWS = 256  # held-out episodes that are played at the same time
 
 
-class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """How to learn."""
+class SftRecipe(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of supervised fine-tuning."""
 
     demonstrations: int = 4000
-    times: int = 1  # that each is shown
-    at_once: int = 32  # demonstrations of an update
+    times: int = 1  # how often each is shown
+    at_once: int = 32  # demonstrations per update
     rate: float = 5e-4
     schedule: str = "cosine"  # or constant
-    warm_up: float = 0.05  # of all updates
+    warm_up: float = 0.05  # share of all updates
     longest_gradient: float = 1.0
-    batch: int = 65536  # tokens that go through a GPU at once
-    check_every: int = 25  # updates
+    batch: int = 65536  # tokens in one forward pass on a GPU
+    check_every: int = 25  # updates between checkups
 
     @property
     def updates(self) -> int:
         return math.ceil(self.demonstrations * self.times / self.at_once)
 
     def rate_at(self, update: int) -> float:
-        """The learning rate of an update: up in a line, then down a cosine to a tenth, or level."""
+        """Return the learning rate of an update: linear warm-up, then a cosine down to a tenth, or constant."""
         warm = max(1, round(self.warm_up * self.updates))
         if update < warm:
             return self.rate * (update + 1) / warm
@@ -57,18 +56,18 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 SCHEDULES = ("cosine", "constant")
 
 
-class Student:
-    """A model that is shown how it is done."""
+class SftTrainer:
+    """Trains a model on demonstrations."""
 
-    def __init__(self, learner: Learner, recipe: Recipe) -> None:
+    def __init__(self, learner: Learner, recipe: SftRecipe) -> None:
         self.learner, self.recipe = learner, recipe
-        self.done = 0  # updates
+        self.done = 0  # number of updates so far
         self.weights = {name: weight for name, weight in learner.model.named_parameters() if weight.requires_grad}
         self.optimizer = torch.optim.AdamW(self.weights.values(), lr=recipe.rate, betas=(0.9, 0.99), weight_decay=0.0)
-        torch.set_float32_matmul_precision("high")  # a GPU multiplies float32 in TF32; a processor as ever
+        torch.set_float32_matmul_precision("high")  # on a GPU, multiply float32 as TF32
 
     def update(self, shown: Sequence[Demonstration]) -> Record:
-        """Learns from some demonstrations. Gives what is to be logged of it."""
+        """Make one update on some demonstrations. Return its log record."""
         begun, rate = time.monotonic(), self.recipe.rate_at(self.done)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -99,7 +98,7 @@ class Student:
         }
 
     def state(self) -> Record:
-        """What a run goes on from."""
+        """Return the state for a checkpoint."""
         weights = {name: weight.detach().cpu() for name, weight in self.weights.items()}
         return {"done": self.done, "weights": weights, "optimizer": self.optimizer.state_dict()}
 
@@ -111,21 +110,21 @@ class Student:
         self.optimizer.load_state_dict(state["optimizer"])
 
 
-def _length(window: Window) -> int:
+def _length(window: LearningWindow) -> int:
     return len(window.tokens)
 
 
 class Examiner:
-    """Has a model play held-out tasks, as it would in any loop."""
+    """Measures a model on held-out tasks."""
 
     def __init__(self, learner: Learner, checkup: Checkup) -> None:
         self._learner, self._checkup = learner, checkup
-        self._tongue = Tongue(learner)
+        self._tokenizer = learner.script_tokenizer()
         self._speaker: Speaker | None = None
         self._decisions = decisions(learner, checkup.pairs)
 
     def numbers(self) -> Record:
-        """The numbers of a checkup, and how often it decides as the expert does where twins part."""
+        """Return the numbers of a checkup and the decision accuracy (`runs/decisions.py`)."""
         learner, ids = self._learner, self._checkup.ids
         if self._speaker is None:
             rows = min(_ROWS, len(ids))
@@ -134,22 +133,22 @@ class Examiner:
             self._speaker.load(learner.model)
         learner.model.eval()
         decided = accuracy(learner, self._speaker, self._decisions) if self._decisions else {}
-        episodes = (Played(task_id, True, self._tongue, learner.limit, learner.reserve) for task_id in ids)
-        return {**self._checkup.numbers(one.env for one in rollout(self._speaker, episodes, Spent())), **decided}
+        episodes = (ModelEpisode(task_id, True, self._tokenizer, learner.limit, learner.reserve) for task_id in ids)
+        return {**self._checkup.numbers(one.env for one in rollout(self._speaker, episodes, TimeSpent())), **decided}
 
 
 def train(
     learner: Learner,
-    plan: Plan,
-    recipe: Recipe,
+    plan: DemoPlan,
+    recipe: SftRecipe,
     journal: Journal,
     workers: int,
     minutes: float = math.inf,
     checkup: Checkup | None = None,
     watch: Callable[[Iterator[Record], int], Iterable[Record]] = lambda records, total: records,
-) -> Student:
-    """Shows a model so many demonstrations, or as many as there is time for in this sitting; goes on where it stood."""
-    student = Student(learner, recipe)
+) -> SftTrainer:
+    """Train a model, from the journal's checkpoint if there is one, for at most `minutes` in this session."""
+    student = SftTrainer(learner, recipe)
     state = journal.resume()
     if state is not None:
         student.resume(state)
@@ -158,8 +157,7 @@ def train(
 
     def updates() -> Iterator[Record]:
         first = student.done * recipe.at_once
-        tokenizer = learner.tokenizer.backend_tokenizer.to_str()
-        with closing(stream(plan, tokenizer, first, recipe.demonstrations, workers)) as shown:
+        with closing(stream(plan, learner.tokenizer_json, first, recipe.demonstrations, workers)) as shown:
             while student.done < recipe.updates and time.monotonic() < ends:
                 record = student.update(list(islice(shown, recipe.at_once)))
                 if examiner is not None and (student.done == recipe.updates or student.done % recipe.check_every == 0):

@@ -1,7 +1,7 @@
-"""TRL's loop: GRPO by its own `GRPOTrainer`, with a model's native tool calls. Backends differ only in how it is loaded.
+"""GRPO with TRL's `GRPOTrainer` and a model's native tool calls. The backends differ only in how they load the model.
 
-The tasks of all updates are drawn before the first, at one dose and from all families alike: the curriculum is the lean
-loop's. This one is for those who live in TRL, and for showing that the rewards are the same there.
+The tasks of all updates are drawn before the first one, at one dose and with equal weight for all families: only the lean
+loop has a curriculum. Use this loop if you already work with TRL; the rewards are the same.
 """
 
 import math
@@ -22,17 +22,17 @@ from companyos.env.chat import SYSTEM
 from companyos.evaluate.judge.outcome import INVALID
 from companyos.integrations.trl_env import CompanyOS, TrlEpisode
 from companyos.train.data.tasks import lessons
-from companyos.train.loops.trl_plan import Plan
+from companyos.train.loops.trl_plan import TrlPlan
 from companyos.train.model.models import LORA_RANK, Learner, device_named, load
 from companyos.train.runs.journal import Journal
 
 BONUS = 0.2
-_ASKED = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": ""}]  # the brief is added to it
+_ASKED = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": ""}]  # the environment adds the brief
 
 
-def train(plan: Plan, journal: Journal, minutes: float = math.inf) -> int:
-    """Carries out a plan, from the journal's last checkpoint if it has one; says after how many updates it stands."""
-    torch.manual_seed(plan.seed)  # adapters begin by chance
+def train(plan: TrlPlan, journal: Journal, minutes: float = math.inf) -> int:
+    """Train by a plan, from the journal's checkpoint if there is one. Return the number of updates so far."""
+    torch.manual_seed(plan.seed)  # a new adapter is initialised at random
     learner = LOADERS[plan.backend](plan)
     with ExitStack() as episodes:
         trainer = trainer_of(
@@ -44,8 +44,8 @@ def train(plan: Plan, journal: Journal, minutes: float = math.inf) -> int:
     return int(trainer.state.global_step)
 
 
-def trainer_of(plan: Plan, learner: Learner, journaled: "Journaled", episode: Callable[[], TrlEpisode]) -> GRPOTrainer:
-    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # that environments may change in TRL is known here
+def trainer_of(plan: TrlPlan, learner: Learner, journaled: "Journaled", episode: Callable[[], TrlEpisode]) -> GRPOTrainer:
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # hides TRL's warning that its environments are experimental
     return GRPOTrainer(
         model=learner.model,
         processing_class=learner.tokenizer,
@@ -57,8 +57,8 @@ def trainer_of(plan: Plan, learner: Learner, journaled: "Journaled", episode: Ca
     )
 
 
-def rows(plan: Plan) -> Iterator[dict[str, Any]]:
-    """The tasks of all updates, in order, each with the twin that is worked beside it."""
+def rows(plan: TrlPlan) -> Iterator[dict[str, Any]]:
+    """Yield the tasks of all updates in order, each with its twin in the same update, if there is one."""
     weights = dict.fromkeys(plan.families, 1.0)
     for update in range(plan.updates):
         for lesson in lessons(plan.seed, update, plan.tasks, weights, plan.chaos):
@@ -67,8 +67,8 @@ def rows(plan: Plan) -> Iterator[dict[str, Any]]:
                 yield {"prompt": _ASKED, "task_id": task_id, "sibling": sibling}
 
 
-def config_of(plan: Plan) -> GRPOConfig:
-    """Advantage is reward minus the group's mean; the loss is a mean over tokens; no KL. As in the lean loop."""
+def config_of(plan: TrlPlan) -> GRPOConfig:
+    """Return TRL's settings, as in the lean loop: advantage is reward minus group mean, token-mean loss, no KL term."""
     on_gpu = device_named(plan.device) == "cuda"
     return GRPOConfig(
         output_dir=str(plan.out / "trl"),
@@ -76,7 +76,7 @@ def config_of(plan: Plan) -> GRPOConfig:
         num_generations=plan.group,
         per_device_train_batch_size=plan.at_once,
         gradient_accumulation_steps=plan.batch // plan.at_once,  # one update for each batch of episodes
-        shuffle_dataset=False,  # twins stay side by side
+        shuffle_dataset=False,  # twins stay in the same update
         max_completion_length=plan.tokens,
         max_tool_calling_iterations=plan.most_calls,
         temperature=1.0,
@@ -93,17 +93,17 @@ def config_of(plan: Plan) -> GRPOConfig:
         use_cpu=not on_gpu,
         logging_steps=1,
         report_to=[],
-        save_strategy="no",  # but when the journal says so
+        save_strategy="no",  # `Journaled` decides when to save
     )
 
 
-# -- rewards beside the score, which TRL has from the episode itself -------------------------------------------------------
+# -- reward functions; TRL gets the score from the episode itself ---------------------------------------------------------
 
 
 def twins(environments: Sequence[TrlEpisode], task_id: list[str], sibling: list[str], **_: Any) -> list[float]:
-    """More for a success where more than half of the rollouts of both twins are one.
+    """Return a bonus for each success, if more than half of the rollouts of both twins succeed.
 
-    Only successes are paid: what a whole group gets alike, nobody in it learns from.
+    Only successes get it: a bonus for a whole group would not change its advantages.
     """
     groups: dict[str, list[bool]] = {}
     for task, episode in zip(task_id, environments, strict=True):
@@ -114,12 +114,12 @@ def twins(environments: Sequence[TrlEpisode], task_id: list[str], sibling: list[
 
 
 def success(environments: Sequence[TrlEpisode], **_: Any) -> list[float]:
-    """Not paid, but looked at."""
+    """Return 1 for each success. Its weight is 0: it is only logged."""
     return [float(episode.success) for episode in environments]
 
 
 def invalid(environments: Sequence[TrlEpisode], **_: Any) -> list[float]:
-    """The share of an episode's calls that were none. Not paid, but looked at."""
+    """Return the share of invalid calls in each episode. Its weight is 0: it is only logged."""
     return [sum(code in INVALID for code in one.codes) / max(1, len(one.codes)) for one in environments]
 
 
@@ -127,7 +127,7 @@ def invalid(environments: Sequence[TrlEpisode], **_: Any) -> list[float]:
 
 
 class Journaled(TrainerCallback):  # type: ignore[misc]
-    """Writes updates down in our words, and has TRL make its checkpoints when the journal wants one."""
+    """Logs updates under our names, and lets TRL save a checkpoint when the journal wants one."""
 
     def __init__(self, journal: Journal, minutes: float = math.inf) -> None:
         self._journal = journal
@@ -141,11 +141,11 @@ class Journaled(TrainerCallback):  # type: ignore[misc]
     def on_log(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, float], **_: Any
     ) -> None:
-        if "reward" in logs:  # TRL's last words are on the run, not on an update
+        if "reward" in logs:  # TRL's last record is about the run, not about an update
             self._journal.log({"update": state.global_step, **{ours: logs[theirs] for ours, theirs in _WORDS.items()}})
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """The checkpoint is all there: it counts from here on, and those before it go."""
+        """Record a finished checkpoint in the journal, and delete the earlier ones."""
         self._journal.save({"update": state.global_step})
         for folder in Path(str(args.output_dir)).glob("checkpoint-*"):
             if folder.name != f"checkpoint-{state.global_step}":
@@ -158,7 +158,7 @@ _WORDS = {
     "success": f"rewards/{success.__name__}/mean",
     "invalid": f"rewards/{invalid.__name__}/mean",
     "turns": "tools/call_frequency",
-    "flat": "frac_reward_zero_std",  # groups that teach nothing
+    "flat": "frac_reward_zero_std",  # groups with equal rewards
     "tokens": "completions/mean_length",
     "cut_short": "completions/clipped_ratio",
     "entropy": "entropy",
@@ -171,11 +171,11 @@ _WORDS = {
 # -- models ----------------------------------------------------------------------------------------------------------------
 
 
-def _by_trl(plan: Plan) -> Learner:
+def _by_trl(plan: TrlPlan) -> Learner:
     return load(plan.model, device_named(plan.device), "full" if plan.full else "lora")
 
 
-def _by_unsloth(plan: Plan) -> Learner:
+def _by_unsloth(plan: TrlPlan) -> Learner:
     from unsloth import FastLanguageModel
 
     length = PROMPT_TOKENS + plan.tokens
@@ -187,5 +187,5 @@ def _by_unsloth(plan: Plan) -> Learner:
     return Learner(model, tokenizer, plan.model)
 
 
-PROMPT_TOKENS = 6144  # the tools and the brief take some 4,000 of most tokenizers
-LOADERS: dict[str, Callable[[Plan], Learner]] = {"trl": _by_trl, "unsloth": _by_unsloth}
+PROMPT_TOKENS = 6144  # tools and brief take about 4,000 tokens with most tokenizers
+LOADERS: dict[str, Callable[[TrlPlan], Learner]] = {"trl": _by_trl, "unsloth": _by_unsloth}

@@ -1,4 +1,4 @@
-"""Plans for TRL: what is to be trained and how, and why it cannot be, said before anything heavy is loaded."""
+"""Settings of training with TRL, and checks that run before any large library is loaded."""
 
 import math
 import os
@@ -24,45 +24,45 @@ _NEEDED = ("torch", "transformers", "trl", "peft", "datasets")
 _MAY_CHANGE = ("out", "updates", "device", "url", "token_env")
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of GRPO by TRL's own trainer."""
+class TrlPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a GRPO run with TRL's own trainer."""
 
     model: str  # as `--model` takes it
     out: Path
     backend: str = "trl"
     updates: int = 200
-    tasks: int = 8  # of an update
-    group: int = 16  # rollouts of each
-    at_once: int = 8  # rollouts that are learnt from at a time
+    tasks: int = 8  # per update
+    group: int = 16  # rollouts of each task
+    at_once: int = 8  # rollouts in one backward pass
     families: tuple[str, ...] = SHORT_FAMILIES
     dose: float = 0.25
     seed: int = 0
     rate: float = 1e-4
-    full: bool = False  # all weights are trained, not an adapter
-    tokens: int = 4096  # of an episode: what the model writes and what it is answered
+    full: bool = False  # train all weights instead of an adapter
+    tokens: int = 4096  # most tokens of an episode, replies included
     device: str = "auto"
-    url: str = ""  # of a server; without one, episodes are played in this process
-    token_env: str = ""  # the variable that holds the server's token
+    url: str = ""  # URL of a server; without one, episodes are played in this process
+    token_env: str = ""  # environment variable with the server's token
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What makes it this run and no other: it may be made longer, and played elsewhere."""
+        """The settings that must not change when a run is resumed. Its length, place and device may change."""
         kept = {name: value for name, value in msgspec.structs.asdict(self).items() if name not in _MAY_CHANGE}
         return {"loop": "trl", **kept, "families": list(self.families)}
 
     @property
     def batch(self) -> int:
-        """How many episodes are under way at a time."""
+        """How many episodes are played at the same time."""
         return self.tasks * self.group
 
     @property
     def chaos(self) -> dict[str, float]:
-        """A dose for every dial but one: TRL shows the same tools in all episodes, so none has clutter among them."""
+        """The dose of every dial except `tool_clutter`: TRL shows the same tools in all episodes."""
         return {dial: self.dose for dial in DIALS if dial != "tool_clutter"}
 
     @property
     def most_calls(self) -> int:
-        """As many as the longest budget has."""
+        """The largest step budget of the families."""
         doses = doses_of(self.chaos)
         return max(family(name).budget(doses) for name in self.families)
 
@@ -71,17 +71,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return os.environ.get(self.token_env, "") if self.token_env else ""
 
 
-def plan_of(args: Namespace, families: tuple[str, ...]) -> Plan:
-    """The plan that a command line says. There is no curriculum: of several doses it is the first."""
-    named = {name: said for name in Plan.__struct_fields__ if (said := getattr(args, name, None)) is not None}
-    return Plan(**named | {"families": families, "dose": args.doses[0]})
+def plan_of(args: Namespace, families: tuple[str, ...]) -> TrlPlan:
+    """Return the plan for command-line arguments. There is no curriculum: the first dose is used."""
+    named = {name: said for name in TrlPlan.__struct_fields__ if (said := getattr(args, name, None)) is not None}
+    return TrlPlan(**named | {"families": families, "dose": args.doses[0]})
 
 
-def carry_out(plan: Plan, tracker: str = "", minutes: float = math.inf) -> int:
-    """Trains, or goes on with it, for this long at most; says after how many updates the run stands."""
+def carry_out(plan: TrlPlan, tracker: str = "", minutes: float = math.inf) -> int:
+    """Train, or continue a run, for at most `minutes`. Return the number of updates so far."""
     check(plan)
     journal = Journal(plan.out, plan.identity, tracker)
-    from companyos.train.loops.trl_loop import train  # loads all of it
+    from companyos.train.loops.trl_loop import train  # loads TRL and torch
 
     try:
         return train(plan, journal, minutes)
@@ -89,8 +89,8 @@ def carry_out(plan: Plan, tracker: str = "", minutes: float = math.inf) -> int:
         journal.close()
 
 
-def check(plan: Plan) -> None:
-    """Says why a plan cannot be carried out, in one line: what takes longest to find out comes last."""
+def check(plan: TrlPlan) -> None:
+    """Raise `Misuse` with one line if a plan cannot be carried out. The slowest checks come last."""
     if plan.backend not in BACKENDS:
         raise BadChoice("backend", plan.backend, BACKENDS)
     if plan.group < 2:
@@ -115,14 +115,14 @@ def check_libraries(found: Callable[[str], object] = find_spec) -> None:
         raise Misuse(f'--loop trl needs {missing[0]}: pip install "companyos[train]"')
 
 
-def check_server(plan: Plan) -> None:
+def check_server(plan: TrlPlan) -> None:
     if plan.token_env and not plan.token:
-        raise Misuse(f"the variable {plan.token_env} is to hold the server's token, and is not set")
+        raise Misuse(f"the variable {plan.token_env} must have the server's token, and is not set")
     try:
         with Company(plan.url, plan.token, retry_seconds=0) as company:
             capacity = company.capacity()
     except (ValueError, OSError, HTTPException, ServerError) as error:
-        raise Misuse(f"no server of ours at {plan.url}: {error}") from None
+        raise Misuse(f"no CompanyOS server at {plan.url}: {error}") from None
     if plan.batch > capacity:
         raise Misuse(
             f"an update has {plan.tasks} × {plan.group} = {plan.batch} episodes at a time, and the server takes {capacity}: "
@@ -139,11 +139,11 @@ def check_unsloth(found: Callable[[str], object] = find_spec) -> None:
         raise Misuse(
             "--backend unsloth needs it: pip install -e . -r requirements-unsloth.txt, in an environment of its own"
         )
-    import_module("unsloth")  # it changes the others, so it comes before them
+    import_module("unsloth")  # it patches the other libraries, so it must be imported before them
 
 
 def check_template(model: str) -> None:
-    """Whether TRL can read calls in what a model with this chat template says. Only the tokenizer is loaded for that."""
+    """Raise `Misuse` if TRL cannot parse tool calls in this model's chat template. Only the tokenizer is loaded."""
     from transformers import AutoTokenizer
     from trl.chat_template_utils import add_response_schema, supports_tool_calling
 

@@ -1,7 +1,7 @@
-"""Branches: what would have been better to say at some places of a window, learnt beside what was said.
+"""Branches: better turns at some places of a window, learnt in the same forward pass as the window.
 
-A branch sees the window up to its place and itself; nothing else sees it. So each label costs its own tokens only, and the
-window is read once, however many branches it has. Log probabilities are those of separate sequences.
+The tokens of a branch see the window up to the branch's place and the branch itself; nothing else sees them. So the window
+is processed once, however many branches it has. The log probabilities equal those of separate sequences.
 """
 
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ from companyos.train.model.layers import (
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """A turn that would have been better, from this place of its window on."""
+    """A better turn, in place of the window's tokens from `at` on."""
 
     at: int
     tokens: list[int]
 
 
 class Tree(msgspec.Struct, frozen=True):
-    """A window, the turns of it that are learnt as they stand, and its branches."""
+    """A window, the spans of it that are learnt as they are, and its branches."""
 
     tokens: list[int]
     spans: list[tuple[int, int]]
@@ -45,36 +45,36 @@ class Tree(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Tokens that go through a model."""
+        """Number of tokens that go through a model."""
         return len(self.tokens) + sum(len(branch.tokens) for branch in self.branches)
 
     @property
     def learnt(self) -> int:
-        """Tokens that are learnt as they stand."""
+        """Number of tokens of the window that are learnt."""
         return sum(end - start for start, end in self.spans)
 
     @property
     def branched(self) -> int:
-        """Tokens that are learnt on branches."""
+        """Number of tokens of branches, which are all learnt."""
         return sum(len(branch.tokens) for branch in self.branches)
 
     def sequences(self) -> list[tuple[list[int], list[tuple[int, int]]]]:
-        """The same as windows without branches: the window itself, then one for each branch."""
+        """Return the same as sequences without branches: the window, then a sequence for each branch."""
         apart = [([*self.tokens[: one.at], *one.tokens], [(one.at, one.at + len(one.tokens))]) for one in self.branches]
         return [(self.tokens, self.spans), *apart]
 
 
-class _Seen(NamedTuple):
-    """What a branch looks at: so many tokens from `first` on, then its own."""
+class _BranchView(NamedTuple):
+    """The keys of a branch: `length` tokens of its window from `first` on, then its own `size` tokens from `at` on."""
 
     first: int
-    much: int
+    length: int
     at: int
     size: int
 
 
 def tree_log_probabilities(model: Any, trees: Sequence[Tree]) -> tuple[Any, Any]:
-    """Of every token of every span, tree by tree; and of every token of every branch, tree by tree."""
+    """Return the log probabilities of all tokens of spans, and those of all tokens of branches, both tree by tree."""
     if not fits(model):
         return _apart(model, trees)
     lm = causal_model(model)
@@ -85,16 +85,16 @@ def tree_log_probabilities(model: Any, trees: Sequence[Tree]) -> tuple[Any, Any]
     places = [place for length in lengths for place in range(length)]
     before = [at - 1 + n for at, tree in zip(firsts, trees, strict=False) for span in tree.spans for n in range(*span)]
     said = [token for tree in trees for start, end in tree.spans for token in tree.tokens[start:end]]
-    stems, seen = len(said), list[_Seen]()
+    stems, seen = len(said), list[_BranchView]()
     for first, tree in zip(firsts, trees, strict=False):
         for branch in tree.branches:
-            at, size = len(tokens), len(branch.tokens) - 1  # nothing is drawn from its last token
+            at, size = len(tokens), len(branch.tokens) - 1  # nothing is predicted from its last token
             before += [first + branch.at - 1, *range(at, at + size)]
             said += branch.tokens
             tokens += branch.tokens[:-1]
             places += range(branch.at, branch.at + size)
             if size:
-                seen.append(_Seen(first, branch.at, at, size))
+                seen.append(_BranchView(first, branch.at, at, size))
     sent = partial(torch.tensor, device=device)
     turn = tuple(x[sent(places)] for x in turns_of(model, max(places) + 1, dtype))
     attend: Attend = _packed(lengths, seen, device) if has_flash(device) else partial(_one_by_one, lengths, seen)
@@ -105,7 +105,7 @@ def tree_log_probabilities(model: Any, trees: Sequence[Tree]) -> tuple[Any, Any]
 
 
 def _apart(model: Any, trees: Sequence[Tree]) -> tuple[Any, Any]:
-    """The same for a model of another shape: each branch is a sequence of its own."""
+    """Compute the same for a model of another architecture, with a separate sequence for each branch."""
     stems = [tree.sequences()[0] for tree in trees]
     twigs = [one for tree in trees for one in tree.sequences()[1:]]
     nothing = torch.zeros(0, device=causal_model(model).device)
@@ -113,11 +113,11 @@ def _apart(model: Any, trees: Sequence[Tree]) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
-def _packed(lengths: Sequence[int], seen: Sequence[_Seen], device: Any) -> Attend:
+def _packed(lengths: Sequence[int], seen: Sequence[_BranchView], device: Any) -> Attend:
     """Attend to all rows in one call of the kernel. A branch has its own queries, and its window's keys before its own."""
-    index = [n for one in seen for n in (*range(one.first, one.first + one.much), *range(one.at, one.at + one.size))]
+    index = [n for one in seen for n in (*range(one.first, one.first + one.length), *range(one.at, one.at + one.size))]
     asking = [*lengths, *(one.size for one in seen)]
-    looked = [*lengths, *(one.much + one.size for one in seen)]
+    looked = [*lengths, *(one.length + one.size for one in seen)]
     from_q, from_k = (torch.tensor([0, *accumulate(sizes)], dtype=torch.int32, device=device) for sizes in (asking, looked))
     gathered, whole = torch.tensor(index, dtype=torch.int64, device=device), sum(lengths)
     most_q, most_k = max(asking), max(looked)
@@ -130,14 +130,14 @@ def _packed(lengths: Sequence[int], seen: Sequence[_Seen], device: Any) -> Atten
     return attend
 
 
-def _one_by_one(lengths: Sequence[int], seen: Sequence[_Seen], number: int, q: Any, k: Any, v: Any) -> Any:
-    """The same, row by row."""
+def _one_by_one(lengths: Sequence[int], seen: Sequence[_BranchView], number: int, q: Any, k: Any, v: Any) -> Any:
+    """Compute the same row by row."""
     whole = sum(lengths)
     found = [causally(lengths, number, q[:whole], k[:whole], v[:whole])]
     for one in seen:
         ours = slice(one.at, one.at + one.size)
-        keys, values = (torch.cat((x[one.first : one.first + one.much], x[ours])) for x in (k, v))
-        mask = torch.ones(one.size, one.much + one.size, dtype=torch.bool, device=q.device).tril(one.much)
+        keys, values = (torch.cat((x[one.first : one.first + one.length], x[ours])) for x in (k, v))
+        mask = torch.ones(one.size, one.length + one.size, dtype=torch.bool, device=q.device).tril(one.length)
         row = (x.transpose(0, 1)[None] for x in (q[ours], keys, values))
         here = F.scaled_dot_product_attention(*row, attn_mask=mask, enable_gqa=True)
         found.append(here[0].transpose(0, 1).flatten(1))

@@ -1,4 +1,4 @@
-"""Forward passes: how likely a model finds calls, each after exactly what was before whoever said it."""
+"""Log probabilities of calls, each after exactly the tokens that the player had seen."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
@@ -10,12 +10,12 @@ from torch.nn import functional as F  # noqa: N812
 from companyos.train.model.layers import causal_model, last_hidden_states
 
 T = TypeVar("T")
-Spans = Sequence[tuple[int, int]]  # where in some tokens calls begin and end
-_ON_A_PROCESSOR = 4096  # tokens
+Spans = Sequence[tuple[int, int]]  # the first token of each call, and the token after its last
+_ON_A_PROCESSOR = 4096  # tokens in one batch on a CPU
 
 
 def log_probabilities(model: Any, windows: Sequence[tuple[list[int], Spans]]) -> Any:
-    """Of every token of every call, one after the other; for no other token is the vocabulary gone through."""
+    """Return the log probability of every token of every call. Logits are computed for these tokens only."""
     lm = causal_model(model)
     firsts = accumulate((len(tokens) for tokens, _ in windows), initial=0)
     places = torch.tensor(
@@ -34,13 +34,12 @@ def log_probabilities(model: Any, windows: Sequence[tuple[list[int], Spans]]) ->
 
 
 def fitting(device: Any, most: int) -> int:
-    """How many tokens go through a model at once: so many, on a GPU. A processor is as fast with fewer, and at 2 MB a token
-    it would soon be out of memory."""
+    """Return how many tokens go through a model at once: `most` on a GPU, fewer on a CPU, which would run out of memory."""
     return most if device.type == "cuda" else min(most, _ON_A_PROCESSOR)
 
 
 def by_length(things: Sequence[T], length: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Things of like length together, the longest first: so many tokens at most at once, padding included, or one thing."""
+    """Yield batches of items of similar length, longest first, with at most `most` tokens or one item."""
     some: list[T] = []
     for thing in sorted(things, key=length, reverse=True):
         if some and (len(some) + 1) * length(some[0]) > most:

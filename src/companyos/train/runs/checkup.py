@@ -1,8 +1,7 @@
-"""Checkups: what a model is worth while it learns, on the same held-out tasks every time.
+"""Checkups: measurements of a model during training, always on the same held-out tasks.
 
-Of the validation split: the test split is for the end. Beside success and score there are the three things that are learnt
-one after the other: to make calls that are calls, to make them where there is something to do, and to get past what goes
-wrong.
+The tasks come from the validation split; the test split is for the final evaluation. Besides success and score, a checkup
+measures the three skills that are learnt one after the other: valid calls, calls in the right app, recovery from faults.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,26 +18,26 @@ from companyos.evaluate.stats.metrics import summarise
 from companyos.evaluate.suites.suite import Pair, suite_of
 
 SPLIT = "validation"
-# By the names of `docs/metrics.md`. One that there was nothing to count for is missing.
+# Names as in `docs/metrics.md`. A number without any data is left out.
 NUMBERS = ("success", "score", "pair_pass", "invalid_calls", "routing", "recovery")
 
 
 class Checkup(msgspec.Struct, frozen=True):
-    """Tasks that stand alone, and pairs of which one fact changes the right ending."""
+    """Single tasks, and pairs of tasks that differ in one fact which changes the right ending."""
 
     tasks: tuple[str, ...]
     pairs: tuple[Pair, ...]
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Every task that is to be played, once."""
+        """Every task that must be played, without duplicates."""
         both = (task_id for pair in self.pairs for task_id in (pair.task, pair.twin))
         return tuple(dict.fromkeys([*self.tasks, *both]))
 
     def numbers(self, episodes: Iterable[Transcript | CompanyEnv]) -> dict[str, Any]:
-        """What finished episodes of these tasks come to, in all and, as far as success goes, by family.
+        """Return the numbers for finished episodes of these tasks, and the success by family.
 
-        Those that are only there for the sake of their twin count for pairs alone.
+        Tasks that are only part of a pair count only for the pairs.
         """
         written = [one.transcript() if isinstance(one, CompanyEnv) else one for one in episodes]
         outcomes = [judge(transcript) for transcript in written]
@@ -52,13 +51,13 @@ class Checkup(msgspec.Struct, frozen=True):
 
 
 def checkup_of(families: Sequence[str], chaos: Chaos, tasks: int, pairs: int, split: str = SPLIT) -> Checkup:
-    """So many tasks and pairs, of these families in turn. Always the same ones."""
+    """Return a checkup with this number of tasks and pairs. Families take turns. The same arguments give the same tasks."""
     alone = [str(task_named(families[n % len(families)], n // len(families), chaos, split)) for n in range(tasks)]
     return Checkup(tuple(alone), tuple(_pairs(families, chaos, split, tasks, pairs)))
 
 
 def _pairs(families: Sequence[str], chaos: Chaos, split: str, first: int, count: int) -> Iterable[Pair]:
-    """From a seed on that no task before has. Where no fact alone would change the ending, the next seed has to do."""
+    """Yield pairs, from the first seed that no single task uses. Skip seeds where no single fact changes the ending."""
     seeds = dict.fromkeys(families, first)
     for number in range(count):
         name = families[number % len(families)]

@@ -1,8 +1,8 @@
-"""Decisions: whether a model decides as the expert does, where one fact decides.
+"""Decision accuracy: whether a model makes the expert's call where one fact decides.
 
-A task and its twin differ in one fact, which changes the right ending. The expert works both alike up to the call in which
-they part: that call depends on the fact. A model is given what the expert has seen until then, on each of the two, and is
-asked for its next call.
+A task and its twin differ in one fact, which changes the right ending. The expert plays both alike up to the first call
+that depends on the fact. The model gets the expert's script up to that call, for each of the two, and must make the next
+call.
 """
 
 from collections import defaultdict
@@ -17,14 +17,15 @@ from companyos.core.calls import Call
 from companyos.core.task import TaskId
 from companyos.env.line_syntax import parse_line
 from companyos.evaluate.suites.suite import Pair
-from companyos.train.data.demonstrations import Demonstration, Plan, Tongue, shown
+from companyos.train.data.demonstrations import Demonstration, DemoPlan, shown
+from companyos.train.data.tokenizer import Tokenizer
 from companyos.train.data.turns import split
 from companyos.train.decoding.speakers import Speaker
 from companyos.train.model.models import Learner
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What stood before the expert when it made the call in which two twins part, and that call."""
+    """The expert's script before the first call in which two twins differ, and the line of that call."""
 
     task_id: str
     script: list[int]
@@ -32,15 +33,15 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def decisions(learner: Learner, pairs: Sequence[Pair]) -> list[Decision]:
-    """The decisions of pairs of twins, in the form in which a model was trained."""
-    tongue = Tongue(learner.tokenizer.backend_tokenizer.to_str())
+    """Return the decisions of pairs of twins, as scripts in the form that the model was trained on."""
+    tokenizer = learner.script_tokenizer()
     families = tuple({TaskId.parse(pair.task).family: None for pair in pairs})
-    plan = Plan(families, slips=0.0, limit=learner.limit, working=learner.working)
-    return [one for pair in pairs for one in _parting(plan, tongue, pair)]
+    plan = DemoPlan(families, slips=0.0, limit=learner.limit, working=learner.working)
+    return [one for pair in pairs for one in _parting(plan, tokenizer, pair)]
 
 
-def _parting(plan: Plan, tongue: Tongue, pair: Pair) -> Iterator[Decision]:
-    ways = [list(_calls(shown(plan, tongue, task_id), tongue)) for task_id in (pair.task, pair.twin)]
+def _parting(plan: DemoPlan, tokenizer: Tokenizer, pair: Pair) -> Iterator[Decision]:
+    ways = [list(_calls(shown(plan, tokenizer, task_id), tokenizer)) for task_id in (pair.task, pair.twin)]
     for here in zip_longest(*ways):
         if None in here or here[0][1] != here[1][1]:
             for task_id, said in zip((pair.task, pair.twin), here, strict=True):
@@ -49,15 +50,15 @@ def _parting(plan: Plan, tongue: Tongue, pair: Pair) -> Iterator[Decision]:
             return
 
 
-def _calls(one: Demonstration, tongue: Tongue) -> Iterator[tuple[list[int], str]]:
-    """The calls of a demonstration that can be learnt from, each after what stood before it."""
+def _calls(one: Demonstration, tokenizer: Tokenizer) -> Iterator[tuple[list[int], str]]:
+    """Yield the learnt calls of a demonstration: the tokens before each, and its line."""
     for window in one.windows:
         for start, end in window.calls:
-            yield window.tokens[:start], split(tongue.decode(window.tokens[start:end]))[1]
+            yield window.tokens[:start], split(tokenizer.decode(window.tokens[start:end]))[1]
 
 
 def asked(speaker: Speaker, scripts: Sequence[list[int]], temperature: float = 0.0) -> list[list[int]]:
-    """What a model says after each of some scripts."""
+    """Return the model's next turn after each script."""
     said: dict[int, list[int]] = {}
     queue = iter(enumerate(scripts))
 
@@ -77,7 +78,7 @@ def asked(speaker: Speaker, scripts: Sequence[list[int]], temperature: float = 0
 
 
 def accuracy(learner: Learner, speaker: Speaker, made: Sequence[Decision]) -> dict[str, Any]:
-    """How often the model's likeliest call is the expert's, in all and by family."""
+    """Return how often the model's most likely call is the expert's, in total and by family."""
     right: dict[str, list[bool]] = defaultdict(list)
     for one, tokens in zip(made, asked(speaker, [one.script for one in made]), strict=True):
         text = learner.decode(tokens)
@@ -88,7 +89,7 @@ def accuracy(learner: Learner, speaker: Speaker, made: Sequence[Decision]) -> di
 
 
 def same_call(line: str, expected: str) -> bool:
-    """Whether two lines say the same call."""
+    """Return whether two lines are the same call."""
     if line == expected:
         return True
     ours, theirs = parse_line(line), parse_line(expected)
@@ -96,5 +97,5 @@ def same_call(line: str, expected: str) -> bool:
 
 
 def key_of(call: Call) -> bytes:
-    """Calls are the same where their JSON is."""
+    """Return a key that is equal for equal calls."""
     return msgspec.json.encode(call, order="deterministic")

@@ -1,7 +1,7 @@
-"""Exams: a model plays the tasks of a suite, greedily and by chance, and every episode is written down as soon as it ends.
+"""Exams: a model plays the tasks of a suite, greedily and sampled. Every episode is logged as soon as it ends.
 
-`outcomes.jsonl` has a line an episode. Whatever ends an exam, the same command goes on with what is missing. `summary.json`
-is what it came to. An episode that is cut off when the time is over counts as lost.
+`outcomes.jsonl` has a line for each episode, `summary.json` the results. If an exam is interrupted, the same command
+continues with the missing episodes. An episode that is cut off at the time limit counts as a failure.
 """
 
 import math
@@ -19,8 +19,8 @@ from companyos.evaluate.judge.outcome import INVALID
 from companyos.evaluate.stats.intervals import share
 from companyos.evaluate.suites.suite import Suite
 from companyos.train.data.repeats import Decoding
-from companyos.train.decoding.attempts import LOOPED, Attempt
-from companyos.train.decoding.rollout import Spent, Tongue, as_they_end
+from companyos.train.decoding.attempts import LOOPED, BoundedEpisode
+from companyos.train.decoding.rollout import TimeSpent, as_they_end
 from companyos.train.decoding.speakers import Speaker, speaker_for
 from companyos.train.model.models import Learner, load
 from companyos.train.runs.checkup import checkup_of
@@ -30,17 +30,17 @@ OUTCOMES, SUMMARY = "outcomes.jsonl", "summary.json"
 Sitting = tuple[str, float, int]  # task id, temperature, trial
 
 
-class Sat(msgspec.Struct, frozen=True):
+class ExamEpisode(msgspec.Struct, frozen=True):
     """One episode of an exam."""
 
     task_id: str
     temperature: float
     trial: int
-    repeats: int  # the rule against repeated calls; 0: none
+    repeats: int  # the limit on repeated calls (`repeats.Decoding`); 0 means none
     success: bool
     ended: str
     steps: int
-    most_alike: int  # equal calls with equal replies
+    most_alike: int  # highest count of one call with one reply
     invalid: int
     tokens: int
 
@@ -50,65 +50,65 @@ class Sat(msgspec.Struct, frozen=True):
 
 
 def sittings(tasks: Sequence[str], samples: int) -> list[Sitting]:
-    """Every task greedily, and so often by chance."""
+    """Return the episodes of an exam: every task once greedily, and `samples` times sampled."""
     greedy = [(task_id, 0.0, 0) for task_id in tasks]
     return greedy + [(task_id, 1.0, trial) for trial in range(samples) for task_id in tasks]
 
 
 def examine(
     learner: Learner, speaker: Speaker, plan: Sequence[Sitting], out: Path, repeats: int = 0, until: float = math.inf
-) -> Iterator[Sat]:
-    """Plays what is missing of an exam; gives each episode of it, those that lay there first."""
+) -> Iterator[ExamEpisode]:
+    """Play the missing episodes of an exam. Yield all its episodes, those from earlier sessions first."""
     out.mkdir(parents=True, exist_ok=True)
     there = list(_read(out / OUTCOMES))
     yield from there
     known = {one.sitting for one in there}
     left = [one for one in plan if one not in known]
-    tongue, how = Tongue(learner), (learner.limit, learner.reserve, "score", 0)
+    tokenizer, how = learner.script_tokenizer(), (learner.limit, learner.reserve, "score", 0)
 
-    def episodes() -> Iterator[Attempt]:
+    def episodes() -> Iterator[BoundedEpisode]:
         for task_id, temperature, _ in left:
-            one = Attempt(task_id, temperature == 0, tongue, *how, Decoding(temperature, repeats))
+            one = BoundedEpisode(task_id, temperature == 0, tokenizer, *how, Decoding(temperature, repeats))
             one.until = until
             yield one
 
     with (out / OUTCOMES).open("ab") as file:
-        for number, one in as_they_end(speaker, episodes(), Spent()):
-            sat = _sat(left[number], repeats, one)
+        for number, one in as_they_end(speaker, episodes(), TimeSpent()):
+            sat = _exam_episode(left[number], repeats, one)
             file.write(msgspec.json.encode(sat) + b"\n")
             file.flush()
             yield sat
 
 
-def _sat(sitting: Sitting, repeats: int, one: Attempt) -> Sat:
+def _exam_episode(sitting: Sitting, repeats: int, one: BoundedEpisode) -> ExamEpisode:
     invalid = sum(turn.reply.code in INVALID for turn in one.env.turns)
     said = sum(usage.tokens_out for usage in one.usage)
-    return Sat(*sitting, repeats, bool(one.env.success), one.ended, len(one.lines), one.most_alike, invalid, said)
+    return ExamEpisode(*sitting, repeats, bool(one.env.success), one.ended, len(one.lines), one.most_alike, invalid, said)
 
 
-def _read(path: Path) -> Iterator[Sat]:
-    """What lies there; the last line may be half written, and is cut off."""
+def _read(path: Path) -> Iterator[ExamEpisode]:
+    """Yield the episodes in a file. Remove the last line if it is incomplete."""
     if not path.exists():
         return
     whole, _, _ = path.read_bytes().rpartition(b"\n")
     path.write_bytes(whole + b"\n" if whole else b"")
     for line in whole.splitlines():
-        yield msgspec.json.decode(line, type=Sat)
+        yield msgspec.json.decode(line, type=ExamEpisode)
 
 
-# -- what it came to ---------------------------------------------------------------------------------------------------
+# -- results -----------------------------------------------------------------------------------------------------------
 
 
-def summary(suite: Suite, found: Sequence[Sat]) -> dict[str, Any]:
-    """Success in all, by family and by pair, and how episodes ended: for each temperature."""
-    by_temperature: dict[float, list[Sat]] = defaultdict(list)
+def summary(suite: Suite, found: Sequence[ExamEpisode]) -> dict[str, Any]:
+    """Return, for each temperature: success in total, by family and by pair, and how episodes ended."""
+    by_temperature: dict[float, list[ExamEpisode]] = defaultdict(list)
     for one in found:
         by_temperature[one.temperature].append(one)
     return {f"temperature {heat:g}": _numbers(suite, ones) for heat, ones in sorted(by_temperature.items())}
 
 
-def _numbers(suite: Suite, found: Sequence[Sat]) -> dict[str, Any]:
-    families: dict[str, list[Sat]] = defaultdict(list)
+def _numbers(suite: Suite, found: Sequence[ExamEpisode]) -> dict[str, Any]:
+    families: dict[str, list[ExamEpisode]] = defaultdict(list)
     for one in found:
         families[TaskId.parse(one.task_id).family].append(one)
     won = {(one.task_id, one.trial): one.success for one in found}
@@ -131,7 +131,7 @@ def _numbers(suite: Suite, found: Sequence[Sat]) -> dict[str, Any]:
 
 
 def _share(rows: Sequence[tuple[str, bool]]) -> dict[str, Any]:
-    """A share with its 95 % interval; all that comes of one seed is one cluster."""
+    """Return a share with its 95 % interval. Tasks with the same seed form one cluster."""
     found = share([(_seed(task_id), float(won), 1.0) for task_id, won in rows])
     assert found is not None
     return {"value": round(found.value, 4), "low": found.low, "high": found.high, "n": found.n}
@@ -143,7 +143,7 @@ def _seed(task_id: str) -> str:
 
 
 def checked_up(args: Namespace, suite: Suite, families: Sequence[str], device: str) -> Iterator[str]:
-    """Carries out `companyos train checkup`: gives what it found, line by line, and writes it into a folder."""
+    """Carry out `companyos train checkup`: yield the result line by line, and write it into a folder."""
     ends = time.monotonic() + 60 * args.minutes
     learner = load(args.model, device)
     plan = sittings([one for one in suite.tasks if TaskId.parse(one).family in families], args.samples)

@@ -1,12 +1,12 @@
-"""Journals: what a training run wrote down, and where it can go on.
+"""The folder of a training run: its settings, log, checkpoint and model.
 
-    run.json          what the run is: no other one is mixed into its folder
-    log.jsonl         a line an update or a checkup, as it happened
-    checkpoint.pt     the newest state, whole or not there
-    model/            what was learnt so far, as `--model` and `local:` take it
+    run.json          the settings of the run; a run with other settings is refused
+    log.jsonl         a line for each update or checkup
+    checkpoint.pt     the latest state, written atomically
+    model/            the model so far, as `--model` and `local:` take it
 
-Whatever ends a run, the same command goes on from its newest checkpoint. What was logged after that is cut off, for it will
-happen again: the same, if the loop's next update follows from its state alone.
+If a run is interrupted, the same command continues from the latest checkpoint. Log lines after that checkpoint are removed,
+because those updates are made again.
 """
 
 import os
@@ -25,20 +25,20 @@ from companyos.core.files import write_atomic
 
 RUN, LOG, CHECKPOINT, MODEL = "run.json", "log.jsonl", "checkpoint.pt", "model"
 EVERY = 60.0  # seconds between checkpoints
-TRACKERS = ("trackio", "wandb")  # they are called alike
+TRACKERS = ("trackio", "wandb")  # they have the same interface
 Record = dict[str, Any]
 
 
 class Journal:
-    """The folder of one run, for whoever trains."""
+    """The folder of one run, as the training loop uses it."""
 
     checkpoint = CHECKPOINT
 
     def __init__(self, folder: Path, plan: Mapping[str, Any], tracker: str = "", every: float = EVERY) -> None:
-        """Opens a run, or finds it begun. `Misuse` where the folder holds something else."""
+        """Begin a run, or open one that was begun. Raise `Misuse` if the folder contains something else."""
         self.folder = folder
         self._every = every
-        self._spent = 0.0  # seconds, in earlier sittings
+        self._spent = 0.0  # seconds in earlier sessions
         self._saved = self._began = time.monotonic()
         self._begin(msgspec.json.decode(msgspec.json.encode(dict(plan))))
         (folder / LOG).touch()
@@ -62,11 +62,11 @@ class Journal:
 
     @property
     def elapsed(self) -> float:
-        """How many seconds the run has taken, over all its sittings."""
+        """Seconds that the run has taken, over all its sessions."""
         return self._spent + time.monotonic() - self._began
 
     def log(self, record: Record) -> None:
-        """Writes down what came of an update, or of a checkup."""
+        """Append the record of an update or a checkup to the log."""
         with (self.folder / LOG).open("ab") as file:
             file.write(msgspec.json.encode({**record, "elapsed": round(self.elapsed, 3)}) + b"\n")
         if self._tracker is not None:
@@ -75,18 +75,18 @@ class Journal:
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
     def due(self) -> bool:
-        """Whether it is time for a checkpoint."""
+        """Return whether it is time for a checkpoint."""
         return time.monotonic() - self._saved >= self._every
 
     def save(self, state: Record) -> None:
-        """Keeps a state to go on from, in place of the one before."""
+        """Write a checkpoint in place of the one before."""
         part = self.folder / f"{self.checkpoint}.part"
         self._write({"state": state, "logged": (self.folder / LOG).stat().st_size, "elapsed": self.elapsed}, part)
         part.replace(self.folder / self.checkpoint)
         self._saved = time.monotonic()
 
     def resume(self) -> Record | None:
-        """The state to go on from, if there is one; the log ends where it was kept, or begins anew."""
+        """Return the state of the latest checkpoint, or None. Remove the log lines after it."""
         path = self.folder / self.checkpoint
         kept: Record = {"state": None, "logged": 0, "elapsed": 0.0}
         if path.exists():
@@ -108,7 +108,7 @@ class Journal:
         return kept
 
     def publish(self, write: Callable[[Path], None]) -> Path:
-        """Has somebody write what was learnt into `model`, in place of what was there."""
+        """Let `write` write the model into the folder `model`, in place of the one before."""
         model, part, old = (self.folder / name for name in (MODEL, f"{MODEL}.part", f"{MODEL}.old"))
         for path in (part, old):
             shutil.rmtree(path, ignore_errors=True)
@@ -125,25 +125,25 @@ class Journal:
 
 
 def records(folder: Path) -> Iterator[Record]:
-    """What a run has logged so far. The last line may be half written: somebody is at work, or was killed."""
+    """Yield the log records of a run. Skip an incomplete last line, which a running or killed process may leave."""
     for line in (folder / LOG).read_bytes().split(b"\n")[:-1]:
         yield msgspec.json.decode(line)
 
 
 def settings(folder: Path) -> Record:
-    """What a run is."""
+    """Return the settings of a run."""
     said: Record = msgspec.json.decode((folder / RUN).read_bytes())
     return said
 
 
 def check_run(folder: Path) -> None:
-    """Raises `Misuse` where a folder holds no training run."""
+    """Raise `Misuse` if a folder contains no training run."""
     if not (folder / LOG).is_file():
         raise Misuse(f"{folder} holds no training run: there is no {LOG} in it")
 
 
 def check_tracker(name: str) -> None:
-    """Raises where nobody of this name can follow a run."""
+    """Raise `Misuse` if a tracker is unknown or not installed."""
     if name not in TRACKERS:
         raise BadChoice("tracker", name, TRACKERS)
     if find_spec(name) is None:

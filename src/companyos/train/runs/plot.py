@@ -1,4 +1,4 @@
-"""Plots: how training went, as pictures (PNG), from what runs have logged and nothing else."""
+"""Plots of training runs as PNG files, from their logs."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ STYLE = {
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
 }
-PIXELS = 150  # an inch
+PIXELS = 150  # per inch
 Curve = list[tuple[float, float]]
 Find = Callable[[Record], Any]
 
@@ -31,15 +31,15 @@ def _checked(name: str) -> Find:
 
 
 def _logged(*names: str) -> Find:
-    """The first of these that an update has logged: loops call alike what is alike, but not every loop has everything."""
+    """Return a function that finds the first of these numbers in a log record. Not every loop logs every number."""
     return lambda record: next((record[name] for name in names if record.get(name) is not None), None)
 
 
-# What is learnt one after the other: the panel's title, and what it shows on held-out tasks.
+# The three skills that are learnt one after the other: title of the panel, and its number on held-out tasks.
 _STAGES: dict[str, Find] = {
-    "1. Calls that are none": _checked("invalid_calls"),
-    "2. Calls that go where there is something to do": _checked("routing"),
-    "3. Faults that were got past": _checked("recovery"),
+    "1. Invalid calls": _checked("invalid_calls"),
+    "2. Calls in the right app": _checked("routing"),
+    "3. Recovery from faults": _checked("recovery"),
 }
 _PROGRESS: dict[str, Find] = {
     "Reward of an update's attempts": _logged("reward"),
@@ -52,10 +52,10 @@ _NO_SHARES = ("Reward of an update's attempts", "Loss")
 
 
 def draw(runs: Sequence[Path], out: Path) -> list[Path]:
-    """Draws what runs have logged, beside one another, into a folder. Gives the pictures."""
+    """Draw the logs of runs into the same panels. Return the paths of the pictures."""
     logs = {run.name or str(run): list(records(run)) for run in runs}
     begins = beginnings(runs)
-    if len(runs) > 1:  # a long run and a short one have little in common but the clock
+    if len(runs) > 1:  # runs of different lengths are compared over time, not over updates
         logs = {name: [_on_the_clock(record, begins[name]) for record in log] for name, log in logs.items()}
     shown = {name: _seen(panels, logs) for name, panels in {STAGES: _STAGES, PROGRESS: _PROGRESS}.items()}
     if not any(shown.values()):
@@ -64,23 +64,23 @@ def draw(runs: Sequence[Path], out: Path) -> list[Path]:
     over = "minutes" if len(runs) > 1 else "updates"
     for name, panels in shown.items():
         if panels:
-            # The same bytes from the same logs.
+            # Without metadata, the same logs give the same bytes.
             _figure(logs, panels, over).savefig(out / name, dpi=PIXELS, metadata={"Software": None})
     return [out / name for name, panels in shown.items() if panels]
 
 
 def _seen(panels: dict[str, Find], logs: dict[str, list[Record]]) -> dict[str, Find]:
-    """The panels that there is something to show in."""
+    """Return the panels that have data."""
     return {title: find for title, find in panels.items() if any(curve(log, find) for log in logs.values())}
 
 
 def curve(log: Sequence[Record], find: Find) -> Curve:
-    """What there is to see of one number, over updates."""
+    """Return the points of one number over updates."""
     return [(record["update"], float(found)) for record in log if (found := find(record)) is not None]
 
 
 def beginnings(runs: Sequence[Path]) -> dict[str, float]:
-    """When each run began, in minutes: one that went on from the model of another, when that one had ended."""
+    """Return the start of each run in minutes. A run that continues the model of another starts at the end of that one."""
     begins: dict[str, float] = {}
     ends: dict[str, float] = {}
     for run in runs:
@@ -108,7 +108,7 @@ def _figure(logs: dict[str, list[Record]], panels: dict[str, Find], over: str) -
 def _panel(axes: Any, title: str, curves: dict[str, Curve], over: str) -> None:
     for number, (name, points) in enumerate(curves.items()):
         updates, values = [at for at, _ in points], [value for _, value in points]
-        # A few points are seen as such, many as a line.
+        # Few points get markers; many are drawn as a line.
         axes.plot(updates, values, color=f"C{number}", label=name, marker="o" if len(points) < 40 else "", markersize=3.5)
     axes.set_title(title, fontsize=10)
     axes.set_xlabel(over)

@@ -1,13 +1,13 @@
-"""Curve: how learning goes, drawn in letters for whoever looks on."""
+"""The learning curve as text, for the terminal."""
 
 from collections.abc import Sequence
 
 WIDTH, HEIGHT = 64, 12
-Point = tuple[float, float]  # share of the run that is over, share of successes
+Point = tuple[float, float]  # share of the run that is over, success rate
 
 
 def drawn(attempts: Sequence[Point], held_out: Sequence[Point], caption: str) -> str:
-    """Successes over the run: `.` of the attempts it learns from, wherever they began; `#` on held-out tasks."""
+    """Return a chart of the success rate over the run: `.` for training episodes, `#` for held-out tasks."""
     sheet = [[" "] * WIDTH for _ in range(HEIGHT)]
     for sign, points in ((".", attempts), ("#", held_out)):
         for over, success in points:

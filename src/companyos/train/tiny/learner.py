@@ -1,8 +1,8 @@
-"""The small learner: a softmax over candidates that learns by A2C, on two cores, in minutes, with numpy alone.
+"""The small learner: a softmax policy over candidate calls, trained with A2C on two CPU cores in minutes, with numpy.
 
-Episodes begin near the end at first, where an expert would be some steps before it, and earlier as the learner gets better;
-after 60 % of the time all begin at the beginning. Each batch of steps is used twice, held back as PPO does it. What is
-learnt lies in `policy.npz`, which `companyos eval --agent tiny:FILE` plays.
+A curriculum starts episodes in the middle: at first a few steps before the end of the expert's way, and earlier as the
+learner gets better; after 60 % of the time all episodes start at the beginning. Each batch of steps is used twice, with
+PPO's clipping. The policy is written to `policy.npz`, which `companyos eval --agent tiny:FILE` plays.
 """
 
 import gc
@@ -24,63 +24,63 @@ from companyos.core.parallel import set_up_worker
 from companyos.core.task import TaskId
 from companyos.families import setting
 from companyos.train.runs.journal import Journal, Record
-from companyos.train.tiny.rollout import Hand, Met, Recipe, held_out
-from companyos.train.tiny.slope import Slope
-from companyos.train.tiny.starts import Ended
+from companyos.train.tiny.gradient import Gradients
+from companyos.train.tiny.rollout import RolloutWorker, RollResult, TinyRecipe, held_out
+from companyos.train.tiny.starts import EndedEpisode
 
 POLICY = "policy.npz"
 EXAM = "exam.json"
-CHECK_EVERY = 50  # batches
-CHECKED = 100  # held-out tasks, while learning
-EXAMINED = 200  # … and at the end
-_LOOKED_AT = 200  # held-out tasks of each family, the first ones, by which this learner's settings were chosen
-_RECENT = 300  # episodes, whose successes say how far from the end to begin
-_ALLOCATIONS = 50_000  # between looks for cycles, of which episodes make next to none
-_FIRST, _FURTHEST = 0.1, 2.0  # share of the way that is left at first; at last, where a whole way or more is all of it
-_USED_TO = 0.01  # how much a batch counts for what is usual
-_LEVEL = 1e-5  # what is hardly a slope
-_STEADY, _WARY = 0.9, 0.99  # how slowly slopes are forgotten, and their squares
+CHECK_EVERY = 50  # batches between checkups
+CHECKED = 100  # held-out tasks of a checkup
+EXAMINED = 200  # held-out tasks of the final exam
+_LOOKED_AT = 200  # the first test tasks of each family; this learner's settings were chosen on them, so the exam skips them
+_RECENT = 300  # latest episodes, whose success rate moves the curriculum
+_ALLOCATIONS = 50_000  # between garbage collections: episodes create almost no cycles
+_FIRST, _FURTHEST = 0.1, 2.0  # share of the expert's way left at the start of an episode: at first, and at the end
+_USED_TO = 0.01  # weight of a batch in the running mean of the features
+_LEVEL = 1e-5  # Adam's epsilon
+_STEADY, _WARY = 0.9, 0.99  # Adam's betas
 
-Budget = tuple[float, float]  # seconds, updates: whichever is spent first
-
-
-# -- those who play ----------------------------------------------------------------------------------------------------
+Budget = tuple[float, float]  # seconds and updates; the run ends when one of them is spent
 
 
-class Crew:
-    """The hands, each in a process of its own unless there is but one. All see the weights; each has a slope of its own."""
+# -- rollout workers ---------------------------------------------------------------------------------------------------
 
-    def __init__(self, recipe: Recipe) -> None:
+
+class WorkerPool:
+    """Rollout workers, each in its own process unless there is only one. They share the weights, not gradients."""
+
+    def __init__(self, recipe: TinyRecipe) -> None:
         context = get_context("spawn")
         shared = _shared(context, TinyWeights.none())
-        slopes = [_shared(context, TinyWeights.none()[:4]) for _ in range(recipe.workers)]
+        gradients = [_shared(context, TinyWeights.none()[:4]) for _ in range(recipe.workers)]
         self.weights = TinyWeights(*_tables(shared))
-        self.slopes = [Slope(*_tables(slope)) for slope in slopes]
+        self.gradients = [Gradients(*_tables(gradient)) for gradient in gradients]
         first_weights(self.weights, recipe.seed)
-        self._hand = Hand(recipe, 0, self.weights, self.slopes[0]) if recipe.workers == 1 else None
+        self._worker = RolloutWorker(recipe, 0, self.weights, self.gradients[0]) if recipe.workers == 1 else None
         self._lines: list[Connection] = []
         with _one_thread():
-            for number, slope in enumerate(slopes if self._hand is None else ()):
+            for number, gradient in enumerate(gradients if self._worker is None else ()):
                 ours, theirs = context.Pipe()
-                context.Process(target=_serve, args=(theirs, recipe, number, shared, slope), daemon=True).start()
+                context.Process(target=_serve, args=(theirs, recipe, number, shared, gradient), daemon=True).start()
                 self._lines.append(ours)
 
     def each(self, method: str, *arguments: Any) -> list[Any]:
-        """Has every hand do the same."""
+        """Call a method of every worker with the same arguments."""
         return self.apart(method, [arguments] * max(1, len(self._lines)))
 
     def apart(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Has every hand do something of its own."""
-        if self._hand is not None:
-            return [getattr(self._hand, method)(*arguments[0])]
+        """Call a method of every worker, each with its own arguments."""
+        if self._worker is not None:
+            return [getattr(self._worker, method)(*arguments[0])]
         for line, own in zip(self._lines, arguments, strict=True):
             line.send((method, own))
         return [line.recv() for line in self._lines]
 
-    def play(self, tasks: Sequence[str], ending: tuple[str, str] | None = None) -> list[Ended]:
-        """Plays tasks, shared out among all hands."""
-        hands = max(1, len(self._lines))
-        parts = self.apart("play", [(tasks[hand::hands], ending) for hand in range(hands)])
+    def play(self, tasks: Sequence[str], ending: tuple[str, str] | None = None) -> list[EndedEpisode]:
+        """Play tasks, divided among the workers."""
+        workers = max(1, len(self._lines))
+        parts = self.apart("play", [(tasks[worker::workers], ending) for worker in range(workers)])
         return [ended for part in parts for ended in part]
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ Shared = list[tuple[Any, str, tuple[int, ...]]]
 
 
 def _shared(context: Any, tables: Sequence[Any]) -> Shared:
-    """Room for tables like these that all processes see: memory, type and shape."""
+    """Allocate shared memory for arrays like these. Return memory, type and shape of each."""
     return [(context.RawArray("b", table.nbytes), table.dtype.str, table.shape) for table in tables]
 
 
@@ -100,18 +100,18 @@ def _tables(shared: Shared) -> list[Any]:
     return [np.frombuffer(memory, dtype).reshape(shape) for memory, dtype, shape in shared]
 
 
-def _serve(line: Connection, recipe: Recipe, number: int, shared: Shared, slope: Shared) -> None:
+def _serve(line: Connection, recipe: TinyRecipe, number: int, shared: Shared, gradient: Shared) -> None:
     set_up_worker()
     gc.set_threshold(_ALLOCATIONS)
-    hand = Hand(recipe, number, TinyWeights(*_tables(shared)), Slope(*_tables(slope)))
+    worker = RolloutWorker(recipe, number, TinyWeights(*_tables(shared)), Gradients(*_tables(gradient)))
     while (asked := line.recv()) is not None:
         method, arguments = asked
-        line.send(getattr(hand, method)(*arguments))
+        line.send(getattr(worker, method)(*arguments))
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Whoever is started meanwhile does its sums on one core: the other has a hand of its own."""
+    """Let processes that are started inside this context use one thread for numpy: every core has its own worker."""
     before = {name: os.environ.get(name) for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")}
     os.environ.update(dict.fromkeys(before, "1"))
     yield
@@ -122,35 +122,39 @@ def _one_thread() -> Iterator[None]:
             os.environ[name] = value
 
 
-# -- those who learn ---------------------------------------------------------------------------------------------------
+# -- learning ----------------------------------------------------------------------------------------------------------
 
 
-class Learner:
-    """A run in the making: everything that its next batch hangs on."""
+class TinyLearner:
+    """The state of a run: everything that its next batch depends on."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: TinyRecipe) -> None:
         self.recipe = recipe
-        self.crew = Crew(recipe)
-        learnt = self.crew.weights[:3]
-        self.momentum = [np.zeros_like(table) for table in learnt]  # of each slope, smoothed
-        self.steepness = [np.zeros_like(table) for table in learnt]  # … and of its square (Adam)
+        self.pool = WorkerPool(recipe)
+        learnt = self.pool.weights[:3]
+        self.momentum = [np.zeros_like(table) for table in learnt]  # mean of the gradients (Adam)
+        self.steepness = [np.zeros_like(table) for table in learnt]  # mean of their squares
         self.batches = self.updates = self.steps = 0
-        self.left = _FIRST if recipe.curriculum else math.inf  # share of the expert's way that lies before an episode
+        self.left = (
+            _FIRST if recipe.curriculum else math.inf
+        )  # share of the expert's way that is left at the start of an episode
         self.recent: deque[bool] = deque(maxlen=_RECENT)
 
     def batch(self, progress: float) -> Record:
-        """Takes some steps in all episodes and learns from them; `progress` is the share of the run that is over."""
+        """Take some steps in all episodes and learn from them. `progress` is the share of the run that is over."""
         recipe = self.recipe
         self.left = self._how_far(progress)
-        rolls: list[Met] = self.crew.each("roll", self.left)
+        rolls: list[RollResult] = self.pool.each("roll", self.left)
         ended = [one for roll in rolls for one in roll.ended]
         self.recent.extend(one.success for one in ended)
         late = max(0.0, progress - recipe.annealed) / (1 - recipe.annealed)
         self._get_used_to()
-        for turn in [*range(recipe.steps)] * recipe.epochs if self.batches else ():  # the first only says what is usual
-            undecided = self.crew.each("slope", turn, recipe.entropy + (recipe.last_entropy - recipe.entropy) * late)
+        for turn in [*range(recipe.steps)] * recipe.epochs if self.batches else ():  # the first batch only counts features
+            undecided = self.pool.each(
+                "write_gradients", turn, recipe.entropy + (recipe.last_entropy - recipe.entropy) * late
+            )
             self._climb(recipe.rate + (recipe.last_rate - recipe.rate) * late)
-        self.crew.weights.meet(_union([roll.traits for roll in rolls]), _union([roll.features for roll in rolls]))
+        self.pool.weights.meet(_union([roll.traits for roll in rolls]), _union([roll.features for roll in rolls]))
         self.batches += 1
         self.steps += recipe.episodes * recipe.steps
         record: Record = {"update": self.updates, "steps": self.steps, "left": round(min(self.left, 1.0), 3)}
@@ -161,7 +165,7 @@ class Learner:
         return record
 
     def _how_far(self, progress: float) -> float:
-        """How far before the end episodes begin: further when that goes well, and in any case in time."""
+        """Return the share of the way that is left at the start of an episode: it grows with success and time."""
         recipe = self.recipe
         if progress >= recipe.annealed:
             return math.inf
@@ -169,47 +173,47 @@ class Learner:
         return max(self.left + recipe.pace * better, _FURTHEST * (progress / recipe.annealed) ** 2)
 
     def _climb(self, rate: float) -> None:
-        """One step uphill, as long in every direction (Adam)."""
+        """Make one step of Adam."""
         self.updates += 1
-        weights, slopes = self.crew.weights, self.crew.slopes
+        weights, gradients = self.pool.weights, self.pool.gradients
         rows, columns = weights.size
         lengths = (columns, rows, len(weights.value_weights))
         pace = rate * (1 - _WARY**self.updates) ** 0.5 / (1 - _STEADY**self.updates)
         for number, length in enumerate(lengths):
-            up = sum(slope[number][:length] for slope in slopes) / np.float32(len(slopes))
+            up = sum(gradient[number][:length] for gradient in gradients) / np.float32(len(gradients))
             momentum, steepness = self.momentum[number][:length], self.steepness[number][:length]
             momentum += (1 - _STEADY) * (up - momentum)
             steepness += (1 - _WARY) * (up * up - steepness)
             weights[number][:length] += np.float32(pace) * momentum / (np.sqrt(steepness) + np.float32(_LEVEL))
 
     def _get_used_to(self) -> None:
-        """Takes in how many boards each feature was on: of all batches at first, of the last hundred or so later."""
+        """Update the running mean of how often each feature is on a board (what the policy sees)."""
         share = max(_USED_TO, 1 / (self.batches + 1))
-        weights, slopes = self.crew.weights, self.crew.slopes
+        weights, gradients = self.pool.weights, self.pool.gradients
         weights.feature_means[:] += share * (
-            sum(slope.feature_means for slope in slopes) / len(slopes) - weights.feature_means
+            sum(gradient.feature_means for gradient in gradients) / len(gradients) - weights.feature_means
         )
         weights.feature_means[weights.columns[ALWAYS]] = 0.0
 
     def close(self) -> None:
-        self.crew.close()
+        self.pool.close()
 
-    # -- to go on from -------------------------------------------------------------------------------------------------
+    # -- checkpoints ---------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         numbers = {"counts": [self.batches, self.updates, self.steps], "left": self.left, "recent": list(self.recent)}
         adam = {f"momentum {number}": table for number, table in enumerate(self.momentum)}
         adam |= {f"steepness {number}": table for number, table in enumerate(self.steepness)}
-        return {**packed(self.crew.weights), **numbers, **adam, "hands": self.crew.each("keep")}
+        return {**packed(self.pool.weights), **numbers, **adam, "hands": self.pool.each("keep")}
 
     def resume(self, state: dict[str, Any]) -> None:
-        unpack(state, self.crew.weights)
+        unpack(state, self.pool.weights)
         for number, (momentum, steepness) in enumerate(zip(self.momentum, self.steepness, strict=True)):
             momentum[:], steepness[:] = state[f"momentum {number}"], state[f"steepness {number}"]
         self.batches, self.updates, self.steps = (int(number) for number in state["counts"])
         self.left = float(state["left"])
         self.recent.extend(bool(one) for one in state["recent"])
-        self.crew.apart("take_up", [(str(kept),) for kept in state["hands"]])
+        self.pool.apart("take_up", [(str(kept),) for kept in state["hands"]])
 
 
 def _union(parts: Sequence[Any]) -> Any:
@@ -217,7 +221,7 @@ def _union(parts: Sequence[Any]) -> Any:
 
 
 class ArrayJournal(Journal):
-    """A journal whose checkpoints are arrays and nothing else, so that it needs no torch."""
+    """A journal whose checkpoints contain only arrays, so that it needs no torch."""
 
     checkpoint = "checkpoint.npz"
 
@@ -231,11 +235,11 @@ class ArrayJournal(Journal):
             return {"state": state, "logged": int(kept["logged"]), "elapsed": float(kept["elapsed"])}
 
 
-# -- a run -------------------------------------------------------------------------------------------------------------
+# -- runs --------------------------------------------------------------------------------------------------------------
 
 
-def train(learner: Learner, journal: Journal, budget: Budget, show: Callable[[Record], None]) -> None:
-    """Learns until the time, or the number of updates, is spent; what was spent before counts."""
+def train(learner: TinyLearner, journal: Journal, budget: Budget, show: Callable[[Record], None]) -> None:
+    """Learn until the budget is spent. Earlier sessions of the run count."""
     seconds, updates = budget
     state = journal.resume()
     if state is not None:
@@ -244,25 +248,25 @@ def train(learner: Learner, journal: Journal, budget: Budget, show: Callable[[Re
     while (progress := max(journal.elapsed / seconds, learner.updates / updates)) < 1:
         record = learner.batch(progress)
         if learner.batches % CHECK_EVERY == 0:
-            record["checkup"] = {"success": _success(learner.crew.play(checked))}
+            record["checkup"] = {"success": _success(learner.pool.play(checked))}
         journal.log(record)
         show(record)
         if journal.due():
             journal.save(learner.state())
-            save(journal.folder / POLICY, learner.crew.weights)
+            save(journal.folder / POLICY, learner.pool.weights)
     journal.save(learner.state())
-    save(journal.folder / POLICY, learner.crew.weights)
+    save(journal.folder / POLICY, learner.pool.weights)
 
 
 class Exam(msgspec.Struct, frozen=True):
-    """What a policy is worth on tasks that nobody has seen, beside what takes no learning: shares of successes."""
+    """Success rates of a policy and of three baselines on held-out tasks."""
 
     policy: float
     families: dict[str, float]
-    constant: float  # the same policy, but every ticket ends as …
-    ending: tuple[str, str]  # … this, which of all endings does best
-    untaught: float  # what it knows before it learns
-    anyhow: float  # at random, among the same candidates
+    constant: float  # the same policy, but with one fixed ending for all tickets
+    ending: tuple[str, str]  # that ending, the best of all
+    untaught: float  # the policy before training
+    anyhow: float  # random choice among the same candidates
     tasks: int
     minutes: float
     updates: int
@@ -271,28 +275,28 @@ class Exam(msgspec.Struct, frozen=True):
     def lines(self) -> list[str]:
         families = [f"{success:6.1%}    on {name}" for name, success in self.families.items()] if self.families else []
         return [
-            f"{self.policy:6.1%}  what was learnt, on {self.tasks} held-out tasks",
+            f"{self.policy:6.1%}  the trained policy, on {self.tasks} held-out tasks",
             *families,
-            f"{self.constant:6.1%}  the same, but every ticket ends as {', '.join(self.ending)} (the best that always is)",
-            f"{self.untaught:6.1%}  before it learnt anything",
-            f"{self.anyhow:6.1%}  at random, among the same candidates",
+            f"{self.constant:6.1%}  the same, but every ticket ends as {', '.join(self.ending)} (the best fixed ending)",
+            f"{self.untaught:6.1%}  before training",
+            f"{self.anyhow:6.1%}  random choice among the same candidates",
         ]
 
 
-def examine(learner: Learner, minutes: float) -> Exam:
-    """Plays the test: as the policy, with each ending alone, anyhow, and as the policy was at first."""
-    recipe, crew = learner.recipe, learner.crew
+def examine(learner: TinyLearner, minutes: float) -> Exam:
+    """Play the exam: with the policy, with each fixed ending, at random, and with the initial policy."""
+    recipe, pool = learner.recipe, learner.pool
     tasks = held_out(recipe, "test", EXAMINED, _LOOKED_AT)
-    learnt = crew.play(tasks)
+    learnt = pool.play(tasks)
     names = recipe.families if len(recipe.families) > 1 else ()
     families = {name: _success([one for one in learnt if TaskId.parse(one.task_id).family == name]) for name in names}
     endings = [setting(TaskId.parse(task_id)).ending for task_id in tasks]
     constants = dict.fromkeys((ending.resolution, ending.reason) for ending in endings)
-    best, ending = max((_success(crew.play(tasks, ending)), ending) for ending in constants)
-    crew.weights.output_weights[:] = 0.0
-    anyhow = _success(crew.play(tasks))
-    first_weights(crew.weights, recipe.seed)
-    untaught = _success(crew.play(tasks))
+    best, ending = max((_success(pool.play(tasks, ending)), ending) for ending in constants)
+    pool.weights.output_weights[:] = 0.0
+    anyhow = _success(pool.play(tasks))
+    first_weights(pool.weights, recipe.seed)
+    untaught = _success(pool.play(tasks))
     return Exam(
         policy=_success(learnt),
         families=families,
@@ -307,5 +311,5 @@ def examine(learner: Learner, minutes: float) -> Exam:
     )
 
 
-def _success(ended: Sequence[Ended]) -> float:
+def _success(ended: Sequence[EndedEpisode]) -> float:
     return sum(one.success for one in ended) / len(ended)

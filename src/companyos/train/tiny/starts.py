@@ -1,7 +1,6 @@
-"""Starts of the small learner: an episode may begin where an expert would be some steps before its end.
+"""Starts of the small learner's curriculum: states on the expert's way, some steps before the end of an episode.
 
-The learner is never shown what the expert does next; it finds out for itself what leads from there to the end, and then what
-leads to there.
+The learner never sees what the expert does next. It first learns to finish from late states, then from earlier ones.
 """
 
 from collections.abc import Sequence
@@ -19,37 +18,39 @@ from companyos.core.world import Streams
 from companyos.env import CompanyEnv
 from companyos.families import family
 
-REWARD = "dense"  # whose milestones are paid on the way
+REWARD = "dense"  # the reward profile that pays milestones on the way
 _SCALE = 0.1
-_FAILURE = 5.0  # what the profile takes for an end without success: here that is worth nothing, as going on for ever is
-_SPARE_STEPS = 10
+_FAILURE = (
+    5.0  # the profile's penalty for a failure; it is added back, so that a failure is worth 0, like an endless episode
+)
+_SPARE_STEPS = 10  # beyond twice the expert's steps
 
 
-class Ended(NamedTuple):
-    """An episode that is over."""
+class EndedEpisode(NamedTuple):
+    """The result of an episode."""
 
     task_id: str
     success: bool
     steps: int
 
 
-class Episode:
-    """One episode at work."""
+class TinyEpisode:
+    """An episode that the small learner plays."""
 
     def __init__(self, env: CompanyEnv, board: Board, limit: int = 0) -> None:
         self.env = env
         self.board = board
-        self.limit = limit  # steps that the learner may take; 0: as many as the task allows
-        self.steps = 0  # those that it has taken
+        self.limit = limit  # most steps of the learner; 0 means the task's own limit
+        self.steps = 0  # steps of the learner so far
 
     def step(self, number: int) -> tuple[float, bool]:
-        """Makes the call that a candidate stands for; what it paid, and whether that was the last."""
+        """Make the call of a candidate. Return its reward, and whether the episode is over."""
         obs = self.hear(self.board.call(number))
         self.steps += 1
         return _SCALE * (obs.reward + (_FAILURE if obs.done and not self.env.success else 0.0)), self.over
 
     def hear(self, call: Call) -> Any:
-        """Makes a call, whoever chose it."""
+        """Make a call of the learner or of the expert."""
         obs = self.env.step(call)
         self.board.hear(call, obs)
         return obs
@@ -58,27 +59,27 @@ class Episode:
     def over(self) -> bool:
         return self.env.done or self.steps == self.limit > 0
 
-    def ended(self) -> Ended:
-        return Ended(self.env.task_id, bool(self.env.success), self.steps)
+    def ended(self) -> EndedEpisode:
+        return EndedEpisode(self.env.task_id, bool(self.env.success), self.steps)
 
-    def fork(self) -> "Episode":
-        look(self.board)  # so that not every copy has to find out what there is to see
-        return Episode(self.env.fork(), self.board.fork(), self.limit)
+    def fork(self) -> "TinyEpisode":
+        look(self.board)  # cached in the board, so that the copies need not compute it again
+        return TinyEpisode(self.env.fork(), self.board.fork(), self.limit)
 
-    # -- to go on from -------------------------------------------------------------------------------------------------
+    # -- checkpoints ---------------------------------------------------------------------------------------------------
 
     def keep(self) -> list[Any]:
-        """All that its next steps hang on: an episode is its task and its calls."""
+        """Return the state for a checkpoint: the task and the calls so far."""
         calls = [msgspec.to_builtins(turn.call) for turn in self.env.turns]
         return [self.env.task_id, calls, self.steps, self.limit]
 
     @staticmethod
-    def take_up(kept: list[Any], types: CandidateTypes) -> "Episode":
+    def take_up(kept: list[Any], types: CandidateTypes) -> "TinyEpisode":
         task_id, calls, steps, limit = kept
         episode = begin(TaskId.parse(task_id), types)
         for number, call in enumerate(msgspec.convert(calls, list[Call])):
             if number >= len(calls) - steps:
-                look(episode.board)  # as the learner did: candidates' types are numbered in the order of being met
+                look(episode.board)  # as the learner did, because types are numbered in the order in which they are seen
             episode.hear(call)
         if not steps:
             look(episode.board)
@@ -86,14 +87,14 @@ class Episode:
         return episode
 
 
-def begin(task: TaskId, types: CandidateTypes) -> Episode:
-    """An episode from its beginning."""
+def begin(task: TaskId, types: CandidateTypes) -> TinyEpisode:
+    """Return an episode at its beginning."""
     env = CompanyEnv(task, REWARD)
-    return Episode(env, Board(env.reset(), types))
+    return TinyEpisode(env, Board(env.reset(), types))
 
 
-def starts(task: TaskId, left: Sequence[float], types: CandidateTypes) -> list[Episode]:
-    """Episodes of one task from where these shares of an expert's way are still to go; from 1 on, that is all of it."""
+def starts(task: TaskId, left: Sequence[float], types: CandidateTypes) -> list[TinyEpisode]:
+    """Return an episode of a task for each share of the expert's way that is to be left; 1 or more is the beginning."""
     whole = begin(task, types)
     made = [whole.fork() for share in left if share >= 1]
     calls = _way_of_an_expert(whole.env)
@@ -106,7 +107,7 @@ def starts(task: TaskId, left: Sequence[float], types: CandidateTypes) -> list[E
 
 
 def _way_of_an_expert(env: CompanyEnv) -> list[Call]:
-    """The calls of an expert who works in any of the right ways, and reads every policy that a search has listed."""
+    """Return the calls of an expert that varies its way of working and reads every policy that a search lists."""
     trial, streams = env.fork(), Streams(f"opening/{env.task_id}")
     program = family(TaskId.parse(env.task_id).family).expert(trial.memory(), RandomTaste(streams))
     call = next(program)

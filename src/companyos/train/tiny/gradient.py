@@ -1,4 +1,4 @@
-"""Slope of the small learner: how much better than expected steps turned out, and which way is up from there."""
+"""Advantages and policy gradients of the small learner."""
 
 from typing import NamedTuple
 
@@ -6,30 +6,30 @@ import numpy as np
 
 from companyos.agents.tiny import UNITS, Choices, Floats, Places, TinyWeights, chances
 
-_LEAST_SPREAD = 0.5  # of gains, by which they are measured: where nobody wins yet, one success must not mean everything
+_LEAST_SPREAD = 0.5  # smallest divisor of advantages: a single early success must not dominate a batch
 
 
-class Turn(NamedTuple):
-    """One step in each of many episodes, and what came of it."""
+class LearningStep(NamedTuple):
+    """One step in each of many episodes, with advantages and returns."""
 
     choices: Choices
-    taken: Places  # where the candidates that were taken stand among all …
-    before: Floats  # … and how likely they were
+    taken: Places  # indices of the chosen candidates …
+    before: Floats  # … and their probabilities at that time
     advantages: Floats
     returns: Floats
 
 
-class Slope(NamedTuple):
-    """Which way is up: tables as large as those of the weights; and what there was to see lately."""
+class Gradients(NamedTuple):
+    """Gradients, in arrays of the same shapes as the weights; and how frequent each feature was lately."""
 
     input_weights: Floats
     output_weights: Floats
     value_weights: Floats
-    feature_means: Floats  # the share of boards that the features stood on
+    feature_means: Floats  # share of boards with each feature
 
 
-def gains_of(paid: Floats, over: Floats, expected: Floats, after: Floats, discount: float, trace: float) -> Floats:
-    """By how much each step turned out better than expected (GAE); steps by row, episodes by column."""
+def advantages_of(paid: Floats, over: Floats, expected: Floats, after: Floats, discount: float, trace: float) -> Floats:
+    """Return the advantage of each step by GAE (generalised advantage estimation): steps by row, episodes by column."""
     gains = np.zeros_like(paid)
     gain = np.zeros_like(after)
     for step in reversed(range(len(paid))):
@@ -39,16 +39,16 @@ def gains_of(paid: Floats, over: Floats, expected: Floats, after: Floats, discou
     return gains
 
 
-def evened(gains: Floats) -> Floats:
-    """Gains about nothing, and of about one size."""
+def normalised(gains: Floats) -> Floats:
+    """Normalise advantages to mean 0 and about unit size."""
     result: Floats = (gains - gains.mean()) / max(float(gains.std()), _LEAST_SPREAD)
     return result
 
 
-def slope(weights: TinyWeights, turn: Turn, entropy: float, clip: float, up: Slope) -> float:
-    """Which way is up: likelier what turned out better than expected, but not much likelier than it was, and undecided.
+def write_gradients(weights: TinyWeights, turn: LearningStep, entropy: float, clip: float, up: Gradients) -> float:
+    """Write the gradients of PPO's clipped objective with an entropy bonus into `up`.
 
-    Gives how undecided the policy is, in nats.
+    Return the mean entropy of the policy in nats.
     """
     choices, taken, size = turn.choices, turn.taken, len(turn.taken)
     units = weights.units(choices.boards)
@@ -59,7 +59,7 @@ def slope(weights: TinyWeights, turn: Turn, entropy: float, clip: float, up: Slo
     pull = turn.advantages * moved * np.where(turn.advantages > 0, moved < 1 + clip, moved > 1 - clip)
     pulls = -likely * (pull[choices.whose] + entropy * (surprise + undecided[choices.whose]))
     pulls[taken] += pull
-    # From candidates to their types; from these to their traits, and to the units.
+    # Backpropagate from candidates to their types, and from these to their traits and to the units.
     cells = choices.whose * len(choices.types) + choices.places
     by_type = np.bincount(cells, pulls / size, size * len(choices.types)).astype(np.float32).reshape(size, -1)
     up.output_weights[: weights.size[0]] = 0.0
