@@ -18,7 +18,7 @@ import msgspec
 from companyos.agents import AGENTS
 from companyos.core.episode import CANARY
 from companyos.evaluate.runs.run import BadRun, evaluate, on_processes
-from companyos.evaluate.runs.submission import WHAT_IT_PROVES, SubmissionCheck, check
+from companyos.evaluate.runs.submission import WHAT_SUBMIT_CHECK_PROVES, SubmissionCheck, check
 from companyos.evaluate.suites.suite import BEACON, frozen_names
 
 ROOT = Path(__file__).parents[1]
@@ -70,7 +70,7 @@ def main(submissions: Path = ROOT / "submissions", page: Path = PAGE) -> int:
         except BadRun as reason:
             failed = 1
             print(f"{folder.name}: left out: {reason}", file=sys.stderr)
-    page.write_text(TEXT.format(proves=WHAT_IT_PROVES, table=table(passed), canary=f"`{CANARY}`."))
+    page.write_text(TEXT.format(proves=WHAT_SUBMIT_CHECK_PROVES, table=table(passed), canary=f"`{CANARY}`."))
     return failed
 
 

@@ -57,13 +57,13 @@ def test_a_program_is_run_to_its_end_without_its_working_lines_and_its_result_is
 def test_a_call_is_repeated_until_an_answer_comes_even_if_that_is_a_refusal() -> None:
     refusal = Reply(False, "not_found")
     made, make = scripted(SILENCE, SILENCE, refusal)
-    assert clerk.run(clerk.answered(LOOK), make) == refusal
+    assert clerk.run(clerk.until_answered(LOOK), make) == refusal
     assert made == [LOOK] * 3
 
 
 def test_a_steered_program_gets_the_replies_that_the_steering_function_returns() -> None:
     made, make = scripted(SILENCE, says({}), SILENCE, says({}))
-    clerk.run(clerk.steered(two_calls(), clerk.answered), make)
+    clerk.run(clerk.steered(two_calls(), clerk.until_answered), make)
     assert [call.method for call in made] == ["get_person", "get_person", "wait", "wait"]
 
 

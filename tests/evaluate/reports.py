@@ -1,4 +1,4 @@
-"""Helpers for tests of reports: a run with pairs, doses and trials, and an artist that needs no library."""
+"""Helpers for tests of reports: a run with pairs, doses and trials, and a chart maker that needs no library."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html.parser import HTMLParser

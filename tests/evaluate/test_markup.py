@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from companyos.evaluate.reports.markup import environment, script_json
+from companyos.evaluate.reports.markup import jinja_environment, script_json
 from companyos.evaluate.stats.headline import plain
 from tests.evaluate.reports import HOSTILE, Tags
 from tests.helpers import STEADY
@@ -15,7 +15,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"])) | st.sampled_fro
 
 
 def rendered(inside: str, attribute: str = "") -> str:
-    template = environment().from_string('<p title="{{ attribute }}">{{ inside }}</p>')
+    template = jinja_environment().from_string('<p title="{{ attribute }}">{{ inside }}</p>')
     return template.render(inside=inside, attribute=attribute)
 
 
@@ -30,7 +30,7 @@ def test_any_text_comes_out_as_it_went_in_and_makes_no_tag(inside: str, attribut
 @STEADY
 @given(st.recursive(TEXTS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3)))
 def test_data_comes_out_as_it_went_in_and_cannot_end_its_element(data: object) -> None:
-    block = environment().from_string("<script>{{ data|script_json }}</script>").render(data=data)
+    block = jinja_environment().from_string("<script>{{ data|script_json }}</script>").render(data=data)
     assert msgspec.json.decode(Tags(block).text) == data
     assert not {"<", ">", "&"} & set(script_json(data))
 

@@ -14,7 +14,7 @@ from companyos.core.episode import Transcript
 from companyos.env.multi_actor import chairs
 from companyos.evaluate.runs.episode_file import EpisodeKey, places
 from companyos.evaluate.runs.run import BadRun, evaluate, on_processes
-from companyos.evaluate.runs.submission import WHAT_IT_PROVES, check
+from companyos.evaluate.runs.submission import WHAT_SUBMIT_CHECK_PROVES, check
 from companyos.families.kit.goals import add_up
 from tests.evaluate.runs import TRIALS, few_tasks, own_suite, small_run
 from tests.shell import run as command
@@ -42,8 +42,8 @@ def test_the_check_says_what_it_proves_and_what_it_does_not(honest: Path) -> Non
     code, out, _ = command("submit-check", honest, "--workers", 1)
     assert code == 0
     assert "jittered on few: 8 episodes, every number follows from the calls" in out
-    assert "does not prove who made the calls" in WHAT_IT_PROVES
-    assert out.endswith(WHAT_IT_PROVES + "\n")
+    assert "does not prove who made the calls" in WHAT_SUBMIT_CHECK_PROVES
+    assert out.endswith(WHAT_SUBMIT_CHECK_PROVES + "\n")
 
 
 def test_identical_trials_are_counted_but_are_no_finding(tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 The speed of a machine varies by a factor of two, so absolute speeds mean little. Our episodes and Taxi's alternate, the
 ratio is computed within each round, and the result is the median of the rounds with its range. A step includes everything:
-the call is checked, carried out, journaled, graded, hashed and observed. `and its text` also renders the observation as
-text, which otherwise happens only on request. Resets are timed separately and are not part of the steps on either side.
-Steps are those of tasks that were played before, as in a group of rollouts, so caches that the forks of a task share are
-warm. `first play` measures tasks with cold caches.
+the call is checked, carried out, journaled, graded, hashed and observed. Resets are timed separately and are not part of
+the steps on either side. The timed tasks were played before, as in a group of rollouts of one task. Therefore the caches
+that all forks of a task share are warm.
+
+In the labels of the rows, `both` means the episodes of both agents, the expert and the random one. The row `step and its
+text` also renders the observation as text, which otherwise happens only on request. The row `first play` measures tasks
+with cold caches.
 """
 
 import gc
@@ -26,31 +29,31 @@ from rich.table import Table
 from companyos import agents
 from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make
-from companyos.families import SHORT_FAMILIES, setting
+from companyos.families import SHORT_FAMILIES, setting  # `setting` builds and caches the start state of a task
 
 CHAOS = 0.5
 LIVE_STEPS = 15  # steps before the memory of an episode is measured
 UNWANTED = ("fastapi", "openenv", "torch", "numpy", "gymnasium")  # `import companyos` must not import these
-FRESH_SEEDS = count(10**9)  # seeds that nothing else plays, so that no cache knows them
+FRESH_NUMBERS = count(10**9)  # numbers of episodes that nothing else plays, so that no cache knows them
 
 
 class Measurement(msgspec.Struct, frozen=True):
-    """The result for one quantity: the median of the rounds, their range, the limit (`floor`) and the goal."""
+    """The result for one quantity: the median of the rounds, their range, the limit and the goal."""
 
     what: str
     unit: str
     value: float
     low: float
     high: float
-    floor: float | None = None
+    limit: float | None = msgspec.field(default=None, name="floor")  # JSON keeps the older name
     goal: float | None = None
     more_is_better: bool = False
 
     @property
     def verdict(self) -> str:
-        if self.floor is None or self.goal is None:
+        if self.limit is None or self.goal is None:
             return ""
-        reached = [self.value >= mark if self.more_is_better else self.value <= mark for mark in (self.floor, self.goal)]
+        reached = [self.value >= mark if self.more_is_better else self.value <= mark for mark in (self.limit, self.goal)]
         return "goal" if reached[1] else "ok" if reached[0] else "missed"
 
 
@@ -59,11 +62,11 @@ def main(rounds: int = 7, episodes: int = 60) -> None:
     measured = measure(rounds, episodes)
     title = f"CompanyOS at chaos {CHAOS}, median of {rounds} rounds"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0))
-    for heading in ("what", "median", "min–max", "unit", "floor", "goal", ""):
+    for heading in ("what", "median", "min–max", "unit", "limit", "goal", ""):
         table.add_column(heading, justify="left" if heading in ("what", "unit") else "right", no_wrap=True)
     for row in measured:
         spread = f"{short(row.low)}–{short(row.high)}"
-        table.add_row(row.what, short(row.value), spread, row.unit, short(row.floor), short(row.goal), row.verdict)
+        table.add_row(row.what, short(row.value), spread, row.unit, short(row.limit), short(row.goal), row.verdict)
     Console().print(table)
     print(msgspec.json.encode({"rounds": rounds, "episodes": episodes, "rows": measured}).decode())
 
@@ -78,21 +81,21 @@ def measure(rounds: int, episodes: int) -> list[Measurement]:
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
-Script = tuple[int, list[Call]]  # a seed and recorded calls, so that only the environment is timed
+Script = tuple[int, list[Call]]  # the number of an episode and recorded calls, so that only the environment is timed
 TaxiRun = tuple[Any, Iterator[int]]  # the environment and its actions
 
 
 def _steps(rounds: int, episodes: int) -> list[Measurement]:
     taxi = _taxi()
-    scripts = {agent: [record(agent, seed) for seed in range(episodes)] for agent in ("expert", "random")}
-    both = [script for pair in zip(*scripts.values(), strict=True) for script in pair]
+    scripts = {agent: [record(agent, number) for number in range(episodes)] for agent in ("expert", "random")}
+    of_both_agents = [script for pair in zip(*scripts.values(), strict=True) for script in pair]
     # Each kind has its own rounds, because `anew` clears a cache that the others need warm.
     kinds: dict[str, Callable[[], tuple[float, float, int]]] = {
-        "step, both": lambda: _in_turns(both, taxi),
+        "step, both": lambda: _in_turns(of_both_agents, taxi),
         "step, expert": lambda: _in_turns(scripts["expert"], taxi),
         "step, random": lambda: _in_turns(scripts["random"], taxi),
-        "step, both, first play": lambda: _in_turns(both, taxi, anew=True),
-        "step and its text, both": lambda: _in_turns(both, taxi, text=True),
+        "step, both, first play": lambda: _in_turns(of_both_agents, taxi, anew=True),
+        "step and its text, both": lambda: _in_turns(of_both_agents, taxi, text=True),
     }
     ratios, speeds = [], []
     for what, play in kinds.items():
@@ -111,7 +114,7 @@ def _steps(rounds: int, episodes: int) -> list[Measurement]:
 def _in_turns(scripts: list[Script], taxi: TaxiRun, text: bool = False, anew: bool = False) -> tuple[float, float, int]:
     """Play our episodes and as many steps of Taxi in turns. Return our seconds, Taxi's seconds, and the steps of each.
 
-    In turns, disturbances affect both sides, and both warm up in the same way.
+    Because the two alternate, a disturbance of the machine affects both, and both warm up in the same way.
     """
     ours = theirs = 0.0
     for script in scripts:
@@ -120,24 +123,24 @@ def _in_turns(scripts: list[Script], taxi: TaxiRun, text: bool = False, anew: bo
     return ours, theirs, sum(len(calls) for _, calls in scripts)
 
 
-def record(agent: str, seed: int) -> Script:
-    """Let an agent play an episode, and return its calls."""
-    env = agents.play(episode(seed), agents.make(agent, seed))
-    return seed, [turn.call for turn in env.turns]
+def record(agent: str, number: int) -> Script:
+    """Let an agent play an episode, and return the number of the episode and the calls."""
+    env = agents.play(episode(number), agents.make(agent, number))
+    return number, [turn.call for turn in env.turns]
 
 
-def episode(seed: int) -> CompanyEnv:
-    """Return an episode. Consecutive seeds go through all families."""
-    turn, number = divmod(seed, len(SHORT_FAMILIES))
-    return make(SHORT_FAMILIES[number], seed=turn, chaos=CHAOS, reward="dense")
+def episode(number: int) -> CompanyEnv:
+    """Return an episode. Consecutive numbers go through all families except the long `quarter_close`."""
+    seed, index = divmod(number, len(SHORT_FAMILIES))
+    return make(SHORT_FAMILIES[index], seed=seed, chaos=CHAOS, reward="dense")
 
 
 def _play_again(script: Script, text: bool = False, anew: bool = False) -> float:
-    """Play a script and return the seconds of its steps. `anew` clears the cache of tasks first."""
-    seed, calls = script
+    """Play a script and return the seconds of its steps. `anew` clears the cache of start states first."""
+    number, calls = script
     if anew:
         setting.cache_clear()
-    step = episode(seed).step
+    step = episode(number).step
     began = perf_counter()
     if text:
         for call in calls:
@@ -177,12 +180,12 @@ def _drive(env: Any, actions: Iterator[int], count: int) -> float:
 
 def _starts(rounds: int, episodes: int) -> list[Measurement]:
     """Measure a reset with a new seed, a reset of a known task, and a fork in the middle of an episode."""
-    ended = cycle([_played(seed, 1.0) for seed in range(episodes)])
-    middle = cycle([_played(seed, 0.5) for seed in range(episodes)])
+    ended = cycle([_played(number, 1.0) for number in range(episodes)])
+    middle = cycle([_played(number, 0.5) for number in range(episodes)])
     times: list[list[float]] = [[], [], []]
     for _ in range(1 + rounds):
         gc.collect()
-        times[0].append(_per_call(lambda: episode(next(FRESH_SEEDS)), episodes) * 1e3)
+        times[0].append(_per_call(lambda: episode(next(FRESH_NUMBERS)), episodes) * 1e3)
         times[1].append(_per_call(lambda: next(ended).reset(), 10 * episodes) * 1e6)
         times[2].append(_per_call(lambda: next(middle).fork(), 50 * episodes) * 1e6)
     new, known, forks = (rest for _, *rest in times)  # the first round only warms up
@@ -193,10 +196,10 @@ def _starts(rounds: int, episodes: int) -> list[Measurement]:
     ]
 
 
-def _played(seed: int, share: float) -> CompanyEnv:
+def _played(number: int, share: float) -> CompanyEnv:
     """Return an episode in which the expert has played this share of its calls."""
-    _, calls = record("expert", seed)
-    env = episode(seed)
+    _, calls = record("expert", number)
+    env = episode(number)
     for call in calls[: round(share * len(calls))]:
         env.step(call)
     return env
@@ -229,7 +232,7 @@ def _imports(rounds: int) -> list[Measurement]:
 
 def _memory(live: int) -> list[Measurement]:
     """Measure the memory of a live episode with its start state, and of a fork. One round, because memory does not vary."""
-    of_episodes = growth(lived(next(FRESH_SEEDS)) for _ in range(live)) / live
+    of_episodes = growth(lived(next(FRESH_NUMBERS)) for _ in range(live)) / live
     env = lived(0)
     of_forks = growth(env.fork() for _ in range(live)) / live
     return [
@@ -238,9 +241,9 @@ def _memory(live: int) -> list[Measurement]:
     ]
 
 
-def lived(seed: int) -> CompanyEnv:
+def lived(number: int) -> CompanyEnv:
     """Return an episode in which the expert has taken some steps."""
-    env, agent = episode(seed), agents.make("expert", seed)
+    env, agent = episode(number), agents.make("expert", number)
     obs = env.reset()
     while not obs.done and obs.step < LIVE_STEPS:
         obs = env.step(agent.act(obs))
@@ -259,8 +262,8 @@ def growth(things: Iterable[object]) -> int:
 
 
 def _row(what: str, unit: str, values: list[float], *marks: float, more_is_better: bool = False) -> Measurement:
-    floor, goal = marks or (None, None)
-    return Measurement(what, unit, median(values), min(values), max(values), floor, goal, more_is_better)
+    limit, goal = marks or (None, None)
+    return Measurement(what, unit, median(values), min(values), max(values), limit, goal, more_is_better)
 
 
 def short(value: float | None) -> str:

@@ -1,4 +1,8 @@
-"""Injectors that change the records of the start state."""
+"""Injectors that change the records of the start state.
+
+In every class, `letter` names the dial in task ids. `chances` are the probabilities, at dose 1, that the trouble reaches
+each level after the first or a worse one: there is one chance fewer than there are levels.
+"""
 
 from msgspec.structs import replace
 
@@ -145,10 +149,10 @@ class HostileText(Injector):
     footprint = (("Comment", "text"), ("Entry", "remarks"))
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
-        remark_id, entry_id, bystander_id = target.split("/")
+        comment_id, entry_id, bystander_id = target.split("/")
         order = draw.pick(_ORDERS).format(ticket=bystander_id)
         if level == "comment":
-            world.furnish(replace(world.get(Comment, remark_id), text=order))
+            world.furnish(replace(world.get(Comment, comment_id), text=order))
         else:
             entry = world.get(Entry, entry_id)
             world.furnish(replace(entry, details=entry.details | {"remarks": order}))
@@ -167,13 +171,14 @@ class Conflict(Injector):
 
     dial = "conflict"
     letter = "c"
+    # `*` stands for every key of `details`.
     footprint = tuple(("Entry", field) for field in ("kind", "name", "reference", "status", "*"))
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
-        entry_id, copy_id, model_id = target.split("/")
-        entry, model = world.get(Entry, entry_id), world.get(Entry, model_id)
-        details = model.details | {"copy_of": entry_id}
-        world.furnish(replace(entry, id=copy_id, status=model.status, details=details))
+        entry_id, copy_id, donor_id = target.split("/")  # the copy gets its contradicting values from the donor
+        entry, donor = world.get(Entry, entry_id), world.get(Entry, donor_id)
+        details = donor.details | {"copy_of": entry_id}
+        world.furnish(replace(entry, id=copy_id, status=donor.status, details=details))
 
 
 class SchemaDrift(Injector):

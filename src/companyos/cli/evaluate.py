@@ -118,7 +118,7 @@ def _submit_check(args: Namespace) -> int:
     """Check a submitted run: repeat every call and recompute every number."""
     from companyos.cli.terminal import with_bar
     from companyos.evaluate.runs.run import BadRun
-    from companyos.evaluate.runs.submission import WHAT_IT_PROVES, check
+    from companyos.evaluate.runs.submission import WHAT_SUBMIT_CHECK_PROVES, check
 
     try:
         checked = check(args.folder, args.workers, lambda seen, total: with_bar(seen, total, "checking"))
@@ -130,7 +130,7 @@ def _submit_check(args: Namespace) -> int:
     print(f"{checked.plan.agent} on {checked.plan.suite}: {checked.episodes} episodes, {verdict}")
     if checked.repeated:
         print(f"{checked.repeated} trials are the same as another trial of their task: the agent is deterministic.")
-    print(WHAT_IT_PROVES)
+    print(WHAT_SUBMIT_CHECK_PROVES)
     return 1 if checked.findings else 0
 
 

@@ -52,7 +52,7 @@ def until_stuck(program: Program) -> Program:
         return
 
 
-def answered(call: Call) -> Steps[Reply]:
+def until_answered(call: Call) -> Steps[Reply]:
     """Repeat a call until an answer comes. Only for calls that do no harm when they are carried out twice."""
     while (reply := (yield call)).code == NO_ANSWER:
         pass

@@ -95,7 +95,7 @@ def attend(colleague: Colleague, anew: bool = False) -> Program:
         for letter in letters:
             about = {name: letter[name] for name in ("id", "sender", "topic", "about", "text")}
             program = _PROGRAMS.get(letter["topic"], look_away)(colleague, Message(to=colleague.me.id, at=0, **about))
-            yield from clerk.steered(program, clerk.answered)  # calls of people played from outside can go unanswered
+            yield from clerk.steered(program, clerk.until_answered)  # calls of people played from outside can go unanswered
         letters = (yield Call("ticketdesk", "wait", {"hours": 72})).data["arrived"]
 
 

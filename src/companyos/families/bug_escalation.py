@@ -274,7 +274,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
     ticket, approved = yield from casework.take_over(memory)
     if moves.wrote(memory) and "assignee" in (yield from moves.began_empty(ticket["id"])):
         ticket = {**ticket, "assignee": None}  # ignore an assignee who was set by earlier turns
-    yield from casework.take_up(ticket, taste)
+    yield from casework.set_in_progress(ticket, taste)
     policies = yield from moves.policies_about("bug", ticket["opened"])
     for topic in taste.order("read up", ["culprit", "order of checks", "verification and assignee"]):
         yield from moves.read("datahub.read_policy", policy_id=policies[f"Bug escalation: {topic}"])

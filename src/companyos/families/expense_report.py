@@ -203,7 +203,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 def expert(memory: Memory, taste: Taste) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
     ticket, approved = yield from casework.take_over(memory)
-    yield from casework.take_up(ticket, taste)
+    yield from casework.set_in_progress(ticket, taste)
     if taste.varies("ask at once"):
         yield from _ask_for_guests(ticket)
     policies = yield from moves.policies_about("expense", ticket["opened"])

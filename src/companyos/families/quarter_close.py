@@ -316,7 +316,7 @@ def expert(memory: Memory, taste: Taste) -> Procedure:
 
 def _gather(ticket_id: str, signed: dict[str, dict[str, str]], memory: Memory, taste: Taste) -> moves.Move[CloseNotes]:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    yield from casework.take_up(ticket, taste)
+    yield from casework.set_in_progress(ticket, taste)
     policies = yield from moves.policies_about("quarter", ticket["opened"])
     for title in taste.order("rules", ["Quarter close: queue", "Quarter close: order of checks"]):
         yield from moves.read("datahub.read_policy", policy_id=policies[title])

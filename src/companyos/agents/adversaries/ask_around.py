@@ -8,7 +8,7 @@ from typing import Any
 from companyos.agents.adversaries.careless import known_endings
 from companyos.agents.routine import Routine
 from companyos.company import Entry, Person
-from companyos.company.clerk import answered, until_stuck
+from companyos.company.clerk import until_answered, until_stuck
 from companyos.core.calls import Call, Program, Reply
 from companyos.env.knowledge import Knowledge
 from companyos.env.observations import Observation
@@ -63,7 +63,7 @@ def _prepare(expert: Program, told: Knowledge, ticket_id: str) -> Program:
 
 def _heard(told: Knowledge, call: Call) -> Generator[Call, Reply, Reply]:
     """Make a call until it is answered, and remember the reply."""
-    reply = yield from answered(call)
+    reply = yield from until_answered(call)
     told.hear(reply)
     return reply
 

@@ -15,7 +15,7 @@ import msgspec
 from companyos.agents.adversaries.scripts import expert_solution, happy_seeds
 from companyos.agents.routine import Routine
 from companyos.company.apps.ticketdesk import CHANGED_MEANWHILE
-from companyos.company.clerk import answered, steered, until_stuck
+from companyos.company.clerk import steered, until_answered, until_stuck
 from companyos.company.colleagues import OBJECTION_CODES
 from companyos.core.calls import NO_ANSWER, OK, Call, Program, Reply
 from companyos.core.errors import Stuck
@@ -199,12 +199,12 @@ def does_what_it_is_told(state: HabitState, call: Call) -> Exchange:
         about = Call("ticketdesk", "get_history", {"ticket_id": reply.data["id"]})
     elif call.method == "update_ticket" and call.params["field"] == "verified":
         about = Call("datahub", "get_entry", {"entry_id": call.params["value"]})
-    told = reply if about is None else (yield from answered(about))
+    told = reply if about is None else (yield from until_answered(about))
     for order in re.findall(r"`(.+?)`", str(told.data)):
         ordered = parse_line(order)
         if isinstance(ordered, Call) and order not in state.obeyed:
             state.obeyed.add(order)
-            yield from answered(ordered)
+            yield from until_answered(ordered)
     return reply
 
 

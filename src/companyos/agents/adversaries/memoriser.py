@@ -1,8 +1,11 @@
 """Adversaries that know the policies of a family from other companies and do not read them here.
 
-The texts of the policies are the same in every company of a family; only the numbers in their terms depend on the seed. So
-an agent that has seen other seeds knows every rule, and typical numbers. These agents measure how many tasks can be won
-with that knowledge.
+A policy has a text and named numbers (its `terms`, such as a limit). The texts are the same in every company of a family;
+only the numbers depend on the seed. So an agent that has seen other seeds knows every rule, and typical numbers. These
+agents measure how many tasks can be won with that knowledge.
+
+Each agent is the expert with a habit. A habit is a generator that replaces one call of the expert: it yields the calls that
+are really made, receives their replies, and returns the reply that the expert sees.
 """
 
 from collections import Counter, defaultdict
@@ -20,7 +23,7 @@ from companyos.env import make
 
 SEEDS = range(100)  # of the validation split; the agents know the policies of these companies
 
-CHANGELOG = "Changelog"  # part of the title of the list of changes to forms
+CHANGELOG = "Changelog"  # in the title of the policy that lists renamed fields of request forms
 
 Version = tuple[str, int]  # a title, and the rank by age among the policies with this title
 
@@ -38,11 +41,12 @@ def rulebook(family: str) -> dict[Version, Remembered]:
     texts: dict[Version, str] = {}
     numbers: dict[Version, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for seed in SEEDS:
-        policies = sorted(make(family, seed=seed, split="validation").setting.world.all(Policy), key=lambda p: p.since)
-        met: Counter[str] = Counter()
+        start = make(family, seed=seed, split="validation").setting  # the start state of the task
+        policies = sorted(start.world.all(Policy), key=lambda policy: policy.since)
+        older: Counter[str] = Counter()  # the number of older policies, by title
         for policy in policies:
-            version = policy.title, met[policy.title]
-            met[policy.title] += 1
+            version = policy.title, older[policy.title]
+            older[policy.title] += 1
             texts.setdefault(version, policy.text)
             for name, value in policy.terms.items():
                 numbers[version][name].append(value)
@@ -61,8 +65,8 @@ def _typical(values: list[int]) -> int:
 class ListedPolicies:
     """The policies that searches have listed. Title and date of a row tell which remembered version it is.
 
-    The changelog of the forms is listed, too. It states no rule, and the changelog of another company does not tell
-    what changed here. So it is not recalled from memory: the agent opens it when it needs it.
+    Searches also list the changelog, which names the renamed fields of forms. It states no rule, and the changelog of
+    another company does not tell what changed here. So it is not recalled from memory: the agent opens it when needed.
     """
 
     def __init__(self) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from companyos.agents.routine import Routine
-from companyos.company.clerk import answered
+from companyos.company.clerk import until_answered
 from companyos.core.calls import Call, Program, Reply
 from companyos.env import CompanyEnv, task_named, work
 from companyos.env.knowledge import Knowledge
 from companyos.env.observations import Observation
 from companyos.families import family_of
 
-SOURCES = 20  # seeds from which a script is copied; the best one counts
+SOURCES = 20  # number of seeds to copy a script from; the floor reports the best of them
 
 
 class Solution(msgspec.Struct, frozen=True):
@@ -30,6 +30,7 @@ def expert_solution(family: str, seed: int, chaos: float) -> Solution:
     """Let the expert solve a task of the validation split."""
     env = CompanyEnv(task_named(family, seed, chaos, split="validation"), "sparse")
     work(env)
+    # `env.setting` is the start state of the task: the staged company, its case and the right ending.
     return Solution(env.setting.case.brief, [turn.call for turn in env.turns], [turn.reply for turn in env.turns])
 
 
@@ -45,13 +46,15 @@ class BlindScript:
 
     def act(self, obs: Observation) -> Call:
         if self._calls is None:
+            # `obs.task` is the text of the brief.
             won = expert_solution(family_of(obs.task).name, self._source, 0.5)
-            swaps = _same_place(Knowledge(won.brief), Knowledge(obs.task))
+            swaps = _ids_by_position(Knowledge(won.brief), Knowledge(obs.task))
             self._calls = [Call(call.app, call.method, _swap(call.params, swaps)) for call in won.calls]
         return self._calls[obs.step % len(self._calls)]
 
 
-def _same_place(source: Knowledge, target: Knowledge) -> dict[str, str]:
+def _ids_by_position(source: Knowledge, target: Knowledge) -> dict[str, str]:
+    """Map each id in one brief to the id of the same kind at the same position in the other brief."""
     pairs: dict[str, str] = {}
     for kind, ids in source.ids.items():
         pairs.update(zip(ids, target.known(kind), strict=False))
@@ -70,7 +73,10 @@ def _swap(value: Any, swaps: dict[str, str]) -> Any:
 
 
 class Checklist(Routine):
-    """Follows a solution in which the work is done. It reads each value at the same place here, and never judges it."""
+    """Follows a solution of another seed that ends as `completed`.
+
+    Each value of the script is replaced by the value at the same place in this episode's replies, and never judged.
+    """
 
     def __init__(self, source: int) -> None:
         self._source = source % SOURCES
@@ -79,16 +85,16 @@ class Checklist(Routine):
     def _follow(self, obs: Observation) -> Program:
         name = family_of(obs.task).name
         won = expert_solution(name, happy_seeds(name)[self._source], 0.0)
-        swaps = _same_place(Knowledge(won.brief), Knowledge(obs.task))
+        swaps = _ids_by_position(Knowledge(won.brief), Knowledge(obs.task))
         replies: list[Reply] = []
         for number, call in enumerate(won.calls):
             params = _look_up(call.params, won.replies[:number], replies, swaps)
-            replies.append((yield from answered(Call(call.app, call.method, params))))
+            replies.append((yield from until_answered(Call(call.app, call.method, params))))
 
 
 @lru_cache(maxsize=64)
 def happy_seeds(family: str) -> tuple[int, ...]:
-    """Return seeds of the validation split whose right ending is that the work is done."""
+    """Return seeds of the validation split whose right ending is `completed`."""
     found: list[int] = []
     seed = 0
     while len(found) < SOURCES:
@@ -98,20 +104,21 @@ def happy_seeds(family: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _look_up(value: Any, then: list[Reply], now: list[Reply], swaps: dict[str, str]) -> Any:
-    """Replace a value of the script by the value at the same place here: in the brief, or in an earlier reply."""
+def _look_up(value: Any, script_replies: list[Reply], replies: list[Reply], swaps: dict[str, str]) -> Any:
+    """Replace a value of the script by the value at the same place in this episode's brief or earlier replies."""
     if isinstance(value, dict):
-        return {key: _look_up(item, then, now, swaps) for key, item in value.items()}
+        return {key: _look_up(item, script_replies, replies, swaps) for key, item in value.items()}
     if isinstance(value, list):
-        return [_look_up(item, then, now, swaps) for item in value]
+        return [_look_up(item, script_replies, replies, swaps) for item in value]
     if value in swaps:
         return swaps[value]
-    for number, reply in enumerate(then):
+    for number, reply in enumerate(script_replies):
         for way, found in _leaves(reply.data):
             if found == value and type(found) is type(value):
-                return _at(now[number].data, way, value)
-    if isinstance(value, str) and " " in value:  # `Head of Marketing`: word by word
-        return " ".join(str(_look_up(word, then, now, swaps)) for word in value.split())
+                return _at(replies[number].data, way, value)
+    # A text such as `Head of Marketing` can contain a value, here the department. So look up each word.
+    if isinstance(value, str) and " " in value:
+        return " ".join(str(_look_up(word, script_replies, replies, swaps)) for word in value.split())
     return value
 
 

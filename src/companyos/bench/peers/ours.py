@@ -38,7 +38,7 @@ class Ours(Peer):
         return env.fork()
 
     def live(self, number: int) -> CompanyEnv:
-        return bench.lived(next(bench.FRESH_SEEDS))  # a task whose start state no other episode shares
+        return bench.lived(next(bench.FRESH_NUMBERS))  # a task whose start state no other episode shares
 
 
 class OursWithText(Ours):

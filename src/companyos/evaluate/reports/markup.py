@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 
 @cache
-def environment() -> Environment:
-    """The templates in `templates/`, with their filters."""
+def jinja_environment() -> Environment:
+    """Return the Jinja environment that loads `templates/`, with its filters."""
     found = Environment(
         loader=PackageLoader("companyos.evaluate.reports"),
         autoescape=True,

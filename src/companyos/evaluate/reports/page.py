@@ -11,10 +11,10 @@ from markupsafe import Markup
 from companyos.core.episode import CANARY
 from companyos.evaluate.reports import panels
 from companyos.evaluate.reports.blame_panel import blame_panel
-from companyos.evaluate.reports.markup import environment
+from companyos.evaluate.reports.markup import jinja_environment
 from companyos.evaluate.reports.report import Report, ReportedRun
-from companyos.evaluate.runs.submission import WHAT_IT_PROVES
-from companyos.evaluate.stats.headline import NOTHING, markdown
+from companyos.evaluate.runs.submission import WHAT_SUBMIT_CHECK_PROVES
+from companyos.evaluate.stats.headline import NO_VALUE, markdown
 
 _TEMPLATES = files("companyos.evaluate.reports") / "templates"
 _LETTERS = "ABCDEFGH"  # the names of the runs in the page
@@ -29,10 +29,10 @@ class Section(NamedTuple):
     panel: Any
 
 
-def write(report: Report, artist: panels.Artist, page: Path) -> Path:
-    """Write the page, and beside it the Markdown table, whose path is returned."""
+def write(report: Report, charts: panels.ChartMaker, page: Path) -> Path:
+    """Write the page, with charts made by `charts`, and beside it the Markdown table, whose path is returned."""
     table = page.with_suffix(".md")
-    page.write_text(html(report, artist), encoding="utf-8")
+    page.write_text(html(report, charts), encoding="utf-8")
     table.write_text(text(report), encoding="utf-8")
     return table
 
@@ -43,19 +43,19 @@ def text(report: Report) -> str:
     return markdown(names, [one.run.results for one in report.runs])
 
 
-def html(report: Report, artist: panels.Artist) -> str:
+def html(report: Report, charts: panels.ChartMaker) -> str:
     """The whole page. Its content security policy allows only its own script to run, and nothing to be fetched."""
     sections = (
         Section("numbers", "Numbers", panels.numbers(report)),
-        Section("doses", "Dose-response", panels.doses(report, artist)),
-        Section("families", "Families and dials", panels.families(report, artist)),
-        Section("causes", "Causes", panels.causes(report, artist)),
+        Section("doses", "Dose-response", panels.doses(report, charts)),
+        Section("families", "Families and dials", panels.families(report, charts)),
+        Section("causes", "Causes", panels.causes(report, charts)),
         Section("blame", "Blame", blame_panel(report)),
         Section("episodes", "Episodes", panels.episodes(report)),
     )
     program = _file("report.js")
     return (
-        environment()
+        jinja_environment()
         .get_template("report.html")
         .render(
             report=report,
@@ -66,8 +66,8 @@ def html(report: Report, artist: panels.Artist) -> str:
             program_hash=b64encode(sha256(program.encode()).digest()).decode(),
             LETTERS=_LETTERS,
             OPEN_MAPS=_OPEN_MAPS,
-            NOTHING=NOTHING,
-            WHAT_IT_PROVES=WHAT_IT_PROVES,
+            NO_VALUE=NO_VALUE,
+            WHAT_SUBMIT_CHECK_PROVES=WHAT_SUBMIT_CHECK_PROVES,
             CANARY=CANARY,
         )
     )

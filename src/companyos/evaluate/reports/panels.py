@@ -13,7 +13,7 @@ from companyos.evaluate.stats.doses import ALL, Curve
 from companyos.evaluate.stats.headline import (
     DETAILS,
     HEADLINE,
-    NOTHING,
+    NO_VALUE,
     PERCENT,
     FormattedNumber,
     NumberFormat,
@@ -40,8 +40,8 @@ _HARM = {"damage": "damage", "invalid_calls": "invalid calls", "refused_calls": 
 _PAIRS = {ENDING: "other ending", WAY: "other way", NONE: "no difference", "rerun": "same task again"}
 
 
-class Artist(Protocol):
-    """Draws figures. `figures` does so with matplotlib."""
+class ChartMaker(Protocol):
+    """Draws the charts of the page. The module `figures` does so with matplotlib."""
 
     def dose_response(self, curves: Sequence[tuple[int, Curve]], title: str) -> Markup: ...
     def small_dose_response(self, curves: Sequence[tuple[int, Curve]], title: str) -> Markup: ...
@@ -117,7 +117,7 @@ def _beside_first(report: Report) -> Iterable[tuple[int, list[str]]]:
     """How the other runs differ from the first, over the tasks that both played."""
     for number, one in enumerate(report.runs):
         if (found := one.beside_first) is not None:
-            floor = NOTHING if found.noise_floor is None else f"{100 * found.noise_floor:.1f}"
+            floor = NO_VALUE if found.noise_floor is None else f"{100 * found.noise_floor:.1f}"
             resolves = f"{100 * found.resolves:.1f}"
             yield number, [f"{found.tasks:,}", points(found.success), points(found.score), floor, resolves]
 
@@ -132,7 +132,7 @@ class DosesPanel(NamedTuple):
     stamps: list[tuple[str, Markup]]
 
 
-def doses(report: Report, artist: Artist) -> DosesPanel | None:
+def doses(report: Report, charts: ChartMaker) -> DosesPanel | None:
     """Success as the dose grows; None if no run has a curve."""
     found = [one.run.results.overall.curves for one in report.runs]
     if not any(found):
@@ -141,20 +141,20 @@ def doses(report: Report, artist: Artist) -> DosesPanel | None:
     for dosed in dict.fromkeys(name for curves in found for name in curves):
         some = [(number, curves[dosed]) for number, curves in enumerate(found) if dosed in curves]
         title = f"Success over the dose of {'all dials' if dosed == ALL else dosed}"
-        figures.append(PageFigure(title, [number for number, _ in some], artist.dose_response(some, title)))
-    return DosesPanel(figures, list(_stamps(report, artist)))
+        figures.append(PageFigure(title, [number for number, _ in some], charts.dose_response(some, title)))
+    return DosesPanel(figures, list(_stamps(report, charts)))
 
 
 def _families(report: Report) -> list[str]:
     return sorted({name for one in report.runs for name in one.run.results.families})
 
 
-def _stamps(report: Report, artist: Artist) -> Iterable[tuple[str, Markup]]:
+def _stamps(report: Report, charts: ChartMaker) -> Iterable[tuple[str, Markup]]:
     for family in _families(report):
         blocks = [(number, one.run.results.families.get(family)) for number, one in enumerate(report.runs)]
         some = [(number, block.curves[ALL]) for number, block in blocks if block and ALL in block.curves]
         if some:
-            yield family.replace("_", " "), artist.small_dose_response(some, f"Success over dose, {family}")
+            yield family.replace("_", " "), charts.small_dose_response(some, f"Success over dose, {family}")
 
 
 # -- families ----------------------------------------------------------------------------------------------------------
@@ -183,18 +183,18 @@ class FamiliesPanel(NamedTuple):
     heat_maps: list[HeatMap]
 
 
-def families(report: Report, artist: Artist) -> FamiliesPanel:
+def families(report: Report, charts: ChartMaker) -> FamiliesPanel:
     found = [
         (n, {name: block.numbers["success"] for name, block in one.run.results.families.items()})
         for n, one in enumerate(report.runs)
     ]
     title = "Success by family"
-    by_family = PageFigure(title, list(range(len(found))), artist.intervals(_families(report), found, title))
+    by_family = PageFigure(title, list(range(len(found))), charts.intervals(_families(report), found, title))
     maps = [_heat_map(one.run.results.families) for one in report.runs]
-    return FamiliesPanel([by_family, *_dials(report, artist)], maps)
+    return FamiliesPanel([by_family, *_dials(report, charts)], maps)
 
 
-def _dials(report: Report, artist: Artist) -> list[PageFigure]:
+def _dials(report: Report, charts: ChartMaker) -> list[PageFigure]:
     """What each dial costs: success in the episodes without its trouble, minus success in those with it."""
     by_run = [
         (number, {dial: block.numbers["success_lost"] for dial, block in dials.items() if "success_lost" in block.numbers})
@@ -206,7 +206,7 @@ def _dials(report: Report, artist: Artist) -> list[PageFigure]:
     worst = {dial: max(lost[dial].value for _, lost in by_run if dial in lost) for _, lost in by_run for dial in lost}
     rows = sorted(worst, key=lambda dial: (-worst[dial], dial))
     title = "Success lost where a dial caused trouble, points"
-    return [PageFigure(title, [number for number, _ in by_run], artist.intervals(rows, by_run, title, signed=True))]
+    return [PageFigure(title, [number for number, _ in by_run], charts.intervals(rows, by_run, title, signed=True))]
 
 
 def _heat_map(blocks: Mapping[str, Block]) -> HeatMap:
@@ -250,7 +250,7 @@ class CausesPanel(NamedTuple):
     overlooked: list[tuple[int, list[OverlookedCause]]]
 
 
-def causes(report: Report, artist: Artist) -> CausesPanel | None:
+def causes(report: Report, charts: ChartMaker) -> CausesPanel | None:
     """How often agents decide differently, by what the two tasks differ in; None if no run played pairs."""
     found = []
     for number, one in enumerate(report.runs):
@@ -262,7 +262,7 @@ def causes(report: Report, artist: Artist) -> CausesPanel | None:
         return None
     rows = [row for row in _PAIRS.values() if any(row in rates for _, rates in found)]
     title = "How often the agent decides differently"
-    figure = PageFigure(title, [number for number, _ in found], artist.intervals(rows, found, title))
+    figure = PageFigure(title, [number for number, _ in found], charts.intervals(rows, found, title))
     return CausesPanel(figure, [(number, _overlooked(report.runs[number])) for number, _ in found])
 
 

@@ -32,7 +32,7 @@ from companyos.evaluate.runs.run import (
 )
 from companyos.evaluate.suites.suite import Suite, read_suite, suite
 
-WHAT_IT_PROVES = (
+WHAT_SUBMIT_CHECK_PROVES = (
     "This proves that the numbers follow from the calls. It does not prove who made the calls, nor that they are the first"
     " that were made; tokens and costs are as reported."
 )

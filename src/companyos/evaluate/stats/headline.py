@@ -7,7 +7,7 @@ from companyos.evaluate.stats.doses import ALL, Curve
 from companyos.evaluate.stats.intervals import Estimate
 from companyos.evaluate.stats.metrics import Results
 
-NOTHING = "–"  # written when there was nothing to count
+NO_VALUE = "–"  # the text of a number when there was nothing to count
 
 
 class NumberFormat(NamedTuple):
@@ -51,7 +51,7 @@ class SummaryLine(NamedTuple):
 
 def write(number: Estimate | None, form: NumberFormat, note: str = "") -> FormattedNumber:
     if number is None:
-        return FormattedNumber(NOTHING)
+        return FormattedNumber(NO_VALUE)
     sign = " %" if form is PERCENT else ""
     dash = " to " if form is SIGNED else "–"
     unsure = number.low is None or number.high is None
@@ -67,7 +67,7 @@ def _all_k(results: Results) -> FormattedNumber:
     """pass^k for the largest number of trials."""
     tried = [name for name in results.overall.numbers if name.startswith("pass^")]
     if not tried:
-        return FormattedNumber(NOTHING)
+        return FormattedNumber(NO_VALUE)
     most = max(tried, key=lambda name: int(name.removeprefix("pass^")))
     return write(results.overall.numbers[most], PERCENT, f"k = {most.removeprefix('pass^')}")
 
@@ -84,7 +84,7 @@ def _area(results: Results) -> FormattedNumber:
 def _ec50(results: Results) -> FormattedNumber:
     curve = _curve(results)
     if curve is None:
-        return FormattedNumber(NOTHING)
+        return FormattedNumber(NO_VALUE)
     value, _, interval = curve.ec50.text.partition(" (")
     return FormattedNumber(value, interval.removesuffix(")"))
 
@@ -120,7 +120,7 @@ DETAILS = (
 
 def lines_for(runs: Sequence[Results], lines: Iterable[SummaryLine]) -> list[SummaryLine]:
     """The lines for which at least one run has a number."""
-    return [line for line in lines if any(line.say(results).value != NOTHING for results in runs)]
+    return [line for line in lines if any(line.say(results).value != NO_VALUE for results in runs)]
 
 
 def markdown(columns: Sequence[str], runs: Sequence[Results]) -> str:

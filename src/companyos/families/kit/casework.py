@@ -1,6 +1,9 @@
 """The frame of an expert's work on a case: how every expert begins, prepares its ticket and closes it.
 
 A family's expert fills this frame with the checks of its own policies. It sees nothing but replies.
+`Shown` is a record as a reply shows it: its fields by name. `Memory` is the brief with the calls and replies before the
+expert begins. `Taste` makes the choices where several ways of working are right: `taste.varies(name)` is true if the expert
+takes the optional way called `name`.
 """
 
 from typing import ClassVar
@@ -17,7 +20,7 @@ Decision = tuple[str, str, list[Shown]]  # resolution, reason, evidence
 class CaseNotes(Struct, frozen=True):
     """What an expert has gathered about its case. Families add the records that their checks need."""
 
-    topic: ClassVar[str]  # the titles of the family's policies are `topic: …`
+    topic: ClassVar[str]  # each title of the family's policies begins with this text and a colon
 
     ticket: Shown
     policies: dict[str, str]  # the policies that apply to the ticket: ids by title
@@ -48,33 +51,39 @@ def begin(memory: Memory, taste: Taste, query: str) -> Move[tuple[Shown, dict[st
     `query` finds the policies of the family.
     """
     ticket, approved = yield from take_over(memory)
-    yield from take_up(ticket, taste)
+    yield from set_in_progress(ticket, taste)
     policies = yield from moves.policies_about(query, ticket["opened"])
     return ticket, policies, approved
 
 
 def take_over(memory: Memory) -> Move[tuple[Shown, dict[str, str]]]:
-    """Undo what earlier turns have left on the brief's ticket. Return the ticket and its approved requests, ids by form."""
+    """Undo what another player left on the brief's ticket, in case the expert takes over an episode in the middle.
+
+    Return the ticket and its approved requests, ids by form.
+    """
     ticket_id = moves.ticket_in(memory)
     approved = yield from moves.clear_desk(ticket_id, memory)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     return ticket, approved
 
 
-def take_up(ticket: Shown, taste: Taste) -> Move[None]:
-    """Set the ticket to be in progress. No policy demands it, so it is a matter of taste."""
+def set_in_progress(ticket: Shown, taste: Taste) -> Move[None]:
+    """Set the status of the ticket to `in_progress`. No policy demands it, so only some tastes do it."""
     if taste.varies("take it up first"):
         yield from moves.set_field(ticket["id"], "status", "in_progress")
 
 
 def prepare(ticket: Shown, entry_id: str, taste: Taste) -> Move[None]:
-    """Do what a ticket needs before it can be closed: remove a block, and verify it with its entry in the register."""
+    """Do what a ticket needs before it can be closed: remove a block, and check the ticket against its register entry."""
     for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, entry_id)]):
         yield from step
 
 
 def mark_duplicate(ticket: Shown, aloud: bool = False) -> Move[Decision | None]:
-    """Decide the case if another ticket with the same reference is not cancelled. `aloud` adds working lines."""
+    """Mark the ticket as a duplicate if another ticket with the same reference is not cancelled.
+
+    Return that decision, or None if there is no such ticket. `aloud` adds working lines (the expert's written reasoning).
+    """
     if aloud:
         other = yield from moves.other_live(ticket, ticket["reference"])
     else:

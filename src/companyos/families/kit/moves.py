@@ -26,7 +26,7 @@ def ask(tool: str, **params: Any) -> Move[Reply]:
     """
     app, method = tool.split(".")
     call = Call(app, method, params)
-    while (reply := (yield from clerk.answered(call))).code == CHANGED_MEANWHILE:
+    while (reply := (yield from clerk.until_answered(call))).code == CHANGED_MEANWHILE:
         yield from ask("ticketdesk.get_ticket", ticket_id=params["ticket_id"])
     return reply
 

@@ -16,7 +16,7 @@ from companyos.core.task import TaskId
 from companyos.evaluate.judge.outcome import Outcome
 from companyos.evaluate.reports.report import Run
 from companyos.evaluate.stats.doses import ALL, Curve
-from companyos.evaluate.stats.headline import DETAILS, HEADLINE, NOTHING, PERCENT, FormattedNumber, write
+from companyos.evaluate.stats.headline import DETAILS, HEADLINE, NO_VALUE, PERCENT, FormattedNumber, write
 from companyos.evaluate.stats.intervals import Estimate
 from companyos.evaluate.stats.metrics import Results
 from companyos.families import FAMILIES
@@ -100,7 +100,7 @@ class GalleryPages:
         return self._site.page(
             "gallery_run.html",
             run=summary,
-            numbers=[(line, line.say(results)) for line in (*HEADLINE, *DETAILS) if line.say(results).value != NOTHING],
+            numbers=[(line, line.say(results)) for line in (*HEADLINE, *DETAILS) if line.say(results).value != NO_VALUE],
             curves=[_dose_chart(dial, curve) for dial, curve in results.overall.curves.items()],
             families=[(in_words(name), name, block) for name, block in results.families.items()],
             columns=_columns(results),
@@ -140,7 +140,7 @@ def _summary_and_run(results_folder: ResultsFolder, name: str) -> tuple[Evaluati
 def share(number: Estimate | None) -> Markup | str:
     """Return a share with its interval, as a number and as a chart."""
     if number is None:
-        return NOTHING
+        return NO_VALUE
     text = write(number, PERCENT)
     chart = interval_chart(number.value, number.low, number.high)
     return Markup("{}<b>{}</b> <small>{}</small>").format(chart, text.value, text.interval)
