@@ -222,7 +222,7 @@ def test_a_saved_policy_is_loaded_unchanged(tmp_path: Path) -> None:
         (["--family", "gardening"], "unknown family 'gardening'"),
         (["--minutes", "0"], "'0' is not a number above 0"),
         (["--chaos", "2"], "'2' is not a number from 0 to 1"),
-        (["--workers", "0"], "'0' is no number from 1 up"),
+        (["--workers", "0"], "'0' is not a number from 1 up"),
         (["--seed", "-1"], "'-1' is not a whole number from 0 up"),
         (["--family", FAMILY, "--out", "full"], "neither empty nor the folder of a training run"),
     ],
