@@ -88,5 +88,5 @@ def test_a_batch_that_is_larger_than_the_servers_capacity_is_refused_before_anyt
     check_server(plan)
     with pytest.raises(Misuse, match=r"2 × 3 = 6 episodes at a time, and the server takes 3: lower --tasks"):
         check_server(replace(plan, tasks=2))
-    with pytest.raises(Misuse, match=r"no server of ours at .*wrong_token"):
+    with pytest.raises(Misuse, match=r"no CompanyOS server at .*wrong_token"):
         check_server(replace(plan, token_env=""))

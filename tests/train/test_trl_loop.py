@@ -211,9 +211,9 @@ def test_what_cannot_be_trained_is_refused_in_one_line_before_anything_is_loaded
     assert "does not divide the 4 rollouts" in refused(a_plan(model, out, at_once=3))
     assert "--group takes 2 rollouts or more" in refused(a_plan(model, out, group=1))
     assert "takes a dose from 0 to 1" in refused(a_plan(model, out, dose=1.5))
-    assert "no server of ours at http://127.0.0.1:9" in refused(a_plan(model, out, url="http://127.0.0.1:9"))
-    assert "no server of ours at here" in refused(a_plan(model, out, url="here"))
-    assert "the variable NO_TOKEN is to hold" in refused(a_plan(model, out, url="http://127.0.0.1:9", token_env="NO_TOKEN"))
+    assert "no CompanyOS server at http://127.0.0.1:9" in refused(a_plan(model, out, url="http://127.0.0.1:9"))
+    assert "no CompanyOS server at here" in refused(a_plan(model, out, url="here"))
+    assert "the variable NO_TOKEN must have" in refused(a_plan(model, out, url="http://127.0.0.1:9", token_env="NO_TOKEN"))
 
 
 def test_a_missing_library_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
