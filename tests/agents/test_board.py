@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from companyos.agents.choices.board import Board
 from companyos.agents.choices.candidate_types import CandidateTypes
 from companyos.agents.tiny import pick
-from companyos.assurance.twins import opposites
+from companyos.assurance.twins import twins_with_other_ending
 from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make, work
 from companyos.families import SHORT_FAMILIES
@@ -63,7 +63,7 @@ def test_reading_a_board_after_every_call_or_only_once_gives_the_same(name: str,
 def test_boards_of_twins_are_equal_while_their_replies_are_equal(seed: int) -> None:
     env = make(FAMILY, seed=seed, chaos=0.25)
     work(env)
-    for _, twin_id in opposites(env.task_id)[:2]:
+    for _, twin_id in twins_with_other_ending(env.task_id)[:2]:
         one, other = make(env.task_id), make(twin_id)
         boards = [Board(one.reset(), TYPES), Board(other.reset(), TYPES)]
         for turn in env.turns:

@@ -6,7 +6,7 @@ from companyos.assurance import prove as proof
 from companyos.assurance import prove_many as proofs
 from companyos.assurance.prove import first_irreversible, solve
 from companyos.assurance.prove_many import ProofResult, Spread, check, spread
-from companyos.assurance.twins import same_ending, siblings
+from companyos.assurance.twins import same_ending, twin_tasks
 from companyos.core.errors import Unsolvable
 from companyos.env import CompanyEnv, make
 from companyos.families import Taste
@@ -15,8 +15,8 @@ from tests.helpers import staged, step, task_id, ticket
 
 def test_a_result_has_par_ending_and_the_count_of_twins_with_another_ending() -> None:
     env = staged()
-    expected = sum(not same_ending(env, make(other)) for _, _, other in siblings(env.task_id))
-    assert 0 < expected < len(siblings(env.task_id))
+    expected = sum(not same_ending(env, make(other)) for _, _, other in twin_tasks(env.task_id))
+    assert 0 < expected < len(twin_tasks(env.task_id))
     par = solve(staged()).step_count
     assert check(env.task_id, with_twins=True) == ProofResult(env.task_id, par, env.setting.ending.name, expected)
     assert check(env.task_id, with_twins=False) == ProofResult(env.task_id, par, env.setting.ending.name, 0)

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from companyos.assurance.twins import differences, do, opposites, relevance, same_ending, siblings, twins, weathers
+from companyos.assurance.twins import (
+    differences,
+    do,
+    relevance,
+    same_ending,
+    twin_tasks,
+    twins,
+    twins_with_other_ending,
+    weathers,
+)
 from companyos.company import Entry, Ticket
 from companyos.core.errors import BadTask
 from companyos.core.task import TaskId
@@ -28,13 +37,13 @@ def test_setting_a_cause_to_its_own_value_gives_the_same_task(name: str) -> None
 @pytest.mark.parametrize("name", FAMILIES)
 def test_siblings_are_every_other_value_of_every_cause_once(name: str) -> None:
     env = make(name, seed=3, chaos=0.5)
-    found = [(cause.name, value) for cause, value, _ in siblings(env.task_id)]
+    found = [(cause.name, value) for cause, value, _ in twin_tasks(env.task_id)]
     natural = {cause.name: write_value(getattr(env.setting.causes, cause.name)) for cause in family(name).specs()}
     assert len(found) == len(set(found))
     assert {cause for cause, _ in found} == set(natural)
     assert all(natural[cause] != value for cause, value in found)
-    assert env.task_id not in [other for _, _, other in siblings(env.task_id)]
-    facts, troubles = (len(siblings(env.task_id, mark)) for mark in (Fact, Trouble))
+    assert env.task_id not in [other for _, _, other in twin_tasks(env.task_id)]
+    facts, troubles = (len(twin_tasks(env.task_id, mark)) for mark in (Fact, Trouble))
     assert facts + troubles == len(found)
     assert min(facts, troubles) > 0
 
@@ -43,8 +52,8 @@ def test_siblings_are_every_other_value_of_every_cause_once(name: str) -> None:
 def test_opposites_differ_in_a_fact_and_in_their_ending(name: str) -> None:
     env = make(name, seed=3, chaos=0.5)
     facts = {cause.name for cause in family(name).specs() if isinstance(cause.mark, Fact)}
-    assert opposites(env.task_id)
-    for cause, other in opposites(env.task_id):
+    assert twins_with_other_ending(env.task_id)
+    for cause, other in twins_with_other_ending(env.task_id):
         assert cause in facts
         assert not same_ending(env, make(other))
 

@@ -8,7 +8,7 @@ from companyos.agents import make as make_agent
 from companyos.agents import play
 from companyos.agents.adversaries.careless import HABITS, Careless
 from companyos.assurance.prove import prove
-from companyos.assurance.twins import siblings
+from companyos.assurance.twins import twin_tasks
 from companyos.chaos import DIALS
 from companyos.company import EXTRAS, TOOLBOX
 from companyos.env import make, task_named, work
@@ -46,7 +46,7 @@ def test_the_tools_of_one_episode_tell_nothing_of_another_dial() -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_twins_have_the_same_tools(name: str) -> None:
     ours = make(name, seed=4, chaos=0.8)
-    for _, _, other in siblings(ours.task_id):
+    for _, _, other in twin_tasks(ours.task_id):
         assert make(other).reset().tools == ours.reset().tools
 
 

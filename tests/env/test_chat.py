@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import companyos
-from companyos.assurance.twins import siblings
+from companyos.assurance.twins import twin_tasks
 from companyos.company import Mind
 from companyos.data.demos import Demo, as_chat, episodes
 from companyos.env import make
@@ -86,7 +86,7 @@ def test_messages_do_not_depend_on_how_rewards_are_counted() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_twins_begin_with_the_same_messages(family: str) -> None:
     base = make(family, seed=5, chaos=0.5)
-    twins = [make(other) for _, _, other in siblings(base.task_id)]
+    twins = [make(other) for _, _, other in twin_tasks(base.task_id)]
     assert twins
     for twin in twins:
         assert messages(twin.transcript()) == messages(base.transcript())

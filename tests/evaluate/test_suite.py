@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from companyos.assurance.twins import relevance, siblings
+from companyos.assurance.twins import relevance, twin_tasks
 from companyos.core.episode import CANARY
 from companyos.core.errors import BadChoice, BadTask
 from companyos.core.task import BENCHMARK_VERSION, TaskId
@@ -84,7 +84,7 @@ def test_a_pair_differs_in_the_cause_that_it_names_and_changes_what_it_says(name
         ours = make_env(pair.task, reward="sparse")
         work(ours)
         assert relevance(ours, pair.twin) == pair.relevance
-        assert (pair.cause, pair.twin) in [(cause.name, other) for cause, _, other in siblings(pair.task)]
+        assert (pair.cause, pair.twin) in [(cause.name, other) for cause, _, other in twin_tasks(pair.task)]
 
 
 def test_an_impossible_task_has_a_twin_that_can_be_done() -> None:

@@ -15,7 +15,7 @@ from tests.families.helpers import missed, staged_by, worked
 from tests.helpers import answered, me, role, say, set_field, ticket, verify
 
 FAMILY = "data_deletion"
-PLACES = ("first", "second", "third")
+HOLDING_ROLES = ("first", "second", "third")
 # A case without problems: everything may be deleted.
 CALM: dict[str, Value] = {
     "duplicate": False,
@@ -65,7 +65,7 @@ def submit(env: CompanyEnv, **changes: Any) -> str:
     right: dict[str, Any] = {"ticket_id": case.id, "subject": case.subject, "reference": case.reference}
     right["identity"] = env.world.get(Metric, role(env, "identity")).value
     right["copies"] = env.world.get(Mind, role(env, "steward")).knows[case.id]["copies"]
-    right |= {category(env, place): "delete" for place in PLACES}
+    right |= {category(env, place): "delete" for place in HOLDING_ROLES}
     data = {field: value for field, value in (right | changes).items() if value is not None}
     reply = say(env, "approvalflow.submit_approval", approval_type=FAMILY, approver=role(env, "officer"), data=data)
     assert reply.ok, reply
@@ -160,9 +160,9 @@ def test_what_must_be_signed_is_what_the_records_call_for() -> None:
         env = make(FAMILY, seed=seed)
         for signature in env.setting.ending.signatures:
             says = dict(signature.says)
-            called_for = {category(env, p): "keep" if _stays(env, holding(env, p)) else "delete" for p in PLACES}
+            called_for = {category(env, p): "keep" if _stays(env, holding(env, p)) else "delete" for p in HOLDING_ROLES}
             assert says == called_for | {"copies": says["copies"]}, env.task_id
-            parts.add(tuple(says[category(env, p)] for p in PLACES))
+            parts.add(tuple(says[category(env, p)] for p in HOLDING_ROLES))
     assert len(parts) == 7
 
 
@@ -172,7 +172,7 @@ def test_no_short_cut_tells_what_stays() -> None:
     judged = 0
     for seed in SEEDS:
         env = make(FAMILY, seed=seed)
-        for place in PLACES:
+        for place in HOLDING_ROLES:
             entry, judged = holding(env, place), judged + 1
             stays, law = _stays(env, entry), entry.details["ground"] == "law"
             wrong["status"] += (entry.status == "running") != stays
@@ -218,7 +218,7 @@ def test_a_holding_too_few_is_damage_as_well() -> None:
 def test_who_keeps_what_a_hold_covers_and_deletes_the_rest_is_right() -> None:
     env = ready(hold="part")
     held = asked(env, "counsel")["hold"]
-    assert held in {category(env, place) for place in PLACES}
+    assert held in {category(env, place) for place in HOLDING_ROLES}
     assert decision(env, **{held: "keep"}) == APPROVED
     assert env.lost() is None
     (request,) = env.world.all(Approval)
@@ -238,7 +238,7 @@ def test_for_each_holding_that_stays_the_one_thing_is_cited_that_keeps_it() -> N
         ended = env.fork()
         work(ended)
         cited = {(c.record, c.field) for c in ticket(ended).evidence}
-        for place in PLACES:
+        for place in HOLDING_ROLES:
             entry = holding(env, place)
             if getattr(env.setting.causes, place):
                 field = {"law": "last_entry", "contract": "status"}[entry.details["ground"]]
@@ -310,7 +310,7 @@ def test_the_officer_wants_every_holding_named_and_the_copies_as_stated() -> Non
     assert decision(env, **{first: None}) == ("rejected", "left_out")
     assert decision(env, **{first: "maybe"}) == ("rejected", "left_out")
     assert decision(env, copies="the cellar") == ("rejected", "not_stated")
-    assert decision(env, **{category(env, p): "keep" for p in PLACES}) == ("rejected", "nothing_to_do")
+    assert decision(env, **{category(env, p): "keep" for p in HOLDING_ROLES}) == ("rejected", "nothing_to_do")
     assert env.lost() is None
 
 

@@ -30,7 +30,7 @@ from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
 from companyos.families.kit.family import Ending, Family, Memory, Taste
 from companyos.families.kit.goals import ANSWER
-from companyos.families.kit.tickets import copy_ticket, surround
+from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket
 from companyos.families.kit.working import compare
 
 # -- causes ------------------------------------------------------------------------------------------------------------
@@ -117,7 +117,9 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     opened, lead = ticket.opened - 3 * DAY, world.get(Person, offices["Fleet Lead"])
     earlier = copy_ticket(company, ticket, opened=opened, assignee=lead.id, reference=reference)
     tell(world, requester.id, ticket.id, {"destination": "abroad" if causes.abroad else "home"})
-    roles = surround(company, ticket, earlier, "vendor_check", reference="TRIP-1002") | {"entry": trip.id}
+    roles = add_decoy_and_blocker(company, ticket, earlier, blocker_kind="vendor_check", reference="TRIP-1002") | {
+        "entry": trip.id
+    }
     roles |= {"car": car.id, "range": car.details["range_metric"], "policy": policy.id, "requester": requester.id}
     roles["form"] = "expense_report"  # this family has no form, but the everyday troubles need one
     brief = BRIEF.format(ticket=ticket.id, lead=lead.name)

@@ -12,7 +12,7 @@ from companyos.agents import play
 from companyos.agents.adversaries import ADVERSARIES, KNOWN
 from companyos.agents.adversaries.careless import HABITS, experts_ending, known_endings
 from companyos.assurance.floor import CHAOS, SHORT, FloorJob, Tally, tally
-from companyos.assurance.twins import opposites
+from companyos.assurance.twins import twins_with_other_ending
 from companyos.chaos import DIALS
 from companyos.core.wilson import wilson_interval
 from companyos.env import make, par, task_named
@@ -85,7 +85,7 @@ def test_requesting_every_signature_does_not_reveal_the_ending(name: str) -> Non
         policy = FloorJob("ask_around", name, (seed,), variant)
         env = play(make(name, seed=seed, chaos=CHAOS), policy.agent(seed))
         won += bool(env.success)
-        for other in (make(task) for _, task in (opposites(env.task_id) if env.success else ())):
+        for other in (make(task) for _, task in (twins_with_other_ending(env.task_id) if env.success else ())):
             if other.setting.ending.name != env.setting.ending.name:
                 assert not play(other, policy.agent(seed)).success, other.task_id
     print(f"{name} ask_around: won {won} of {episodes}")

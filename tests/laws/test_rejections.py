@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from companyos.assurance.twins import opposites
+from companyos.assurance.twins import twins_with_other_ending
 from companyos.company import TOOLBOX, Approval, Ticket
 from companyos.company.colleagues import RULINGS
 from companyos.core.calls import Call
@@ -53,7 +53,7 @@ def test_a_request_with_a_wrong_value_never_tells_how_the_case_stands(name: str)
     wrong, right = set(), set()
     for seed in seeds(2, 20, name=name):
         task = make(name, seed=seed).task_id
-        tasks = [task, *(other for _, other in opposites(task))]
+        tasks = [task, *(other for _, other in twins_with_other_ending(task))]
         requests = right_requests(tasks)
         for env in map(make, tasks):
             for request in requests:

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from companyos.assurance import laws
-from companyos.assurance.twins import opposites, siblings, twins, weathers
+from companyos.assurance.twins import twin_tasks, twins, twins_with_other_ending, weathers
 from companyos.env import make
 from tests.laws import NAMES, seeds
 
@@ -51,9 +51,9 @@ def test_weathers_have_the_same_facts_ending_and_first_observation_and_other_tro
 
 def test_the_weathers_of_a_twin_keep_its_facts_and_draw_an_overridden_trouble_anew() -> None:
     env = make("vendor_onboarding", seed=7, chaos=0.5)
-    fact, twin = opposites(env.task_id)[0]
+    fact, twin = twins_with_other_ending(env.task_id)[0]
     for other in weathers(twin, 3)[1:]:
         assert getattr(make(other).setting.causes, fact) == getattr(make(twin).setting.causes, fact)
         assert getattr(make(other).setting.causes, fact) != getattr(env.setting.causes, fact)
-    struck = next(other for cause, _, other in siblings(twin) if cause.name == "score_stale")
+    struck = next(other for cause, _, other in twin_tasks(twin) if cause.name == "score_stale")
     assert weathers(struck, 3)[1:] == weathers(twin, 3)[1:]

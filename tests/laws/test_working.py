@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from companyos.assurance.prove import untold_working
-from companyos.assurance.twins import opposites
+from companyos.assurance.twins import twins_with_other_ending
 from companyos.core.task import TaskId
 from companyos.env import CompanyEnv, make, task_named
 from companyos.env.teacher import Spoken, work_aloud
@@ -65,7 +65,7 @@ def partings(name: str, dose: float, seeds: range) -> Iterator[tuple[str, str, b
     """
     for seed in seeds:
         task_id = str(task_named(name, seed, dose))
-        for _, other in opposites(task_id):
+        for _, other in twins_with_other_ending(task_id):
             ours, theirs = spoken_of(task_id), spoken_of(other)
             number = next(n for n, (one, two) in enumerate(zip(ours, theirs, strict=False)) if one.call != two.call)
             heard = number > 0 and ours[number - 1].reply != theirs[number - 1].reply

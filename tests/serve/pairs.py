@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from companyos.assurance.twins import opposites
+from companyos.assurance.twins import twins_with_other_ending
 from companyos.core.calls import Call
 from companyos.env import CompanyEnv, make, task_named, work
 from companyos.families import FAMILIES
@@ -34,7 +34,7 @@ def pairs() -> tuple[Pair, ...]:
         env = make(task_id)
         work(env)
         calls = [turn.call for turn in env.turns]
-        others = dict(reversed(opposites(task_id)))
+        others = dict(reversed(twins_with_other_ending(task_id)))
         found += [Pair(task_id, twin, tuple(alike(task_id, twin, calls))) for twin in list(others.values())[:TWINS]]
     return tuple(found)
 

@@ -21,8 +21,8 @@ from companyos.env import make
 from companyos.families import FAMILIES
 from companyos.serve.access.roles import MCP_PATH, agent_of
 from companyos.serve.ledger import MemoryLedger
-from companyos.serve.mcp.server import McpClient, company
-from companyos.serve.messages.bodies import agents_reset
+from companyos.serve.mcp.server import McpClient, build_server
+from companyos.serve.messages.bodies import reset_reply_for_agent
 from companyos.serve.ops.logs import JsonLines
 from companyos.serve.ops.settings import Settings
 from companyos.serve.sessions.sessions import Session, Sessions
@@ -109,7 +109,7 @@ class Exam(RestApi):
     def __init__(self, api: AppClient, task_id: str) -> None:
         super().__init__(api, task_id)
         session: Session = api.app.state.sessions.observe(self.session_id, agent_of(self.session_id))
-        self._first = msgspec.json.encode(agents_reset(self.session_id, session.last))
+        self._first = msgspec.json.encode(reset_reply_for_agent(self.session_id, session.last))
 
     def look(self) -> Iterator[bytes]:
         yield self._first
@@ -196,7 +196,7 @@ class Stdio:
         session = queue.sessions.create(make(task_id)._task, name="mine")
         self.secrets: tuple[str, ...] = (session.header.session_id,)
         guest = McpClient("mine", agent=True)
-        self._client = cast("Any", Client(company(queue, Settings(), lambda: guest, lambda _: None)))
+        self._client = cast("Any", Client(build_server(queue, Settings(), lambda: guest, lambda _: None)))
         self._runner.run(self._client.__aenter__())
 
     def look(self) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ import pytest
 import companyos
 from companyos.agents import make as make_agent
 from companyos.agents import play
-from companyos.assurance.twins import siblings
+from companyos.assurance.twins import twin_tasks
 from companyos.core.calls import Call
 from companyos.env import make, task_named, work
 from companyos.env.observations import Observation
@@ -60,7 +60,7 @@ def secrets_of(task_id: str) -> set[str]:
     causes = set(msgspec.structs.asdict(setting.causes))
     goals = {*setting.ending.named_goals, *(milestone.name for milestone in setting.ending.milestones)}
     planted = {*PLANTED, *map(str, PLANTED.values())}
-    return causes | goals | PARTS | planted | {twin for _, _, twin in siblings(task_id)} | {setting.ending.name}
+    return causes | goals | PARTS | planted | {twin for _, _, twin in twin_tasks(task_id)} | {setting.ending.name}
 
 
 def as_sent(obs: Observation) -> dict[str, Any]:

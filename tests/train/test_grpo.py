@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 
-from companyos.assurance.twins import opposites
+from companyos.assurance.twins import twins_with_other_ending
 from companyos.env import make, work
 from companyos.env.line_syntax import write_line
 from companyos.train.data.script import spoken
@@ -95,7 +95,7 @@ def test_advantages_of_a_group_sum_to_zero(rewards: list[float]) -> None:
 
 @cache
 def twin_tasks() -> tuple[str, str]:
-    return task_id(1), opposites(task_id(1))[0][1]
+    return task_id(1), twins_with_other_ending(task_id(1))[0][1]
 
 
 @cache

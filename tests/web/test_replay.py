@@ -232,7 +232,7 @@ def test_a_review_says_what_the_judge_and_blame_say(lost: CompanyEnv) -> None:
     assert (found.success, found.done, found.mismatch) == (False, True, "")
     assert [reached for _, _, reached in found.goals] == list(verdict.goals.values())
     assert found.decisive == blame(lost.transcript()).step
-    assert found.total == pytest.approx(lost.transcript().footer.total)
+    assert found.total_reward == pytest.approx(lost.transcript().footer.total)
 
 
 def test_a_recorded_turn_has_everything_that_its_call_wrote() -> None:
@@ -250,7 +250,7 @@ def test_the_default_twin_has_another_right_ending(lost: CompanyEnv) -> None:
     found = review(lost.transcript().to_jsonl().encode())
     assert found.twin is not None
     assert found.twin.other_ending
-    assert found.twin.right != found.right
+    assert found.twin.right_ending != found.right_ending
     assert found.twin.diverges > 0
     assert {choice.name for choice in found.choices} >= {"duplicate.1", "conflict.1"}
     assert review(lost.transcript().to_jsonl().encode(), "conflict.1").twin.name == "conflict.1"  # type: ignore[union-attr]

@@ -8,7 +8,7 @@ import msgspec
 from companyos.agents import Agent, play
 from companyos.agents.adversaries import ADVERSARIES, KNOWN
 from companyos.agents.adversaries.careless import HABITS, Careless, experts_ending, known_endings
-from companyos.assurance.twins import do, opposites
+from companyos.assurance.twins import do, twins_with_other_ending
 from companyos.core.parallel import pooled
 from companyos.core.task import BENCHMARK_VERSION
 from companyos.core.wilson import wilson_interval
@@ -59,7 +59,7 @@ def tally(job: FloorJob) -> Tally:
         wins += bool(env.success)
         total += env.total
         if job.with_twins and seed % PAIRED == 0:
-            others = opposites(env.task_id)
+            others = twins_with_other_ending(env.task_id)
             pairs += len(others)
             if env.success:
                 both += sum(bool(play(make(other), job.agent(seed)).success) for _, other in others)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from companyos.agents.variants import HARMLESS, WRONG, Variation, play_variant
 from companyos.assurance.prove import first_difference, first_irreversible, prove
 from companyos.assurance.prove_many import blame
-from companyos.assurance.twins import differences, footprint, same_ending, siblings, weathers
+from companyos.assurance.twins import differences, footprint, same_ending, twin_tasks, weathers
 from companyos.chaos import Chaos
 from companyos.core.errors import LawBroken, Unsolvable
 from companyos.core.world import Streams
@@ -36,7 +36,7 @@ def briefs_tell_nothing(name: str, seeds: Iterable[int]) -> None:
         named = [one.name for one in installed().values() if one.phrase in brief]
         if named != [name]:
             raise LawBroken(f"{ours.task_id}: the brief names {' and '.join(named) or 'no family'}: {brief!r}")
-        for cause, value, other in siblings(ours.task_id):
+        for cause, value, other in twin_tasks(ours.task_id):
             theirs = make(other).scene.task
             if theirs != brief:
                 raise LawBroken(f"{_revealed(ours, cause, value)} by the brief: {brief!r}, but {theirs!r}")
@@ -46,7 +46,7 @@ def twins_look_alike(name: str, seeds: Iterable[int]) -> None:
     """A changed cause does not change a byte of the first observation."""
     for ours in _episodes(name, seeds):
         first = ours.reset()
-        for cause, value, other in siblings(ours.task_id):
+        for cause, value, other in twin_tasks(ours.task_id):
             theirs = make(other).reset()
             if theirs != first or theirs.text.encode() != first.text.encode():
                 raise LawBroken(
@@ -57,7 +57,7 @@ def twins_look_alike(name: str, seeds: Iterable[int]) -> None:
 def causes_keep_to_their_footprint(name: str, seeds: Iterable[int]) -> None:
     """A cause changes only those records and fields of the start state that it declares."""
     for ours in _episodes(name, seeds):
-        for cause, value, other in siblings(ours.task_id):
+        for cause, value, other in twin_tasks(ours.task_id):
             beyond = differences(ours.setting.world, make(other).setting.world) - footprint(ours.task_id, cause)
             if beyond:
                 raise LawBroken(f"{_changed(ours, cause, value)} changes beyond its footprint {sorted(beyond)}")
@@ -67,7 +67,7 @@ def endings_part_in_time(name: str, seeds: Iterable[int]) -> None:
     """If a cause changes the right ending, a reply differs before the expert does anything irreversible."""
     for ours in _episodes(name, seeds):
         work(ours)
-        for cause, value, other in siblings(ours.task_id):
+        for cause, value, other in twin_tasks(ours.task_id):
             theirs = make(other)
             changed = [ticket for ticket, ending in _endings(ours).items() if _endings(theirs)[ticket] != ending]
             if not changed:
@@ -84,7 +84,7 @@ def facts_decide(name: str, seeds: Iterable[int], more: Iterable[int] = ()) -> N
     idle = {cause.name for cause in family(name).specs() if isinstance(cause.mark, Fact)}
     for seed in seeds:
         ours = make(name, seed=seed, chaos=0.5)
-        for cause, value, other in siblings(ours.task_id):
+        for cause, value, other in twin_tasks(ours.task_id):
             if not same_ending(ours, make(other)):
                 if not isinstance(cause.mark, Fact):
                     raise LawBroken(f"{_changed(ours, cause, value)} changes the ending, though it is a trouble")
@@ -94,7 +94,7 @@ def facts_decide(name: str, seeds: Iterable[int], more: Iterable[int] = ()) -> N
             raise LawBroken(f"{ours.task_id}: the ending depends on the dose: {sorted(endings)}")
     for seed in more:
         ours = make(name, seed=seed, chaos=0.5)
-        twins = [(cause, other) for cause, _, other in siblings(ours.task_id) if cause.name in idle]
+        twins = [(cause, other) for cause, _, other in twin_tasks(ours.task_id) if cause.name in idle]
         idle -= {cause.name for cause, other in twins if not same_ending(ours, make(other))}
     if idle:
         raise LawBroken(f"{name}: these facts do not change the ending in any of the seeds: {sorted(idle)}")

@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 
 from companyos.assurance.prove import first_difference, first_irreversible, prove, solve
-from companyos.assurance.twins import same_ending, siblings
+from companyos.assurance.twins import same_ending, twin_tasks
 from companyos.core.errors import Unsolvable
 from companyos.core.parallel import pooled
 from companyos.core.task import TaskId
@@ -59,7 +59,7 @@ def check(task_id: str, with_twins: bool) -> ProofResult:
 def blame(task_id: str) -> str:
     """Name the causes that make a proof fail: causes for which another value makes the proof succeed."""
     causes = setting(TaskId.parse(task_id)).causes
-    guilty = {cause.name: None for cause, _, other in siblings(task_id) if not check(other, with_twins=False).fault}
+    guilty = {cause.name: None for cause, _, other in twin_tasks(task_id) if not check(other, with_twins=False).fault}
     if not guilty:
         return "no change of a single cause makes the proof succeed"
     return "the cause: " + ", ".join(f"{name}={write_value(getattr(causes, name))}" for name in guilty)
@@ -78,7 +78,7 @@ def _tell_twins_apart(task_id: str) -> int:
     ours = solve(CompanyEnv(TaskId.parse(task_id), "sparse"))
     committed = first_irreversible(ours.turns, ours.setting.case.ticket_id)
     count = 0
-    for _, _, other in siblings(task_id):
+    for _, _, other in twin_tasks(task_id):
         theirs = CompanyEnv(TaskId.parse(other), "sparse")
         if same_ending(ours, theirs):
             continue

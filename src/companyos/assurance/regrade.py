@@ -39,9 +39,9 @@ def regrade_all(paths: Iterable[Path]) -> Iterator[Regraded]:
 
 def regrade(text: bytes, path: str = "") -> Regraded:
     """Replay the text of a transcript, and compare the recorded verdict with the present one."""
-    claim = claim_of(text)
-    if claim is not None and claim.version != BENCHMARK_VERSION:
-        return Regraded(path, OTHER_VERSION, claim.task_id, (f"of version {claim.version}",))
+    stated = task_and_version_of(text)
+    if stated is not None and stated.version != BENCHMARK_VERSION:
+        return Regraded(path, OTHER_VERSION, stated.task_id, (f"of version {stated.version}",))
     try:
         recorded = Transcript.from_jsonl(text)
         before = _grade(recorded.footer)
@@ -64,17 +64,17 @@ def regrade(text: bytes, path: str = "") -> Regraded:
     return Regraded(path, UNCHANGED, task_id)
 
 
-class Claim(msgspec.Struct):
+class TaskAndVersion(msgspec.Struct):
     """The fields that the first line of a transcript has in every version."""
 
     task_id: str
     version: int
 
 
-def claim_of(text: bytes) -> Claim | None:
-    """Return the claim in the first line of a text, or None if that is not the header of a transcript."""
+def task_and_version_of(text: bytes) -> TaskAndVersion | None:
+    """Return the task and the version that a text states in its first line, or None if that is no transcript header."""
     try:
-        return msgspec.json.decode(text.lstrip().partition(b"\n")[0], type=Claim)
+        return msgspec.json.decode(text.lstrip().partition(b"\n")[0], type=TaskAndVersion)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 

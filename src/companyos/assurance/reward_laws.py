@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from companyos.agents.choices.candidates import Candidates
 from companyos.assurance.laws import DOSES
-from companyos.assurance.twins import opposites
+from companyos.assurance.twins import twins_with_other_ending
 from companyos.company import ALL_TOOLS, Entry, Metric, Person
 from companyos.core.calls import Call
 from companyos.core.errors import LawBroken
@@ -31,7 +31,7 @@ def rewards_tell_nothing(name: str, seeds: Iterable[int]) -> int:
     compared = 0
     for seed in seeds:
         ours = make(name, seed=seed, chaos=DOSES[seed % len(DOSES)])
-        for fact, other in opposites(ours.task_id):
+        for fact, other in twins_with_other_ending(ours.task_id):
             for label, calls in sequences(ours, make(other), seed):
                 compared += _compare(ours, make(other), fact, label, calls)
     return compared

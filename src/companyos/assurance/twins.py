@@ -49,7 +49,7 @@ def weathers(task_id: str, count: int) -> list[str]:
     return [task_id, *(str(msgspec.structs.replace(task, weather=number, do=kept)) for number in others)]
 
 
-def siblings(task_id: str, marked: type[Fact | Trouble] | None = None) -> list[tuple[Cause, str, str]]:
+def twin_tasks(task_id: str, marked: type[Fact | Trouble] | None = None) -> list[tuple[Cause, str, str]]:
     """Return all tasks with one cause changed, or one cause of this mark: the cause, its new value, the task id."""
     task = TaskId.parse(task_id)
     causes = setting(task).causes
@@ -63,10 +63,10 @@ def siblings(task_id: str, marked: type[Fact | Trouble] | None = None) -> list[t
 
 
 @lru_cache(maxsize=4096)
-def opposites(task_id: str) -> tuple[tuple[str, str], ...]:
+def twins_with_other_ending(task_id: str) -> tuple[tuple[str, str], ...]:
     """Return the twins with another right ending: the name of the changed fact, and the task id."""
     ours = CompanyEnv(TaskId.parse(task_id))
-    others = siblings(task_id, Fact)  # a trouble never changes the ending
+    others = twin_tasks(task_id, Fact)  # a trouble never changes the ending
     return tuple((c.name, other) for c, _, other in others if not same_ending(ours, CompanyEnv(TaskId.parse(other))))
 
 
@@ -74,7 +74,7 @@ def twins(task_id: str) -> list[Twin]:
     """Return all twins of a task with their relevance."""
     ours = CompanyEnv(TaskId.parse(task_id), "sparse")
     work(ours)
-    return [Twin(cause.name, value, other, relevance(ours, other)) for cause, value, other in siblings(task_id)]
+    return [Twin(cause.name, value, other, relevance(ours, other)) for cause, value, other in twin_tasks(task_id)]
 
 
 def relevance(ours: CompanyEnv, other: str) -> str:

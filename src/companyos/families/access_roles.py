@@ -7,7 +7,7 @@ from msgspec import Struct
 from companyos.company import Entry, Person
 from companyos.core.world import DAY, Draw, stamp
 from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, add_ticket
-from companyos.families.kit.tickets import copy_ticket, surround
+from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket
 
 # -- what roles there are ----------------------------------------------------------------------------------------------
 
@@ -193,11 +193,11 @@ def add_tickets(
         opened=ticket.opened - draw.between(3, 30) * DAY,
     )
     other = f"{company.firms.pop(0).name.split()[0]} {draw.pick(tuple(PERMISSIONS))}"
-    return surround(
+    return add_decoy_and_blocker(
         company,
         ticket,
         earlier,
-        "bug_escalation",
+        blocker_kind="bug_escalation",
         title=f"Access to {other}",
         subject=other,
         reference=third,

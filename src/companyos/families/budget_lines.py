@@ -8,7 +8,7 @@ from companyos.company import Entry, Metric, Person
 from companyos.core.world import DAY, Draw, stamp
 from companyos.families.budget_rules import KIND
 from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, set_metric
-from companyos.families.kit.tickets import copy_ticket, open_ticket, surround
+from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket, open_ticket
 
 PAST = (
     "past_one",
@@ -221,11 +221,11 @@ def add_tickets(
         assignee=company.offices["Budget Manager"],
         opened=opened - draw.between(3, 30) * DAY,
     )
-    return surround(
+    return add_decoy_and_blocker(
         company,
         ticket,
         earlier,
-        "bug_escalation",
+        blocker_kind="bug_escalation",
         title="Move what is left of last year",
         subject="What is left of last year",
         reference=f"BT-{draw.between(1000, 9999)}",

@@ -32,7 +32,7 @@ from companyos.families.kit.goals import (
     Signature,
     TicketIs,
 )
-from companyos.families.kit.tickets import copy_ticket, open_ticket, surround
+from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket, open_ticket
 from companyos.families.kit.working import compare
 
 Place = Literal["none", "front", "middle", "deep"]
@@ -178,11 +178,11 @@ def _add_tickets(
         status=draw.pick(("open", "in_progress")),
         opened=ticket.opened - draw.between(1, 9) * DAY,
     )
-    return surround(
+    return add_decoy_and_blocker(
         company,
         ticket,
         earlier,
-        "license_renewal",
+        blocker_kind="license_renewal",
         title=old_symptom,
         subject=old_symptom,
         reference=services["neighbour"].reference,

@@ -8,7 +8,7 @@ from msgspec import Struct
 from companyos.company import Entry, Person
 from companyos.core.world import DAY, Draw, Streams, stamp
 from companyos.families.kit.backdrop import Backdrop, add_metric, add_ticket
-from companyos.families.kit.tickets import copy_ticket, surround
+from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket
 
 SERVICES = ("Archive", "Catering", "Cleaning", "Courier", "Fleet", "Security", "Translation")
 
@@ -92,11 +92,11 @@ def add_tickets(company: Backdrop, draw: Draw, deal: ContractDeal, requester: Pe
         opened=ticket.opened - draw.between(3, 30) * DAY,
     )
     other = f"{company.firms.pop(0).name.split()[0]} {draw.pick(SERVICES)}"
-    return surround(
+    return add_decoy_and_blocker(
         company,
         ticket,
         earlier,
-        "vendor_check",
+        blocker_kind="vendor_check",
         title=f"Renewal of {other}",
         subject=other,
         reference=f"CTR-{draw.between(1000, 9999)}",

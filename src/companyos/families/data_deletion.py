@@ -14,8 +14,8 @@ from companyos.core.calls import Procedure
 from companyos.core.world import Draw, Streams, World
 from companyos.families.deletion_holdings import (
     CATEGORIES,
+    HOLDING_ROLES,
     OURSELVES,
-    PLACES,
     add_customers,
     add_holdings,
     add_tickets,
@@ -49,7 +49,7 @@ from companyos.families.kit.goals import (
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 _DECISIVE = ("ground", "status", "last_entry")  # the fields of a holding that decide whether it is kept
-_FIRST, _SECOND, _THIRD = (tuple(("Entry", place, field) for field in _DECISIVE) for place in PLACES)
+_FIRST, _SECOND, _THIRD = (tuple(("Entry", role, field) for field in _DECISIVE) for role in HOLDING_ROLES)
 
 
 class Causes(Everyday, frozen=True):
@@ -126,7 +126,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     _set_identity(world, roles["identity"], terms, causes)
     roles |= add_tickets(company, draw, customer, namesake, requester, causes.duplicate)
     roles |= _add_holdings(company, draw, customer, namesake, world.get(Ticket, roles["ticket"]).opened, keep, causes)
-    _tell_colleagues(world, roles, draw.pick(PLACES), causes)
+    _tell_colleagues(world, roles, draw.pick(HOLDING_ROLES), causes)
     manager = world.get(Person, roles["third_officer"])
     said = {"ticket": roles["ticket"], "customer": customer.name, "manager": manager.name}
     return Case(roles["ticket"], offices["Privacy Analyst"], one_line(draw.pick(BRIEFS)).format(**said), roles)
@@ -143,15 +143,15 @@ def _add_holdings(
     company: Backdrop, draw: Draw, customer: Entry, namesake: Entry, opened: int, keep: dict[str, int], causes: Causes
 ) -> dict[str, str]:
     """Add the holdings on the customer and on the namesake. Return the ids of the customer's, by role."""
-    streams, categories = company.world.streams, draw.sample(list(CATEGORIES), len(PLACES))
+    streams, categories = company.world.streams, draw.sample(list(CATEGORIES), len(HOLDING_ROLES))
     theirs = {category: draw_holding(draw, draw.chance(0.5), keep[term(category)]) for category in categories}
     add_holdings(company, namesake, opened, theirs, draw)
     ours = {}
-    for place, category in zip(PLACES, categories, strict=True):
-        kept: bool = getattr(causes, place)
-        ours[category] = draw_holding(streams.at("holding", place, kept), kept, keep[term(category)])
+    for role, category in zip(HOLDING_ROLES, categories, strict=True):
+        kept: bool = getattr(causes, role)
+        ours[category] = draw_holding(streams.at("holding", role, kept), kept, keep[term(category)])
     held = add_holdings(company, customer, opened, ours, draw)
-    return {place: held[category].id for place, category in zip(PLACES, categories, strict=True)}
+    return {role: held[category].id for role, category in zip(HOLDING_ROLES, categories, strict=True)}
 
 
 def _tell_colleagues(world: World, roles: dict[str, str], held: str, causes: Causes) -> None:
@@ -201,10 +201,10 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     if causes.hold == "whole":
         sets = ("waiting_on", roles["counsel"])
         return ending("declined", "contradicts_policy", LEGAL, (hold,), sets=sets, measured=(identity,))
-    stays = {place: keeper for place in PLACES if (keeper := _reason_to_keep(world, case, causes, place))}
+    stays = {role: keeper for role in HOLDING_ROLES if (keeper := _reason_to_keep(world, case, causes, role))}
     keepers = tuple(dict.fromkeys(stays.values()))
-    rivals = tuple((roles[p], field) for p in PLACES for field in _DECISIVE if (roles[p], field) not in keepers)
-    if len(stays) == len(PLACES):
+    rivals = tuple((roles[p], field) for p in HOLDING_ROLES for field in _DECISIVE if (roles[p], field) not in keepers)
+    if len(stays) == len(HOLDING_ROLES):
         return ending("declined", "not_due", "desk", keepers, measured=(identity,), rivals=rivals)
     if causes.copies == "lost":
         sets = ("escalated_to", roles["regulator"])
@@ -212,7 +212,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
             "escalated", "beyond_authority", "Compliance Officer", (copies, reachable), sets=sets, measured=(identity,)
         )
     signed: Facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
-    says = tuple((_category(world, roles[place]), "keep" if place in stays else "delete") for place in PLACES)
+    says = tuple((_category(world, roles[role]), "keep" if role in stays else "delete") for role in HOLDING_ROLES)
     says += (("copies", world.get(Mind, roles["steward"]).knows[case.ticket_id]["copies"]),)
     complete = partial(ending, "completed", decider=OFFICER, measured=(identity,), signed=(Signature(FORM, says),))
     if stays:
@@ -220,10 +220,10 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     return complete("all_checks_passed", facts=(*signed, hold, copies))
 
 
-def _reason_to_keep(world: World, case: Case, causes: Causes, place: str) -> tuple[str, str] | None:
+def _reason_to_keep(world: World, case: Case, causes: Causes, role: str) -> tuple[str, str] | None:
     """Return the fact that requires a holding to be kept, or None if it must be deleted."""
-    holding, counsel = world.get(Entry, case.roles[place]), case.roles["counsel"]
-    if getattr(causes, place):
+    holding, counsel = world.get(Entry, case.roles[role]), case.roles["counsel"]
+    if getattr(causes, role):
         return holding.id, "last_entry" if holding.details["ground"] == "law" else "status"
     hold = world.get(Mind, counsel).knows[case.ticket_id]["hold"]
     return (ANSWER + counsel, "hold") if hold == holding.details["category"] else None

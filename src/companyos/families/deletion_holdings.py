@@ -1,4 +1,7 @@
-"""The customers of a data deletion, whose names differ in one letter, the data held on them, and the tickets of the case."""
+"""The records of a data deletion: two customers with similar names, the data that is held on them, and the tickets.
+
+`company.world.furnish` adds a record to the start state. `company.offices` maps a position to the person who holds it.
+"""
 
 from typing import NamedTuple
 
@@ -6,7 +9,7 @@ from companyos.company import Entry, Person
 from companyos.core.world import DAY, Draw, stamp
 from companyos.families.kit.backdrop import Backdrop, add_metric
 from companyos.families.kit.names import FIRST, LAST, pool
-from companyos.families.kit.tickets import copy_ticket, open_ticket, surround
+from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket, open_ticket
 
 # The categories of data. Each has the smallest and the largest number of days that a policy may keep it for.
 CATEGORIES = {
@@ -17,7 +20,7 @@ CATEGORIES = {
     "profile": (400, 1000),
     "usage": (200, 600),
 }
-PLACES = ("first", "second", "third")  # the roles of the customer's holdings
+HOLDING_ROLES = ("first", "second", "third")  # the keys of the customer's three holdings in `case.roles`
 OURSELVES = "ourselves"
 KIND = "data_deletion"  # the kind of the ticket
 
@@ -39,14 +42,17 @@ class Customer(NamedTuple):
 
 
 def add_customers(company: Backdrop, draw: Draw, foreign: bool) -> tuple[Customer, Customer]:
-    """Add the customer and the namesake. `foreign`: another firm controls the customer's data."""
+    """Add the customer and a namesake, whose name differs in the last letter.
+
+    `foreign`: another firm controls the customer's data.
+    """
     first, last = draw.pick(pool(FIRST, company.split)), draw.pick(pool(LAST, company.split))
-    letter = draw.pick([letter for letter in "dlmnrst" if letter != last[-1]])
+    last_letter = draw.pick([letter for letter in "dlmnrst" if letter != last[-1]])
     references = draw.sample(range(10_000, 99_999), 2)
-    their_controller = draw.chance(0.5)
-    ours = _add_customer(company, draw, f"{first} {last}", references[0], foreign)
-    theirs = _add_customer(company, draw, f"{first} {last[:-1]}{letter}", references[1], their_controller)
-    return ours, theirs
+    namesake_foreign = draw.chance(0.5)
+    customer = _add_customer(company, draw, f"{first} {last}", references[0], foreign)
+    namesake = _add_customer(company, draw, f"{first} {last[:-1]}{last_letter}", references[1], namesake_foreign)
+    return customer, namesake
 
 
 def _add_customer(company: Backdrop, draw: Draw, name: str, number: int, foreign: bool) -> Customer:
@@ -86,7 +92,10 @@ class Holding(NamedTuple):
 
 
 def draw_holding(draw: Draw, kept: bool, keep_days: int) -> Holding:
-    """Draw a holding that must be kept because of its ground, or not. Values that its ground ignores may mislead."""
+    """Draw a holding that must be kept (`kept`) or may be deleted.
+
+    Its legal ground decides which of its other values matter; the rest may mislead.
+    """
     status, age = draw.pick(("running", "ended")), draw.between(keep_days // 4, keep_days * 2)
     recent, long_ago = draw.between(keep_days * 2 // 3, keep_days - 1), draw.between(keep_days, keep_days * 3 // 2)
     if kept:
@@ -95,12 +104,12 @@ def draw_holding(draw: Draw, kept: bool, keep_days: int) -> Holding:
 
 
 def add_holdings(
-    company: Backdrop, customer: Entry, opened: int, holdings: dict[str, Holding], systems: Draw
+    company: Backdrop, customer: Entry, opened: int, holdings: dict[str, Holding], system_draw: Draw
 ) -> dict[str, Entry]:
     """Add the holdings on a customer, one entry for each category."""
-    found = {}
+    added = {}
     for number, (category, holding) in enumerate(holdings.items(), 1):
-        found[category] = company.world.furnish(
+        added[category] = company.world.furnish(
             Entry(
                 id=company.entry_ids.pop(0),
                 kind="holding",
@@ -109,13 +118,13 @@ def add_holdings(
                 status=holding.status,
                 details={
                     "category": category,
-                    "system": systems.pick(("Atlas", "Borealis", "Ledgerline", "Mailroom", "Quarry")),
+                    "system": system_draw.pick(("Atlas", "Borealis", "Ledgerline", "Mailroom", "Quarry")),
                     "ground": holding.ground,
                     "last_entry": stamp(opened - holding.age * DAY)[:10],
                 },
             )
         )
-    return found
+    return added
 
 
 # -- tickets -----------------------------------------------------------------------------------------------------------
@@ -124,7 +133,10 @@ def add_holdings(
 def add_tickets(
     company: Backdrop, draw: Draw, customer: Entry, namesake: Entry, requester: Person, duplicate: bool
 ) -> dict[str, str]:
-    """Add the ticket, an earlier one that may be the same person's, a decoy and a blocker. Return ids by role."""
+    """Add the ticket, an earlier one that may be the same person's, a similar one (decoy) and one that may block it.
+
+    Return their ids by role.
+    """
     ticket = open_ticket(
         company,
         draw,
@@ -146,11 +158,11 @@ def add_tickets(
         assignee=company.offices["Privacy Manager"],
         opened=ticket.opened - draw.between(3, 30) * DAY,
     )
-    return surround(
+    return add_decoy_and_blocker(
         company,
         ticket,
         earlier,
-        "vendor_check",
+        blocker_kind="vendor_check",
         title="Erase a former applicant",
         subject="A former applicant",
         reference=f"CU-{draw.between(1000, 9999)}",

@@ -7,7 +7,7 @@ from companyos.company import Entry, Person, Ticket
 from companyos.core.world import DAY, Draw, Streams, stamp
 from companyos.families.expense_rules import FORM
 from companyos.families.kit.backdrop import Backdrop, add_entry
-from companyos.families.kit.tickets import copy_ticket, open_ticket, surround
+from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket, open_ticket
 
 WIDEST_GAP = 300  # the largest difference between a claimed total and the sum of its receipts
 
@@ -65,11 +65,11 @@ def add_tickets(company: Backdrop, draw: Draw, roles: dict[str, str], amount: in
         cost_center=colleague.cost_center,
         opened=ticket.opened - draw.between(1, 10) * DAY,
     )
-    return surround(
+    return add_decoy_and_blocker(
         company,
         ticket,
         earlier,
-        "handbook_update",
+        blocker_kind="handbook_update",
         title=f"Expenses: {subjects[1]}",
         subject=subjects[1],
         reference=f"EXP-{numbers[2]}",

@@ -43,7 +43,7 @@ from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
-from companyos.families.kit.tickets import copy_ticket, open_ticket, surround
+from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket, open_ticket
 from companyos.families.kit.working import compare
 
 # -- causes ------------------------------------------------------------------------------------------------------------
@@ -186,11 +186,11 @@ def _add_tickets(company: Backdrop, draw: Draw, papers: HandbookPapers, requeste
         assignee=company.offices["HR Partner"],
         opened=ticket.opened - draw.between(3, 30) * DAY,
     )
-    return surround(
+    return add_decoy_and_blocker(
         company,
         ticket,
         earlier,
-        "bug_escalation",
+        blocker_kind="bug_escalation",
         title=f"Change: {other.name}",
         subject=other.name,
         reference=other.reference,

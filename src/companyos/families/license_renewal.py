@@ -26,7 +26,7 @@ from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
-from companyos.families.kit.tickets import copy_ticket, surround
+from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket
 from companyos.families.kit.working import PERCENT, compare
 from companyos.families.license_offers import AGREED, BULK, LARGE, OFFERS, PLAIN, LicenseDeal
 from companyos.families.license_rules import BRIEFS, FORM, LIMITS, add_license_policies, renewal_form
@@ -203,11 +203,11 @@ def _add_tickets(
         opened=ticket.opened - draw.between(3, 30) * DAY,
     )
     other = f"{company.firms.pop(0).name.split()[0]} {draw.pick(offers.PRODUCTS)}"
-    return surround(
+    return add_decoy_and_blocker(
         company,
         ticket,
         earlier,
-        "vendor_check",
+        blocker_kind="vendor_check",
         title=f"Renew {other}",
         subject=other,
         reference=f"REF-{draw.between(10_000, 99_999)}",

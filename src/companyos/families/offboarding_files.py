@@ -8,7 +8,7 @@ from companyos.company import Entry, Person
 from companyos.core.world import DAY, Draw, stamp
 from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric
 from companyos.families.kit.names import pool
-from companyos.families.kit.tickets import copy_ticket, open_ticket, surround
+from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket, open_ticket
 
 OPEN = "open"  # the end of an assignment that has not ended
 PROJECTS = [
@@ -150,11 +150,11 @@ def add_tickets(
         assignee=company.offices["People Partner"],
         opened=ticket.opened - draw.between(3, 14) * DAY,
     )
-    return surround(
+    return add_decoy_and_blocker(
         company,
         ticket,
         earlier,
-        "license_renewal",
+        blocker_kind="license_renewal",
         title=f"Offboard {records.gone.name}",
         subject=records.gone.name,
         reference=records.gone.reference,

@@ -8,7 +8,7 @@ from companyos.company import Entry, Person, Policy
 from companyos.core.world import DAY, Draw, stamp
 from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric
 from companyos.families.kit.names import FIRST, LAST, pool
-from companyos.families.kit.tickets import copy_ticket, open_ticket, surround
+from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket, open_ticket
 from companyos.families.refund_rules import KIND, add_terms_of_sale
 
 VERSIONS = ("old", "mid", "new")  # of the terms of sale
@@ -181,11 +181,11 @@ def add_tickets(company: Backdrop, draw: Draw, records: RefundRecords, requester
         opened=ticket.opened - draw.between(3, 14) * DAY,
     )
     stranger = f"{draw.pick(pool(FIRST, company.split))} {draw.pick(pool(LAST, company.split))}"
-    return surround(
+    return add_decoy_and_blocker(
         company,
         ticket,
         earlier,
-        "vendor_check",
+        blocker_kind="vendor_check",
         title=f"Refund for {stranger}",
         subject=stranger,
         reference=f"ORD-{draw.between(1000, 9999)}",  # an older order, so its number is shorter

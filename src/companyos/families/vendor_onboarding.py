@@ -23,7 +23,7 @@ from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
 )
-from companyos.families.kit.tickets import copy_ticket, open_ticket, surround
+from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket, open_ticket
 from companyos.families.kit.working import compare
 from companyos.families.vendor_rules import BRIEFS, add_vendor_policies
 
@@ -143,11 +143,11 @@ def _add_tickets(
         opened=ticket.opened - draw.between(3, 30) * DAY,
     )
     other = company.firms.pop(0)
-    return surround(
+    return add_decoy_and_blocker(
         company,
         ticket,
         earlier,
-        "vendor_check",
+        blocker_kind="vendor_check",
         title=f"Onboard {other.name}",
         subject=other.name,
         reference=other.reference,

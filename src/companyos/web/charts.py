@@ -46,11 +46,11 @@ def readings(values: Sequence[tuple[int, float]]) -> Markup:
     width, height, pad = 420, 96, 14
     steps, numbers = [step for step, _ in values], [number for _, number in values]
     low, high = min(numbers), max(numbers)
-    wide, tall = max(steps[-1] - steps[0], 1), max(high - low, 1)
+    step_range, value_range = max(steps[-1] - steps[0], 1), max(high - low, 1)
 
     def point(step: int, number: float) -> tuple[float, float]:
-        x = pad + (step - steps[0]) / wide * (width - 2 * pad - 36)
-        y = height - 24 - (number - low) / tall * (height - 48) if high > low else height / 2 - 4
+        x = pad + (step - steps[0]) / step_range * (width - 2 * pad - 36)
+        y = height - 24 - (number - low) / value_range * (height - 48) if high > low else height / 2 - 4
         return x, y
 
     points = [point(step, number) for step, number in values]
@@ -69,7 +69,10 @@ def readings(values: Sequence[tuple[int, float]]) -> Markup:
 
 
 def calendar(now: str, away_from: Any, away_until: Any) -> Markup:
-    """Draw three weeks of a person's calendar from this Monday on: weekends, days away and today."""
+    """Draw three weeks of a person's calendar from this Monday on: weekends, days away and today.
+
+    `now` is the simulated time, such as `Tue 2026-03-10 09:30`.
+    """
     today = date.fromisoformat(now.split()[1])
     first = today - timedelta(days=today.weekday())
     begins, ends = _day(away_from), _day(away_until)
@@ -123,19 +126,19 @@ def plot(lines: Sequence[ChartLine], title: str, across: str, share: bool = Fals
 
     body = ""
     for y in _ticks(low, high):
-        _, _, tall = at(first, y).partition(",")
+        _, _, y_text = at(first, y).partition(",")
         label = f"{100 * y:.0f} %" if share else f"{y:g}"
-        body += f'<line class="axis" x1="{left}" x2="{width - right}" y1="{tall}" y2="{tall}"/>'
-        body += f'<text class="note" x="{left - 6}" y="{float(tall) + 4:.1f}" text-anchor="end">{label}</text>'
+        body += f'<line class="axis" x1="{left}" x2="{width - right}" y1="{y_text}" y2="{y_text}"/>'
+        body += f'<text class="note" x="{left - 6}" y="{float(y_text) + 4:.1f}" text-anchor="end">{label}</text>'
     middle = (first + last) / 2 if last - first <= 1 else (first + last) // 2
     for x, anchor in {first: "start", middle: "middle", last: "end"}.items():
-        wide = at(x, low).partition(",")[0]
-        body += f'<text class="note" x="{wide}" y="{height - 18}" text-anchor="{anchor}">{x:g}</text>'
+        x_text = at(x, low).partition(",")[0]
+        body += f'<text class="note" x="{x_text}" y="{height - 18}" text-anchor="{anchor}">{x:g}</text>'
     body += f'<text class="note" x="{(left + width) / 2:.0f}" y="{height - 2}" text-anchor="middle">{escape(across)}</text>'
     for number, line in enumerate(lines):
         if line.bands:
-            round_ = [at(x, most) for x, _, most in line.bands] + [at(x, least) for x, least, _ in reversed(line.bands)]
-            body += f'<polygon class="band s{number}" points="{" ".join(round_)}"/>'
+            outline = [at(x, most) for x, _, most in line.bands] + [at(x, least) for x, least, _ in reversed(line.bands)]
+            body += f'<polygon class="band s{number}" points="{" ".join(outline)}"/>'
         body += f'<polyline class="line s{number}" points="{" ".join(at(x, y) for x, y in line.points)}"/>'
         for x, y in line.points if len(line.points) <= _MAX_DOTS else ():
             x_, _, y_ = at(x, y).partition(",")

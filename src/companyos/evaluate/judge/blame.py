@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from companyos.assurance.replay import ReplayedEpisode, action_of
-from companyos.assurance.twins import opposites
+from companyos.assurance.twins import twins_with_other_ending
 from companyos.company import Ticket
 from companyos.core.calls import NO_ANSWER
 from companyos.core.episode import Transcript, Turn
@@ -119,7 +119,7 @@ def _facts(env: CompanyEnv, act: int) -> list[DecidingFact]:
     """The facts that decide the ending: make the calls before the act on every twin that has another right ending."""
     ticket = env.world.get(Ticket, env.setting.case.ticket_id)
     facts: dict[str, DecidingFact] = {}
-    for cause, other in opposites(env.task_id):
+    for cause, other in twins_with_other_ending(env.task_id):
         twin = CompanyEnv(TaskId.parse(other), "sparse")
         right = twin.setting.ending
         assumed = (right.resolution, right.reason) == (ticket.resolution, ticket.reason) and not env.success

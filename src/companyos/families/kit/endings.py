@@ -56,21 +56,23 @@ def ending(
     `facts` are the decisive facts: the evidence must cite all of them.
     `sets` is the ticket's field that records the outcome, and its value.
     `measured` are the metrics that must be fresh at the end, the most important one first.
-    `rivals` are facts that must not be cited and that `citations` cannot derive from `facts`.
+    `rivals` are further facts that must not be cited. `citations.py` already forbids the same field of a similar record and
+    other terms of a decisive policy.
     `signed` are the requests that must be approved, in this order; the ticket must link to the last one.
     `cost_center` allows the agent to correct the ticket's cost centre.
     """
     ticket_id = case.ticket_id
-    common = shared(world, case, worth)
+    shared = shared_milestones(world, case, worth)
+    # `case.roles` maps names to ids of records. `entry` is the register entry that the ticket is about.
     verified = TicketIs(ticket_id, "verified", case.roles["entry"])
     goals: list[Goal] = [
         Ended(ticket_id, resolution, reason),
         Cites(ticket_id, facts),
-        CitesNothingFalse(ticket_id, len(facts) + 4),
+        CitesNothingFalse(ticket_id, len(facts) + MAX_EXTRA_CITATIONS),
         CitesNoOther(ticket_id, facts, rivals),
         verified,
     ]
-    milestones = list(common[:PREPARATIONS])
+    milestones = list(shared[:PREPARATIONS])
     if sets:
         outcome = TicketIs(ticket_id, *sets)
         goals.append(outcome)
@@ -81,25 +83,28 @@ def ending(
         milestones += _fresh_data(world, case, metric, worth.refreshed, worth.read)
     if signed:
         # Each signer checks that the request before it was approved, so only the last request needs a goal.
+        # `says` are the fields that a request must contain, and their values.
         first, last = signed[0], signed[-1]
         goals.append(SignedFor(ticket_id, last.form, last.says))
         milestones.append(Milestone("valid request", worth.requested, Requested(ticket_id, first.form, says=first.says)))
-        asked = Requested(ticket_id, last.form, signed=True, says=last.says)
-        milestones.append(Milestone("approved", worth.approved, asked))
-    allowed: tuple[tuple[str, str | None], ...] = (("blocked_by", None),)
+        approved = Requested(ticket_id, last.form, signed=True, says=last.says)
+        milestones.append(Milestone("approved", worth.approved, approved))
+    # Changes of the ticket that are not damage: a field and its new value (None: emptied).
+    allowed_changes: tuple[tuple[str, str | None], ...] = (("blocked_by", None),)
     if sets:
-        allowed += (sets,)
+        allowed_changes += (sets,)
     if cost_center:
-        allowed += (("cost_center", world.get(Person, case.roles["requester"]).cost_center),)
+        allowed_changes += (("cost_center", world.get(Person, case.roles["requester"]).cost_center),)
     name = f"{resolution}/{reason}"
-    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed, signed, shared=common)
+    return Ending(name, resolution, reason, decider, tuple(goals), tuple(milestones), allowed_changes, signed, shared=shared)
 
 
+MAX_EXTRA_CITATIONS = 4  # true, unrelated facts that the evidence may cite besides the decisive ones
 PREPARATIONS = 3  # number of milestones that every ending has: priority set, unblocked, verified
 
 
-def shared(world: World, case: Case, worth: Worth) -> tuple[Milestone, ...]:
-    """Return the milestones that may pay while the episode runs. They depend on the case, never on its right ending.
+def shared_milestones(world: World, case: Case, worth: Worth) -> tuple[Milestone, ...]:
+    """Return the milestones that pay during the episode. The others would reveal the right ending, so they pay at its end.
 
     These are the preparations that every ending needs, and fresh data of every metric that some ending of this case
     depends on. The metrics share the reward of one metric. The divisor is a power of two, so that the sums stay exact.
@@ -110,14 +115,14 @@ def shared(world: World, case: Case, worth: Worth) -> tuple[Milestone, ...]:
         Milestone("unblocked", worth.unblocked, TicketIs(ticket_id, "blocked_by", None)),
         Milestone("verified", worth.verified, TicketIs(ticket_id, "verified", case.roles["entry"])),
     )
-    figures = _figures(world, case)
-    parts = 1 << max(0, len(figures) - 1).bit_length()
-    fresh = (_fresh_data(world, case, metric, worth.refreshed / parts, worth.read / parts) for metric in figures)
+    metrics = _metrics(world, case)
+    parts = 1 << max(0, len(metrics) - 1).bit_length()
+    fresh = (_fresh_data(world, case, metric, worth.refreshed / parts, worth.read / parts) for metric in metrics)
     return (*prepared, *(milestone for pair in fresh for milestone in pair))
 
 
-def _figures(world: World, case: Case) -> list[str]:
-    """Return the metrics among the roles of a case. A role with a dot in its name belongs to the case of a linked ticket."""
+def _metrics(world: World, case: Case) -> list[str]:
+    """Return the metrics in `case.roles`. A role with a dot in its name belongs to the case of a linked ticket."""
     return [name for role, name in case.roles.items() if "." not in role and world.peek(Metric, name) is not None]
 
 

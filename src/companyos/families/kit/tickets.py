@@ -35,7 +35,9 @@ def copy_ticket(company: Backdrop, ticket: Ticket, **changes: Any) -> Ticket:
     return company.world.furnish(replace(ticket, id=company.ticket_ids.pop(0), **changes))
 
 
-def surround(company: Backdrop, ticket: Ticket, earlier: Ticket, blocker_kind: str, **decoy: Any) -> dict[str, str]:
+def add_decoy_and_blocker(
+    company: Backdrop, ticket: Ticket, earlier: Ticket, blocker_kind: str, **decoy: Any
+) -> dict[str, str]:
     """Add a decoy and a blocker to a case. Return the ids of its four tickets by role.
 
     `earlier` is the ticket that may ask for the same as `ticket`. The decoy is a copy of it that is 40 days older and has

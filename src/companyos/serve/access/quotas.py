@@ -1,4 +1,7 @@
-"""Quotas: how much of the server one token may use, and how many wrong tokens one address may send."""
+"""Quotas: how much of the server one token may use, and how many wrong tokens one address may send.
+
+An `owner` is the digest of a token. It is empty if the request is not counted, for example because it has no token.
+"""
 
 import math
 import time
@@ -21,8 +24,9 @@ Clock = Callable[[], float]
 class SignInLimiter:
     """Slows down guessing of tokens.
 
-    An address that sent `WRONG_TOKENS` wrong tokens within a minute has to wait; until then its tokens are not checked. A
-    token that was valid before at this address still works, because many clients may share the address of a proxy.
+    An address that sent `WRONG_TOKENS` wrong tokens within a minute has to wait until the minute is over. While it
+    waits, its tokens are not checked, except tokens that were valid before at this address: these still work, because many
+    clients may share the address of a proxy.
     """
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
@@ -53,7 +57,10 @@ class SignInLimiter:
 
 
 class Quotas:
-    """Limits each token at one worker: bytes per minute, and open sockets. Requests without a token are not counted."""
+    """Limits what each token may use of one server process (worker): bytes per minute, and open sockets.
+
+    Requests without a token are not counted.
+    """
 
     def __init__(self, max_bytes: int, max_sockets: int, clock: Clock = time.monotonic) -> None:
         self._max_bytes, self._max_sockets = max_bytes, max_sockets
@@ -102,17 +109,17 @@ class SessionQuota:
         """Count sessions that are about to begin, or raise `OverQuota`."""
         if not owner:
             return
-        asked, known = self._known.get(owner, (-math.inf, 0))
+        counted_at, known = self._known.get(owner, (-math.inf, 0))
         now = self._clock()
-        if now - asked > (_RECOUNT_FULL if known + count > self._limit else _RECOUNT):
-            asked, known = now, ledger.count(owner)
+        if now - counted_at > (_RECOUNT_FULL if known + count > self._limit else _RECOUNT):
+            counted_at, known = now, ledger.count(owner)
         full = known + count > self._limit
-        self._known[owner] = asked, known + (0 if full else count)
+        self._known[owner] = counted_at, known + (0 if full else count)
         if full:
             raise OverQuota(f"{self._limit} sessions; POST /close deletes one", math.ceil(_RECOUNT_FULL))
 
 
 def _bound(remembered: OrderedDict[str, tuple[float, int]] | OrderedDict[tuple[str, bytes], None]) -> None:
-    """Drop the oldest entry: the number of addresses is unlimited."""
+    """Drop the oldest entry if there are too many, because any number of addresses may connect."""
     if len(remembered) > _MAX_REMEMBERED:
         remembered.popitem(last=False)

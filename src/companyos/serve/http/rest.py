@@ -27,15 +27,15 @@ from companyos.serve.messages.bodies import (
     RolloutReply,
     StepBody,
     StepReply,
-    agents_reset,
+    reset_reply_for_agent,
+    reset_reply_for_trainer,
     rollout_answer,
     step_reply,
-    trainers_reset,
 )
 from companyos.serve.messages.wire import JSON, Reader, checked, encode
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.begin import asked_id, begin
+from companyos.serve.sessions.begin import begin, task_id_for_reply
 from companyos.serve.sessions.screens import SCREEN, Picture, is_pictured
 from companyos.serve.sessions.sessions import Answer, Session
 from companyos.serve.sessions.stepper import Stepper
@@ -113,9 +113,9 @@ class RestApi:
         name, last = session.header.session_id, session.last
         shot = await self._stepper.first_picture(name, client.owner)
         if client.agent:
-            return json_response(agents_reset(name, last, shot))
-        task_id, agent_token = asked_id(body, session, client.trusted), self._roles.agent_token(name)
-        return json_response(trainers_reset(name, last, task_id, agent_token, shot))
+            return json_response(reset_reply_for_agent(name, last, shot))
+        task_id, agent_token = task_id_for_reply(body, session, client.trusted), self._roles.agent_token(name)
+        return json_response(reset_reply_for_trainer(name, last, task_id, agent_token, shot))
 
     async def step(self, request: Request) -> Response:
         """Make one call in a session. With `turn`, it is safe to send it again. The app `screen` takes clicks and keys."""

@@ -99,7 +99,7 @@ class McpHttpEndpoint:
     def _load(self) -> Starlette:
         from fastmcp.server.dependencies import get_http_request
 
-        from companyos.serve.mcp.server import McpClient, company
+        from companyos.serve.mcp.server import McpClient, build_server
 
         def current_client() -> McpClient:
             state = get_http_request().scope["state"]
@@ -110,7 +110,7 @@ class McpHttpEndpoint:
             chosen = {field: values[0] for field, values in asked.items()}
             return McpClient(state["mcp_session"], client.owner, client.agent, client.bound, chosen)
 
-        return company(self._queue, self._settings, current_client, self._metrics.steps).http_app(
+        return build_server(self._queue, self._settings, current_client, self._metrics.steps).http_app(
             MCP_PATH,
             json_response=True,
             stateless_http=True,

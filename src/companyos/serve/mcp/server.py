@@ -2,7 +2,7 @@
 
 The agent reads the same text as any agent, with the clock and the budget. What only a trainer may see is in the result's
 `_meta.companyos`, which hosts do not show to their models: session, turn, reward, done, and at the end success. A request
-may contain `_meta.companyos.turn`; if it is sent again, the call is still made once.
+may contain `_meta.companyos.turn`; if a second request with the same turn arrives, the call is not made again.
 
 The host chooses the episode: by the options of `companyos mcp`, by the URL, or by the token of a session that a trainer has
 begun. The model can begin episodes only if the server offers the tool `episode_begin`.
@@ -32,13 +32,13 @@ from companyos.serve.messages.bodies import (
     ResetReply,
     StepReply,
     TurnNumber,
-    agents_reset,
+    reset_reply_for_agent,
+    reset_reply_for_trainer,
     step_reply,
-    trainers_reset,
 )
 from companyos.serve.messages.wire import checked
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.begin import asked_id, begin
+from companyos.serve.sessions.begin import begin, task_id_for_reply
 from companyos.serve.sessions.sessions import Session, Sessions
 from companyos.serve.sessions.views import render
 from companyos.serve.sessions.work_queue import WorkQueue
@@ -52,10 +52,10 @@ _WITH_BEGIN = f"{SYSTEM} {BEGIN} begins a task and shows its brief, as the promp
 
 
 class McpClient(msgspec.Struct, frozen=True):
-    """The client of a request: its MCP session, which is the name of its episodes, and the digest of its token."""
+    """The client of a request."""
 
-    name: str
-    owner: str = ""
+    name: str  # the id of its MCP session; its episodes are stored under it
+    owner: str = ""  # the digest of its token
     agent: bool = False  # must not see a task id, a reward or a verdict
     session_id: str = ""  # the only session that its token is valid for
     chosen: Mapping[str, Any] = {}  # the fields of the reset that the host asks for
@@ -67,34 +67,35 @@ class _RequestMeta(msgspec.Struct, frozen=True):
     turn: TurnNumber | None = None
 
 
-def company(
+def build_server(
     queue: WorkQueue, settings: Settings, current_client: Callable[[], McpClient], count: Callable[[int], None]
 ) -> "FastMCP[Any]":
     """Return the MCP server, for any transport. `current_client` returns the client of the request, `count` counts steps."""
     fastmcp_log = logging.getLogger("fastmcp")  # should use our handler and format
     fastmcp_log.handlers.clear()
     fastmcp_log.propagate, fastmcp_log.level = True, logging.WARNING
+    offers_begin = settings.mcp_episodes  # whether the model may begin episodes
     steps = _StepMiddleware(queue, settings, current_client, count)
     server: FastMCP[Any] = FastMCP(
         "companyos",
-        _WITH_BEGIN if settings.mcp_episodes else _WITHOUT_BEGIN,
+        _WITH_BEGIN if offers_begin else _WITHOUT_BEGIN,
         version=__version__,
-        tools=list(_tools(settings.mcp_episodes)),
+        tools=list(_tools(offers_begin)),
         middleware=[steps],
         mask_error_details=True,
     )
-    server.prompt(steps.brief_of if settings.mcp_episodes else steps.brief, name="brief")
+    server.prompt(steps.brief_of if offers_begin else steps.brief, name="brief")
     return server
 
 
-def _tools(episodes: bool) -> Iterator[Tool]:
-    """Yield the tools for `tools/list`. Calls never reach them: the middleware carries them out."""
+def _tools(offers_begin: bool) -> Iterator[Tool]:
+    """Yield the tools for `tools/list`. These tools never run: the middleware handles each call itself."""
     for tool in ALL_TOOLS:
         hints = ToolAnnotations(readOnlyHint=not tool.writes, destructiveHint=tool.ends, openWorldHint=False)
         yield Tool(**tool.schema["function"], annotations=hints)
     _, schemas = msgspec.json.schema_components([ResetBody])
     begin_text = "Begin a task and hear what is to be done. Whatever was under way in this session is left as it stands."
-    if episodes:
+    if offers_begin:
         yield Tool(name=BEGIN, description=begin_text, parameters=schemas["ResetBody"])
     look_text = "Show the brief and the last result again. Costs no step."
     no_arguments = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -134,7 +135,7 @@ class _StepMiddleware(Middleware):
     async def on_list_tools(
         self, context: MiddlewareContext[ListToolsRequest], call_next: CallNext[ListToolsRequest, Sequence[Tool]]
     ) -> Sequence[Tool]:
-        """Return the tools of the current episode, or, before it begins, those of every episode; and our own tools."""
+        """Return our own tools and those of the current episode; before it begins, all tools that an episode may have."""
         try:
             toolbox = (await self._current()).env.toolbox
         except ServeError:  # no episode has begun, or the request names no session
@@ -165,8 +166,10 @@ class _StepMiddleware(Middleware):
         session, body = await self._open_session(params)
         session_id = session.header.session_id
         if self._current_client().agent:
-            return _result(agents_reset(session_id, session.last))
-        return _result(trainers_reset(session_id, session.last, asked_id(body, session, trusted=False)))
+            return _result(reset_reply_for_agent(session_id, session.last))
+        # An MCP host gets the id that it asked for: the canonical id can reveal a hidden cause.
+        task_id = task_id_for_reply(body, session, trusted=False)
+        return _result(reset_reply_for_trainer(session_id, session.last, task_id))
 
     async def _look(self, _: dict[str, Any]) -> ToolResult:
         session = await self._current()
@@ -174,7 +177,7 @@ class _StepMiddleware(Middleware):
         return ToolResult(
             _text_content(render(session, "text")),
             _observation_data(reply.observation),
-            {META_KEY: _trainer_fields(reply, paid=False)},
+            {META_KEY: _trainer_fields(reply, with_reward=False)},
         )
 
     async def _step(self, name: str, params: dict[str, Any], turn: int | None) -> ToolResult:
@@ -187,7 +190,7 @@ class _StepMiddleware(Middleware):
 
     async def _open_session(self, given: Mapping[str, Any]) -> tuple[Session, ResetBody]:
         client = self._current_client()
-        if client.session_id:
+        if client.session_id:  # its token is valid for this session only, so it must not begin another one
             raise NotForAgents
         try:
             body = msgspec.convert(
@@ -251,7 +254,7 @@ def _result(reply: StepReply | ResetReply) -> ToolResult:
 def _refusal(error: ServeError, current_client: Callable[[], McpClient]) -> ToolResult:
     fields = {"error": error.code}
     if isinstance(error, SessionOver):
-        fields |= _trainer_fields(step_reply(error.result, current_client().agent), paid=False)
+        fields |= _trainer_fields(step_reply(error.result, current_client().agent), with_reward=False)
     shown = {"code": error.code, "message": error.message}
     return ToolResult(_text_content(f"{error.code}: {error.message}"), shown, {META_KEY: fields}, is_error=True)
 
@@ -263,10 +266,13 @@ def _observation_data(obs: AgentObservation) -> dict[str, Any]:
     return shown
 
 
-def _trainer_fields(reply: StepReply | ResetReply, paid: bool = True) -> dict[str, Any]:
-    """Return the fields for the trainer. `paid=False` leaves out a reward that was already sent: some add up all rewards."""
+def _trainer_fields(reply: StepReply | ResetReply, with_reward: bool = True) -> dict[str, Any]:
+    """Return the fields for the trainer.
+
+    Leave out a reward that was already sent (`with_reward=False`), because some trainers add up all rewards that they get.
+    """
     fields = {name: getattr(reply, name) for name in reply.__struct_fields__ if name != "observation"}
-    if not paid:
+    if not with_reward:
         del fields["reward"]
     return {name: value for name, value in fields.items() if value is not msgspec.UNSET}
 

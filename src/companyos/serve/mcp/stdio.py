@@ -12,7 +12,7 @@ from typing import Any
 
 from companyos.serve.errors import ServeError
 from companyos.serve.ledger import open_ledger
-from companyos.serve.mcp.server import McpClient, company
+from companyos.serve.mcp.server import McpClient, build_server
 from companyos.serve.ops.logs import configuration
 from companyos.serve.ops.settings import NO_LEDGER, PREFIX, BadSetting, Settings
 from companyos.serve.sessions.begin import begin, read_reset
@@ -41,7 +41,7 @@ def serve(session: str | None, flags: Mapping[str, str], chosen: Mapping[str, An
             asyncio.run(_begin(queue, settings, client))
         # FastMCP closes the stream it writes to when the host disconnects, so it gets a copy of stdout.
         with os.fdopen(os.dup(sys.stdout.fileno()), "w") as copy, redirect_stdout(copy):
-            asyncio.run(company(queue, settings, lambda: client, lambda _: None).run_stdio_async(show_banner=False))
+            asyncio.run(build_server(queue, settings, lambda: client, lambda _: None).run_stdio_async(show_banner=False))
     finally:
         queue.close()
         ledger.close()

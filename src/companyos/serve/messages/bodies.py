@@ -176,16 +176,16 @@ def agent_observation(obs: Observation, screenshot: bytes | None = None) -> Agen
     )  # fmt: skip
 
 
-def agents_reset(session_id: str, obs: Observation, screenshot: bytes | None = None) -> ResetReply:
+def reset_reply_for_agent(session_id: str, obs: Observation, screenshot: bytes | None = None) -> ResetReply:
     """Return the reply to an agent's reset."""
     return ResetReply(session_id, 0, agent_observation(obs, screenshot), obs.done, obs.scene.offered)
 
 
-def trainers_reset(
+def reset_reply_for_trainer(
     session_id: str, obs: Observation, task_id: str, agent_token: str = "", screenshot: bytes | None = None
 ) -> ResetReply:
     """Return the reply to a trainer's reset."""
-    reply = agents_reset(session_id, obs, screenshot)
+    reply = reset_reply_for_agent(session_id, obs, screenshot)
     return msgspec.structs.replace(reply, task_id=task_id, reward=obs.reward, agent_token=agent_token or UNSET)
 
 

@@ -48,7 +48,7 @@ async def begin(
         return await queue.run(change)
 
 
-def asked_id(body: ResetBody, session: Session, trusted: bool) -> str:
+def task_id_for_reply(body: ResetBody, session: Session, trusted: bool) -> str:
     """Return the task id for the reply: the canonical one for a trainer, the one that was asked for, if any, for others.
 
     The canonical id leaves out an override whose value equals the seed's own, so it would reveal that value.

@@ -6,7 +6,7 @@ A policy that ignores the fact succeeds on one twin and fails on the other, so i
 from collections.abc import Mapping
 from itertools import accumulate, count
 
-from companyos.assurance.twins import opposites
+from companyos.assurance.twins import twins_with_other_ending
 from companyos.chaos import Chaos
 from companyos.core.world import Draw, Streams
 from companyos.env import task_named
@@ -33,7 +33,7 @@ def _twins(streams: Streams, update: int, place: int, weights: Mapping[str, floa
     for attempt in count():
         draw = streams.at(update, "twins", place, attempt)
         task_id = _task(draw, weights, chaos)
-        others = opposites(task_id)
+        others = twins_with_other_ending(task_id)
         if others:  # some tasks have no twin with another right ending
             return task_id, draw.pick(others)[1]
     raise AssertionError("there is always a next number")

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from companyos.assurance.twins import opposites
+from companyos.assurance.twins import twins_with_other_ending
 from companyos.chaos import Chaos
 from companyos.core.episode import Transcript
 from companyos.env import CompanyEnv, task_named
@@ -64,7 +64,7 @@ def _pairs(families: Sequence[str], chaos: Chaos, split: str, first: int, count:
         others: tuple[tuple[str, str], ...] = ()
         while not others:
             task_id = str(task_named(name, seeds[name], chaos, split))
-            others = opposites(task_id)
+            others = twins_with_other_ending(task_id)
             seeds[name] += 1
         cause, twin = others[number // len(families) % len(others)]
         yield Pair(task_id, twin, "ending", cause)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from companyos.assurance.regrade import claim_of
+from companyos.assurance.regrade import task_and_version_of
 from companyos.assurance.replay import ReplayedEpisode, action_of
-from companyos.assurance.twins import opposites, siblings
+from companyos.assurance.twins import twin_tasks, twins_with_other_ending
 from companyos.core.episode import Transcript
 from companyos.core.errors import ReplayDiffers
 from companyos.core.task import BENCHMARK_VERSION, TaskId
@@ -36,7 +36,7 @@ class TwinChoice(msgspec.Struct, frozen=True):
 
     name: str  # `cause.value`
     title: str
-    other_ending: bool  # another ending is right there
+    other_ending: bool  # on this twin, a different ending is the right one
 
 
 class TwinReplay(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class TwinReplay(msgspec.Struct, frozen=True):
     name: str
     title: str
     other_ending: bool
-    right: str
+    right_ending: str
     turns: tuple[RecordedTurn, ...]  # fewer than the calls, if the twin ended earlier
     diverges: int  # the first step with another reply or clock; 0: none
     success: bool | None
@@ -56,18 +56,17 @@ class EpisodeReview(msgspec.Struct, frozen=True):
 
     task_id: str
     brief: str
-    begins: str
     budget: int
-    reward: str
-    total: float
+    reward_profile: str
+    total_reward: float
     done: bool
     success: bool | None
     turns: tuple[RecordedTurn, ...]
     milestones: tuple[str, ...]
-    goals: tuple[tuple[str, str, bool], ...]
+    goals: tuple[tuple[str, str, bool], ...]  # name, what it asks for, whether it was reached
     damage: tuple[str, ...]
     causes: tuple[HiddenCause, ...]
-    right: str
+    right_ending: str
     decisive: int  # the step at which success became impossible; 0: none
     explanation: tuple[str, ...]  # sentences that say why it failed
     mismatch: str  # where the file and its replayed calls differ
@@ -93,15 +92,15 @@ def review(text: bytes, twin: str = "") -> EpisodeReview:
     # Blame and twins are defined for a single worker, so episodes with several actors have neither.
     blamed = None if header.actors else blame(replayed)
     choices = () if header.actors else _choices(env.task_id)
-    suspects = (*blamed.misjudged, *blamed.blind) if blamed else ()
-    verdict, ending = env.verdict, env.setting.ending
+    # The causes that the agent misjudged, and those that it never looked at.
+    suspect_causes = (*blamed.misjudged, *blamed.blind) if blamed else ()
+    verdict, ending = env.verdict, env.setting.ending  # `setting` is the start state of the task and its right ending
     return EpisodeReview(
         task_id=env.task_id,
-        brief=env.scene.task,
-        begins=recorder.begins,
+        brief=env.scene.task,  # `scene` holds what stays the same in all observations
         budget=env.max_steps,
-        reward=header.reward,
-        total=env.total,
+        reward_profile=header.reward,
+        total_reward=env.total,
         done=env.done,
         success=env.success,
         turns=tuple(recorder.turns),
@@ -109,20 +108,20 @@ def review(text: bytes, twin: str = "") -> EpisodeReview:
         goals=tuple((goal_in_words(n), ending.asks(n), holds) for n, holds in verdict.goals.items()) if verdict else (),
         damage=damage_of(env),
         causes=tuple(hidden_causes(env)),
-        right=_right_ending(recorder),
+        right_ending=_right_ending(recorder),
         decisive=blamed.step if blamed else 0,
         explanation=tuple(sentences(blamed)) if blamed else (),
         mismatch=difference(replayed),
         choices=choices,
-        twin=_choose_twin(recorded, recorder, choices, twin, suspects) if choices else None,
+        twin=_choose_twin(recorded, recorder, choices, twin, suspect_causes) if choices else None,
     )
 
 
 def read(text: bytes) -> Transcript:
     """Read a transcript. Raise `UnreadableTranscript` if the text is not one."""
-    claim = claim_of(text)
-    if claim is not None and claim.version != BENCHMARK_VERSION:
-        raise OtherVersionTranscript(f"this transcript is of benchmark version {claim.version}, task {claim.task_id}")
+    stated = task_and_version_of(text)
+    if stated is not None and stated.version != BENCHMARK_VERSION:
+        raise OtherVersionTranscript(f"this transcript is of benchmark version {stated.version}, task {stated.task_id}")
     try:
         recorded = Transcript.from_jsonl(text)
         TaskId.parse(recorded.header.task_id)
@@ -147,10 +146,10 @@ def _replay(recorded: Transcript, task_id: str) -> TurnRecorder:
 
 
 def _choices(task_id: str) -> tuple[TwinChoice, ...]:
-    others = {other for _, other in opposites(task_id)}
+    others = {other for _, other in twins_with_other_ending(task_id)}
     twins = [
         TwinChoice(f"{cause.name}.{value}", f"{in_words(cause.name)}: {_value(value)}", other in others)
-        for cause, value, other in siblings(task_id)
+        for cause, value, other in twin_tasks(task_id)
     ]
     return tuple(sorted(twins, key=lambda twin: not twin.other_ending))
 
@@ -160,17 +159,19 @@ def _value(value: str) -> str:
 
 
 def _choose_twin(
-    recorded: Transcript, ours: TurnRecorder, choices: Sequence[TwinChoice], wanted: str, suspects: Sequence[str]
+    recorded: Transcript, ours: TurnRecorder, choices: Sequence[TwinChoice], wanted: str, suspect_causes: Sequence[str]
 ) -> TwinReplay:
-    """Replay the wanted twin, or else the first with another right ending whose replies differ.
+    """Replay the wanted twin. Without one, replay the first twin that has another right ending and gives different replies.
 
-    Twins of suspect causes (misjudged, or never looked at) are tried first.
+    Twins of suspect causes are tried first. If no twin fits, return the one that was tried first.
     """
-    tasks = {f"{cause.name}.{value}": other for cause, value, other in siblings(ours.env.task_id)}
+    tasks = {f"{cause.name}.{value}": other for cause, value, other in twin_tasks(ours.env.task_id)}
     by_name = {choice.name: choice for choice in choices}
     if wanted in by_name:
         return _replay_twin(recorded, ours, by_name[wanted], tasks[wanted])
-    order = sorted(choices, key=lambda choice: (not choice.other_ending, choice.name.partition(".")[0] not in suspects))
+    order = sorted(
+        choices, key=lambda choice: (not choice.other_ending, choice.name.partition(".")[0] not in suspect_causes)
+    )
     first = None
     for choice in order:
         twin = _replay_twin(recorded, ours, choice, tasks[choice.name])
@@ -189,8 +190,8 @@ def _replay_twin(recorded: Transcript, ours: TurnRecorder, choice: TwinChoice, t
     diverges = next((our.number for our, their in pairs if _reply_of(our) != _reply_of(their)), 0)
     if not diverges and len(ours.turns) != len(theirs.turns):
         diverges = min(len(ours.turns), len(theirs.turns)) + 1
-    right, turns = _right_ending(theirs), tuple(theirs.turns)
-    return TwinReplay(choice.name, choice.title, choice.other_ending, right, turns, diverges, theirs.env.success)
+    right_ending, turns = _right_ending(theirs), tuple(theirs.turns)
+    return TwinReplay(choice.name, choice.title, choice.other_ending, right_ending, turns, diverges, theirs.env.success)
 
 
 def _reply_of(turn: RecordedTurn) -> tuple[str, str, str]:
