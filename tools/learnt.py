@@ -13,7 +13,7 @@ import msgspec
 
 from companyos.chaos import DIALS
 from companyos.evaluate.judge.outcome import Outcome
-from companyos.evaluate.reports.tables import percent, points
+from companyos.evaluate.reports.tables import as_points, percent
 from companyos.evaluate.stats.compare import Comparison, compare
 from companyos.evaluate.stats.doses import ALL, Curve, curves
 from companyos.evaluate.stats.intervals import Estimate, difference
@@ -137,10 +137,10 @@ def page() -> str:
 def _overall(found: Mapping[str, Results], learnt: Comparison, beside: Comparison, pairs: tuple[Estimate, Estimate]) -> str:
     rows = []
     differences = {
-        "success": (points(learnt.success), points(beside.success)),
-        "score": (points(learnt.score), points(beside.score)),
-        "return": (_plain(learnt.total, "+"), _plain(beside.total, "+")),
-        "both twins right": (points(pairs[0]), points(pairs[1])),
+        "success": (as_points(learnt.success_difference), as_points(beside.success_difference)),
+        "score": (as_points(learnt.score_difference), as_points(beside.score_difference)),
+        "return": (_plain(learnt.return_difference, "+"), _plain(beside.return_difference, "+")),
+        "both twins right": (as_points(pairs[0]), as_points(pairs[1])),
     }
     for title, name in NUMBERS.items():
         numbers = [run.overall.numbers.get(name) for run in found.values()]
@@ -173,7 +173,7 @@ def _families(found: Mapping[str, Results], learnt: Comparison, beside: Comparis
         shown = ["–" if block is None else percent(block.numbers["success"]) for block in blocks]
         title = f"*{name}*" if name in UNSEEN else name
         tasks = found["warm"].families[name].tasks
-        rows.append((f"{title} ({tasks})", *shown, points(learnt.families[name]), points(beside.families[name])))
+        rows.append((f"{title} ({tasks})", *shown, as_points(learnt.families[name]), as_points(beside.families[name])))
     return table(("", *STAGES.values(), "GRPO − warm-up", "control − GRPO"), rows)
 
 
@@ -205,7 +205,9 @@ def _dials(runs: Mapping[str, Run]) -> str:
         warm, grpo, control = ([one for one in runs[stage] if dial in one.struck] for stage in ("warm", "grpo", "control"))
         learnt, beside = compared(warm, grpo), compared(grpo, control)
         shown = percent(beside.theirs), percent(learnt.ours), percent(learnt.theirs)
-        rows.append((dial, str(learnt.tasks), *shown, points(learnt.success), points(beside.success)))
+        rows.append(
+            (dial, str(learnt.tasks), *shown, as_points(learnt.success_difference), as_points(beside.success_difference))
+        )
     head = ("", "tasks", "control", "warm-up", "after GRPO", "GRPO − warm-up", "control − GRPO")
     return table(head, rows)
 

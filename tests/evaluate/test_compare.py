@@ -1,7 +1,8 @@
-"""Comparison: paired by task, with its noise floor and the difference that it can resolve."""
+"""Comparison: paired by task, with its noise floor and the difference that it can detect."""
 
 from random import Random
 
+import msgspec
 import pytest
 
 from companyos.evaluate.stats.compare import compare, resolvable
@@ -14,9 +15,14 @@ def test_only_tasks_that_both_played_are_compared() -> None:
     found = compare(ours, theirs)
     assert found is not None
     assert (found.tasks, found.unpaired) == (8, 6)
-    assert found.success.value == 0.5
-    assert found.total.value == 10
-    assert found.families["vendor_onboarding"] == found.success
+    assert found.success_difference.value == 0.5
+    assert found.return_difference.value == 10
+    assert found.families["vendor_onboarding"] == found.success_difference
+
+
+def test_the_json_of_a_comparison_keeps_its_published_keys() -> None:
+    found = compare([outcome(0), outcome(1)], [outcome(0), outcome(1)])
+    assert {"success", "score", "total", "resolves"} <= msgspec.to_builtins(found).keys()
 
 
 def test_runs_without_tasks_in_common_are_not_compared() -> None:
@@ -28,7 +34,7 @@ def test_without_a_difference_no_number_of_tasks_is_computed() -> None:
     same = [outcome(seed, seed % 2 == 0) for seed in range(40)]
     found = compare(same, same)
     assert found is not None
-    assert (found.success.value, found.needed) == (0, None)
+    assert (found.success_difference.value, found.needed) == (0, None)
     assert found.noise_floor is None
 
 
@@ -39,9 +45,9 @@ def test_runs_that_win_the_same_tasks_have_a_narrower_interval() -> None:
     paired, apart = compare(ours, near), compare(ours, far)
     assert paired is not None
     assert apart is not None
-    assert paired.success.value == apart.success.value == pytest.approx(0.08)
-    assert (paired.success.low or 0) > 0 > (apart.success.low or 0)
-    assert paired.resolves < apart.resolves
+    assert paired.success_difference.value == apart.success_difference.value == pytest.approx(0.08)
+    assert (paired.success_difference.low or 0) > 0 > (apart.success_difference.low or 0)
+    assert paired.smallest_detectable < apart.smallest_detectable
     assert (paired.needed or 0) < 100 < (apart.needed or 0)
 
 
@@ -56,11 +62,11 @@ def test_two_runs_of_one_agent_stay_within_the_noise_floor() -> None:
         found = compare(ours, theirs)
         assert found is not None
         assert found.noise_floor is not None
-        within += abs(found.success.value) <= found.noise_floor
+        within += abs(found.success_difference.value) <= found.noise_floor
     assert abs(within / runs - 0.95) <= 3 * (0.95 * 0.05 / runs) ** 0.5  # by more it would be off by itself
 
 
-def test_240_tasks_resolve_what_the_docs_say() -> None:
+def test_240_tasks_detect_the_differences_that_the_docs_say() -> None:
     assert 0.08 <= resolvable(240, 0.5, 0.6) <= resolvable(240, 0.5, 0.3) <= 0.11
     assert resolvable(240, 0.5, 0.3, trials=4, trial_correlation=0.5) < resolvable(240, 0.5, 0.3)
     assert resolvable(960, 0.5, 0.3) == pytest.approx(resolvable(240, 0.5, 0.3) / 2)

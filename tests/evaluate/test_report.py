@@ -93,9 +93,9 @@ def test_figures_show_the_curves_families_dials_and_differences_of_the_run(found
 
 
 def test_differences_by_relevance_add_up_to_those_of_the_results(found: Report) -> None:
-    differs, numbers = found.runs[0].differs, found.runs[0].run.results.overall.numbers
-    assert differs["ending"] == numbers["differs_ending"]
-    together = sum(differs[kind].value * differs[kind].n for kind in ("way", "none"))
+    changed, numbers = found.runs[0].decision_changed, found.runs[0].run.results.overall.numbers
+    assert changed["ending"] == numbers["differs_ending"]
+    together = sum(changed[kind].value * changed[kind].n for kind in ("way", "none"))
     assert together == pytest.approx(numbers["differs_other"].value * numbers["differs_other"].n)
 
 
@@ -114,7 +114,7 @@ def test_several_runs_are_shown_side_by_side_with_their_difference(run: Path, tm
     beside = found.runs[1].beside_first
     assert beside is not None
     page = Tags(page_of(found))
-    assert f"{100 * beside.success.value:+.1f}" in page.text
+    assert f"{100 * beside.success_difference.value:+.1f}" in page.text
     assert page.text.count("expert") > 3
     assert "| A naive on mixed | B expert on mixed |" in text(found)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from companyos.company.clerk import advance
+from companyos.company.programs import advance
 from companyos.core.calls import OK, Call, Program, Reply
 from companyos.env.observations import Observation
 

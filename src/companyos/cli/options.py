@@ -13,7 +13,7 @@ from companyos.core.episode import Transcript
 from companyos.core.errors import Misuse
 from companyos.core.task import SPLITS
 from companyos.env import task_named
-from companyos.env.rewards import PROFILES, RENAMED, current_name, old_name_notice
+from companyos.env.rewards import PROFILES, RENAMED, current_profile_name, old_name_notice
 from companyos.families import SHORT_FAMILIES, family
 
 Argument = tuple[tuple[str, ...], dict[str, Any]]  # the flags of an option, and the keyword arguments for argparse
@@ -64,7 +64,7 @@ def reward_profile(name: str) -> str:
     """Parse the name of a reward profile. An old name is accepted with a notice of one line."""
     if name in RENAMED:
         print(f"companyos: {old_name_notice(name)}", file=sys.stderr)
-    return current_name(name)
+    return current_profile_name(name)
 
 
 # -- options -----------------------------------------------------------------------------------------------------------

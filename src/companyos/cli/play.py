@@ -10,14 +10,14 @@ from companyos.assurance.replay import replay
 from companyos.cli.options import EPISODE, Commands, option, read_transcript
 from companyos.core.errors import Misuse, ReplayDiffers
 from companyos.env import CompanyEnv, make, task_named
-from companyos.env.rewards import current_name
+from companyos.env.rewards import current_profile_name
 
 NEXT = """
 What to try next:
   {companyos} play {task}
       work the task yourself
   {companyos} watch {task} --agent jittered
-      watch the expert with other habits
+      watch an expert that varies the order and choice of its calls
   {companyos} twins {task}
       list the same task with one fact changed
   {companyos} prove --seeds 0:20
@@ -46,7 +46,10 @@ def _play(args: Namespace) -> int:
 def _episode(args: Namespace) -> CompanyEnv:
     given = {name: value for name in ("seed", "chaos", "split") if (value := getattr(args, name)) is not None}
     if "-" in args.task and given:
-        raise Misuse(f"a task id already has its {' and '.join(given)}; with --{next(iter(given))}, give a family")
+        options = " and ".join(f"--{name}" for name in given)
+        raise Misuse(
+            f"a task id already contains seed, chaos and split; to use {options}, give a family instead of a task id"
+        )
     return make(args.task, reward=args.reward or "dense", **given)
 
 
@@ -57,7 +60,7 @@ def _resumed(env: CompanyEnv, args: Namespace) -> CompanyEnv:
         raise Misuse(f"{args.save} holds another task, {saved.header.task_id}; save to another file")
     if saved.footer.done:
         raise Misuse(f"{args.save} holds a finished episode; save to another file")
-    if args.reward not in (None, current_name(saved.header.reward)):
+    if args.reward not in (None, current_profile_name(saved.header.reward)):
         raise Misuse(f"{args.save} was started with --reward {saved.header.reward}; use the same one")
     try:
         env = replay(saved)

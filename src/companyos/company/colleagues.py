@@ -11,12 +11,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from companyos.company import clerk
+from companyos.company import programs
 from companyos.company.apps import approvalflow, datahub, ticketdesk
 from companyos.company.apps.approvalflow import NEEDS_SUPERIOR, ApprovalType
 from companyos.company.apps.tool import Toolbox
-from companyos.company.clerk import Row, Steps
 from companyos.company.people import Message, Mind, Person, annoy
+from companyos.company.programs import Row, Subprogram
 from companyos.core.calls import Call, Program, Reply
 from companyos.core.world import World, on
 
@@ -37,7 +37,7 @@ OBJECTION_CODES = frozenset(code for code, _ in OBJECTIONS.values())
 RULINGS = frozenset({"below_minimum", "no_budget", "within_limit", "beyond_term", "not_needed", "not_reviewed"})
 
 Fault = tuple[str, str]  # a code and a text; the text names fields and rules, but no values: see ADR 2
-Finding = Steps[Fault | None]
+Finding = Subprogram[Fault | None]
 Audit = Callable[[Row, Row], Finding]
 _AUDITS: dict[str, Audit] = {}
 
@@ -69,7 +69,7 @@ def see_to(world: World, message_id: str) -> None:
             annoy(world, message.to, message.sender)
         return reply
 
-    clerk.run(_PROGRAMS[message.topic](colleague_of(world, message.to), message), make)
+    programs.run(_PROGRAMS[message.topic](colleague_of(world, message.to), message), make)
 
 
 class Colleague(Struct, frozen=True):
@@ -95,7 +95,9 @@ def attend(colleague: Colleague, anew: bool = False) -> Program:
         for letter in letters:
             about = {name: letter[name] for name in ("id", "sender", "topic", "about", "text")}
             program = _PROGRAMS.get(letter["topic"], look_away)(colleague, Message(to=colleague.me.id, at=0, **about))
-            yield from clerk.steered(program, clerk.until_answered)  # calls of people played from outside can go unanswered
+            yield from programs.steered(
+                program, programs.until_answered
+            )  # calls of people played from outside can go unanswered
         letters = (yield Call("ticketdesk", "wait", {"hours": 72})).data["arrived"]
 
 
@@ -134,30 +136,30 @@ def help_out(colleague: Colleague, message: Message) -> Program:
     yield Call("ticketdesk", "comment", comment)
 
 
-def _unsaid(ticket_id: str, awaited: dict[str, str]) -> Steps[list[tuple[str, str]]]:
+def _unsaid(ticket_id: str, awaited: dict[str, str]) -> Subprogram[list[tuple[str, str]]]:
     """Return the (person, name) pairs, of those awaited, that were not yet stated on a ticket."""
     events = (yield from history(ticket_id)) if awaited else []
     stated_so_far = {(event["author"], name) for event in events for name in event}
     return [statement for statement in awaited.items() if statement not in stated_so_far]
 
 
-def history(ticket_id: str) -> Steps[list[Row]]:
+def history(ticket_id: str) -> Subprogram[list[Row]]:
     """Return all comments on a ticket and all changes of it, newest first."""
     return (yield from pages("ticketdesk.get_history", ticket_id=ticket_id))
 
 
-def pages(tool: str, **params: Any) -> Steps[list[Row]]:
+def pages(tool: str, **params: Any) -> Subprogram[list[Row]]:
     """Return all rows of a paged list."""
     app, method = tool.split(".")
 
-    def show(page: int) -> Steps[Row]:
+    def show(page: int) -> Subprogram[Row]:
         shown: Row = (yield Call(app, method, {**params, "page": page})).data
         return shown
 
-    return (yield from clerk.all_rows(show))
+    return (yield from programs.all_rows(show))
 
 
-def stated(ticket_id: str, author: str, name: str) -> Steps[list[str]]:
+def stated(ticket_id: str, author: str, name: str) -> Subprogram[list[str]]:
     """Return the values that a person has stated under this name on a ticket, newest first."""
     return [event[name] for event in (yield from history(ticket_id)) if event["author"] == author and name in event]
 
@@ -245,11 +247,11 @@ def stale(metric: Row, rule: int, data: Row) -> Fault | None:
     return "stale", f"{metric['id']} was measured too long ago to count; have it refreshed."
 
 
-def _who_signs(person: Row) -> Steps[str]:
-    return str((yield from clerk.stand_ins(person, _delegate))[-1]["id"])
+def _who_signs(person: Row) -> Subprogram[str]:
+    return str((yield from programs.delegate_chain(person, _delegate))[-1]["id"])
 
 
-def _delegate(absent: Row) -> Steps[Row]:
+def _delegate(absent: Row) -> Subprogram[Row]:
     delegate: Row = (yield Call("datahub", "get_person", {"person_id": absent["delegate"]})).data
     return delegate
 

@@ -8,8 +8,8 @@ import msgspec
 
 from companyos.chaos import INJECTORS, Chaos, Injector, doses_of, write_doses
 from companyos.company import Approval, Ticket, Tool, Toolbox
-from companyos.company.clerk import advance
 from companyos.company.colleagues import OBJECTION_CODES
+from companyos.company.programs import advance
 from companyos.core.calls import (
     BAD_ACTION,
     EPISODE_OVER,

@@ -7,9 +7,9 @@ round is a series of such steps, so a transcript looks the same whether its turn
 from collections.abc import Mapping
 from typing import Any
 
-from companyos.company.clerk import advance
 from companyos.company.colleagues import attend, colleague_of
 from companyos.company.people import has_news
+from companyos.company.programs import advance
 from companyos.core.calls import Call, Program, parse
 from companyos.core.task import TaskId
 from companyos.env import CompanyEnv

@@ -137,22 +137,22 @@ RENAMED = {"seed": "dense"}  # profiles by their old names, which are accepted u
 
 def profile(name: str) -> Profile:
     """Return a profile by its name, or by the old name that a transcript of an earlier release has."""
-    name = current_name(name)
+    name = current_profile_name(name)
     if not isinstance(name, str) or name not in PROFILES:
         raise BadChoice("reward profile", name, PROFILES)
     return PROFILES[name]
 
 
-def current_name(name: str) -> str:
+def current_profile_name(name: str) -> str:
     """Return the present name of a profile. Every name that is not an old one is returned unchanged."""
     return RENAMED.get(name, name) if isinstance(name, str) else name
 
 
 def chosen_name(name: str) -> str:
     """Return the present name of the profile that a user chose. Warns about an old name, once per process."""
-    if current_name(name) != name:
+    if current_profile_name(name) != name:
         _warn_of_old_name(name)
-    return current_name(name)
+    return current_profile_name(name)
 
 
 @cache

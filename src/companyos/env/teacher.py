@@ -13,7 +13,7 @@ import msgspec
 
 from companyos.company import Tool, Toolbox
 from companyos.company.apps.tool import PROSE
-from companyos.company.clerk import advance
+from companyos.company.programs import advance
 from companyos.core.calls import NO_ANSWER, Call, Reply, aloud
 from companyos.core.episode import Turn
 from companyos.core.errors import Stuck

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from companyos.company import Entry, Person, Ticket, clerk
+from companyos.company import Entry, Person, Ticket, programs
 from companyos.core.calls import Procedure
 from companyos.core.errors import Stuck
 from companyos.core.world import DAY, HOUR, Draw, Streams, World, stamp
@@ -385,7 +385,7 @@ def _nothing() -> Procedure:
 def _cfo(notes: CloseNotes) -> moves.Move[SharedOffice]:
     """Return the people who may sign as the CFO, and the number of tickets for which they sign."""
     person = yield from moves.read("datahub.get_approver", role="CFO")
-    chain = yield from clerk.stand_ins(person, moves.delegate)
+    chain = yield from programs.delegate_chain(person, moves.delegate)
     return SharedOffice(frozenset(row["id"] for row in chain), notes.limits["signatures"])
 
 

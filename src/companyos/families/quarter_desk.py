@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from companyos.company.clerk import advance
+from companyos.company.programs import advance
 from companyos.core.calls import Call, Procedure, Reply, Working, aloud
 from companyos.families.kit.moves import Move, Shown
 

@@ -8,7 +8,7 @@ from typing import Any
 from companyos.agents.adversaries.careless import known_endings
 from companyos.agents.routine import Routine
 from companyos.company import Entry, Person
-from companyos.company.clerk import until_answered, until_stuck
+from companyos.company.programs import until_answered, until_stuck
 from companyos.core.calls import Call, Program, Reply
 from companyos.env.knowledge import Knowledge
 from companyos.env.observations import Observation

@@ -15,8 +15,8 @@ import msgspec
 from companyos.agents.adversaries.scripts import expert_solution, happy_seeds
 from companyos.agents.routine import Routine
 from companyos.company.apps.ticketdesk import CHANGED_MEANWHILE
-from companyos.company.clerk import steered, until_answered, until_stuck
 from companyos.company.colleagues import OBJECTION_CODES
+from companyos.company.programs import steered, until_answered, until_stuck
 from companyos.core.calls import NO_ANSWER, OK, Call, Program, Reply
 from companyos.core.errors import Stuck
 from companyos.env import CompanyEnv, work

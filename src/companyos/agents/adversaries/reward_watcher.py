@@ -5,7 +5,7 @@ from typing import Any
 
 from companyos.agents.adversaries.scouting import EndingPattern, Scout, ending_patterns
 from companyos.agents.routine import Routine
-from companyos.company.clerk import until_stuck
+from companyos.company.programs import until_stuck
 from companyos.core.calls import Call, Procedure, Program
 from companyos.env.observations import Observation
 from companyos.families.kit import moves

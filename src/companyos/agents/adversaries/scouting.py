@@ -11,7 +11,7 @@ from companyos.agents.adversaries.scripts import expert_solution
 from companyos.agents.choices.candidates import Candidates
 from companyos.agents.choices.evidence import evidence
 from companyos.company import TOOLBOX, Entry
-from companyos.company.clerk import steered
+from companyos.company.programs import steered
 from companyos.core.calls import Call, Procedure, Program, Reply, silent
 from companyos.core.world import Record
 from companyos.env.knowledge import Knowledge, ids_in

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from companyos.agents.routine import Routine
-from companyos.company.clerk import until_answered
+from companyos.company.programs import until_answered
 from companyos.core.calls import Call, Program, Reply
 from companyos.env import CompanyEnv, task_named, work
 from companyos.env.knowledge import Knowledge

@@ -2,7 +2,7 @@
 
 from companyos.agents.adversaries.scouting import EndingPattern, FilledForm, Scout, ending_patterns
 from companyos.agents.routine import Routine
-from companyos.company.clerk import until_stuck
+from companyos.company.programs import until_stuck
 from companyos.core.calls import Procedure, Program
 from companyos.env.observations import Observation
 from companyos.families.kit import moves

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from companyos.company import Approval, Entry, Metric, Person, Policy, Ticket
-from companyos.company.clerk import run
+from companyos.company.programs import run
 from companyos.core.calls import Call, Reply
 from companyos.core.world import Draw, Record, Streams, World
 from companyos.env import CompanyEnv

@@ -14,7 +14,7 @@ from companyos.evaluate.reports.blame_panel import blame_panel
 from companyos.evaluate.reports.markup import jinja_environment
 from companyos.evaluate.reports.report import Report, ReportedRun
 from companyos.evaluate.runs.submission import WHAT_SUBMIT_CHECK_PROVES
-from companyos.evaluate.stats.headline import NO_VALUE, markdown
+from companyos.evaluate.stats.headline import NO_NUMBER_TEXT, markdown
 
 _TEMPLATES = files("companyos.evaluate.reports") / "templates"
 _LETTERS = "ABCDEFGH"  # the names of the runs in the page
@@ -66,7 +66,7 @@ def html(report: Report, charts: panels.ChartMaker) -> str:
             program_hash=b64encode(sha256(program.encode()).digest()).decode(),
             LETTERS=_LETTERS,
             OPEN_MAPS=_OPEN_MAPS,
-            NO_VALUE=NO_VALUE,
+            NO_NUMBER_TEXT=NO_NUMBER_TEXT,
             WHAT_SUBMIT_CHECK_PROVES=WHAT_SUBMIT_CHECK_PROVES,
             CANARY=CANARY,
         )

@@ -8,24 +8,26 @@ from markupsafe import Markup
 
 from companyos.evaluate.judge.playback import Playback
 from companyos.evaluate.reports.report import Report, ReportedRun
-from companyos.evaluate.reports.tables import points
+from companyos.evaluate.reports.tables import as_points
 from companyos.evaluate.stats.doses import ALL, Curve
 from companyos.evaluate.stats.headline import (
     DETAILS,
     HEADLINE,
-    NO_VALUE,
+    NO_NUMBER_TEXT,
     PERCENT,
     FormattedNumber,
     NumberFormat,
     SummaryLine,
+    format_number,
     lines_for,
-    write,
 )
 from companyos.evaluate.stats.intervals import Estimate
-from companyos.evaluate.stats.metrics import ENDING, NONE, WAY, Block
+from companyos.evaluate.stats.metrics import ENDING, SAME_WORK, WAY, GroupSummary
 
-_MOST = 8  # causes in the list of those that an agent overlooks
-_GOOD = {
+_OVERLOOKED_SHOWN = 8  # at most this many overlooked causes are listed for a run
+
+# The columns of the heat maps: metrics (`docs/metrics.md` defines them) with their headings.
+_GOOD_COLUMNS = {  # more is good
     "success": "success",
     "score": "score",
     "efficiency": "efficiency",
@@ -33,15 +35,18 @@ _GOOD = {
     "recovery": "recovery",
     "refusal_recall": "refusal recall",
     "pair_pass": "pair-pass",
-    "causal_sensitivity": "causal sens.",
-    "area": "dose area",
+    "causal_sensitivity": "causal sensitivity",
+    "area": "area under dose curve",
 }
-_HARM = {"damage": "damage", "invalid_calls": "invalid calls", "refused_calls": "refused calls"}
-_PAIRS = {ENDING: "other ending", WAY: "other way", NONE: "no difference", "rerun": "same task again"}
+_HARM_COLUMNS = {"damage": "damage", "invalid_calls": "invalid calls", "refused_calls": "refused calls"}  # more is harm
+
+# Twins by what changes: the right ending, only the way to the same ending, or neither.
+_TWIN_KINDS = {ENDING: "other ending", WAY: "other way", SAME_WORK: "no difference"}
+_RERUN = "same task again"  # no twin: two trials of one task
 
 
 class ChartMaker(Protocol):
-    """Draws the charts of the page. The module `figures` does so with matplotlib."""
+    """Draws figures. The module `reports/figures.py` implements it with matplotlib."""
 
     def dose_response(self, curves: Sequence[tuple[int, Curve]], title: str) -> Markup: ...
     def small_dose_response(self, curves: Sequence[tuple[int, Curve]], title: str) -> Markup: ...
@@ -62,7 +67,7 @@ class PageFigure(NamedTuple):
 
 
 class NumberCell(NamedTuple):
-    """A number of a run: the value, what is written below it, and the CSS of its interval bar (empty if it has none)."""
+    """A metric of a run: its value, the text below it, and the CSS of its interval bar (empty if it has none)."""
 
     value: str
     below: str
@@ -70,7 +75,7 @@ class NumberCell(NamedTuple):
 
 
 class NumberRow(NamedTuple):
-    """One number of all runs."""
+    """One metric, with a cell for each run."""
 
     label: str
     meaning: str
@@ -95,38 +100,40 @@ def numbers(report: Report) -> NumbersPanel:
 
 
 def _row(line: SummaryLine, runs: Iterable[ReportedRun]) -> NumberRow:
-    cells = [_cell(line.say(one.run.results), line.form, number) for number, one in enumerate(runs)]
+    cells = [_cell(line.say(one.run.results), line.form, run_index) for run_index, one in enumerate(runs)]
     return NumberRow(line.label, line.meaning, cells)
 
 
-def _cell(number: FormattedNumber, form: NumberFormat, run: int) -> NumberCell:
-    below = " ".join(filter(None, [number.interval, number.note]))
-    return NumberCell(number.value, below, _whisker(number.number, form, run))
+def _cell(formatted: FormattedNumber, form: NumberFormat, run_index: int) -> NumberCell:
+    below = " ".join(filter(None, [formatted.interval, formatted.note]))
+    return NumberCell(formatted.value, below, _whisker(formatted.estimate, form, run_index))
 
 
-def _whisker(number: Estimate | None, form: NumberFormat, run: int) -> str:
+def _whisker(estimate: Estimate | None, form: NumberFormat, run_index: int) -> str:
     """The CSS that draws a number between 0 and 1 as a dot on its interval."""
-    if number is None or form.ends is None:
+    if estimate is None or form.scale is None:
         return ""
-    low, high = (number.value if end is None else end for end in (number.low, number.high))
-    places = {"at": number.value, "low": low, "wide": high - low}
-    return "; ".join([f"--run: var(--run-{run})", *(f"--{name}: {100 * share:.1f}%" for name, share in places.items())])
+    low, high = (estimate.value if bound is None else bound for bound in (estimate.low, estimate.high))
+    places = {"at": estimate.value, "low": low, "wide": high - low}
+    lengths = [f"--{name}: {100 * share:.1f}%" for name, share in places.items()]
+    return "; ".join([f"--run: var(--run-{run_index})", *lengths])
 
 
 def _beside_first(report: Report) -> Iterable[tuple[int, list[str]]]:
     """How the other runs differ from the first, over the tasks that both played."""
-    for number, one in enumerate(report.runs):
-        if (found := one.beside_first) is not None:
-            floor = NO_VALUE if found.noise_floor is None else f"{100 * found.noise_floor:.1f}"
-            resolves = f"{100 * found.resolves:.1f}"
-            yield number, [f"{found.tasks:,}", points(found.success), points(found.score), floor, resolves]
+    for run_index, one in enumerate(report.runs):
+        if (comparison := one.beside_first) is not None:
+            noise = NO_NUMBER_TEXT if comparison.noise_floor is None else f"{100 * comparison.noise_floor:.1f}"
+            detectable = f"{100 * comparison.smallest_detectable:.1f}"
+            success, score = as_points(comparison.success_difference), as_points(comparison.score_difference)
+            yield run_index, [f"{comparison.tasks:,}", success, score, noise, detectable]
 
 
 # -- doses -------------------------------------------------------------------------------------------------------------
 
 
 class DosesPanel(NamedTuple):
-    """A figure for each set of dials that was dosed, and a small drawing for each family."""
+    """A figure for each set of dials whose dose was varied, and a small drawing for each family."""
 
     figures: list[PageFigure]
     stamps: list[tuple[str, Markup]]
@@ -134,15 +141,19 @@ class DosesPanel(NamedTuple):
 
 def doses(report: Report, charts: ChartMaker) -> DosesPanel | None:
     """Success as the dose grows; None if no run has a curve."""
-    found = [one.run.results.overall.curves for one in report.runs]
-    if not any(found):
+    curves_by_run = [one.run.results.overall.curves for one in report.runs]
+    if not any(curves_by_run):
         return None
     figures = []
-    for dosed in dict.fromkeys(name for curves in found for name in curves):
-        some = [(number, curves[dosed]) for number, curves in enumerate(found) if dosed in curves]
-        title = f"Success over the dose of {'all dials' if dosed == ALL else dosed}"
-        figures.append(PageFigure(title, [number for number, _ in some], charts.dose_response(some, title)))
+    for dial_set in dict.fromkeys(name for curves in curves_by_run for name in curves):
+        with_curve = [(run_index, curves[dial_set]) for run_index, curves in enumerate(curves_by_run) if dial_set in curves]
+        title = f"Success over the dose of {'all dials' if dial_set == ALL else dial_set}"
+        figures.append(PageFigure(title, _run_indices(with_curve), charts.dose_response(with_curve, title)))
     return DosesPanel(figures, list(_stamps(report, charts)))
+
+
+def _run_indices(by_run: Sequence[tuple[int, object]]) -> list[int]:
+    return [run_index for run_index, _ in by_run]
 
 
 def _families(report: Report) -> list[str]:
@@ -151,17 +162,19 @@ def _families(report: Report) -> list[str]:
 
 def _stamps(report: Report, charts: ChartMaker) -> Iterable[tuple[str, Markup]]:
     for family in _families(report):
-        blocks = [(number, one.run.results.families.get(family)) for number, one in enumerate(report.runs)]
-        some = [(number, block.curves[ALL]) for number, block in blocks if block and ALL in block.curves]
-        if some:
-            yield family.replace("_", " "), charts.small_dose_response(some, f"Success over dose, {family}")
+        summaries = [(run_index, one.run.results.families.get(family)) for run_index, one in enumerate(report.runs)]
+        with_curve = [
+            (run_index, summary.curves[ALL]) for run_index, summary in summaries if summary and ALL in summary.curves
+        ]
+        if with_curve:
+            yield family.replace("_", " "), charts.small_dose_response(with_curve, f"Success over dose, {family}")
 
 
 # -- families ----------------------------------------------------------------------------------------------------------
 
 
 class HeatCell(NamedTuple):
-    """A cell of a heat map. `heat` is its colour in percent, `tone` says whether more is good or harm."""
+    """A cell of a heat map. `heat` is the strength of its colour in percent; `tone` is `good` or `harm`."""
 
     text: str
     tone: str
@@ -170,7 +183,7 @@ class HeatCell(NamedTuple):
 
 
 class HeatMap(NamedTuple):
-    """The numbers of every family of a run. A cell is None if there was nothing to count."""
+    """The metrics of every family of a run. A cell is None if there was nothing to count."""
 
     columns: list[str]
     rows: list[tuple[str, list[HeatCell | None]]]
@@ -184,61 +197,71 @@ class FamiliesPanel(NamedTuple):
 
 
 def families(report: Report, charts: ChartMaker) -> FamiliesPanel:
-    found = [
-        (n, {name: block.numbers["success"] for name, block in one.run.results.families.items()})
-        for n, one in enumerate(report.runs)
+    success_by_run = [
+        (run_index, {name: summary.numbers["success"] for name, summary in one.run.results.families.items()})
+        for run_index, one in enumerate(report.runs)
     ]
     title = "Success by family"
-    by_family = PageFigure(title, list(range(len(found))), charts.intervals(_families(report), found, title))
+    drawing = charts.intervals(_families(report), success_by_run, title)
+    by_family = PageFigure(title, _run_indices(success_by_run), drawing)
     maps = [_heat_map(one.run.results.families) for one in report.runs]
     return FamiliesPanel([by_family, *_dials(report, charts)], maps)
 
 
 def _dials(report: Report, charts: ChartMaker) -> list[PageFigure]:
     """What each dial costs: success in the episodes without its trouble, minus success in those with it."""
-    by_run = [
-        (number, {dial: block.numbers["success_lost"] for dial, block in dials.items() if "success_lost" in block.numbers})
-        for number, dials in enumerate(one.run.results.dials for one in report.runs)
-    ]
-    by_run = [(number, lost) for number, lost in by_run if lost]
-    if not by_run:
+    costs_by_run = [(run_index, _cost_by_dial(one)) for run_index, one in enumerate(report.runs)]
+    costs_by_run = [(run_index, costs) for run_index, costs in costs_by_run if costs]
+    if not costs_by_run:
         return []
-    worst = {dial: max(lost[dial].value for _, lost in by_run if dial in lost) for _, lost in by_run for dial in lost}
-    rows = sorted(worst, key=lambda dial: (-worst[dial], dial))
+    highest: dict[str, float] = {}
+    for _, costs in costs_by_run:
+        for dial, cost in costs.items():
+            highest[dial] = max(cost.value, highest.get(dial, cost.value))
+    rows = sorted(highest, key=lambda dial: (-highest[dial], dial))
     title = "Success lost where a dial caused trouble, points"
-    return [PageFigure(title, [number for number, _ in by_run], charts.intervals(rows, by_run, title, signed=True))]
+    return [PageFigure(title, _run_indices(costs_by_run), charts.intervals(rows, costs_by_run, title, signed=True))]
 
 
-def _heat_map(blocks: Mapping[str, Block]) -> HeatMap:
-    by_family = {name: _with_area(block) for name, block in blocks.items()}
-    columns = [name for name in (*_GOOD, *_HARM) if any(name in one for one in by_family.values())]
+def _cost_by_dial(reported: ReportedRun) -> dict[str, Estimate]:
+    dials = reported.run.results.dials
+    return {dial: summary.numbers["success_lost"] for dial, summary in dials.items() if "success_lost" in summary.numbers}
+
+
+def _heat_map(summaries: Mapping[str, GroupSummary]) -> HeatMap:
+    by_family = {family: _with_area(summary) for family, summary in summaries.items()}
+    headings = _GOOD_COLUMNS | _HARM_COLUMNS
+    columns = [name for name in headings if any(name in estimates for estimates in by_family.values())]
     rows = [
-        (family.replace("_", " "), [_heat(some.get(name), name in _HARM) for name in columns])
-        for family, some in by_family.items()
+        (family.replace("_", " "), [_heat(estimates.get(name), name in _HARM_COLUMNS) for name in columns])
+        for family, estimates in by_family.items()
     ]
-    return HeatMap(["family", *((_GOOD | _HARM)[name] for name in columns)], rows)
+    return HeatMap(["family", *(headings[name] for name in columns)], rows)
 
 
-def _with_area(block: Block) -> dict[str, Estimate]:
-    return {**block.numbers, **({"area": block.curves[ALL].area} if ALL in block.curves else {})}
+def _with_area(summary: GroupSummary) -> dict[str, Estimate]:
+    return {**summary.numbers, **({"area": summary.curves[ALL].area} if ALL in summary.curves else {})}
 
 
-def _heat(number: Estimate | None, harm: bool) -> HeatCell | None:
-    if number is None:
+def _heat(estimate: Estimate | None, harm: bool) -> HeatCell | None:
+    if estimate is None:
         return None
-    heat = f"{100 * min(1.0, max(0.0, number.value)):.0f}"
-    title = f"{write(number, PERCENT)} of {number.n:,}"
-    return HeatCell(f"{100 * number.value:.0f}", "harm" if harm else "good", heat, title)
+    heat = f"{100 * min(1.0, max(0.0, estimate.value)):.0f}"
+    title = f"{format_number(estimate, PERCENT)} of {estimate.n:,}"
+    return HeatCell(f"{100 * estimate.value:.0f}", "harm" if harm else "good", heat, title)
 
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
 class OverlookedCause(NamedTuple):
-    """A cause that changes the ending: how often the agent decided differently, and was right on both tasks."""
+    """A cause that changes the right ending, with numbers over the pairs of tasks that differ in it.
+
+    `decision_changed` is how often the agent ended the two tasks differently, `both_right` how often it was right on both.
+    """
 
     cause: str
-    differs: str
+    decision_changed: str
     both_right: str
     pairs: str
 
@@ -251,41 +274,41 @@ class CausesPanel(NamedTuple):
 
 
 def causes(report: Report, charts: ChartMaker) -> CausesPanel | None:
-    """How often agents decide differently, by what the two tasks differ in; None if no run played pairs."""
-    found = []
-    for number, one in enumerate(report.runs):
-        rerun = one.run.results.overall.numbers.get("differs_rerun")
-        rates = {_PAIRS[kind]: rate for kind, rate in one.differs.items()}
+    """How often agents decide differently on a task and its twin, for each kind of twin; None if no run played twins."""
+    rates_by_run = []
+    for run_index, one in enumerate(report.runs):
+        on_rerun = one.run.results.overall.numbers.get("differs_rerun")
+        rates = {_TWIN_KINDS[kind]: rate for kind, rate in one.decision_changed.items()}
         if rates:
-            found.append((number, rates | ({_PAIRS["rerun"]: rerun} if rerun else {})))
-    if not found:
+            rates_by_run.append((run_index, rates | ({_RERUN: on_rerun} if on_rerun else {})))
+    if not rates_by_run:
         return None
-    rows = [row for row in _PAIRS.values() if any(row in rates for _, rates in found)]
+    rows = [row for row in (*_TWIN_KINDS.values(), _RERUN) if any(row in rates for _, rates in rates_by_run)]
     title = "How often the agent decides differently"
-    figure = PageFigure(title, [number for number, _ in found], charts.intervals(rows, found, title))
-    return CausesPanel(figure, [(number, _overlooked(report.runs[number])) for number, _ in found])
+    figure = PageFigure(title, _run_indices(rates_by_run), charts.intervals(rows, rates_by_run, title))
+    return CausesPanel(figure, [(run_index, _overlooked(report.runs[run_index])) for run_index, _ in rates_by_run])
 
 
 def _overlooked(reported: ReportedRun) -> list[OverlookedCause]:
-    """The causes that change the ending on which the agent is right on both tasks least often."""
-    measured = [
-        (name, block.numbers["differs_ending"], block.numbers["pair_pass"])
-        for name, block in reported.run.results.causes.items()
-        if "differs_ending" in block.numbers and "pair_pass" in block.numbers
+    """Of the causes that change the right ending, those with the lowest share of pairs passed."""
+    measured = [  # `differs_ending`: how often the decisions differ, over the pairs whose right endings differ
+        (name, summary.numbers["differs_ending"], summary.numbers["pair_pass"])
+        for name, summary in reported.run.results.causes.items()
+        if "differs_ending" in summary.numbers and "pair_pass" in summary.numbers
     ]
-    least = sorted(measured, key=lambda one: (one[2].value, one[1].value, one[0]))[:_MOST]
-    return [OverlookedCause(name, _percent(differs), _percent(passed), f"{passed.n:,}") for name, differs, passed in least]
+    lowest = sorted(measured, key=lambda one: (one[2].value, one[1].value, one[0]))[:_OVERLOOKED_SHOWN]
+    return [OverlookedCause(name, _percent(changed), _percent(passed), f"{passed.n:,}") for name, changed, passed in lowest]
 
 
-def _percent(number: Estimate) -> str:
-    return f"{100 * number.value:.0f} %"
+def _percent(estimate: Estimate) -> str:
+    return f"{100 * estimate.value:.0f} %"
 
 
 # -- episodes ----------------------------------------------------------------------------------------------------------
 
 
 class EpisodesPanel(msgspec.Struct, frozen=True):
-    """The data of the player: the episodes, and the names of the agents."""
+    """The data of the playback section of the page: the episodes, and the names of the agents."""
 
     episodes: tuple[Playback, ...]
     runs: list[str]

@@ -19,7 +19,7 @@ from companyos.evaluate.runs.episode_file import EpisodeKey, saved_episode
 from companyos.evaluate.runs.run import OUTCOMES, RESULTS, SUITE, BadRun, RunPlan, plan_of
 from companyos.evaluate.stats.compare import Comparison, compare
 from companyos.evaluate.stats.intervals import Estimate
-from companyos.evaluate.stats.metrics import ENDING, NONE, WAY, Results, summarise
+from companyos.evaluate.stats.metrics import ENDING, SAME_WORK, WAY, Results, summarise
 from companyos.evaluate.suites.suite import Suite, read_suite
 
 MOST_RUNS = 8  # as many as there are colours to tell them apart
@@ -51,7 +51,7 @@ class ReportedRun(msgspec.Struct, frozen=True):
 
     run: Run
     examined: tuple[ExaminedEpisode, ...]
-    differs: dict[str, Estimate]  # how often the agent decided differently on a task and its twin, by relevance
+    decision_changed: dict[str, Estimate]  # how often the decisions on a task and its twin differ, by relevance
     beside_first: Comparison | None  # None for the first run, and for a run that shares no tasks with it
 
 
@@ -82,7 +82,7 @@ def report_on(folders: Sequence[Path], workers: int = 1, watch: Watch = lambda e
         ReportedRun(
             run=run,
             examined=tuple(islice(examined, len(outcomes))),
-            differs=differences(run),
+            decision_changed=differences(run),
             beside_first=compare(runs[0].outcomes, run.outcomes) if run is not runs[0] else None,
         )
         for run, outcomes in zip(runs, samples, strict=True)
@@ -113,7 +113,7 @@ def read_run(folder: Path) -> Run:
 def differences(run: Run) -> dict[str, Estimate]:
     """How often the agent decided differently on the two tasks of a pair, by what the pair's difference changes."""
     found = {}
-    for relevance in (ENDING, WAY, NONE):
+    for relevance in (ENDING, WAY, SAME_WORK):
         some = msgspec.structs.replace(run.suite, pairs=tuple(p for p in run.suite.pairs if p.relevance == relevance))
         in_pairs = {task for pair in some.pairs for task in (pair.task, pair.twin)}
         results = msgspec.convert(summarise(some, (one for one in run.outcomes if one.task_id in in_pairs)), Results)

@@ -17,19 +17,20 @@ _MOST = 8  # rows of one kind
 def comparison_table(found: Comparison) -> RenderableType:
     """Both runs, their difference, and how small a difference this many tasks can detect."""
     table = Table("", "A", "B", "B − A, 95 %")
-    table.add_row("success", percent(found.ours), percent(found.theirs), points(found.success))
-    table.add_row("score", "", "", points(found.score))
-    table.add_row("return", "", "", _signed(found.total, "{:+.2f}", 1.0))
+    table.add_row("success", percent(found.ours), percent(found.theirs), as_points(found.success_difference))
+    table.add_row("score", "", "", as_points(found.score_difference))
+    table.add_row("return", "", "", _signed(found.return_difference, "{:+.2f}", 1.0))
     for name, difference in found.families.items():
-        table.add_row(f"  {name}", "", "", points(difference))
+        table.add_row(f"  {name}", "", "", as_points(difference))
     unpaired = f"; {found.unpaired} tasks that only one of them played are left out" if found.unpaired else ""
-    floor = "needs two trials of every task" if found.noise_floor is None else f"{100 * found.noise_floor:.1f} points"
+    noise = "needs two trials of every task" if found.noise_floor is None else f"{100 * found.noise_floor:.1f} points"
+    detectable = f"{100 * found.smallest_detectable:.1f}"
     needed = "" if found.needed is None else f" To detect the difference seen, {found.needed} tasks are needed."
     return Group(
         table,
         Text(f"{found.tasks} tasks that both played{unpaired}."),
-        Text(f"Noise floor (two runs of one agent differ by less in 95 % of cases): {floor}."),
-        Text(f"This many tasks detect a difference of {100 * found.resolves:.1f} points in four of five cases.{needed}"),
+        Text(f"Noise floor (two runs of one agent differ by less in 95 % of cases): {noise}."),
+        Text(f"This many tasks detect a difference of {detectable} points in four of five cases.{needed}"),
     )
 
 
@@ -39,7 +40,8 @@ def percent(number: Estimate) -> str:
     return f"{100 * number.value:.1f} % ({100 * number.low:.1f}–{100 * number.high:.1f})"
 
 
-def points(number: Estimate) -> str:
+def as_points(number: Estimate) -> str:
+    """Return a difference in percentage points, with its interval."""
     return _signed(number, "{:+.1f}", 100.0)
 
 

@@ -13,7 +13,7 @@ from companyos.assurance.replay import ReplayedEpisode
 from companyos.core.episode import Transcript
 from companyos.core.errors import BadChoice, BadTask, ReplayDiffers
 from companyos.core.parallel import as_they_come
-from companyos.env.rewards import current_name
+from companyos.env.rewards import current_profile_name
 from companyos.evaluate.judge.outcome import REWARD
 from companyos.evaluate.runs.episode_file import EpisodeKey, places, usage_of
 from companyos.evaluate.runs.run import (
@@ -142,7 +142,7 @@ def _check_replay(key: EpisodeKey, text: str, transcript: Transcript, usage: tup
     header = transcript.header
     if header.task_id != key.task_id:
         return wrong("another episode", f"it holds an episode of {header.task_id}")
-    if current_name(header.reward) != REWARD:
+    if current_profile_name(header.reward) != REWARD:
         return wrong("edited episode", f"its reward profile is {header.reward!r}, not {REWARD!r}")
     if header.actors:
         return wrong("more than one", f"it was played from {', '.join(header.actors)}'s chair as well")

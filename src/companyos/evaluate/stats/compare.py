@@ -10,23 +10,29 @@ from companyos.core.groups import grouped
 from companyos.evaluate.judge.outcome import Outcome
 from companyos.evaluate.stats.intervals import LEVEL, Estimate, Row, difference, quantile, share
 
-POWER = 0.8  # the probability of detecting a difference of the size that a comparison is said to resolve
+POWER = 0.8  # the probability with which a comparison detects a difference of size `smallest_detectable`
+_JSON_KEYS = {
+    "success_difference": "success",
+    "score_difference": "score",
+    "return_difference": "total",
+    "smallest_detectable": "resolves",
+}  # of `companyos compare --json`
 _WIDTH = NormalDist().inv_cdf((1 + LEVEL) / 2) + NormalDist().inv_cdf(POWER)
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class Comparison(msgspec.Struct, frozen=True, rename=_JSON_KEYS):
     """How two runs differ. Every difference is the second run's number minus the first one's."""
 
     tasks: int  # played by both
     unpaired: int  # tasks that only one of them played
     ours: Estimate
     theirs: Estimate
-    success: Estimate
-    score: Estimate
-    total: Estimate
+    success_difference: Estimate
+    score_difference: Estimate
+    return_difference: Estimate
     families: dict[str, Estimate]  # the difference in success by family
     noise_floor: float | None  # two runs of one agent differ by less in 95 % of cases; None if a task had one trial
-    resolves: float  # the smallest difference in success that this many tasks detect with probability `POWER`
+    smallest_detectable: float  # difference in success that this many tasks detect with probability `POWER`
     needed: int | None  # how many tasks would detect the difference that was seen; None if it was 0
 
 
@@ -41,21 +47,21 @@ def compare(ours: Iterable[Outcome], theirs: Iterable[Outcome]) -> Comparison | 
     success = _difference(pairs, "success")
     our_success, their_success = (_known(share(_rows(side, "success"))) for side in zip(*pairs, strict=True))
     width = (success.high or 0.0) - (success.low or 0.0)  # two clusters or more always give an interval
-    resolves = _WIDTH * width / (2 * quantile(len(clusters) - 1))
+    detectable = _WIDTH * width / (2 * quantile(len(clusters) - 1))
     return Comparison(
         tasks=len(shared),
         unpaired=len(our_tasks.keys() ^ their_tasks.keys()),
         ours=our_success,
         theirs=their_success,
-        success=success,
-        score=_difference(pairs, "score"),
-        total=_difference(pairs, "total", bounded=False),
+        success_difference=success,
+        score_difference=_difference(pairs, "score"),
+        return_difference=_difference(pairs, "total", bounded=False),
         families={
             name: _difference(some, "success") for name, some in sorted(grouped(pairs, lambda p: p[0][0].family).items())
         },
         noise_floor=_noise(pairs),
-        resolves=round(resolves, 6),
-        needed=math.ceil(len(shared) * (resolves / success.value) ** 2) if success.value else None,
+        smallest_detectable=round(detectable, 6),
+        needed=math.ceil(len(shared) * (detectable / success.value) ** 2) if success.value else None,
     )
 
 

@@ -7,7 +7,7 @@ from companyos.evaluate.stats.doses import ALL, Curve
 from companyos.evaluate.stats.intervals import Estimate
 from companyos.evaluate.stats.metrics import Results
 
-NO_VALUE = "–"  # the text of a number when there was nothing to count
+NO_NUMBER_TEXT = "–"  # written when there was nothing to count
 
 
 class NumberFormat(NamedTuple):
@@ -15,9 +15,9 @@ class NumberFormat(NamedTuple):
 
     text: str
     unit: float = 1.0
-    ends: tuple[float, float] | None = None  # the least and the greatest possible number, if there are any
+    scale: tuple[float, float] | None = None  # the lowest and the highest possible value; None if there are none
 
-    def write(self, number: float) -> str:
+    def format(self, number: float) -> str:
         return self.text.format(self.unit * number).replace("-", "−")
 
 
@@ -29,12 +29,12 @@ MONEY = NumberFormat("{:.3f}")
 
 
 class FormattedNumber(NamedTuple):
-    """A number as text: value, interval and a note. `number` is the estimate behind it, if there is one."""
+    """A number as text: value, interval and a note. `estimate` is the number behind it, if there is one."""
 
     value: str
     interval: str = ""
     note: str = ""
-    number: Estimate | None = None
+    estimate: Estimate | None = None
 
     def __str__(self) -> str:
         return " ".join(filter(None, [self.value, self.interval and f"({self.interval})", self.note]))
@@ -49,27 +49,27 @@ class SummaryLine(NamedTuple):
     say: Callable[[Results], FormattedNumber]
 
 
-def write(number: Estimate | None, form: NumberFormat, note: str = "") -> FormattedNumber:
+def format_number(number: Estimate | None, form: NumberFormat, note: str = "") -> FormattedNumber:
     if number is None:
-        return FormattedNumber(NO_VALUE)
+        return FormattedNumber(NO_NUMBER_TEXT)
     sign = " %" if form is PERCENT else ""
     dash = " to " if form is SIGNED else "–"
     unsure = number.low is None or number.high is None
-    interval = "" if unsure else f"{form.write(number.low or 0.0)}{dash}{form.write(number.high or 0.0)}"
-    return FormattedNumber(form.write(number.value) + sign, interval, note, number)
+    interval = "" if unsure else f"{form.format(number.low or 0.0)}{dash}{form.format(number.high or 0.0)}"
+    return FormattedNumber(form.format(number.value) + sign, interval, note, number)
 
 
 def _plain(name: str, label: str, meaning: str, form: NumberFormat = PERCENT) -> SummaryLine:
-    return SummaryLine(label, meaning, form, lambda results: write(results.overall.numbers.get(name), form))
+    return SummaryLine(label, meaning, form, lambda results: format_number(results.overall.numbers.get(name), form))
 
 
 def _all_k(results: Results) -> FormattedNumber:
     """pass^k for the largest number of trials."""
     tried = [name for name in results.overall.numbers if name.startswith("pass^")]
     if not tried:
-        return FormattedNumber(NO_VALUE)
+        return FormattedNumber(NO_NUMBER_TEXT)
     most = max(tried, key=lambda name: int(name.removeprefix("pass^")))
-    return write(results.overall.numbers[most], PERCENT, f"k = {most.removeprefix('pass^')}")
+    return format_number(results.overall.numbers[most], PERCENT, f"k = {most.removeprefix('pass^')}")
 
 
 def _curve(results: Results) -> Curve | None:
@@ -78,13 +78,13 @@ def _curve(results: Results) -> Curve | None:
 
 def _area(results: Results) -> FormattedNumber:
     curve = _curve(results)
-    return write(curve.area if curve else None, PERCENT)
+    return format_number(curve.area if curve else None, PERCENT)
 
 
 def _ec50(results: Results) -> FormattedNumber:
     curve = _curve(results)
     if curve is None:
-        return FormattedNumber(NO_VALUE)
+        return FormattedNumber(NO_NUMBER_TEXT)
     value, _, interval = curve.ec50.text.partition(" (")
     return FormattedNumber(value, interval.removesuffix(")"))
 
@@ -120,7 +120,7 @@ DETAILS = (
 
 def lines_for(runs: Sequence[Results], lines: Iterable[SummaryLine]) -> list[SummaryLine]:
     """The lines for which at least one run has a number."""
-    return [line for line in lines if any(line.say(results).value != NO_VALUE for results in runs)]
+    return [line for line in lines if any(line.say(results).value != NO_NUMBER_TEXT for results in runs)]
 
 
 def markdown(columns: Sequence[str], runs: Sequence[Results]) -> str:

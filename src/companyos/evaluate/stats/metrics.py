@@ -16,7 +16,8 @@ from companyos.evaluate.stats.intervals import Estimate, Row, difference, mean, 
 from companyos.families import family
 from companyos.families.kit.case import Trouble
 
-ENDING, WAY, NONE = "ending", "way", "none"  # what differs on a twin: the right ending, only the way there, or neither
+# What changes on a twin: the right ending, only the way to the same ending, or neither.
+ENDING, WAY, SAME_WORK = "ending", "way", "none"
 
 
 class PairLike(Protocol):
@@ -60,11 +61,11 @@ class PairOutcome(msgspec.Struct, frozen=True):
         return self.task.success and self.twin.success
 
     @property
-    def differs(self) -> bool:
+    def decision_changed(self) -> bool:
         return self.task.choice != self.twin.choice
 
 
-class Block(msgspec.Struct, frozen=True, omit_defaults=True):
+class GroupSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     """The metrics of a group of episodes, by name. A metric with nothing to count is missing."""
 
     tasks: int
@@ -81,11 +82,11 @@ class Results(msgspec.Struct, frozen=True):
     hash: str
     tasks: int  # of the suite, whether played or not
     trials: int  # the largest number of trials of a task
-    overall: Block
-    families: dict[str, Block]
-    endings: dict[str, Block]  # by the right ending
-    dials: dict[str, Block]  # the episodes in which a dial caused trouble, and the pairs that differ in such a trouble
-    causes: dict[str, Block]  # the pairs that differ in a cause; each pair counts as one episode
+    overall: GroupSummary
+    families: dict[str, GroupSummary]
+    endings: dict[str, GroupSummary]  # by the right ending
+    dials: dict[str, GroupSummary]  # the episodes in which a dial caused trouble; the pairs that differ in such a trouble
+    causes: dict[str, GroupSummary]  # the pairs that differ in a cause; each pair counts as one episode
 
 
 def summarise(suite: SuiteLike, outcomes: Iterable[Outcome]) -> dict[str, Any]:
@@ -98,12 +99,12 @@ def summarise(suite: SuiteLike, outcomes: Iterable[Outcome]) -> dict[str, Any]:
         hash=suite.hash,
         tasks=len(suite.tasks),
         trials=max((len(trials) for trials in grouped(ordered, _task).values()), default=0),
-        overall=_block(ordered, pairs),
-        families=_blocks(ordered, pairs, lambda one: [one.family]),
-        endings=_blocks(ordered, pairs, lambda one: [one.right]),
+        overall=_group_summary(ordered, pairs),
+        families=_group_summaries(ordered, pairs, lambda one: [one.family]),
+        endings=_group_summaries(ordered, pairs, lambda one: [one.right]),
         dials={name: _struck(name, ordered, pairs) for name in DIALS if any(name in one.struck for one in ordered)},
         causes={
-            cause: Block(len({pair.task.task_id for pair in some}), len(some), _rounded(_pair_numbers(some, [])))
+            cause: GroupSummary(len({pair.task.task_id for pair in some}), len(some), _rounded(_pair_numbers(some, [])))
             for cause, some in sorted(grouped(pairs, lambda pair: f"{pair.task.family}.{pair.cause}").items())
         },
     )
@@ -118,23 +119,23 @@ def _pairs(suite: SuiteLike, outcomes: Sequence[Outcome]) -> Iterator[PairOutcom
             yield PairOutcome(one, other, pair.relevance, pair.cause)
 
 
-def _blocks(
+def _group_summaries(
     outcomes: Sequence[Outcome], pairs: Sequence[PairOutcome], of: Callable[[Outcome], Iterable[str]]
-) -> dict[str, Block]:
+) -> dict[str, GroupSummary]:
     names = sorted({name for one in outcomes for name in of(one)})
     return {
-        name: _block([one for one in outcomes if name in of(one)], [pair for pair in pairs if name in of(pair.task)])
+        name: _group_summary([one for one in outcomes if name in of(one)], [pair for pair in pairs if name in of(pair.task)])
         for name in names
     }
 
 
-def _struck(dial: str, outcomes: Sequence[Outcome], pairs: Sequence[PairOutcome]) -> Block:
+def _struck(dial: str, outcomes: Sequence[Outcome], pairs: Sequence[PairOutcome]) -> GroupSummary:
     """The episodes in which a dial caused trouble, and by how much their success is below that of all others."""
     hit = [one for one in outcomes if dial in one.struck]
     spared = [one for one in outcomes if dial not in one.struck]
-    block = _block(hit, [pair for pair in pairs if _dial_of(pair) == dial], dosed=False)
+    summary = _group_summary(hit, [pair for pair in pairs if _dial_of(pair) == dial], dosed=False)
     lost = difference(_successes(spared), _successes(hit))
-    return msgspec.structs.replace(block, numbers=block.numbers | _rounded({"success_lost": lost}))
+    return msgspec.structs.replace(summary, numbers=summary.numbers | _rounded({"success_lost": lost}))
 
 
 def _dial_of(pair: PairOutcome) -> str | None:
@@ -142,10 +143,10 @@ def _dial_of(pair: PairOutcome) -> str | None:
     return mark.dial if isinstance(mark, Trouble) else None
 
 
-def _block(outcomes: Sequence[Outcome], pairs: Sequence[PairOutcome], dosed: bool = True) -> Block:
+def _group_summary(outcomes: Sequence[Outcome], pairs: Sequence[PairOutcome], dosed: bool = True) -> GroupSummary:
     numbers = {**_episode_numbers(outcomes), **_repeated_numbers(outcomes), **_pair_numbers(pairs, outcomes)}
     by_dial = curves(outcomes) if dosed else {}
-    return Block(len(grouped(outcomes, _task)), len(outcomes), _rounded(numbers), by_dial)
+    return GroupSummary(len(grouped(outcomes, _task)), len(outcomes), _rounded(numbers), by_dial)
 
 
 def _rounded(numbers: dict[str, Estimate | None]) -> dict[str, Estimate]:
@@ -206,14 +207,14 @@ def _all_of(k: int, groups: Iterable[Sequence[Outcome]]) -> Iterator[Row]:
 
 
 def _pair_numbers(pairs: Sequence[PairOutcome], outcomes: Sequence[Outcome]) -> dict[str, Estimate | None]:
-    ending, others = _by_relevance(pairs, ENDING), _by_relevance(pairs, WAY, NONE)
+    ending, others = _by_relevance(pairs, ENDING), _by_relevance(pairs, WAY, SAME_WORK)
     numbers = {
         "pair_pass": share(_passed(ending)),
         "pair_pass_way": share(_passed(_by_relevance(pairs, WAY))),
-        "pair_pass_none": share(_passed(_by_relevance(pairs, NONE))),
-        "differs_ending": share(_differing(ending)),
-        "differs_other": share(_differing(others)),
-        "causal_sensitivity": difference(_differing(ending), _differing(others)),
+        "pair_pass_none": share(_passed(_by_relevance(pairs, SAME_WORK))),
+        "differs_ending": share(_decision_changed(ending)),
+        "differs_other": share(_decision_changed(others)),
+        "causal_sensitivity": difference(_decision_changed(ending), _decision_changed(others)),
     }
     return numbers | {"differs_rerun": share(_reruns(outcomes))}
 
@@ -226,8 +227,8 @@ def _passed(pairs: Iterable[PairOutcome]) -> Iterator[Row]:
     return ((pair.task.cluster, pair.passed, 1.0) for pair in pairs)
 
 
-def _differing(pairs: Iterable[PairOutcome]) -> Iterator[Row]:
-    return ((pair.task.cluster, pair.differs, 1.0) for pair in pairs)
+def _decision_changed(pairs: Iterable[PairOutcome]) -> Iterator[Row]:
+    return ((pair.task.cluster, pair.decision_changed, 1.0) for pair in pairs)
 
 
 def _reruns(outcomes: Sequence[Outcome]) -> Iterator[Row]:

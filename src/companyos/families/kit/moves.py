@@ -5,7 +5,7 @@ from collections.abc import Collection, Generator
 from datetime import date
 from typing import Any, TypeVar, cast
 
-from companyos.company import ALL_TOOLS, clerk
+from companyos.company import ALL_TOOLS, programs
 from companyos.company.apps.ticketdesk import CHANGED_MEANWHILE
 from companyos.company.apps.tool import PAGE_LENGTH
 from companyos.core.calls import NO_ANSWER, Call, Reply, Working
@@ -26,7 +26,7 @@ def ask(tool: str, **params: Any) -> Move[Reply]:
     """
     app, method = tool.split(".")
     call = Call(app, method, params)
-    while (reply := (yield from clerk.until_answered(call))).code == CHANGED_MEANWHILE:
+    while (reply := (yield from programs.until_answered(call))).code == CHANGED_MEANWHILE:
         yield from ask("ticketdesk.get_ticket", ticket_id=params["ticket_id"])
     return reply
 
@@ -41,7 +41,7 @@ def read(tool: str, **params: Any) -> Move[Any]:
 
 def rows(tool: str, **params: Any) -> Move[list[Shown]]:
     """Return the rows of all pages of a list."""
-    return (yield from clerk.all_rows(lambda page: read(tool, **params, **({"page": page} if page > 1 else {}))))
+    return (yield from programs.all_rows(lambda page: read(tool, **params, **({"page": page} if page > 1 else {}))))
 
 
 def set_field(ticket_id: str, field: str, value: str) -> Move[Reply]:
@@ -163,7 +163,7 @@ def fresh_reading(metric: str) -> Move[Shown]:
 
 def signer(person: Shown) -> Move[Shown]:
     """Return the person who signs for a person today: that person, or the first delegate who is in."""
-    signs = (yield from clerk.stand_ins(person, _noted_delegate))[-1]
+    signs = (yield from programs.delegate_chain(person, _noted_delegate))[-1]
     if signs["presence"] != "in":
         raise Stuck(f"{signs['id']} is away and has no delegate")
     yield from working.note((signs["id"], "in"), "signs")

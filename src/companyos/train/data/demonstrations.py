@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from companyos.agents.adversaries.slips import slip
-from companyos.company.clerk import advance
+from companyos.company.programs import advance
 from companyos.core.calls import NO_ANSWER, Call, Reply, aloud
 from companyos.core.episode import Turn
 from companyos.core.errors import BadChoice

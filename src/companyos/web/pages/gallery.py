@@ -16,7 +16,14 @@ from companyos.core.task import TaskId
 from companyos.evaluate.judge.outcome import Outcome
 from companyos.evaluate.reports.report import Run
 from companyos.evaluate.stats.doses import ALL, Curve
-from companyos.evaluate.stats.headline import DETAILS, HEADLINE, NO_VALUE, PERCENT, FormattedNumber, write
+from companyos.evaluate.stats.headline import (
+    DETAILS,
+    HEADLINE,
+    NO_NUMBER_TEXT,
+    PERCENT,
+    FormattedNumber,
+    format_number,
+)
 from companyos.evaluate.stats.intervals import Estimate
 from companyos.evaluate.stats.metrics import Results
 from companyos.families import FAMILIES
@@ -100,7 +107,9 @@ class GalleryPages:
         return self._site.page(
             "gallery_run.html",
             run=summary,
-            numbers=[(line, line.say(results)) for line in (*HEADLINE, *DETAILS) if line.say(results).value != NO_VALUE],
+            numbers=[
+                (line, line.say(results)) for line in (*HEADLINE, *DETAILS) if line.say(results).value != NO_NUMBER_TEXT
+            ],
             curves=[_dose_chart(dial, curve) for dial, curve in results.overall.curves.items()],
             families=[(in_words(name), name, block) for name, block in results.families.items()],
             columns=_columns(results),
@@ -140,8 +149,8 @@ def _summary_and_run(results_folder: ResultsFolder, name: str) -> tuple[Evaluati
 def share(number: Estimate | None) -> Markup | str:
     """Return a share with its interval, as a number and as a chart."""
     if number is None:
-        return NO_VALUE
-    text = write(number, PERCENT)
+        return NO_NUMBER_TEXT
+    text = format_number(number, PERCENT)
     chart = interval_chart(number.value, number.low, number.high)
     return Markup("{}<b>{}</b> <small>{}</small>").format(chart, text.value, text.interval)
 
@@ -201,7 +210,8 @@ def _cost_of_dials(results: Results) -> list[tuple[str, FormattedNumber, int]]:
         if "success_lost" in block.numbers
     ]
     return [
-        (dial, write(lost, PERCENT), episodes) for dial, lost, episodes in sorted(costs, key=lambda cost: -cost[1].value)
+        (dial, format_number(lost, PERCENT), episodes)
+        for dial, lost, episodes in sorted(costs, key=lambda cost: -cost[1].value)
     ]
 
 

@@ -1,5 +1,6 @@
-"""Programs of calls: generators that yield a call and receive its reply, and the steps that such programs share.
+"""Functions that run programs of calls, and parts that such programs share.
 
+A program of calls is a generator that yields a call and receives its reply.
 Experts, colleagues and scripted agents are all written as such programs. See `Program` in `core.calls`.
 """
 
@@ -11,12 +12,12 @@ from companyos.core.errors import Stuck
 
 T = TypeVar("T")
 Y = TypeVar("Y")  # what a program yields: calls, or calls and working lines
-Steps = Generator[Call, Reply, T]  # a part of a program that returns something
+Subprogram = Generator[Call, Reply, T]  # a part of a program; it returns a T
 Row = dict[str, Any]
 
 
 def advance(program: Generator[Y, Reply, Any], reply: Reply | None) -> Y | None:
-    """Send a reply to a program, None to start it, and return what it yields next; None when it has ended."""
+    """Send `reply` to a program and return what it yields next, or None if it has ended. A reply of None starts it."""
     try:
         return next(program) if reply is None else program.send(reply)
     except StopIteration:
@@ -26,16 +27,19 @@ def advance(program: Generator[Y, Reply, Any], reply: Reply | None) -> Y | None:
 def run(program: Generator[Call | Working, Reply, T], make: Callable[[Call], Reply]) -> T:
     """Run a program to its end, making each call with `make`, and return what the program returns."""
     try:
-        step = next(program)
+        item = next(program)
         while True:
-            step = next(program) if isinstance(step, Working) else program.send(make(step))
+            item = next(program) if isinstance(item, Working) else program.send(make(item))
     except StopIteration as end:
         result: T = end.value
         return result
 
 
-def steered(program: Program, steer: Callable[[Call], Steps[Reply]]) -> Program:
-    """Run a program whose calls are made by `steer`, which can change, repeat or skip a call and its reply."""
+def steered(program: Program, steer: Callable[[Call], Subprogram[Reply]]) -> Program:
+    """Run a program, but pass each of its calls to `steer`.
+
+    `steer` makes the calls that it wants (the same, another, several or none) and returns the reply for the program.
+    """
     try:
         call = next(program)
         while True:
@@ -52,7 +56,7 @@ def until_stuck(program: Program) -> Program:
         return
 
 
-def until_answered(call: Call) -> Steps[Reply]:
+def until_answered(call: Call) -> Subprogram[Reply]:
     """Repeat a call until an answer comes. Only for calls that do no harm when they are carried out twice."""
     while (reply := (yield call)).code == NO_ANSWER:
         pass
@@ -70,10 +74,11 @@ def all_rows(show: Callable[[int], Generator[Y, Reply, Row]]) -> Generator[Y, Re
     return rows
 
 
-def stand_ins(person: Row, look_up: Callable[[Row], Generator[Y, Reply, Row]]) -> Generator[Y, Reply, list[Row]]:
-    """Return a person and the chain of delegates up to the first who is in today: the last one signs.
+def delegate_chain(person: Row, look_up: Callable[[Row], Generator[Y, Reply, Row]]) -> Generator[Y, Reply, list[Row]]:
+    """Return the person, the person's delegate, the delegate's delegate and so on, until somebody is present today.
 
-    `look_up` reads the directory's entry of an absent person's delegate. A person without a delegate ends the chain.
+    The last person in the list signs. `look_up` reads the directory's entry of an absent person's delegate. A person
+    without a delegate ends the chain.
     """
     chain = [person]
     while chain[-1]["presence"] != "in" and chain[-1]["delegate"]:

@@ -1,12 +1,12 @@
-"""Tests of the steps that programs of calls share: silence, pages, absences and the end of a program."""
+"""Tests of the parts that programs of calls share: silence, pages, absences and the end of a program."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from companyos.company import clerk
-from companyos.company.clerk import Row, Steps
+from companyos.company import programs
+from companyos.company.programs import Row, Subprogram
 from companyos.core.calls import NO_ANSWER, OK, Call, Program, Reply, Working
 from companyos.core.errors import Stuck
 from companyos.families.kit import moves
@@ -38,9 +38,9 @@ def scripted(*replies: Reply) -> tuple[list[Call], Callable[[Call], Reply]]:
 
 def test_advance_starts_a_program_passes_replies_on_and_returns_none_at_its_end() -> None:
     program = two_calls()
-    assert clerk.advance(program, None) == LOOK
-    assert clerk.advance(program, says({})) == Call("ticketdesk", "wait", {"hours": 1})
-    assert clerk.advance(program, says({})) is None
+    assert programs.advance(program, None) == LOOK
+    assert programs.advance(program, says({})) == Call("ticketdesk", "wait", {"hours": 1})
+    assert programs.advance(program, says({})) is None
 
 
 def test_a_program_is_run_to_its_end_without_its_working_lines_and_its_result_is_returned() -> None:
@@ -50,20 +50,20 @@ def test_a_program_is_run_to_its_end_without_its_working_lines_and_its_result_is
         return int(reply.data)
 
     made, make = scripted(says(7))
-    assert clerk.run(program(), make) == 7
+    assert programs.run(program(), make) == 7
     assert made == [LOOK]
 
 
 def test_a_call_is_repeated_until_an_answer_comes_even_if_that_is_a_refusal() -> None:
     refusal = Reply(False, "not_found")
     made, make = scripted(SILENCE, SILENCE, refusal)
-    assert clerk.run(clerk.until_answered(LOOK), make) == refusal
+    assert programs.run(programs.until_answered(LOOK), make) == refusal
     assert made == [LOOK] * 3
 
 
 def test_a_steered_program_gets_the_replies_that_the_steering_function_returns() -> None:
     made, make = scripted(SILENCE, says({}), SILENCE, says({}))
-    clerk.run(clerk.steered(two_calls(), clerk.until_answered), make)
+    programs.run(programs.steered(two_calls(), programs.until_answered), make)
     assert [call.method for call in made] == ["get_person", "get_person", "wait", "wait"]
 
 
@@ -73,23 +73,23 @@ def test_a_program_that_gets_stuck_ends_there_and_other_errors_are_raised() -> N
         raise error
 
     made, make = scripted(says({}), says({}))
-    clerk.run(clerk.until_stuck(program(Stuck("no way"))), make)
+    programs.run(programs.until_stuck(program(Stuck("no way"))), make)
     with pytest.raises(ValueError, match="a bug"):
-        clerk.run(clerk.until_stuck(program(ValueError("a bug"))), make)
+        programs.run(programs.until_stuck(program(ValueError("a bug"))), make)
     assert made == [LOOK] * 2
 
 
 def test_all_pages_of_a_list_are_read_in_order_and_a_list_without_pages_once() -> None:
-    def show(page: int) -> Steps[Row]:
+    def show(page: int) -> Subprogram[Row]:
         shown: Row = (yield Call("ticketdesk", "list_tickets", {"page": page})).data
         return shown
 
     pages = [says({"rows": [{"id": page}], "pages": 3}) for page in (1, 2, 3)]
     made, make = scripted(*pages)
-    assert clerk.run(clerk.all_rows(show), make) == [{"id": 1}, {"id": 2}, {"id": 3}]
+    assert programs.run(programs.all_rows(show), make) == [{"id": 1}, {"id": 2}, {"id": 3}]
     assert [call.params["page"] for call in made] == [1, 2, 3]
     made, make = scripted(says({"rows": []}))
-    assert clerk.run(clerk.all_rows(show), make) == []
+    assert programs.run(programs.all_rows(show), make) == []
     assert len(made) == 1
 
 
@@ -106,12 +106,12 @@ def look_up(call: Call) -> Reply:
 
 
 def test_the_signer_is_the_first_in_the_chain_of_delegates_who_is_in() -> None:
-    chain = clerk.run(clerk.stand_ins(PEOPLE["@a.a"], moves.delegate), look_up)
+    chain = programs.run(programs.delegate_chain(PEOPLE["@a.a"], moves.delegate), look_up)
     assert [person["id"] for person in chain] == ["@a.a", "@b.b", "@c.c"]
-    assert clerk.run(moves.signer(PEOPLE["@a.a"]), look_up) == PEOPLE["@c.c"]
+    assert programs.run(moves.signer(PEOPLE["@a.a"]), look_up) == PEOPLE["@c.c"]
 
 
 def test_an_absent_person_without_a_delegate_ends_the_chain_and_an_expert_is_stuck_there() -> None:
-    assert clerk.run(clerk.stand_ins(PEOPLE["@e.e"], moves.delegate), look_up) == [PEOPLE["@e.e"]]
+    assert programs.run(programs.delegate_chain(PEOPLE["@e.e"], moves.delegate), look_up) == [PEOPLE["@e.e"]]
     with pytest.raises(Stuck, match="no delegate"):
-        clerk.run(moves.signer(PEOPLE["@e.e"]), look_up)
+        programs.run(moves.signer(PEOPLE["@e.e"]), look_up)
