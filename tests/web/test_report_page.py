@@ -113,7 +113,7 @@ def test_a_report_is_written_into_the_run_s_folder_and_is_reproducible(tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["{run}", "{run}"], "takes --out FILE"),
+        (["{run}", "{run}"], "needs --out FILE"),
         (["{run}/nothing"], "is not the folder of a run"),
         (["{run}", "--out", "{run}/no/page.html"], "cannot write"),
     ],
