@@ -159,9 +159,9 @@ def test_twins_are_paid_where_more_than_half_of_both_are_passed() -> None:
     for turn in expert_in(won.task_id).turns:
         getattr(won, f"{turn.call.app}_{turn.call.method}")(**turn.call.params)
     rollouts = [won, won, lost, won, won, won, won, won]
-    tasks, siblings = ["a"] * 3 + ["b"] * 3 + ["c"] * 2, ["b"] * 3 + ["a"] * 3 + [""] * 2
-    assert twins(rollouts, tasks, siblings) == [BONUS, BONUS, 0, BONUS, BONUS, BONUS, 0, 0]
-    assert twins([lost, *rollouts[1:]], tasks, siblings) == [0.0] * 8
+    tasks, twin_tasks = ["a"] * 3 + ["b"] * 3 + ["c"] * 2, ["b"] * 3 + ["a"] * 3 + [""] * 2
+    assert twins(rollouts, tasks, twin_tasks) == [BONUS, BONUS, 0, BONUS, BONUS, BONUS, 0, 0]
+    assert twins([lost, *rollouts[1:]], tasks, twin_tasks) == [0.0] * 8
 
 
 def test_the_tasks_of_a_plan_have_no_clutter_and_half_of_them_are_twins_side_by_side(model: Path, tmp_path: Path) -> None:
@@ -171,8 +171,8 @@ def test_the_tasks_of_a_plan_have_no_clutter_and_half_of_them_are_twins_side_by_
     assert len(asked) == 16
     assert all(make(row["task_id"]).toolbox.names == TOOLBOX.names for row in asked)
     for update in (asked[:8], asked[8:]):
-        siblings = [row["sibling"] for row in update]
-        assert [bool(name) for name in siblings] == [True] * 4 + [False] * 4
+        twin_tasks = [row["sibling"] for row in update]
+        assert [bool(name) for name in twin_tasks] == [True] * 4 + [False] * 4
         for one, other in zip(update[:4:2], update[1:4:2], strict=True):
             assert (one["sibling"], other["sibling"]) == (other["task_id"], one["task_id"])
             assert not same_ending(make(one["task_id"]), make(other["task_id"]))
