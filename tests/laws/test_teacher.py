@@ -111,8 +111,9 @@ def test_the_teacher_wins_from_every_state_that_is_not_lost(name: str, player: s
             if streams.at("follow", number).chance(often):
                 seen["followed"] += 1
                 assert followed(env).success, (env.task_id, number)
+        seen["requests"] += sum(turn.call.method == "submit_approval" for turn in env.turns)
     print(name, player, dict(seen))
-    assert seen["followed"]
+    assert seen["followed"] or (player == "meddler" and not seen["requests"])  # some families need no signature
 
 
 def followed(env: CompanyEnv) -> CompanyEnv:
