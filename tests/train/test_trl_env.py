@@ -184,11 +184,11 @@ def test_a_defect_of_ours_is_not_swallowed_with_the_models_mistakes() -> None:
 
 def test_a_task_that_offers_other_tools_is_refused_and_its_own_class_takes_it() -> None:
     cluttered = task_id(7, "100")
-    with pytest.raises(BadTask, match=r"other tools .* such as .* tool_clutter"):
+    with pytest.raises(BadTask, match=r"does not offer the tools .* approvalflow\.approval_stats\. .* tool_clutter"):
         CompanyOS().reset(task_id=cluttered)
     own = offering(make(cluttered).toolbox)
     assert own().reset(task_id=cluttered) == make(cluttered).reset().text
-    with pytest.raises(BadTask, match="other tools"):
+    with pytest.raises(BadTask, match="does not offer the tools"):
         own().reset(task_id=WORK[0])
 
 
