@@ -16,7 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from companyos.core.calls import Call
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from companyos.serve.ledger import open_ledger
 from tests.serve.postgres import Postgres, running
 from tests.serve.servers import Server
@@ -71,7 +71,7 @@ def report(ledger: str, place: str, crew: Crew, kills: int, clients: int) -> int
     acknowledged = lost = doubled = 0
     for expert in crew.done:
         env = make(expert.task_id)
-        work(env)
+        run_expert(env)
         acknowledged += len(expert.rewards)
         missing, more = compared([turn.call for turn in env.turns], kept.calls(expert.session_id, 0) or ())
         lost, doubled = lost + missing, doubled + more

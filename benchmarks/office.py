@@ -15,7 +15,7 @@ from statistics import median, quantiles
 from urllib.parse import urlencode
 
 from benchmarks.serve import server
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from companyos.env.line_syntax import write_line
 from companyos.families import SHORT_FAMILIES
 
@@ -60,7 +60,7 @@ class Person:
         while True:
             family = SHORT_FAMILIES[seed % len(SHORT_FAMILIES)]
             env = make(family, seed=seed, chaos=0.5)
-            work(env)
+            run_expert(env)
             chosen = {"family": family, "seed": str(seed), "chaos": "0.5"}
             place = self._ask("POST", "/play", chosen)[2].removesuffix("/0")
             for turn, one in enumerate(env.turns, 1):

@@ -16,7 +16,7 @@ import msgspec
 
 from benchmarks.office import say
 from benchmarks.serve import server
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from companyos.families import SHORT_FAMILIES
 
 SESSIONS = 8
@@ -38,7 +38,7 @@ class Agent:
         while True:
             family = SHORT_FAMILIES[seed % len(SHORT_FAMILIES)]
             env = make(family, seed=seed, chaos=0.5)
-            work(env)
+            run_expert(env)
             self.begin(family, seed)
             for turn in env.turns:
                 self._step(turn.call.app, turn.call.method, turn.call.params)

@@ -24,7 +24,7 @@ import msgspec
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from companyos.families import FAMILIES
 from tests.serve.postgres import running
 
@@ -57,7 +57,7 @@ def bare() -> FastAPI:
 
 def main(rounds: int) -> None:
     env = make("vendor_onboarding", seed=8, chaos=0.5)
-    work(env)
+    run_expert(env)
     calls = [{"app": turn.call.app, "method": turn.call.method, "params": turn.call.params} for turn in env.turns]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -122,7 +122,7 @@ def memory_of_open_sessions() -> float:
         crew = []
         for name, seed in tasks:
             env = make(name, seed=seed, chaos=0.5)
-            work(env)
+            run_expert(env)
             begun = CLIENT.post(f"http://127.0.0.1:{port}/reset", json={"task": name, "seed": seed, "chaos": 0.5}).json()
             crew.append((begun["session_id"], [msgspec.to_builtins(turn.call) for turn in env.turns]))
         with connect(port) as one:  # only now: the server closes a connection that sends nothing

@@ -21,7 +21,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from benchmarks.serve import connect, server
-from companyos.env import make, work
+from companyos.env import make, run_expert
 
 SESSIONS = (1, 16, 64)
 STEPS = 4000  # at least, per round and number of sessions
@@ -164,7 +164,7 @@ def usual_reply(port: int, frames: list[bytes]) -> str:
 
 def main(rounds: int) -> None:
     env = make("vendor_onboarding", seed=8, chaos=0.5)
-    work(env)
+    run_expert(env)
     calls = [{"app": turn.call.app, "method": turn.call.method, "params": turn.call.params} for turn in env.turns]
     frames = [frame({"type": "step", "data": call}) for call in calls]
     with ExitStack() as stack:

@@ -166,7 +166,7 @@ def recomputed(world: World) -> str:
     fresh = World(world.streams, world.now, world.kinds())
     for kind in world.kinds():
         for record in world.all(kind):
-            fresh.furnish(record)
+            fresh.put_at_start(record)
     fresh._counters, fresh._agenda, fresh._serial = world._counters, world._agenda, world._serial
     fresh._sum = fresh.digest_of_rest()
     return fresh.digest()

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from tools.dockerfile import Stage, Step, held_back, ignore_patterns, stages
 
 CONTEXT = Path(__file__).parents[1]
@@ -265,7 +265,7 @@ def check_restrictions(subject: Container) -> None:
 def check_episode(subject: Container) -> None:
     """Play an expert's episode, which must give the same rewards as in process."""
     env = make(TASK)
-    work(env)
+    run_expert(env)
     begun = subject.curl(8000, "/reset", {"task": TASK})
     for turn in env.turns:
         call = {"app": turn.call.app, "method": turn.call.method, "params": turn.call.params}

@@ -13,7 +13,7 @@ from companyos.assurance.prove_many import spread
 from companyos.chaos import DIALS, Injector
 from companyos.core.parallel import pooled
 from companyos.core.task import BENCHMARK_VERSION
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.families import FAMILIES, Family, Setting
 from companyos.families.kit.case import Cause, Fact, Trouble
 from companyos.families.kit.citations import Cites
@@ -84,7 +84,7 @@ def page(name: str) -> str:
         title=_title(name),
         question=question,
         about=about,
-        brief=example.scene.task,
+        brief=example.scene.brief,
         task_id=example.task_id,
         version=BENCHMARK_VERSION,
         endings=ENDINGS,
@@ -118,9 +118,9 @@ def _doc(family: Family) -> list[str]:
 
 def _facts(family: Family) -> str:
     rows = [
-        [f"`{cause.name}`", cause.meaning, _odds(cause, cause.mark), _where(cause.mark)]
+        [f"`{cause.name}`", cause.meaning, _odds(cause, cause.annotation), _where(cause.annotation)]
         for cause in family.specs()
-        if isinstance(cause.mark, Fact)
+        if isinstance(cause.annotation, Fact)
     ]
     return table(["fact", "meaning", "values and shares", "where it shows"], rows)
 
@@ -132,19 +132,19 @@ def _odds(cause: Cause, fact: Fact) -> str:
 
 def _where(fact: Fact) -> str:
     # A metric shows the value of its source, so the source is left out.
-    return ", ".join(f"`{role}.{field}`" for kind, role, field in fact.footprint if kind != "Source")
+    return ", ".join(f"`{role}.{field}`" for kind, role, field in fact.shown_in if kind != "Source")
 
 
 def _troubles(family: Family) -> str:
     rows = [
         [
             f"`{cause.name}`",
-            f"`{cause.mark.dial}`",
-            ", ".join(f"`{part.removeprefix('=')}`" for part in cause.mark.target),
+            f"`{cause.annotation.dial}`",
+            ", ".join(f"`{part.removeprefix('=')}`" for part in cause.annotation.target),
             ", ".join(map(write_value, cause.alternatives[1:])) if len(cause.alternatives) > 2 else "",
         ]
         for cause in family.specs()
-        if isinstance(cause.mark, Trouble)
+        if isinstance(cause.annotation, Trouble)
     ]
     return table(["trouble", "dial", "affects", "levels"], sorted(rows, key=lambda row: list(DIALS).index(row[1][1:-1])))
 
@@ -187,7 +187,7 @@ def _said(setting: Setting, record: str, field: str) -> str:
 
 def _solved(name: str, seed: int, chaos: float) -> CompanyEnv:
     env = make(name, seed=seed, chaos=chaos, reward="sparse")
-    work(env)
+    run_expert(env)
     return env
 
 
@@ -265,8 +265,8 @@ def _line(family: Family) -> list[str]:
     return [
         f"[{_title(family.name)}]({family.name}.md)",
         _doc(family)[0],
-        str(sum(isinstance(cause.mark, Fact) for cause in specs)),
-        str(sum(isinstance(cause.mark, Trouble) for cause in specs)),
+        str(sum(isinstance(cause.annotation, Fact) for cause in specs)),
+        str(sum(isinstance(cause.annotation, Trouble) for cause in specs)),
         str(len(endings)),
         f"{endings.most_common(1)[0][1] / ENDINGS:.0%}",
         f"{pars[0]}–{pars[1]}",

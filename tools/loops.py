@@ -21,7 +21,7 @@ from unittest.mock import patch
 import trl
 from trl import GRPOTrainer
 
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from companyos.train.loops import trl_loop
 from companyos.train.loops.grpo import GrpoRecipe, GrpoRun
 from companyos.train.loops.trl_loop import rows
@@ -75,7 +75,7 @@ def words(tokenizer: Any, task_id: str) -> list[list[int]]:
 
 def worked(task_id: str) -> Any:
     env = make(task_id, reward="score")
-    work(env)
+    run_expert(env)
     return env
 
 

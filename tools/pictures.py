@@ -13,7 +13,7 @@ from companyos.assurance.twins import do
 from companyos.chaos import DIALS
 from companyos.company import TOOLBOX
 from companyos.core.episode import Turn
-from companyos.env import CompanyEnv, make, task_named, work
+from companyos.env import CompanyEnv, make, run_expert, task_named
 from companyos.env.line_syntax import write_line
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
@@ -217,7 +217,7 @@ def _side(left: int, y: int, row: int, alike: bool, turn: Turn, told: str) -> It
 
 def _played(task_id: str) -> CompanyEnv:
     env = make(task_id)
-    work(env)
+    run_expert(env)
     assert env.success
     return env
 

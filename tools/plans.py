@@ -12,7 +12,7 @@ from typing import Any
 from companyos.agents import play
 from companyos.agents.adversaries import ADVERSARIES
 from companyos.core.calls import Call
-from companyos.env import make, task_named, work
+from companyos.env import make, run_expert, task_named
 from companyos.families import FAMILIES
 
 FOLDER = Path(__file__).parents[1] / "validation"
@@ -23,7 +23,7 @@ CANARY_SEED = 3  # another seed than those from which scripts are copied
 def runtime() -> dict[str, Any]:
     family = next(iter(FAMILIES))
     env = make(family, seed=SEED, chaos=CHAOS)
-    work(env)
+    run_expert(env)
     options = {"task": family, "chaos": CHAOS, "reward": "score"}
     return {
         "plan_schema_version": "1",

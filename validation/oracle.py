@@ -6,7 +6,7 @@ import urllib.request
 from typing import Any
 
 from companyos.core.calls import OK, Reply
-from companyos.families import FAMILIES, Memory, Taste, family
+from companyos.families import FAMILIES, EpisodeSoFar, ExpertStyle, family
 
 
 def post(url: str, body: dict[str, Any]) -> Any:
@@ -19,7 +19,7 @@ def score(url: str, name: str) -> float:
     """What the expert's episode of this family is worth. It knows what the server said, and nothing else."""
     begun = post(f"{url}/reset", {"task": name, "seed": 7, "chaos": 0.5, "reward": "score"})
     seen, total = begun["observation"], 0.0
-    work = family(name).expert(Memory(seen["task"], seen["now"]), Taste())
+    work = family(name).expert(EpisodeSoFar(seen["task"], seen["now"]), ExpertStyle())
     call = next(work)
     while True:
         action = {"app": call.app, "method": call.method, "params": call.params}

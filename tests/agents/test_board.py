@@ -12,7 +12,7 @@ from companyos.agents.choices.candidate_types import CandidateTypes
 from companyos.agents.tiny import pick
 from companyos.assurance.twins import twins_with_other_ending
 from companyos.core.calls import Call
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.families import SHORT_FAMILIES
 from tests.helpers import FAMILY, STEADY
 
@@ -62,7 +62,7 @@ def test_reading_a_board_after_every_call_or_only_once_gives_the_same(name: str,
 @given(st.integers(0, 500))
 def test_boards_of_twins_are_equal_while_their_replies_are_equal(seed: int) -> None:
     env = make(FAMILY, seed=seed, chaos=0.25)
-    work(env)
+    run_expert(env)
     for _, twin_id in twins_with_other_ending(env.task_id)[:2]:
         one, other = make(env.task_id), make(twin_id)
         boards = [Board(one.reset(), TYPES), Board(other.reset(), TYPES)]
@@ -97,7 +97,7 @@ def test_no_description_contains_an_id() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_the_calls_of_an_expert_are_among_the_candidates(seed: int) -> None:
     env = make(FAMILY, seed=seed)
-    work(env)
+    run_expert(env)
     calls = [turn.call for turn in env.turns]
     again, board = make(FAMILY, seed=seed), Board(make(FAMILY, seed=seed).reset(), TYPES)
     for call in calls[:-1]:
@@ -122,7 +122,7 @@ def test_forms_are_filled_in_as_the_expert_does_even_after_a_field_was_renamed()
     renamed = 0
     for seed in range(40):
         env = make(FAMILY, seed=seed, chaos=0.5)
-        work(env)
+        run_expert(env)
         renamed += _first_form(env) and env.setting.causes.renamed
     assert renamed > 2
 

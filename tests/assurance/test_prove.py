@@ -12,8 +12,8 @@ from companyos.assurance.prove import first_difference, first_irreversible, prov
 from companyos.core.calls import Call, Reply
 from companyos.core.episode import Turn
 from companyos.core.errors import Unsolvable
-from companyos.env import CompanyEnv, make, work
-from companyos.families import FAMILIES, Taste
+from companyos.env import CompanyEnv, make, run_expert
+from companyos.families import FAMILIES, ExpertStyle
 from tests.helpers import FAMILY, form, role, staged, step, task_id, ticket
 
 NOWHERE = 987_654_321  # a number that no company contains
@@ -196,9 +196,9 @@ def test_a_call_of_a_tool_that_is_not_offered_is_ignored() -> None:
 
 
 def test_a_win_by_a_guess_is_not_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    def guessing(env: CompanyEnv, taste: Taste | None = None) -> None:
+    def guessing(env: CompanyEnv, style: ExpertStyle | None = None) -> None:
         step(env, "datahub.get_entry", entry_id="E-999999")
-        work(env, taste)
+        run_expert(env, style)
 
     monkeypatch.setattr(proof, "work", guessing)
     with pytest.raises(Unsolvable, match=r"used 'E-999999' in datahub\.get_entry, which it had not been told"):
@@ -207,7 +207,7 @@ def test_a_win_by_a_guess_is_not_a_proof(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_proof_has_the_experts_steps_and_the_ending() -> None:
     env = make(task_id(), reward="sparse")
-    work(env)
+    run_expert(env)
     assert env.success
     assert prove(task_id()) == proof.Proof(task_id(), env.step_count, env.setting.ending.name)
 
@@ -236,7 +236,7 @@ def _near(value: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_guess_in_any_value_of_an_experts_calls_is_caught(name: str) -> None:
     env, caught = make(name, seed=1, chaos=0.5, reward="sparse"), 0
-    work(env)
+    run_expert(env)
     turns = list(env.turns)
     assert untold(env) is None
     for number, turn in enumerate(turns[:60]):

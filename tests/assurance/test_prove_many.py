@@ -9,7 +9,7 @@ from companyos.assurance.prove_many import ProofResult, Spread, check, spread
 from companyos.assurance.twins import same_ending, twin_tasks
 from companyos.core.errors import Unsolvable
 from companyos.env import CompanyEnv, make
-from companyos.families import Taste
+from companyos.families import ExpertStyle
 from tests.helpers import staged, step, task_id, ticket
 
 
@@ -35,11 +35,11 @@ def test_twins_must_differ_before_the_expert_does_anything_irreversible(
 
 
 def test_a_wrong_closing_or_giving_up_is_not_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(env: CompanyEnv, taste: Taste | None = None) -> None:
+    def wrong(env: CompanyEnv, style: ExpertStyle | None = None) -> None:
         closing = {"resolution": "declined", "reason": "no_budget", "evidence": []}
         step(env, "ticketdesk.resolve_ticket", ticket_id=ticket(env).id, **closing)
 
-    def idle(env: CompanyEnv, taste: Taste | None = None) -> None:
+    def idle(env: CompanyEnv, style: ExpertStyle | None = None) -> None:
         return None
 
     for expert, said in ((wrong, "Verdict"), (idle, "gave up")):

@@ -20,7 +20,7 @@ from companyos.assurance.twins import (
 from companyos.company import Entry, Ticket
 from companyos.core.errors import BadTask
 from companyos.core.task import TaskId
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.families import FAMILIES, SHORT_FAMILIES, family
 from companyos.families.kit.case import Fact, Trouble
 from companyos.families.kit.family import write_value
@@ -51,7 +51,7 @@ def test_siblings_are_every_other_value_of_every_cause_once(name: str) -> None:
 @pytest.mark.parametrize("name", SHORT_FAMILIES)
 def test_opposites_differ_in_a_fact_and_in_their_ending(name: str) -> None:
     env = make(name, seed=3, chaos=0.5)
-    facts = {cause.name for cause in family(name).specs() if isinstance(cause.mark, Fact)}
+    facts = {cause.name for cause in family(name).specs() if isinstance(cause.annotation, Fact)}
     assert twins_with_other_ending(env.task_id)
     for cause, other in twins_with_other_ending(env.task_id):
         assert cause in facts
@@ -95,7 +95,7 @@ def test_a_twin_is_irrelevant_only_if_the_calls_of_each_win_the_other(
     monkeypatch: pytest.MonkeyPatch, there: bool, back: bool, expected: str
 ) -> None:
     ours = staged(reward="sparse")
-    work(ours)
+    run_expert(ours)
     other = do(ours.task_id, score_stale=True)
     assert same_ending(ours, make(other))
 

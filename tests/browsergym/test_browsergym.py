@@ -12,7 +12,7 @@ from browsergym.utils.obs import flatten_axtree_to_str
 
 import companyos.integrations.browsergym as tasks
 from companyos.core.calls import Call
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from companyos.families import FAMILIES
 from companyos.serve.errors import UnknownSession
 from companyos.serve.ops import programs
@@ -56,7 +56,7 @@ def test_every_family_is_registered() -> None:
 def test_the_expert_solves_a_task_through_its_pages(world: Any) -> None:
     obs, info = world.reset(seed=SEED)
     here = make(world.task._task.family, seed=SEED, chaos=CHAOS)
-    assert (obs["goal"], info["task_info"]["task_id"]) == (here.scene.task, here.task_id)
+    assert (obs["goal"], info["task_info"]["task_id"]) == (here.scene.brief, here.task_id)
     assert obs["screenshot"].shape == (768, 1024, 3)
     assert "What you were asked to do" in flatten_axtree_to_str(obs["axtree_object"])
     world.task.cheat(world.page, world.chat.messages)
@@ -83,7 +83,7 @@ def test_an_agent_s_actions_are_calls_and_the_expert_can_take_over(world: Any) -
     assert terminated
     here = make("vendor_onboarding", seed=SEED, chaos=CHAOS, reward="score")
     here.step(Call("ticketdesk", "list_tickets"))
-    work(here)
+    run_expert(here)
     assert reward == here.turns[-1].reward
 
 

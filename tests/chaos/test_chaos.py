@@ -24,8 +24,8 @@ from companyos.families.kit.case import Fact, Trouble
 from tests.helpers import FAMILY, STEADY, played, role, step, strikes, task_id
 
 SPECS = FAMILIES[FAMILY].specs()
-TROUBLES = [cause for cause in SPECS if isinstance(cause.mark, Trouble)]
-FACTS = [cause for cause in SPECS if isinstance(cause.mark, Fact)]
+TROUBLES = [cause for cause in SPECS if isinstance(cause.annotation, Trouble)]
+FACTS = [cause for cause in SPECS if isinstance(cause.annotation, Fact)]
 DOSES = (0.0, 0.1, 0.3, 0.6, 1.0)
 
 percents = st.fixed_dictionaries({dial: st.integers(0, 100) for dial in DIALS})
@@ -40,7 +40,7 @@ def causes(seed: int, chaos: float) -> Any:
 
 def rank(cause: Any, drawn: Any) -> int:
     """Return the level of a trouble, where 0 means that it does not occur."""
-    return int(DIALS[cause.mark.dial].levels.index(getattr(drawn, cause.name)))
+    return int(DIALS[cause.annotation.dial].levels.index(getattr(drawn, cause.name)))
 
 
 # -- doses -------------------------------------------------------------------------------------------------------------
@@ -139,14 +139,14 @@ def test_at_dose_1_no_trouble_is_more_likely_than_three_in_four_and_every_level_
     for trouble in TROUBLES:
         ranks = Counter(rank(trouble, one) for one in drawn)
         assert 1 - ranks[0] / 2000 <= 0.79, trouble.name
-        assert all(ranks[level] > 100 for level in range(len(DIALS[trouble.mark.dial].levels))), trouble.name  # type: ignore[union-attr]
+        assert all(ranks[level] > 100 for level in range(len(DIALS[trouble.annotation.dial].levels))), trouble.name  # type: ignore[union-attr]
 
 
 def test_no_injector_declares_a_chance_above_three_in_four() -> None:
     for injector in INJECTORS:
-        assert len(injector.chances) == len(injector.levels) - 1
-        assert list(injector.chances) == sorted(injector.chances, reverse=True)
-        assert max(injector.chances) <= MOST_LIKELY == 0.75
+        assert len(injector.level_chances) == len(injector.levels) - 1
+        assert list(injector.level_chances) == sorted(injector.level_chances, reverse=True)
+        assert max(injector.level_chances) <= MOST_LIKELY == 0.75
 
 
 def test_more_troubles_strike_at_a_higher_dose() -> None:
@@ -166,7 +166,7 @@ def test_the_brief_and_the_first_clock_are_the_same_at_every_dose() -> None:
         assert len({(obs.task, obs.now) for obs in first}) == 1
 
 
-@pytest.mark.parametrize("dial", dict.fromkeys(trouble.mark.dial for trouble in TROUBLES))  # type: ignore[union-attr]
+@pytest.mark.parametrize("dial", dict.fromkeys(trouble.annotation.dial for trouble in TROUBLES))  # type: ignore[union-attr]
 def test_a_trouble_that_strikes_as_hard_strikes_the_same_way_at_a_higher_dose(dial: str) -> None:
     struck = 0
     for seed in range(20):

@@ -11,7 +11,7 @@ from companyos.assurance.prove import prove
 from companyos.assurance.twins import twin_tasks
 from companyos.chaos import DIALS
 from companyos.company import EXTRAS, TOOLBOX
-from companyos.env import make, task_named, work
+from companyos.env import make, run_expert, task_named
 from companyos.env.line_syntax import find_tool
 from companyos.families import FAMILIES
 from tests.helpers import FAMILY
@@ -56,7 +56,7 @@ def test_the_expert_wins_among_clutter_without_touching_any(name: str) -> None:
         task_id = str(task_named(name, seed, {DIAL: 1.0}))
         prove(task_id)
         env = make(task_id)
-        work(env)
+        run_expert(env)
         assert not any(turn.call.tool in NAMES for turn in env.turns)
 
 
@@ -70,8 +70,8 @@ def test_extra_tools_that_are_not_used_change_neither_the_company_nor_the_reward
         assert plain.digest() == cluttered.digest()
         assert plain.setting.ending == cluttered.setting.ending
         assert plain.max_steps == cluttered.max_steps
-        work(plain)
-        work(cluttered)
+        run_expert(plain)
+        run_expert(cluttered)
         assert plain.turns == cluttered.turns  # calls, replies, rewards, digests
 
 

@@ -101,7 +101,7 @@ def test_a_form_can_say_itself_which_office_decides_it(office: str, outcome: tup
     env = staged()
     verify(env)
     form = env.world.get(ApprovalType, FAMILY)
-    env.world.furnish(replace(form, offices=("{office}",), optional=(*form.optional, "office")))
+    env.world.put_at_start(replace(form, offices=("{office}",), optional=(*form.optional, "office")))
     assert decision(env, "cfo", office=office) == outcome
 
 
@@ -239,14 +239,16 @@ def test_a_measurement_counts_to_the_last_day_of_its_limit(extra_days: int, verd
     verify(env)
     to_monday(env)
     metric = env.world.get(Metric, role(env, "score"))
-    env.world.furnish(replace(metric, measured_at=env.world.now - (metric.max_age_days + extra_days) * DAY))
+    env.world.put_at_start(replace(metric, measured_at=env.world.now - (metric.max_age_days + extra_days) * DAY))
     assert decision(env) == verdict
 
 
 def test_a_metric_that_went_stale_while_the_request_lay_there_is_not_held_against_it() -> None:
     env = staged(head_away=True)
     verify(env)
-    metric = env.world.furnish(replace(env.world.get(Metric, role(env, "score")), max_age_days=0, measured_at=env.world.now))
+    metric = env.world.put_at_start(
+        replace(env.world.get(Metric, role(env, "score")), max_age_days=0, measured_at=env.world.now)
+    )
     assert decision(env, "head") == APPROVED
     assert age_days(metric, env.world.now) > 0
 
@@ -373,9 +375,9 @@ def one_after_the_other() -> CompanyEnv:
     """The head and the CFO each know something about the ticket, and the CFO waits for the head."""
     env = staged()
     head, cfo, ticket_id = role(env, "head"), role(env, "cfo"), ticket(env).id
-    env.world.furnish(replace(env.world.get(Mind, head), knows={ticket_id: {"need": "real"}}))
+    env.world.put_at_start(replace(env.world.get(Mind, head), knows={ticket_id: {"need": "real"}}))
     mind = replace(env.world.get(Mind, cfo), knows={ticket_id: {"funds": "left"}}, after={ticket_id: {head: "need"}})
-    env.world.furnish(mind)
+    env.world.put_at_start(mind)
     return env
 
 

@@ -152,7 +152,7 @@ def test_a_refresh_that_fails_leaves_the_value_and_says_so_and_trying_again_work
 def test_a_refresh_without_delay_can_fail_too() -> None:
     env = staged(score_stale=True)
     old = metric(env).value
-    env.world.furnish(replace(source(env), failures=1))
+    env.world.put_at_start(replace(source(env), failures=1))
     assert (refresh(env)["pipeline"], metric(env).value) == ("running", old)
     say(env, "ticketdesk.wait", hours=8)
     assert (metric(env).pipeline, metric(env).value) == ("failed", old)
@@ -305,5 +305,5 @@ def test_on_a_calm_morning_every_metric_is_fresh_and_true() -> None:
 def test_an_age_counts_whole_days() -> None:
     env = staged()
     for minutes, days in ((0, 0), (DAY - 1, 0), (DAY, 1), (7 * DAY, 7), (8 * DAY - 1, 7)):
-        env.world.furnish(replace(metric(env), measured_at=env.world.now - minutes))
+        env.world.put_at_start(replace(metric(env), measured_at=env.world.now - minutes))
         assert say(env, "datahub.query_metric", metric_name=role(env, "score")).data["age_days"] == days

@@ -59,7 +59,7 @@ def test_the_chain_of_delegates_ends_at_the_first_who_is_in() -> None:
 def test_nobody_stands_in_for_a_person_without_a_delegate() -> None:
     env = staged(cfo_away=True, controller_away=True)
     treasurer = person(env, "treasurer")
-    env.world.furnish(replace(treasurer, away_from=0, away_until=env.world.now + DAY))
+    env.world.put_at_start(replace(treasurer, away_from=0, away_until=env.world.now + DAY))
     assert stand_in(env.world, person(env, "cfo")).id == treasurer.id
 
 

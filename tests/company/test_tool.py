@@ -195,7 +195,7 @@ def brightness(world: World, percent: Annotated[int, Meta(ge=0, le=100)]) -> dic
 
 def room() -> World:
     world = World(Streams("room"), 0, (Lamp,))
-    world.furnish(Lamp("L-1"))
+    world.put_at_start(Lamp("L-1"))
     return world
 
 

@@ -20,7 +20,7 @@ from companyos.company import TOOLBOX, Approval, Tool
 from companyos.company.apps.tool import reference
 from companyos.core.calls import Call
 from companyos.core.world import Change
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.env.observations import Observation
 from companyos.families import FAMILIES
 from tests.helpers import (
@@ -406,11 +406,11 @@ def test_success_is_open_until_the_end() -> None:
 
 def test_a_success_on_the_last_step_is_a_success() -> None:
     quick = staged(conflict=True)
-    work(quick)
+    run_expert(quick)
     env = staged(conflict=True)
     while env.step_count < env.max_steps - quick.step_count:
         env.step({"app": "payroll", "method": "pay"})
-    work(env)
+    run_expert(env)
     assert (env.step_count, env.success) == (env.max_steps, True)
 
 
@@ -420,7 +420,7 @@ def test_a_success_on_the_last_step_is_a_success() -> None:
 def test_reset_gives_the_same_first_bytes_every_time_and_everywhere() -> None:
     env = make(task_id(5, "75"))
     first, digest = msgspec.json.encode(env.reset()), env.digest()
-    work(env)
+    run_expert(env)
     assert env.digest() != digest
     assert msgspec.json.encode(env.reset()) == first
     assert (env.digest(), env.turns, env.verdict, env.step_count) == (digest, [], None, 0)
@@ -429,17 +429,17 @@ def test_reset_gives_the_same_first_bytes_every_time_and_everywhere() -> None:
 
 def test_an_episode_after_a_reset_is_the_same_episode() -> None:
     env = make(task_id(5, "75"))
-    work(env)
+    run_expert(env)
     once = env.transcript()
     env.reset()
-    work(env)
+    run_expert(env)
     assert env.transcript() == once
 
 
 def test_playing_an_episode_leaves_the_first_morning_as_it_was() -> None:
     env = make(task_id(5, "75"))
     before = env.setting.world.digest()
-    work(env)
+    run_expert(env)
     assert env.setting.world.digest() == before == recomputed(env.setting.world)
 
 
@@ -451,7 +451,7 @@ def test_nothing_is_lost_at_the_start_after_reads_nor_after_a_success() -> None:
     assert env.lost() is None
     step(env, "ticketdesk.list_tickets")
     assert env.lost() is None
-    work(env)
+    run_expert(env)
     assert (env.success, env.lost()) == (True, None)
 
 
@@ -503,7 +503,7 @@ def test_damage_that_can_be_undone_does_not_lose_the_episode_but_fails_it_while_
 def played_calm() -> list[Call]:
     """Return the expert's calls at dose 0."""
     env = staged()
-    work(env)
+    run_expert(env)
     assert env.success
     return [turn.call for turn in env.turns]
 
@@ -513,7 +513,7 @@ def test_a_budget_that_ran_out_is_not_lost_and_a_fresh_one_wins() -> None:
     assert env.lost() is None
     fresh = env.fresh_budget()
     assert (fresh.done, fresh.step_count) == (False, 0)
-    work(fresh)
+    run_expert(fresh)
     assert fresh.success
     assert (env.done, env.success) == (True, False)
 

@@ -13,7 +13,7 @@ from companyos.core.calls import EPISODE_OVER, NO_STEPS_LEFT, OK, Call
 from companyos.core.episode import Transcript
 from companyos.core.errors import BadChoice, ReplayDiffers
 from companyos.core.world import HOUR
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.env.chat import messages
 from companyos.env.multi_actor import chairs, cooperate, expert, play_round
 from companyos.families import FAMILIES, SHORT_FAMILIES
@@ -195,7 +195,7 @@ def test_with_all_other_chairs_silent_the_expert_runs_out_of_steps_and_nothing_c
     for name in CROSSING:
         env = handed_over(name, 3)
         lone = needed(env)
-        work(env)
+        run_expert(env)
         assert env.done
         assert env.success is (not lone)
 
@@ -212,7 +212,7 @@ def test_the_same_calls_by_the_same_actors_give_the_same_bytes(name: str) -> Non
 def test_without_actors_nothing_is_different(name: str) -> None:
     for seed in range(3):
         plain, empty = make(name, seed=seed, chaos=0.5), make(name, seed=seed, chaos=0.5, actors=[])
-        work(plain)
+        run_expert(plain)
         cooperate(empty)
         assert plain.turns == empty.turns
         assert not re.search(r'"actors?":', plain.transcript().to_jsonl())

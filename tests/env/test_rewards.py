@@ -11,7 +11,7 @@ from companyos.company.colleagues import OBJECTION_CODES
 from companyos.core.calls import NO_ANSWER
 from companyos.core.task import TaskId
 from companyos.core.world import DAY
-from companyos.env import CompanyEnv, make, par, rewards, work
+from companyos.env import CompanyEnv, make, par, rewards, run_expert
 from companyos.env.rewards import (
     FAILED_CALL,
     FAILURE,
@@ -439,6 +439,6 @@ def test_an_episode_pays_the_same_under_the_old_name_of_its_profile() -> None:
     task = TaskId.parse(make("vendor_onboarding", seed=3, chaos=0.5).task_id)
     now, before = CompanyEnv(task, "dense"), CompanyEnv(task, "seed")
     for env in (now, before):
-        work(env)
+        run_expert(env)
     assert now.turns == before.turns
     assert before.transcript().header.reward == "seed"

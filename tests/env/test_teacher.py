@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from companyos.core.calls import Call
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.env.teacher import LOST, OVER, Due, Teacher, due, work_aloud
 from companyos.families.kit.working import days
 
@@ -18,14 +18,14 @@ def ticket_of(env: CompanyEnv) -> str:
 
 def the_way(env: CompanyEnv) -> list[Call]:
     fork = env.fork()
-    work(fork)
+    run_expert(fork)
     return [turn.call for turn in fork.turns]
 
 
 def test_working_aloud_makes_the_same_calls_as_working() -> None:
     aloud, silent = vendor(chaos=0.5), vendor(chaos=0.5)
     spoken = list(work_aloud(aloud))
-    work(silent)
+    run_expert(silent)
     assert [one.call for one in spoken] == [turn.call for turn in silent.turns]
     assert [one.reply for one in spoken] == [turn.reply for turn in silent.turns]
     assert any(one.working for one in spoken)
@@ -80,7 +80,7 @@ def test_a_wrong_write_is_undone_and_earlier_reads_are_not_repeated() -> None:
     env.step(Call("ticketdesk", "update_ticket", {"ticket_id": ticket_of(env), "field": "priority", "value": "low"}))
     env.step(Call("ticketdesk", "update_ticket", {"ticket_id": ticket_of(env), "field": "priority", "value": "urgent"}))
     restarted = env.fork()
-    work(restarted)
+    run_expert(restarted)
     steps = Teacher(env).due().steps
     assert steps is not None
     assert steps <= restarted.step_count - env.step_count

@@ -14,7 +14,7 @@ from companyos.core.calls import Call
 from companyos.core.episode import Transcript
 from companyos.core.errors import Stuck
 from companyos.core.world import Draw, Streams
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.evaluate.judge.blame import ACT, DAMAGE, TIME
 from tests.laws import DOSES
 
@@ -131,7 +131,7 @@ def _wins_after(env: CompanyEnv, calls: int) -> bool:
     for turn in env.turns[:calls]:
         again.step(turn.call)
     try:
-        work(again)
+        run_expert(again)
     except Stuck:
         return False
     return bool(again.success)

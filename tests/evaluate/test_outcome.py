@@ -9,7 +9,7 @@ from companyos.company import TOOLBOX
 from companyos.core.calls import NO_ANSWER, Call, Reply
 from companyos.core.episode import Footer
 from companyos.core.errors import BadTask, ReplayDiffers
-from companyos.env import make, par, task_named, work
+from companyos.env import make, par, run_expert, task_named
 from companyos.env.multi_actor import chairs
 from companyos.evaluate.judge.blame import blame
 from companyos.evaluate.judge.outcome import DESK, _faults, judge, owner
@@ -123,7 +123,7 @@ def test_a_fault_belongs_to_a_tool_with_its_arguments() -> None:
 
 def test_a_success_has_recovered_from_every_fault() -> None:
     env = make("vendor_onboarding", seed=7)
-    work(env)
+    run_expert(env)
     assert env.success
     env.turns[0] = msgspec.structs.replace(env.turns[0], reply=Reply(False, NO_ANSWER))
     assert _faults(env) == (1, 1)
@@ -152,7 +152,7 @@ def test_the_expert_decides_differently_exactly_where_the_ending_differs(family:
 
 def test_an_office_that_signs_through_its_deputy_is_the_same_office() -> None:
     calm = staged()
-    work(calm)
+    run_expert(calm)
     away = make(do(calm.task_id, head_away=True))
-    work(away)
+    run_expert(away)
     assert judge(calm.transcript()).decider == judge(away.transcript()).decider != DESK

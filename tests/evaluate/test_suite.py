@@ -14,7 +14,7 @@ from companyos.core.episode import CANARY
 from companyos.core.errors import BadChoice, BadTask
 from companyos.core.task import BENCHMARK_VERSION, TaskId
 from companyos.env import make as make_env
-from companyos.env import par, task_named, work
+from companyos.env import par, run_expert, task_named
 from companyos.evaluate.suites import selection
 from companyos.evaluate.suites.suite import Pair, Suite, beacon_name, frozen_names, read_suite, suite, suite_of
 from companyos.families import FAMILIES, SHORT_FAMILIES, setting
@@ -82,7 +82,7 @@ def test_twins_are_240_pairs_that_change_the_ending_120_the_way_and_120_nothing(
 def test_a_pair_differs_in_the_cause_that_it_names_and_changes_what_it_says(name: str) -> None:
     for pair in suite(name).pairs[:: 1 if FULL else 40]:
         ours = make_env(pair.task, reward="sparse")
-        work(ours)
+        run_expert(ours)
         assert relevance(ours, pair.twin) == pair.relevance
         assert (pair.cause, pair.twin) in [(cause.name, other) for cause, _, other in twin_tasks(pair.task)]
 

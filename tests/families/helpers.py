@@ -6,7 +6,7 @@ from typing import Any
 
 from companyos.assurance.twins import do
 from companyos.core.calls import Call
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.families.kit.case import Value
 
 
@@ -45,7 +45,7 @@ def ending(env: CompanyEnv) -> str:
 def solved(env: CompanyEnv) -> CompanyEnv:
     """Return a fork of the episode that the expert has won."""
     done = env.fork()
-    work(done)
+    run_expert(done)
     assert done.success, done.verdict
     return done
 

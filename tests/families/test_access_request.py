@@ -6,7 +6,7 @@ import pytest
 
 from companyos.company import Approval, Comment, Entry, Metric, Mind, Person, Policy, Ticket
 from companyos.core.world import DAY, stamp
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.families.access_roles import ROLE_TEMPLATES
 from companyos.families.access_rules import ACCOUNTS, OWNER_FORM, REVIEW_FORM
 from companyos.families.kit.case import Value
@@ -88,7 +88,7 @@ def decision(
 def test_the_first_check_that_applies_decides(causes: dict[str, Value], expected: str) -> None:
     env = staged(**causes)
     assert ending(env) == expected
-    work(env)
+    run_expert(env)
     assert env.success
 
 
@@ -99,7 +99,7 @@ def test_the_requesters_manager_decides_who_signs() -> None:
 
 def test_a_need_that_no_role_covers_leaves_nothing_signed() -> None:
     env = staged(need="none")
-    work(env)
+    run_expert(env)
     assert env.success
     assert not [request for request in env.world.all(Approval) if request.requester == me(env)]
     assert ticket(env).waiting_on == role(env, "requester")
@@ -185,7 +185,7 @@ def test_an_exclusion_is_written_on_either_side_and_cited_where_it_is() -> None:
     for seed in range(60):
         env = make(OWNER_FORM, seed=seed)
         if ending(env) == "escalated/conflict_of_interest":
-            work(env)
+            run_expert(env)
             cited = {fact.record: fact.value for fact in ticket(env).evidence if fact.field == "excludes"}
             sides |= {(shape, cited.get(role(env, shape)) == role(env, other)) for shape, other in PAIRS}
     assert sides == {("editor", True), ("editor", False), ("auditor", True), ("auditor", False)}
@@ -305,7 +305,7 @@ def test_only_a_role_of_the_system_is_signed_for() -> None:
 )
 def test_the_delegate_signs(causes: dict[str, Value], signs: str) -> None:
     env = staged(**causes)
-    work(env)
+    run_expert(env)
     assert env.success
     assert [a.decided_by for a in env.world.all(Approval) if a.status == "approved"] == [role(env, signs)]
 

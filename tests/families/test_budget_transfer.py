@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from companyos.company import Approval, Entry, Metric, Person, Policy, Ticket
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.families.kit.case import Value
 from tests.families.helpers import missed, staged_by, worked
 from tests.helpers import answered, me, role, say, set_field, ticket, verify
@@ -98,7 +98,7 @@ def signed(env: CompanyEnv, form: str, approver: str, **changes: Any) -> str:
 def test_the_first_check_that_applies_decides(causes: dict[str, Value], expected: str, decider: str) -> None:
     env = staged(**causes)
     assert (env.setting.ending.name, env.setting.ending.decider) == (expected, decider)
-    work(env)
+    run_expert(env)
     assert env.success
 
 
@@ -107,7 +107,7 @@ def test_where_the_giving_line_is_dissolved_nothing_is_signed_though_its_namesak
     giver = entry(env, "giver")
     alike = [e for e in env.world.all(Entry) if e.kind == "budget_line" and e.name.startswith(giver.name)]
     assert {e.status for e in alike} == {"dissolved", "active"}
-    work(env)
+    run_expert(env)
     assert env.success
     assert list(env.world.all(Approval)) == []
 
@@ -218,8 +218,8 @@ def test_a_sum_right_on_a_limit_is_within_it() -> None:
         (1, {"budget_giving", "budget_taking", "budget_clearance"}),
     ):
         trial = env.fork()
-        trial.world.furnish(replace(back, details=back.details | {"amount": str(rest + more)}))
-        work(trial)
+        trial.world.put_at_start(replace(back, details=back.details | {"amount": str(rest + more)}))
+        run_expert(trial)
         assert {a.type for a in trial.world.all(Approval) if a.status == "approved"} == forms
 
 
@@ -260,7 +260,7 @@ def test_both_figures_must_be_fresh_when_the_ticket_is_closed() -> None:
         trial = rest.fork()
         metric = trial.world.get(Metric, role(trial, figure))
         old = metric.measured_at - (metric.max_age_days + 1) * 24 * 60
-        trial.world.furnish(replace(metric, measured_at=old))
+        trial.world.put_at_start(replace(metric, measured_at=old))
         assert missed(trial, last) == ["Fresh"]
 
 

@@ -10,7 +10,7 @@ from companyos.core.calls import Call, Reply
 from companyos.core.errors import Stuck
 from companyos.core.world import DAY
 from companyos.env import CompanyEnv, make
-from companyos.families import Taste, family_of
+from companyos.families import ExpertStyle, family_of
 from companyos.families.bug_rules import FORM
 from companyos.families.bug_services import CHAIN, IN_HOUSE
 from companyos.families.kit.case import Value
@@ -42,7 +42,7 @@ def ended_as(env: CompanyEnv) -> str:
 def fooled(env: CompanyEnv, bend: Callable[[Call, Any], Any]) -> bool:
     """Return whether the expert fails when `bend` changes the replies that it gets. Being stuck is a failure, too."""
     trial = env.fork()
-    program = family_of(trial.setting.case.brief).expert(trial.memory(), Taste())
+    program = family_of(trial.setting.case.brief).expert(trial.so_far(), ExpertStyle())
     call = next(program)
     while not trial.done:
         trial.step(call)

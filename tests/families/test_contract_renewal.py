@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from companyos.assurance.twins import do
 from companyos.company import Approval, Comment, Entry, Metric, Mind, Person, Policy, Ticket
 from companyos.core.world import DAY, stamp
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.families.contract_rules import LAWYER, NOTICE_FORM, OFFICER, RENEWAL_FORM, USAGE
 from companyos.families.kit.case import Value
 from tests.families.helpers import calm_episodes, ending, missed, worked
@@ -78,7 +78,7 @@ def decision(
     data["terms"] = named or role(env, terms)
     if form == RENEWAL_FORM:
         data["amount"] = paper(env, terms)["amount"]
-        usage = env.world.furnish(replace(env.world.get(Metric, role(env, "usage")), measured_at=env.world.now))
+        usage = env.world.put_at_start(replace(env.world.get(Metric, role(env, "usage")), measured_at=env.world.now))
         data["usage"] = usage.value
         data["cost_center"] = env.world.get(Person, case.requester).cost_center
     else:
@@ -116,7 +116,7 @@ def decision(
 def test_the_first_check_that_applies_decides(causes: dict[str, Any], expected: str) -> None:
     env = staged(**causes)
     assert ending(env) == expected
-    work(env)
+    run_expert(env)
     assert env.success
 
 
@@ -215,7 +215,7 @@ def test_a_notice_that_comes_too_late_is_signed_and_cannot_be_put_back() -> None
 
 def test_what_cannot_be_renewed_leaves_nothing_signed() -> None:
     env = staged(frame="ends")
-    work(env)
+    run_expert(env)
     assert env.success
     assert not [request for request in env.world.all(Approval) if request.requester == me(env)]
     assert ticket(env).waiting_on == role(env, "requester")
@@ -298,7 +298,7 @@ def test_neither_office_signs_for_the_other() -> None:
 )
 def test_the_delegate_signs(causes: dict[str, Any], signs: str) -> None:
     env = staged(**causes)
-    work(env)
+    run_expert(env)
     assert env.success
     assert [a.decided_by for a in env.world.all(Approval) if a.status == "approved"] == [role(env, signs)]
 

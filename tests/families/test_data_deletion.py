@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from companyos.assurance.twins import twins
 from companyos.company import Approval, Comment, Entry, Metric, Mind, Policy, Ticket
 from companyos.core.world import DAY
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.families.kit.case import Value
 from tests.families.helpers import missed, staged_by, worked
 from tests.helpers import answered, me, role, say, set_field, ticket, verify
@@ -98,7 +98,7 @@ def decision(env: CompanyEnv, **changes: Any) -> tuple[str, str]:
 def test_the_first_check_that_applies_decides(causes: dict[str, Value], expected: str) -> None:
     env = staged(**causes)
     assert env.setting.ending.name == expected
-    work(env)
+    run_expert(env)
     assert env.success
 
 
@@ -115,7 +115,7 @@ def test_data_of_another_controller_are_left_as_they_were() -> None:
     agreement = env.world.get(Entry, role(env, "agreement"))
     assert agreement.reference == env.world.get(Entry, role(env, "entry")).details["agreement"]
     assert agreement.details["controller"] != "ourselves"
-    work(env)
+    run_expert(env)
     assert env.success
     assert list(env.world.all(Approval)) == []
 
@@ -191,8 +191,8 @@ def test_on_the_day_its_term_has_passed_a_holding_may_go_and_the_day_before_it_m
         last = date.fromordinal(date(2026, 1, 5).toordinal() + ticket(env).opened // DAY - days).isoformat()
         trial = env.fork()
         details = entry.details | {"ground": "law", "last_entry": last}
-        trial.world.furnish(replace(entry, status="ended", details=details))
-        work(trial)
+        trial.world.put_at_start(replace(entry, status="ended", details=details))
+        run_expert(trial)
         (request,) = (a for a in trial.world.all(Approval) if a.status == "approved")
         assert request.data[entry.details["category"]] == expected
 
@@ -236,7 +236,7 @@ def test_for_each_holding_that_stays_the_one_thing_is_cited_that_keeps_it() -> N
         if env.setting.ending.reason != "not_due":
             continue
         ended = env.fork()
-        work(ended)
+        run_expert(ended)
         cited = {(c.record, c.field) for c in ticket(ended).evidence}
         for place in HOLDING_ROLES:
             entry = holding(env, place)
@@ -273,7 +273,7 @@ def test_the_steward_says_nothing_until_legal_has_spoken() -> None:
 def test_asking_out_of_order_costs_only_time() -> None:
     env = staged()
     asked(env, "steward")
-    work(env)
+    run_expert(env)
     assert env.success
 
 

@@ -8,7 +8,7 @@ from companyos.assurance.twins import do
 from companyos.company import Approval, Comment, Entry, Metric, Mind, Person, Policy
 from companyos.core.calls import Call
 from companyos.core.world import DAY
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.families.kit.case import Value
 from tests.families.helpers import ending, missed, staged_by, worked
 from tests.helpers import answered, role, say, set_field, ticket, verify
@@ -96,7 +96,7 @@ def decision(env: CompanyEnv, form: str, approver: str = "cto", **changes: Any) 
 def test_the_first_check_that_applies_decides(causes: dict[str, Value], expected: str) -> None:
     env = staged(**causes)
     assert ending(env) == expected
-    work(env)
+    run_expert(env)
     assert env.success
 
 
@@ -128,7 +128,7 @@ def test_asking_in_the_wrong_order_costs_nothing_but_time() -> None:
         env.step(Call("ticketdesk", "comment", {"ticket_id": ticket(env).id, "text": "Now?", "to": role(env, name)}))
         env.step(Call("ticketdesk", "wait", {"hours": 72}))
     assert env.lost() is None
-    work(env)
+    run_expert(env)
     assert env.success
 
 
@@ -191,7 +191,7 @@ def test_a_suspension_of_somebody_under_no_hold_is_damage_too() -> None:
 
 def test_where_it_cannot_be_done_no_signature_is_requested() -> None:
     env = staged(shared=True, heir=False)
-    work(env)
+    run_expert(env)
     assert env.success
     assert not list(env.world.all(Approval))
 

@@ -7,7 +7,7 @@ import pytest
 from companyos.assurance.twins import do
 from companyos.company import KINDS, Approval, ApprovalType, Entry, Metric, Mind, Person, Policy, Ticket
 from companyos.core.world import DAY, view
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.families.expense_filing import WIDEST_GAP
 from companyos.families.expense_rules import LIMITS_POLICY, POLICIES
 from companyos.families.kit.case import Value
@@ -118,7 +118,7 @@ def test_the_superseded_limits_would_pass_what_those_in_force_do_not() -> None:
 def test_a_flaw_alone_decides(fact: str, value: Value, ending: str) -> None:
     env = staged(**{fact: value})
     assert env.setting.ending.name == ending
-    work(env)
+    run_expert(env)
     assert env.success
 
 
@@ -128,7 +128,7 @@ def test_of_two_flaws_the_one_that_is_checked_first_decides(first: int) -> None:
     for later, other, _ in FLAWS[first + 1 :]:
         env = staged(**{fact: value, later: other})
         assert env.setting.ending.name == ending
-        work(env)
+        run_expert(env)
         assert env.success, (fact, later)
 
 
@@ -281,7 +281,7 @@ def test_an_approver_does_not_look_at_receipts_so_asking_too_early_loses() -> No
 @pytest.mark.parametrize(("amount", "office"), [("small", "head"), ("large", "cfo")])
 def test_the_lowest_office_whose_limit_suffices_signs(amount: str, office: str) -> None:
     env = staged(amount=amount)
-    work(env)
+    run_expert(env)
     assert env.success
     assert [request.decided_by for request in env.world.all(Approval)] == [role(env, office)]
 

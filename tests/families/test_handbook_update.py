@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from companyos.company import Approval, Comment, Entry, Metric, Person, Policy, Ticket
 from companyos.core.calls import Reply
 from companyos.core.world import DAY
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.families.kit.case import Value
 from tests.families.helpers import ending, missed, staged_by, worked
 from tests.helpers import answered, me, role, say, set_field, ticket, verify
@@ -98,7 +98,7 @@ def reviewed(env: CompanyEnv, approver: str = "counsel") -> str:
 def test_the_first_check_that_applies_decides(causes: dict[str, Value], expected: str) -> None:
     env = staged(**causes)
     assert ending(env) == expected
-    work(env)
+    run_expert(env)
     assert env.success
 
 
@@ -334,7 +334,7 @@ def test_the_delegate_signs(causes: dict[str, Value], counsel: str, lead: str) -
 
 def test_a_superiors_wish_is_met_on_both_forms() -> None:
     env = staged(binding=True, objection="superior", lead_away=True, counsel_away=True, counsel_deputy_away=True)
-    work(env)
+    run_expert(env)
     assert env.success
     signed = [a for a in env.world.all(Approval) if a.status == "approved"]
     assert [a.type for a in signed] == ["legal_review", FAMILY]
@@ -359,7 +359,7 @@ def test_where_this_work_is_not_staged_the_plain_form_is_decided_as_ever() -> No
     case = next(t for t in env.world.all(Ticket) if t.kind == FAMILY and t.status == "open")
     data = {"ticket_id": case.id, "subject": case.subject, "amount": case.amount}
     lead = next(p for p in env.world.all(Person) if p.role == "HR Lead")
-    env.world.furnish(replace(lead, limit=case.amount))
+    env.world.put_at_start(replace(lead, limit=case.amount))
     asked = say(env, "approvalflow.submit_approval", approval_type=FAMILY, approver=lead.id, data=data)
     request = answered(env, asked.data["id"])
     assert (request.status, request.code) == APPROVED

@@ -8,7 +8,7 @@ import pytest
 
 from companyos.company import Approval, Comment, Entry, Metric, Policy, Ticket
 from companyos.core.world import DAY
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.families.incident_rules import (
     DECLARE,
     FIGURES,
@@ -44,7 +44,7 @@ staged = staged_by(FORM, CALM, reward="sparse")
 
 def solved(**causes: Any) -> CompanyEnv:
     env = staged(**causes)
-    work(env)
+    run_expert(env)
     assert env.success
     return env
 
@@ -73,7 +73,7 @@ def asked(env: CompanyEnv, person: str) -> Comment:
 def right_request(env: CompanyEnv) -> dict[str, Any]:
     """Return the values of the expert's request, after the statements that it needs were made in this episode."""
     done = env.fork()
-    work(done)
+    run_expert(done)
     verify(env)
     asked(env, "on_call")
     asked(env, "communications")
@@ -208,7 +208,7 @@ def test_the_parent_is_the_furthest_upstream_and_not_the_first_to_have_trouble()
     for seed in range(80):
         env = make(FORM, seed=seed, reward="sparse")
         if env.setting.ending.name == "duplicate/same_request" and env.setting.causes.origin == "above":
-            work(env)
+            run_expert(env)
             place = "root" if detail(env, "middle", "depends_on") else "middle"
             parent = env.world.get(Ticket, ticket(env).duplicate_of or "")
             assert parent.reference == env.world.get(Entry, role(env, f"{place}_alarm")).reference
@@ -251,7 +251,7 @@ def test_asking_out_of_order_costs_time_and_nothing_else() -> None:
     env = staged()
     asked(env, "communications")
     again = env.fresh_budget()
-    work(again)
+    run_expert(again)
     assert again.success
 
 

@@ -10,7 +10,7 @@ import pytest
 from companyos.company import Approval, ApprovalType, Entry, Metric, Person, Policy, Ticket
 from companyos.core.calls import Call
 from companyos.core.world import stamp
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.families.kit.case import Value
 from companyos.families.license_offers import AGREED, BULK, LARGE, NAMESAKES, OFFERS, PLAIN
 from companyos.families.license_rules import FORM, LIMITS
@@ -45,7 +45,7 @@ staged = staged_by(FORM, CALM, reward="sparse")
 
 def solved(**causes: Any) -> CompanyEnv:
     env = staged(**causes)
-    work(env)
+    run_expert(env)
     assert env.success
     return env
 
@@ -129,7 +129,7 @@ def test_the_right_offer_is_the_one_that_the_policy_leaves(
     if right is None:
         assert env.setting.ending.name == "cannot_be_done/not_covered"
         return
-    work(env)
+    run_expert(env)
     assert env.success
     signed = env.world.get(Approval, ticket(env).approval or "")
     assert signed.data["offer"] == role(env, right)
@@ -291,7 +291,7 @@ def test_the_day_that_counts_is_the_one_on_which_the_ticket_was_opened() -> None
         right = chosen(env, *RULES)
         if env.setting.ending.resolution == "completed" and right:
             late += not held_at(env, env.world.get(Entry, right), env.world.now)
-            work(env)
+            run_expert(env)
             assert env.success
     assert late >= 10
 

@@ -11,8 +11,8 @@ from companyos.assurance.twins import do
 from companyos.company import Approval, Entry, Ticket
 from companyos.core.calls import OK, Call, Program, Reply, silent
 from companyos.core.errors import Stuck
-from companyos.env import CompanyEnv, make, work
-from companyos.families import FAMILIES, Memory, Taste, quarter_close
+from companyos.env import CompanyEnv, make, run_expert
+from companyos.families import FAMILIES, EpisodeSoFar, ExpertStyle, quarter_close
 from companyos.families.kit.family import Linked
 from companyos.families.kit.moves import Move
 from companyos.families.quarter_close import BEYOND_LIMIT
@@ -55,7 +55,7 @@ def signed_and_put_off(env: CompanyEnv) -> tuple[str, str]:
 def worked_up_to_the_close(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
     """Return an episode in which the whole queue is resolved, and the call that would end it."""
     solved, rest = env.fork(), env.fork()
-    work(solved)
+    run_expert(solved)
     for turn in solved.turns[:-1]:
         rest.step(turn.call)
     return rest, solved.turns[-1].call
@@ -97,7 +97,7 @@ def test_most_tasks_take_60_to_150_steps() -> None:
     lengths = []
     for seed in range(20):
         env = make(FAMILY, seed=seed, chaos=0.5, reward="sparse")
-        work(env)
+        run_expert(env)
         lengths.append(env.step_count)
     assert sum(60 <= length <= 150 for length in lengths) >= 0.75 * len(lengths), sorted(lengths)
 
@@ -117,7 +117,7 @@ def test_to_swap_two_due_dates_swaps_who_is_signed_for() -> None:
     signed, beyond = signed_and_put_off(env)
     world = setting.world.fork()
     for one, other in ((signed, beyond), (beyond, signed)):
-        world.furnish(replace(world.get(Entry, role(env, f"{one}.item")), status=due(env, other)))
+        world.put_at_start(replace(world.get(Entry, role(env, f"{one}.item")), status=due(env, other)))
     swapped = {one.name: one.ending for one in family.judge(world, setting.case, setting.causes).linked}
     assert swapped[beyond].decider == "CFO"
     if setting.causes.signatures == "one":
@@ -140,7 +140,7 @@ def test_a_signature_beyond_the_limit_cannot_be_made_good() -> None:
     _, beyond = signed_and_put_off(env)
     one = linked(env)[beyond]
     place = next(p for p in draw_queue(env.world.streams, env.setting.causes.overdue) if p.slot == beyond)
-    program = place.family.expert(Memory(one.ticket_id, "Mon 2026-01-05 09:00"), Taste())
+    program = place.family.expert(EpisodeSoFar(one.ticket_id, "Mon 2026-01-05 09:00"), ExpertStyle())
     call = next(program)
     while call.method != "resolve_ticket":  # works on it as if there were no limit
         env.step(call)
@@ -186,7 +186,7 @@ def test_closing_a_ticket_of_the_queue_ends_nothing_and_closing_the_close_does()
 
 def test_a_verdict_says_of_every_goal_what_it_asks_for_the_linked_tickets_included() -> None:
     env = make(FAMILY, seed=7)
-    work(env)
+    run_expert(env)
     assert env.verdict is not None
     asks = {name: env.setting.ending.asks(name) for name in env.verdict.goals}
     assert all(asks.values())
@@ -209,7 +209,7 @@ def test_a_ticket_of_the_queue_that_is_closed_wrongly_is_lost_and_the_verdict_na
     closing = {"resolution": "completed", "reason": "all_checks_passed", "evidence": []}
     step(env, "ticketdesk.resolve_ticket", ticket_id=late.ticket_id, **closing)
     assert env.lost() == "irreversible"
-    work(env)
+    run_expert(env)
     assert env.verdict is not None
     assert not env.verdict.goals["Linked:late_1"]
 
@@ -260,7 +260,7 @@ def test_working_while_other_tickets_wait_takes_less_time_and_fewer_steps(monkey
         for seed in SEEDS:
             env = make(FAMILY, seed=seed, chaos=0.5, reward="sparse")
             began = env.world.now
-            work(env)
+            run_expert(env)
             assert env.success
             steps, minutes = steps + env.step_count, minutes + env.world.now - began
         spent[in_turns] = steps, minutes

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from companyos.company import Approval, Entry, Metric, Person, Policy
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.families.kit.case import Value
 from tests.families.helpers import ending, missed, staged_by, worked
 from tests.helpers import answered, role, say, set_field, ticket, verify
@@ -88,7 +88,7 @@ def decision(env: CompanyEnv, form: str, **changes: Any) -> tuple[str, str]:
 def test_the_first_check_that_applies_decides(causes: dict[str, Value], expected: str) -> None:
     env = staged(**causes)
     assert ending(env) == expected
-    work(env)
+    run_expert(env)
     assert env.success
 
 
@@ -280,6 +280,6 @@ def test_a_goodwill_where_the_whole_sum_is_owed_is_damage() -> None:
 
 def test_where_it_cannot_be_done_no_signature_is_requested() -> None:
     env = staged(ours=False)
-    work(env)
+    run_expert(env)
     assert env.success
     assert not list(env.world.all(Approval))

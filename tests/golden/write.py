@@ -10,7 +10,7 @@ from pathlib import Path
 from companyos.assurance.twins import do
 from companyos.chaos import DIALS, doses_of, write_doses
 from companyos.core.task import BENCHMARK_VERSION, SPLITS, TaskId
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from companyos.families import FAMILIES, setting
 
 FILE = Path(__file__).with_name("digests.json")
@@ -43,7 +43,7 @@ def digests(task_id: str) -> list[str]:
     """The digest of a task's first morning, and that of the company when its expert is done."""
     env = make(task_id)
     first = env.digest()
-    work(env)
+    run_expert(env)
     return [first, env.digest()]
 
 

@@ -28,7 +28,7 @@ from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
-from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import ANSWER
 from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket
 from companyos.families.kit.working import compare
@@ -40,27 +40,29 @@ class Causes(Everyday, frozen=True):
     """The hidden causes of a case: facts about this trip, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
-        bool, Fact((0.85, 0.15), (("Ticket", "earlier", "reference"),)), "another ticket asks for the same trip"
+        bool,
+        Fact(odds=(0.85, 0.15), shown_in=(("Ticket", "earlier", "reference"),)),
+        "another ticket asks for the same trip",
     ]
     licence: Annotated[
         Literal["valid", "ends"],
-        Fact((0.8, 0.2), (("Entry", "entry", "licence_until"),)),
+        Fact(odds=(0.8, 0.2), shown_in=(("Entry", "entry", "licence_until"),)),
         "whether the driver's licence is valid until the car is back",
     ]
     reach: Annotated[
         Literal["enough", "short"],
-        Fact((0.65, 0.35), (("Source", "range", "value"), ("Metric", "range", "value"))),
+        Fact(odds=(0.65, 0.35), shown_in=(("Source", "range", "value"), ("Metric", "range", "value"))),
         "whether the kilometres until the car's next service suffice for the trip and the reserve",
     ]
-    abroad: Annotated[bool, Fact((0.4, 0.6), (("Mind", "requester", "knows"),)), "the trip leaves the country"]
+    abroad: Annotated[bool, Fact(odds=(0.4, 0.6), shown_in=(("Mind", "requester", "knows"),)), "the trip leaves the country"]
     insured: Annotated[
-        Literal["home", "europe"], Fact((0.5, 0.5), (("Entry", "car", "insured"),)), "where the car is insured"
+        Literal["home", "europe"], Fact(odds=(0.5, 0.5), shown_in=(("Entry", "car", "insured"),)), "where the car is insured"
     ]
-    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
-    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
-    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
-    range_stale: Annotated[bool, Trouble("stale", ("range",))]
-    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("range",))]
+    lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
+    priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
+    range_stale: Annotated[bool, Trouble(dial="stale", target=("range",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("range",))]
 
 
 # -- stage -------------------------------------------------------------------------------------------------------------
@@ -97,7 +99,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     for title, text in POLICIES.items():
         add_policy(company, title, text)
     car, trip = _car(company, causes, km + reserve), _trip(company, draw, km, causes.licence)
-    trip = world.furnish(replace(trip, details=trip.details | {"car": car.id}))
+    trip = world.put_at_start(replace(trip, details=trip.details | {"car": car.id}))
     _trip(company, draw, km + 70, "valid")  # another person's trip
     ticket = add_ticket(
         company,
@@ -144,7 +146,7 @@ def _trip(company: Backdrop, draw: Draw, km: int, licence: str) -> Entry:
     ends = back + draw.between(20, 900) * DAY if licence == "valid" else back - draw.between(1, 40) * DAY
     details = {"car": "", "km": str(km), "back_on": stamp(back)[:10], "licence_until": stamp(ends)[:10]}
     reference = f"TRIP-{draw.between(2000, 9999)}"
-    return world.furnish(Entry(company.entry_ids.pop(0), "trip", "Business trip", reference, "planned", details))
+    return world.put_at_start(Entry(company.entry_ids.pop(0), "trip", "Business trip", reference, "planned", details))
 
 
 # -- what is right -----------------------------------------------------------------------------------------------------
@@ -158,32 +160,32 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     )
     if causes.duplicate:
         facts: Facts = ((earlier, "reference"), (earlier, "status"))
-        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", earlier))
+        return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", earlier))
     if causes.licence == "ends":
         facts = ((trip, "licence_until"), (trip, "back_on"))
-        return ending("on_hold", "document_expired", "desk", facts, sets=("waiting_on", requester))
+        return ending("on_hold", "document_expired", decider="desk", facts=facts, sets=("waiting_on", requester))
     if causes.reach == "short":
         facts = ((range_left, "value"), (trip, "km"), (case.roles["policy"], "reserve"))
-        return ending("declined", "below_minimum", "desk", facts, measured=(range_left,))
+        return ending("declined", "below_minimum", "desk", facts, must_be_fresh=(range_left,))
     if causes.abroad and causes.insured == "home":
         facts = ((ANSWER + requester, "destination"), (car, "insured"))
-        return ending("cannot_be_done", "not_covered", "desk", facts, measured=(range_left,))
+        return ending("cannot_be_done", "not_covered", "desk", facts, must_be_fresh=(range_left,))
     facts = ((range_left, "value"), (car, "insured"))
-    return ending("completed", "all_checks_passed", "desk", facts, measured=(range_left,))
+    return ending("completed", "all_checks_passed", "desk", facts, must_be_fresh=(range_left,))
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
 
 
-def expert(memory: Memory, taste: Taste) -> Procedure:
+def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
-    ticket, policies, _ = yield from casework.begin(memory, taste, "pool")
+    ticket, policies, _ = yield from casework.begin(so_far, style, "pool")
     yield from moves.read("datahub.read_policy", policy_id=policies["Pool cars: order of checks"])
-    [listed] = yield from moves.register(ticket["reference"])
+    [listed] = yield from moves.search_entries(ticket["reference"])
     trip = yield from moves.read("datahub.get_entry", entry_id=listed["id"])
-    yield from casework.prepare(ticket, trip["id"], taste)
+    yield from casework.prepare(ticket, trip["id"], style)
     decision = yield from _decide(ticket, trip, policies)
-    yield from casework.finish(ticket, decision, taste, (ticket, "reference"))
+    yield from casework.finish(ticket, decision, style, (ticket, "reference"))
 
 
 def _decide(ticket: moves.Shown, trip: moves.Shown, policies: dict[str, str]) -> moves.Move[Decision]:

@@ -4,7 +4,7 @@ import pytest
 
 from companyos.agents import make as make_agent
 from companyos.agents import play
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from companyos.evaluate.judge.blame import blame
 from tests.evaluate.planted import planted
 from tests.laws import DOSES, NAMES, seeds, size
@@ -34,5 +34,5 @@ def test_the_expert_wins_from_every_state_of_a_success(name: str, agent: str) ->
         for turn in won.turns[:-1] if won.success else ():
             env.step(turn.call)
             again = env.fresh_budget()
-            work(again)
+            run_expert(again)
             assert again.success, (env.task_id, len(env.turns))

@@ -6,14 +6,14 @@ from msgspec.structs import replace
 from companyos.company import TOOLBOX, Approval, ApprovalType, Message, Metric, Person, Ticket
 from companyos.core.calls import Call
 from companyos.core.world import DAY
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from tests.laws import NAMES, seeds
 
 
 def _requests(env: CompanyEnv) -> list[dict[str, object]]:
     """Return requests of every form for every open ticket of its kind, with right values and with meaningless ones."""
     solved = env.fork()
-    work(solved)
+    run_expert(solved)
     right = {a.type: dict(a.data) for a in solved.world.all(Approval)}
     found: list[dict[str, object]] = []
     for form in env.world.all(ApprovalType):
@@ -69,7 +69,7 @@ def _has_a_form(env: CompanyEnv) -> bool:
 def _asks(env: CompanyEnv) -> tuple[CompanyEnv, Call] | None:
     """Return the episode before the expert's first request for a signature, and that call, or None if there is none."""
     solved, before = env.fork(), env.fork()
-    work(solved)
+    run_expert(solved)
     for turn in solved.turns:
         if turn.call.method == "submit_approval":
             return before, turn.call
@@ -89,7 +89,7 @@ def test_a_metric_that_becomes_too_old_while_a_request_waits_does_not_count_agai
         world, actor = found[0].world, found[0].setting.case.actor
         for metric in list(world.all(Metric)):
             last_minute = world.now - (metric.max_age_days + 1) * DAY + 1  # the metric is still fresh then
-            world.furnish(replace(metric, measured_at=last_minute))
+            world.put_at_start(replace(metric, measured_at=last_minute))
         request = TOOLBOX.call(world, actor, found[1])
         assert request.ok
         world.advance(10 * DAY)

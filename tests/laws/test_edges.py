@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from companyos.core.world.streams import Draw
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.families import setting
 from companyos.families.kit.family import _staged
 from tests.laws import NAMES, seeds
@@ -50,5 +50,5 @@ def _staged_at(upper: bool, name: str, seed: int) -> CompanyEnv:
 def test_the_expert_wins_where_amounts_are_exactly_at_a_limit(name: str, upper: bool) -> None:
     for seed in seeds(60, 400, name=name):
         env = _staged_at(upper, name, seed)
-        work(env)
+        run_expert(env)
         assert env.success, (env.task_id, env.verdict)

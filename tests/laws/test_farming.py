@@ -7,7 +7,7 @@ from companyos.agents.adversaries.search import Search
 from companyos.agents.choices.candidates import Candidates
 from companyos.core.calls import Call
 from companyos.core.world import Streams
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.env.knowledge import Knowledge
 from companyos.families import FAMILIES
 from tests.laws import DOSES, LONGER, NAMES, seeds
@@ -30,7 +30,7 @@ def _best_failures(env: CompanyEnv, seed: int) -> list[float]:
     a wrong or missing end.
     """
     solved = env.fork()
-    work(solved)
+    run_expert(solved)
     found = []
     track = env.fork()
     stride = 3 * (8 * LONGER if FAMILIES[env.task_id.split("-")[0]].long else 1)  # a long episode has many states
@@ -63,12 +63,12 @@ def _restarts(env: CompanyEnv, seed: int) -> list[float]:
 def _worst_success(env: CompanyEnv) -> float:
     """Return the total reward of a success that wasted as many steps as its budget allows."""
     solved = env.fork()
-    work(solved)
+    run_expert(solved)
     wasteful = env.fork()
     # The margin is for the reads with which an expert that takes over finds earlier changes.
     for number in range(max(0, env.max_steps - len(solved.turns) - 12)):
         wasteful.step(NONSENSE[number % len(NONSENSE)])
-    work(wasteful)
+    run_expert(wasteful)
     return min(_return(trial) for trial in (solved, wasteful) if trial.success)
 
 
@@ -103,7 +103,7 @@ def _wander(env: CompanyEnv, seed: int) -> None:
     """Play the expert's episode with random calls in between, so that milestones are reached, undone and reached again."""
     streams = Streams(f"wander/{seed}")
     solved = env.fork()
-    work(solved)
+    run_expert(solved)
     told = Knowledge(env.setting.case.brief)
     for number, turn in enumerate(solved.turns[:-1]):
         for call in (turn.call, Candidates(told).sample(streams.at(number))):

@@ -11,8 +11,8 @@ from companyos.company import Approval, Comment, Ticket
 from companyos.company.apps.ticketdesk import CHANGED_MEANWHILE
 from companyos.company.facts import MISSING, fact
 from companyos.core.calls import NO_ANSWER, Call, Reply
-from companyos.env import CompanyEnv, make, work
-from companyos.families import FAMILIES, Taste, family_of
+from companyos.env import CompanyEnv, make, run_expert
+from companyos.families import FAMILIES, ExpertStyle, family_of
 from companyos.families.kit.case import Fact
 from companyos.families.kit.citations import CitesNoOther, same_kind
 from companyos.families.kit.family import cause_specs
@@ -45,7 +45,7 @@ def test_the_jittered_expert_does_work_differently(name: str) -> None:
 def _before_the_end(env: CompanyEnv) -> tuple[CompanyEnv, Call]:
     """Play the expert's episode up to its last call, with budget to try other ends. Return it and that call."""
     done = env.fork()
-    work(done)
+    run_expert(done)
     assert done.success
     rest = env.fork()
     for turn in done.turns[:-1]:
@@ -111,16 +111,16 @@ def _near_misses(env: CompanyEnv, last: Call) -> dict[str, list[Call]]:
 def _a_rival(env: CompanyEnv, goal: CitesNoOther, evidence: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Return a true citation that is a rival: one that the family names, or the same field of a similar record."""
     world, said = env.world, {(one["record"], one["field"]) for one in evidence}
-    for record_id, field in goal.rivals or sorted(said):
+    for record_id, field in goal.must_not_cite or sorted(said):
         decisive = world.lookup(record_id)
         assert decisive is not None
         if type(decisive) in (Approval, Comment):  # another approved request or answer may be cited instead
             continue
-        for record in [decisive] if goal.rivals else world.all(type(decisive)):
+        for record in [decisive] if goal.must_not_cite else world.all(type(decisive)):
             value = fact(world, record, field)
             if value is MISSING or (record.id, field) in said or record.id == goal.ticket_id:
                 continue
-            if goal.rivals or same_kind(record, decisive):
+            if goal.must_not_cite or same_kind(record, decisive):
                 return {"record": record.id, "field": field, "value": value}
     return None
 
@@ -148,7 +148,7 @@ def test_each_goal_is_needed(name: str) -> None:
 def _missed_by_citing_less(env: CompanyEnv, ticket_id: str) -> list[str]:
     """Return the goals that the expert misses if it closes a linked ticket with less evidence."""
     solved, trial = env.fork(), env.fork()
-    work(solved)
+    run_expert(solved)
     for turn in solved.turns:
         call = turn.call
         if call.method == "resolve_ticket" and call.params["ticket_id"] == ticket_id:
@@ -162,7 +162,7 @@ def _missed_by_citing_less(env: CompanyEnv, ticket_id: str) -> list[str]:
 def _missed_by_trusting_old_figures(env: CompanyEnv) -> list[str]:
     """Return the goals that an expert misses if it never refreshes a metric."""
     lazy = env.fork()
-    program = family_of(lazy.setting.case.brief).expert(lazy.memory(), Taste())
+    program = family_of(lazy.setting.case.brief).expert(lazy.so_far(), ExpertStyle())
     call = next(program)
     while not lazy.done:
         lazy.step(call)
@@ -195,7 +195,7 @@ def test_five_additional_citations_are_too_many(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_combination_of_facts_has_exactly_one_right_ending(name: str) -> None:
-    facts = [cause for cause in cause_specs(FAMILIES[name].causes) if isinstance(cause.mark, Fact)]
+    facts = [cause for cause in cause_specs(FAMILIES[name].causes) if isinstance(cause.annotation, Fact)]
     endings = {ending.name: ending for ending in (make(name, seed=seed).setting.ending for seed in range(200))}
     for seed in range(size(1, 4, name)):
         base = make(name, seed=seed, chaos=0.0).task_id

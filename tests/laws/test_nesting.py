@@ -9,7 +9,7 @@ from companyos.chaos import DIALS, INJECTORS, Chaos, Injector
 from companyos.company import TOOLBOX
 from companyos.core.calls import Call
 from companyos.core.task import TaskId
-from companyos.env import CompanyEnv, task_named, work
+from companyos.env import CompanyEnv, run_expert, task_named
 from companyos.families import family, setting
 from companyos.families.kit.case import Trouble
 from tests.helpers import strikes
@@ -33,8 +33,8 @@ def staged(index: int, chaos: Chaos) -> set[tuple[str, Any]]:
     causes = setting(task).causes
     found: set[tuple[str, Any]] = {("tool", tool.name) for tool in setting(task).toolbox if tool not in set(TOOLBOX)}
     for cause in family(task.family).specs():
-        if isinstance(cause.mark, Trouble):
-            levels = DIALS[cause.mark.dial].levels
+        if isinstance(cause.annotation, Trouble):
+            levels = DIALS[cause.annotation.dial].levels
             found |= {(cause.name, level) for level in levels[1 : levels.index(getattr(causes, cause.name)) + 1]}
     return found
 
@@ -57,7 +57,7 @@ def calls_made(index: int) -> list[Call]:
     task = task_at(index, HIGH)
     careless = list(HABITS.values())[index % len(HABITS)]
     solved = CompanyEnv(task)
-    work(solved)
+    run_expert(solved)
     return [turn.call for env in (solved, play(CompanyEnv(task), Careless(careless))) for turn in env.turns]
 
 

@@ -14,7 +14,7 @@ from companyos.core.calls import Program, silent
 from companyos.core.errors import LawBroken
 from companyos.core.world import HOUR, Streams
 from companyos.env import make
-from companyos.families import FAMILIES, Case, Family, Memory, Taste
+from companyos.families import FAMILIES, Case, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.backdrop import Backdrop
 from tests.laws import NAMES
 from tests.laws.pool_car import FAMILY, Causes, expert, stage
@@ -60,9 +60,9 @@ def test_a_new_family_keeps_the_law(
 # -- and what is broken is named -----------------------------------------------------------------------------------------
 
 
-def helpless_abroad(memory: Memory, taste: Taste) -> Program:
+def helpless_abroad(so_far: EpisodeSoFar, style: ExpertStyle) -> Program:
     """An expert that ignores where the car is insured."""
-    program = silent(expert(memory, taste))
+    program = silent(expert(so_far, style))
     call = next(program)
     while True:
         if call.params.get("reason") == "not_covered":

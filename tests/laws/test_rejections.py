@@ -11,7 +11,7 @@ from companyos.company import TOOLBOX, Approval, Ticket
 from companyos.company.colleagues import RULINGS
 from companyos.core.calls import Call
 from companyos.core.world import DAY
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from tests.laws import NAMES, seeds
 
 IDS = r"\b[TAEP]-\d+\b|[a-z_]+\.[a-z0-9_]+"  # ids of tickets, requests, entries, policies and metrics
@@ -23,7 +23,7 @@ def right_requests(tasks: list[str]) -> list[Params]:
     found: dict[tuple[str, ...], Params] = {}
     for task in tasks:
         env = make(task)
-        work(env)
+        run_expert(env)
         for turn in env.turns:
             if turn.call.method == "submit_approval":
                 found[turn.call.params["approval_type"], *sorted(turn.call.params["data"])] = turn.call.params

@@ -6,7 +6,7 @@ from companyos.assurance.twins import do
 from companyos.company import Person
 from companyos.core.calls import Call
 from companyos.core.world import HOUR
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from tests.laws import NAMES, share
 
 
@@ -22,7 +22,7 @@ def test_no_wait_changes_the_right_ending(name: str, chaos: float) -> None:
         env = make(name, seed=seed, chaos=chaos, reward="sparse")
         _wait(env, env.max_steps - 1)
         again = env.fresh_budget()
-        work(again)
+        run_expert(again)
         assert again.success, env.task_id
 
 
@@ -33,7 +33,7 @@ def test_the_expert_wins_when_an_absence_ends_while_it_waits_for_a_signature(hou
     back = env.world.get(Person, env.setting.case.roles["head"]).away_until
     assert back is not None
     env.world.advance(back - env.world.now - hours * HOUR)
-    work(env)
+    run_expert(env)
     assert env.success
 
 
@@ -47,7 +47,7 @@ def test_many_comments_do_not_keep_the_expert_from_taking_over(name: str) -> Non
         )
     assert env.lost() is None
     again = env.fresh_budget()
-    work(again)
+    run_expert(again)
     assert again.success
 
 
@@ -56,7 +56,7 @@ def test_what_a_reply_has_just_shown_of_the_ticket_itself_can_be_cited(name: str
     for seed in range(share(10, name)):
         env = make(name, seed=seed)
         solved = env.fork()
-        work(solved)
+        run_expert(solved)
         for turn in solved.turns[:-1]:
             env.step(turn.call)
         last, ticket = solved.turns[-1].call, env.setting.case.ticket_id

@@ -7,7 +7,7 @@ import pytest
 from companyos.assurance import laws
 from companyos.assurance.prove import untold
 from companyos.chaos import DIALS
-from companyos.env import make, par, task_named, work
+from companyos.env import make, par, run_expert, task_named
 from companyos.families import family
 from tests.laws import DOSES, FULL, NAMES, seeds, size
 
@@ -33,7 +33,7 @@ def test_held_out_splits_are_as_solvable(name: str, split: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_expert_that_knew_more_than_it_was_told_would_be_caught(name: str) -> None:
     env = make(name, seed=3, chaos=0.5)
-    work(env)
+    run_expert(env)
     assert untold(env) is None
     hidden = next(turn for turn in env.turns if turn.reply.ok and turn.call.params)
     env.turns.remove(hidden)  # as if the agent had never got this reply

@@ -7,7 +7,7 @@ import pytest
 from companyos.agents.adversaries.slips import slip
 from companyos.core.errors import Stuck
 from companyos.core.world import Streams
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from tests.laws import DOSES, NAMES, seeds
 
 
@@ -21,7 +21,7 @@ def test_after_slips_the_expert_wins_exactly_where_it_is_not_lost(name: str, fro
         lost = env.lost()
         again = env.fresh_budget()
         try:
-            work(again)
+            run_expert(again)
         except Stuck:
             assert lost is not None, env.task_id
         assert bool(again.success) == (lost is None), (env.task_id, lost)
@@ -35,9 +35,9 @@ def test_the_expert_can_take_over_from_itself_anywhere(name: str) -> None:
     for seed in seeds(6, 60, name=name):
         env = make(name, seed=seed, chaos=DOSES[seed % len(DOSES)], reward="sparse")
         solved = env.fork()
-        work(solved)
+        run_expert(solved)
         for turn in solved.turns[:-1]:
             env.step(turn.call)
             again = env.fresh_budget()
-            work(again)
+            run_expert(again)
             assert again.success, (env.task_id, len(env.turns))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from companyos.agents.adversaries.slips import slip
-from companyos.agents.baselines import RandomTaste
+from companyos.agents.baselines import RandomStyle
 from companyos.agents.choices.candidates import Candidates
 from companyos.core.calls import Call
 from companyos.core.world import Streams
@@ -29,7 +29,7 @@ def as_the_expert(env: CompanyEnv, streams: Streams) -> Iterator[None]:
 
 
 def jittered(env: CompanyEnv, streams: Streams) -> Iterator[None]:
-    for _ in work_aloud(env, RandomTaste(streams)):
+    for _ in work_aloud(env, RandomStyle(streams)):
         yield
 
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from companyos.env.line_syntax import write_line
 from tools.pictures import EPISODE, FOLDER, PICTURES, WIDTH
 
@@ -28,7 +28,7 @@ def test_a_picture_is_one_that_asks_for_nothing_and_says_what_it_shows(name: str
 
 def test_the_timeline_has_every_call_of_its_episode() -> None:
     env = make(EPISODE)
-    work(env)
+    run_expert(env)
     shown = PICTURES["timeline"]()
     assert shown.count("<circle") == 3 + env.step_count  # and one for each app
     assert all(escape(write_line(turn.call)[:40]) in shown for turn in env.turns)

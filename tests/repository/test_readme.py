@@ -9,7 +9,7 @@ import pytest
 
 import companyos
 from companyos.cli.main import main
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from companyos.env.line_syntax import write_line
 from tools import terminal
 
@@ -127,7 +127,7 @@ def test_the_animation_is_a_small_picture_that_asks_for_nothing_and_says_what_it
 def test_the_animation_has_every_call_of_the_episode_and_what_the_expert_compared() -> None:
     _, name, _, seed, _, chaos = terminal.EPISODE.split()
     env = make(name, int(seed), float(chaos))
-    work(env)
+    run_expert(env)
     lines = ["".join(element.itertext()) for element in ElementTree.parse(terminal.ANIMATION).iter() if element.get("class")]
     calls = [found[1] for line in lines if (found := re.match(r" *\d+  (\w.*)", line))]
     assert len(calls) == env.step_count

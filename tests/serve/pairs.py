@@ -8,7 +8,7 @@ import msgspec
 
 from companyos.assurance.twins import twins_with_other_ending
 from companyos.core.calls import Call
-from companyos.env import CompanyEnv, make, task_named, work
+from companyos.env import CompanyEnv, make, run_expert, task_named
 from companyos.families import FAMILIES
 
 TASKS = 50
@@ -32,7 +32,7 @@ def pairs() -> tuple[Pair, ...]:
     for number in range(TASKS):
         task_id = str(task_named(names[number % len(names)], 100 + number, DOSES[number % len(DOSES)]))
         env = make(task_id)
-        work(env)
+        run_expert(env)
         calls = [turn.call for turn in env.turns]
         others = dict(reversed(twins_with_other_ending(task_id)))
         found += [Pair(task_id, twin, tuple(alike(task_id, twin, calls))) for twin in list(others.values())[:TWINS]]

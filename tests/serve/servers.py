@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from companyos.core.calls import OK, Call, Program, Reply
 from companyos.core.task import TaskId
 from companyos.env import make
-from companyos.families import Memory, Taste, family
+from companyos.families import EpisodeSoFar, ExpertStyle, family
 from companyos.serve.app import create
 from companyos.serve.ops.settings import Settings
 
@@ -103,8 +103,8 @@ class Expert:
         self.rewards: list[float] = []
         self.texts = [begun["observation"]["text"]]
         self.success: bool | None = None
-        memory = Memory(begun["observation"]["task"], begun["observation"]["now"])
-        self._program: Program = family(TaskId.parse(self.task_id).family).expert(memory, Taste())
+        so_far = EpisodeSoFar(begun["observation"]["task"], begun["observation"]["now"])
+        self._program: Program = family(TaskId.parse(self.task_id).family).expert(so_far, ExpertStyle())
         self.call: Call | None = next(self._program)
 
     @property

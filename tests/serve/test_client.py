@@ -20,7 +20,7 @@ from companyos.core.calls import Call, Program, Reply
 from companyos.core.task import TaskId
 from companyos.env import CompanyEnv, make, task_named
 from companyos.env.observations import Observation
-from companyos.families import FAMILIES, Memory, Taste, family
+from companyos.families import FAMILIES, EpisodeSoFar, ExpertStyle, family
 from companyos.integrations.client import Company, ServerError, rollout
 from companyos.integrations.openenv.client import CompanyOS
 from companyos.integrations.openenv.models import CompanyAction, CompanyObservation
@@ -47,7 +47,7 @@ def digest(server: Server, session_id: str) -> str:
 
 
 def expert(task_id: str, first: Observation | CompanyObservation) -> Program:
-    return family(TaskId.parse(task_id).family).expert(Memory(first.task, first.now), Taste())
+    return family(TaskId.parse(task_id).family).expert(EpisodeSoFar(first.task, first.now), ExpertStyle())
 
 
 def reply(obs: Observation | CompanyObservation) -> Reply:

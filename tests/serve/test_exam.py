@@ -9,7 +9,7 @@ import pytest
 from starlette.routing import Route
 
 from companyos.core.calls import Call
-from companyos.env import make, task_named, work
+from companyos.env import make, run_expert, task_named
 from companyos.families import FAMILIES
 from companyos.families.kit.family import write_value
 from companyos.integrations.client import Company
@@ -49,7 +49,7 @@ def test_an_exam_is_for_agents_who_bring_one_of_its_tokens(exam: AppClient) -> N
 
 def test_no_reply_has_a_task_id_a_reward_or_a_verdict(exam: AppClient) -> None:
     env = make(TASK)
-    work(env)
+    run_expert(env)
     begun = reset(exam, task=TASK)
     replies = [begun.text]
     name = good(begun)["session_id"]
@@ -140,7 +140,7 @@ def test_what_was_closed_is_kept_for_whoever_judges_it(tmp_path: Path) -> None:
 
 def test_whoever_has_the_ledger_reads_how_each_attempt_went(tmp_path: Path) -> None:
     env = make(TASK)
-    work(env)
+    run_expert(env)
     with opened(tmp_path) as api:
         for headers, calls in ((ALICE, env.turns), (BOB, env.turns[:1])):
             name = good(reset(api, headers, task=TASK))["session_id"]

@@ -15,7 +15,7 @@ import pytest
 
 from companyos.core.calls import Call
 from companyos.core.task import TaskId
-from companyos.env import CompanyEnv, make, task_named, work
+from companyos.env import CompanyEnv, make, run_expert, task_named
 from companyos.families import FAMILIES
 from companyos.serve.ledger import MemoryLedger, open_ledger
 from companyos.serve.sessions.sessions import Sessions
@@ -160,7 +160,7 @@ def test_who_is_at_work_does_not_expire_and_who_was_left_does(
     left = []
     for seed in range(12):
         env = make(str(task_named(FAMILY, seed, 0.5)))
-        work(env)
+        run_expert(env)
         begun = [workers[seed % 2].create(TaskId.parse(env.task_id)).header.session_id for _ in range(2)]
         now[0] += 2
         waits.append((begun[0], iter([turn.call for turn in env.turns]), env))

@@ -13,7 +13,7 @@ from companyos.agents import make as make_agent
 from companyos.agents import play
 from companyos.assurance.twins import twin_tasks
 from companyos.core.calls import Call
-from companyos.env import make, task_named, work
+from companyos.env import make, run_expert, task_named
 from companyos.env.observations import Observation
 from companyos.env.rewards import PROFILES
 from companyos.families import FAMILIES
@@ -44,7 +44,7 @@ def episode(family: str, won: bool) -> Episode:
     task_id = str(task_named(family, 5, 1.0))
     env = make(task_id)
     if won:
-        work(env)
+        run_expert(env)
     else:
         play(env, make_agent("random", 1))
     assert env.success is won

@@ -18,7 +18,7 @@ from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservatio
 from companyos.company import TOOLBOX
 from companyos.core.calls import Call
 from companyos.data.splits import SIZES
-from companyos.env import make, task_named, work
+from companyos.env import make, run_expert, task_named
 from companyos.families import SHORT_FAMILIES
 from companyos.integrations.openenv.environment import CompanyEnvironment, CompanyTools
 from companyos.integrations.openenv.models import CompanyAction, CompanyObservation, CompanyState
@@ -40,7 +40,7 @@ def theirs(kind: type[Environment], act: type, obs: type) -> Iterator[Socket]:
 
 def calls(task_id: str) -> list[Call]:
     env = make(task_id)
-    work(env)
+    run_expert(env)
     return [turn.call for turn in env.turns]
 
 

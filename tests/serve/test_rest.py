@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import companyos
 from companyos.core.calls import Call
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from companyos.families import FAMILIES
 from companyos.serve.ops.settings import Settings
 from tests.helpers import FAMILY, STEADY, task_id
@@ -30,7 +30,7 @@ def ended(api: AppClient) -> tuple[str, dict[str, Any]]:
     """A session that is over, and the reply to its last step."""
     name = api.reset()["session_id"]
     env = make(task_id(7, "50"))
-    work(env)
+    run_expert(env)
     for turn in env.turns:
         reply = good(api.step(name, turn.call))
     return name, reply

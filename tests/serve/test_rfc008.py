@@ -30,7 +30,7 @@ from companyos.assurance.replay import replay
 from companyos.core.calls import Call
 from companyos.core.errors import Stuck
 from companyos.core.world import Streams
-from companyos.env import CompanyEnv, make, task_named, work
+from companyos.env import CompanyEnv, make, run_expert, task_named
 from companyos.families import FAMILIES
 from tests.serve.servers import AS_ADMIN, Server, good, serving
 from tests.serve.test_leaks import PARTS, TOOL_WORDS, secrets_of
@@ -369,7 +369,7 @@ def test_statistical_gameability_gap() -> None:
     """What the expert has over the best policy that games the task instead of working it is most of the range."""
     experts = [make(name, seed=seed, chaos=CHAOS, reward="score") for name in FAMILIES for seed in range(4)]
     for env in experts:
-        work(env)
+        run_expert(env)
     expert = statistics.fmean(map(returned, experts))
     gamers = {name: best_of(name, 3) for name, one in ADVERSARIES.items() if one.group in ("blind", "checklist")}
     print(expert, gamers)
@@ -386,7 +386,7 @@ def test_statistical_training_signal() -> None:
                 env = make(name, seed=seed, chaos=CHAOS, reward="score")
                 slip(env, Streams(f"group/{seed}/{member}"), from_middle=True)
                 with suppress(Stuck):  # who has spoilt it cannot go on; what was reached counts
-                    work(env)
+                    run_expert(env)
                 scores.append(returned(env))
             told_apart.append(statistics.pvariance(scores) > 0)
     print(f"{sum(told_apart)} of {len(told_apart)} groups")

@@ -9,7 +9,7 @@ import pytest
 from starlette.routing import Route, WebSocketRoute
 
 from companyos.core.calls import Call
-from companyos.env import make, task_named, work
+from companyos.env import make, run_expert, task_named
 from companyos.families import FAMILIES
 from companyos.families.kit.family import write_value
 from companyos.integrations.client import Company
@@ -75,7 +75,7 @@ def test_every_place_that_is_not_for_agents_is_closed_to_them(api: AppClient) ->
 def test_an_agent_steps_to_the_end_and_is_sent_no_task_no_reward_and_no_verdict(api: AppClient) -> None:
     name, agent = begun(api)
     env = make(TASK)
-    work(env)
+    run_expert(env)
     for number, turn in enumerate(env.turns, 1):
         reply = api.post("/step", body_of(name, turn.call), headers=agent)
         assert good(reply)["turn"] == number

@@ -9,7 +9,7 @@ import pytest
 
 from companyos.core.calls import Call
 from companyos.core.task import BENCHMARK_VERSION
-from companyos.env import CompanyEnv, make, rewards, task_named, work
+from companyos.env import CompanyEnv, make, rewards, run_expert, task_named
 from companyos.serve.errors import (
     LedgerDown,
     OldTurns,
@@ -47,7 +47,7 @@ class Clock:
 
 def expert_calls(progress: bool = False) -> tuple[CompanyEnv, list[Call]]:
     env = CompanyEnv(TASK, "dense", progress)
-    work(env)
+    run_expert(env)
     return env, [turn.call for turn in env.turns]
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from companyos.core.calls import Call
 from companyos.core.errors import BadTask, Misuse
-from companyos.env import make, task_named, work
+from companyos.env import make, run_expert, task_named
 from companyos.integrations.client import Company, ServerError
 from companyos.integrations.trl_env import CompanyOS, EpisodeOver, TrlEpisode
 from companyos.train.loops.trl_plan import TrlPlan, check_server
@@ -42,7 +42,7 @@ def test_a_group_on_a_server_is_told_and_paid_what_it_would_be_in_process(server
         group = [stack.enter_context(factory()) for _ in range(CAPACITY)]
         for task in TASKS:
             known = make(task, reward="score")
-            work(known)
+            run_expert(known)
             here = CompanyOS()
             first = here.reset(task_id=task)
             assert [episode.reset(task_id=task, prompt="") for episode in group] == [first] * len(group)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from companyos.env import make, task_named, work
+from companyos.env import make, run_expert, task_named
 from companyos.families import FAMILIES, SHORT_FAMILIES
 from companyos.serve.openenv.protocol import Code
 from companyos.serve.sessions.sessions import Sessions
@@ -55,7 +55,7 @@ def test_episodes_by_tools_of_one_name_are_as_in_process() -> None:
 
 def test_episodes_by_mcp_messages_are_as_in_process() -> None:
     env = make(TASKS[1])
-    work(env)
+    run_expert(env)
     with AppClient() as api:
         one = socket(api)
         name = begun(one, task=TASKS[1])

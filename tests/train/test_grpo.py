@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 
 from companyos.assurance.twins import twins_with_other_ending
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from companyos.env.line_syntax import write_line
 from companyos.train.data.script import spoken
 from companyos.train.decoding.rollout import ModelEpisode, PlayedWindow, TimeSpent
@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def attempt(task: str, well: bool) -> ModelEpisode:
     """An episode that was worked by the expert, or by somebody who says nothing that makes sense."""
     one, expert = ModelEpisode(task, False, TOKENIZER, limit=8192), make(task)
-    work(expert)
+    run_expert(expert)
     lines = [write_line(turn.call) for turn in expert.turns] if well else ["hm"] * expert.max_steps
     for line in lines:
         tokens = TOKENIZER.encode(spoken(line))

@@ -14,7 +14,7 @@ from transformers.utils import get_json_schema
 from companyos.company import ALL_TOOLS, TOOLBOX, Tool, Toolbox
 from companyos.core.calls import BAD_ARGUMENTS, Call
 from companyos.core.errors import BadTask
-from companyos.env import CompanyEnv, make, task_named, work
+from companyos.env import CompanyEnv, make, run_expert, task_named
 from companyos.families import FAMILIES
 from companyos.integrations.trl_env import CompanyOS, EpisodeOver, TrlEpisode, offering
 from tests.helpers import FAMILY, STEADY, played, task_id
@@ -92,7 +92,7 @@ def test_what_stands_in_a_list_of_records_is_told() -> None:
 @pytest.mark.parametrize("task", WORK)
 def test_the_same_calls_give_the_same_words_and_the_same_reward_as_in_process(task: str) -> None:
     known = make(task, reward="score")
-    work(known)
+    run_expert(known)
     episode = CompanyOS()
     again = make(task, reward="score")
     assert episode.reset(task_id=task, prompt=[{"role": "user", "content": ""}]) == again.reset().text
@@ -124,7 +124,7 @@ def test_one_object_plays_many_episodes() -> None:
 
 def test_after_the_end_every_call_raises_and_the_reward_stays() -> None:
     known = make(WORK[0], reward="score")
-    work(known)
+    run_expert(known)
     episode = CompanyOS()
     episode.reset(task_id=WORK[0])
     for call in calls_of(known):

@@ -16,7 +16,7 @@ from companyos.agents.routine import WAIT
 from companyos.assurance.twins import same_ending
 from companyos.company import TOOLBOX
 from companyos.core.errors import BadChoice, BadDose, Misuse
-from companyos.env import CompanyEnv, make, task_named, work
+from companyos.env import CompanyEnv, make, run_expert, task_named
 from companyos.integrations.trl_env import CompanyOS
 from companyos.train.loops.trl_loop import BONUS, Journaled, rows, train, trainer_of, twins
 from companyos.train.loops.trl_plan import TrlPlan, carry_out, check_libraries, check_template, check_unsloth
@@ -71,7 +71,7 @@ def script(task_id: str, as_expert: bool) -> list[str]:
 
 def expert_in(task_id: str) -> CompanyEnv:
     env = make(task_id, reward="score")
-    work(env)
+    run_expert(env)
     return env
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from companyos.company import ALL_TOOLS, Tool
 from companyos.core.calls import Call
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from companyos.families import FAMILIES
 from companyos.serve.errors import Malformed
 from companyos.web.episode.forms import as_typed, form_arguments, read_call, typed_value
@@ -45,7 +45,7 @@ def filled(tool: Tool, call: Call) -> SubmittedForm:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_call_of_an_expert_can_be_filled_in(family: str) -> None:
     env = make(family, seed=3, chaos=0.75)
-    work(env)
+    run_expert(env)
     for turn in env.turns:
         tool = ALL_TOOLS.tools[turn.call.app, turn.call.method]
         assert read_call(tool, filled(tool, turn.call)) == turn.call

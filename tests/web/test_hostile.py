@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from companyos.core.calls import Call, Reply
 from companyos.core.episode import Turn
 from companyos.core.task import BENCHMARK_VERSION
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.families import FAMILIES
 from tests.evaluate.reports import HOSTILE, Tags
 from tests.web.browser import browsing
@@ -36,7 +36,7 @@ def spoiled(value: Any, text: str) -> Any:
 
 def played(name: str) -> CompanyEnv:
     env = make(name, seed=3, chaos=1.0)
-    work(env)
+    run_expert(env)
     return env
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from companyos.families import FAMILIES
 from companyos.web import charts
 from tests.evaluate.reports import Tags
@@ -30,7 +30,7 @@ def leaves(value: Any, name: str = "") -> Iterator[str]:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_page_shows_every_value_that_its_reply_holds(site: RunningSite, name: str) -> None:
     env = make(name, seed=5, chaos=0.75)
-    work(env)
+    run_expert(env)
     session = site.begin(env.task_id)
     session.play(turn.call for turn in env.turns[:-1])
     with httpx.Client(base_url=site.url) as guest:

@@ -3,8 +3,8 @@
 import pytest
 
 from companyos.core.task import TaskId
-from companyos.env import make, par, work
-from companyos.families import FAMILIES, Memory, Taste, family
+from companyos.env import make, par, run_expert
+from companyos.families import FAMILIES, EpisodeSoFar, ExpertStyle, family
 from companyos.web.screen.driver import OfficeDriver
 from tests.web.browser import Visit, browsing
 from tests.web.page_checks import check_clean, look_at
@@ -17,7 +17,7 @@ SEED, CHAOS = 7, 0.5
 def test_an_expert_solves_a_task_of_every_family_through_the_pages(site: RunningSite, name: str) -> None:
     """The same company in this process must have the same digest after every click."""
     env = make(name, seed=SEED, chaos=CHAOS)
-    program = family(name).expert(Memory(env.scene.task, env.reset().now), Taste())
+    program = family(name).expert(EpisodeSoFar(env.scene.brief, env.reset().now), ExpertStyle())
     with browsing() as seen:
         driver = OfficeDriver(seen.page)
         driver.begin(site.url, name, SEED, CHAOS)
@@ -100,7 +100,7 @@ def test_a_second_tab_learns_that_its_turn_was_used(site: RunningSite) -> None:
 
 def test_the_office_works_without_javascript(site: RunningSite) -> None:
     env = make("handbook_update", seed=SEED)
-    program = family("handbook_update").expert(Memory(env.scene.task, env.reset().now), Taste())
+    program = family("handbook_update").expert(EpisodeSoFar(env.scene.brief, env.reset().now), ExpertStyle())
     with browsing(scripts=False) as seen:
         driver = begun(seen, site, "handbook_update")
         call = next(program)
@@ -154,7 +154,7 @@ def test_a_call_can_be_typed_as_a_line(site: RunningSite) -> None:
 def test_every_page_fits_every_screen_and_is_accessible(site: RunningSite, width: int, scheme: str) -> None:
     """Checked with axe, on one page of each kind."""
     env = make("expense_report", seed=8, chaos=0.5)
-    work(env)
+    run_expert(env)
     session = site.begin(env.task_id)
     session.play(turn.call for turn in env.turns[:-1])
     sorts = {(turn.call.method, turn.reply.code): number for number, turn in enumerate(env.turns[:-1], 1)}

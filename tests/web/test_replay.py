@@ -12,7 +12,7 @@ from companyos.assurance.twins import do
 from companyos.core.calls import Call
 from companyos.core.episode import Transcript
 from companyos.core.task import BENCHMARK_VERSION
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.evaluate.judge.blame import blame
 from companyos.web.episode.review import OtherVersionTranscript, UnreadableTranscript, review, split_differences
 from tests.evaluate.reports import HOSTILE, Tags
@@ -237,7 +237,7 @@ def test_a_review_says_what_the_judge_and_blame_say(lost: CompanyEnv) -> None:
 
 def test_a_recorded_turn_has_everything_that_its_call_wrote() -> None:
     env = make(task_id(8, "100"))
-    work(env)
+    run_expert(env)
     found = review(env.transcript().to_jsonl().encode())
     told = [(one.record, name) for turn in found.turns for one in turn.written for name, _, _ in one.fields]
     assert told == [(change.after.id, name) for change in env.world.journal for name in change.names]

@@ -24,9 +24,9 @@ from starlette.types import Receive, Scope, Send
 from websockets.sync.client import connect
 
 from companyos.core.calls import Call
-from companyos.env import make, work
+from companyos.env import make, run_expert
 from companyos.env.line_syntax import write_line
-from companyos.families import Memory, Taste, family
+from companyos.families import EpisodeSoFar, ExpertStyle, family
 from companyos.integrations.client import Company, ServerError
 from companyos.serve.errors import Malformed
 from companyos.serve.ops import programs
@@ -52,7 +52,7 @@ def guest(site: RunningSite) -> Iterator[httpx.Client]:
 def test_an_expert_solves_a_task_by_clicks_and_keys_alone(site: RunningSite, guest: httpx.Client) -> None:
     """The user clicks a button that makes the call, or types it. The digest is the same after every step."""
     env = make("handbook_update", seed=7, chaos=0.5)
-    program = family("handbook_update").expert(Memory(env.scene.task, env.reset().now), Taste())
+    program = family("handbook_update").expert(EpisodeSoFar(env.scene.brief, env.reset().now), ExpertStyle())
     with browsing(WIDTH, HEIGHT) as seen:
         user, call, clicks = ScreenUser(guest, seen.page, env.task_id), next(program), 0
         while not env.done:
@@ -142,7 +142,7 @@ def test_a_screen_shows_the_last_turn_even_if_it_was_made_elsewhere(site: Runnin
 
 def test_the_last_picture_shows_the_last_reply_and_not_the_verdict(guest: httpx.Client, site: RunningSite) -> None:
     env = make("handbook_update", seed=7)
-    work(env)
+    run_expert(env)
     calls = [turn.call for turn in env.turns]
     by_tools = site.begin(env.task_id)
     by_tools.play(calls)

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from companyos.core.calls import Call
 from companyos.core.episode import Transcript
-from companyos.env import make, task_named, work
+from companyos.env import make, run_expert, task_named
 from companyos.families import FAMILIES
 from companyos.serve.access.roles import Client
 from companyos.web.app import create
@@ -55,7 +55,7 @@ def right(task_id: str) -> str:
 
 def solved(task_id: str) -> Transcript:
     env = make(task_id)
-    work(env)
+    run_expert(env)
     return env.transcript()
 
 

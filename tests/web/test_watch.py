@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from companyos.core.calls import Call
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.web.pages import watch as watching
 from tests.evaluate.reports import HOSTILE
 from tests.helpers import task_id
@@ -25,7 +25,7 @@ TASK = task_id(8, "100")  # with all dials at their maximum
 @pytest.fixture(scope="module")
 def solved() -> CompanyEnv:
     env = make(TASK)
-    work(env)
+    run_expert(env)
     return env
 
 

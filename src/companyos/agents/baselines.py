@@ -9,7 +9,7 @@ from companyos.core.calls import Call
 from companyos.core.world import Streams
 from companyos.env.knowledge import Knowledge
 from companyos.env.observations import Observation
-from companyos.families import Memory, Taste, family_of
+from companyos.families import EpisodeSoFar, ExpertStyle, family_of
 
 
 class Null:
@@ -39,11 +39,11 @@ class Random:
 class Expert(Routine):
     """The family's expert. It sees only what every agent sees."""
 
-    def __init__(self, seed: int, taste: Taste | None = None) -> None:
-        super().__init__(lambda obs: family_of(obs.task).expert(Memory(obs.task, obs.now), taste or Taste()))
+    def __init__(self, seed: int, style: ExpertStyle | None = None) -> None:
+        super().__init__(lambda obs: family_of(obs.task).expert(EpisodeSoFar(obs.task, obs.now), style or ExpertStyle()))
 
 
-class RandomTaste(Taste):
+class RandomStyle(ExpertStyle):
     """Chooses at random among the right ways to work."""
 
     def __init__(self, streams: Streams) -> None:
@@ -61,7 +61,7 @@ class Jittered:
 
     def __init__(self, seed: int) -> None:
         self._streams = Streams(f"jittered/{seed}")
-        self._expert = Expert(seed, RandomTaste(self._streams))
+        self._expert = Expert(seed, RandomStyle(self._streams))
         self._told: Knowledge | None = None
         self._next: Call | None = None
         self._extras = 0

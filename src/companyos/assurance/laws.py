@@ -14,7 +14,7 @@ from companyos.assurance.twins import differences, footprint, same_ending, twin_
 from companyos.chaos import Chaos
 from companyos.core.errors import LawBroken, Unsolvable
 from companyos.core.world import Streams
-from companyos.env import CompanyEnv, make, task_named, work
+from companyos.env import CompanyEnv, make, run_expert, task_named
 from companyos.families import family, installed
 from companyos.families.kit.case import Cause, Fact, Trouble
 from companyos.families.kit.family import write_value
@@ -32,12 +32,12 @@ def solvable(name: str, seeds: Iterable[int], chaos: Chaos = 0.0, split: str = "
 def briefs_tell_nothing(name: str, seeds: Iterable[int]) -> None:
     """A changed cause does not change the brief, and the brief names its own family only."""
     for ours in _episodes(name, seeds):
-        brief = ours.scene.task
+        brief = ours.scene.brief
         named = [one.name for one in installed().values() if one.phrase in brief]
         if named != [name]:
             raise LawBroken(f"{ours.task_id}: the brief names {' and '.join(named) or 'no family'}: {brief!r}")
         for cause, value, other in twin_tasks(ours.task_id):
-            theirs = make(other).scene.task
+            theirs = make(other).scene.brief
             if theirs != brief:
                 raise LawBroken(f"{_revealed(ours, cause, value)} by the brief: {brief!r}, but {theirs!r}")
 
@@ -66,13 +66,13 @@ def causes_keep_to_their_footprint(name: str, seeds: Iterable[int]) -> None:
 def endings_part_in_time(name: str, seeds: Iterable[int]) -> None:
     """If a cause changes the right ending, a reply differs before the expert does anything irreversible."""
     for ours in _episodes(name, seeds):
-        work(ours)
+        run_expert(ours)
         for cause, value, other in twin_tasks(ours.task_id):
             theirs = make(other)
             changed = [ticket for ticket, ending in _endings(ours).items() if _endings(theirs)[ticket] != ending]
             if not changed:
                 continue
-            work(theirs)
+            run_expert(theirs)
             parted = first_difference(ours.turns, theirs.turns)
             for ticket in changed:
                 if parted >= min(first_irreversible(env.turns, ticket) for env in (ours, theirs)):
@@ -81,12 +81,12 @@ def endings_part_in_time(name: str, seeds: Iterable[int]) -> None:
 
 def facts_decide(name: str, seeds: Iterable[int], more: Iterable[int] = ()) -> None:
     """Neither a trouble nor the dose changes the ending. Every fact can: in one of `seeds`, or in one of `more`."""
-    idle = {cause.name for cause in family(name).specs() if isinstance(cause.mark, Fact)}
+    idle = {cause.name for cause in family(name).specs() if isinstance(cause.annotation, Fact)}
     for seed in seeds:
         ours = make(name, seed=seed, chaos=0.5)
         for cause, value, other in twin_tasks(ours.task_id):
             if not same_ending(ours, make(other)):
-                if not isinstance(cause.mark, Fact):
+                if not isinstance(cause.annotation, Fact):
                     raise LawBroken(f"{_changed(ours, cause, value)} changes the ending, though it is a trouble")
                 idle.discard(cause.name)
         endings = {make(name, seed=seed, chaos=dose).setting.ending.name for dose in DOSES}
@@ -103,7 +103,7 @@ def facts_decide(name: str, seeds: Iterable[int], more: Iterable[int] = ()) -> N
 def weathers_differ_in_trouble(name: str, seeds: Iterable[int]) -> None:
     """Another weather (another draw of the troubles) keeps facts, ending and first observation, changes some trouble, and
     can be solved by the expert."""
-    facts = [cause.name for cause in family(name).specs() if isinstance(cause.mark, Fact)]
+    facts = [cause.name for cause in family(name).specs() if isinstance(cause.annotation, Fact)]
     same = True
     for seed in seeds:
         ours = make(name, seed=seed, chaos=0.5)
@@ -125,7 +125,7 @@ def is_large_enough(name: str) -> None:
     """A family has at least four facts, five troubles and four endings, and no ending is right too often."""
     specs = family(name).specs()
     for kind, least in ((Fact, 4), (Trouble, 5)):
-        count = sum(isinstance(cause.mark, kind) for cause in specs)
+        count = sum(isinstance(cause.annotation, kind) for cause in specs)
         if count < least:
             raise LawBroken(f"{name} has {count} causes of kind {kind.__name__}; it needs at least {least}")
     shares = Counter(make(name, seed=seed).setting.ending.name for seed in range(400))

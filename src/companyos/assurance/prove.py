@@ -15,9 +15,9 @@ from companyos.core.episode import Turn
 from companyos.core.errors import Stuck, Unsolvable
 from companyos.core.task import TaskId
 from companyos.core.world import clock_text
-from companyos.env import CompanyEnv, work
+from companyos.env import CompanyEnv, run_expert
 from companyos.env.knowledge import Knowledge
-from companyos.families import Taste
+from companyos.families import ExpertStyle
 from companyos.families.kit.moves import ticket_acted_on
 from companyos.families.kit.working import PERCENT
 
@@ -40,10 +40,10 @@ def prove(task_id: str) -> Proof:
     return Proof(task_id, env.step_count, env.setting.ending.name)
 
 
-def solve(env: CompanyEnv, taste: Taste | None = None) -> CompanyEnv:
+def solve(env: CompanyEnv, style: ExpertStyle | None = None) -> CompanyEnv:
     """Let the expert finish an episode. Raise `Unsolvable` if it does not win."""
     try:
-        work(env, taste)
+        run_expert(env, style)
     except Stuck as stuck:
         raise Unsolvable(f"{env.task_id}: {stuck}; causes {env.setting.causes}") from stuck
     if not env.success:

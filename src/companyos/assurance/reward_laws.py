@@ -13,7 +13,7 @@ from companyos.company import ALL_TOOLS, Entry, Metric, Person
 from companyos.core.calls import Call
 from companyos.core.errors import LawBroken
 from companyos.core.world import Streams
-from companyos.env import CompanyEnv, make, work
+from companyos.env import CompanyEnv, make, run_expert
 from companyos.env.knowledge import Knowledge
 from companyos.families.kit.goals import TicketIs
 
@@ -73,7 +73,7 @@ def sequences(ours: CompanyEnv, theirs: CompanyEnv, seed: int) -> Iterator[Named
 
 def _experts_calls(env: CompanyEnv) -> list[Call]:
     solved = make(env.task_id)
-    work(solved)
+    run_expert(solved)
     return [turn.call for turn in solved.turns]
 
 

@@ -9,7 +9,7 @@ from companyos.company import Entry
 from companyos.core.errors import BadTask
 from companyos.core.task import MAX_LENGTH, TaskId
 from companyos.core.world import World, view
-from companyos.env import CompanyEnv, work
+from companyos.env import CompanyEnv, run_expert
 from companyos.families import canonical, family, setting
 from companyos.families.kit.case import Cause, Fact, Trouble, Value
 from companyos.families.kit.family import footprint_of, write_value
@@ -43,7 +43,7 @@ def weathers(task_id: str, count: int) -> list[str]:
     At dose 0 there are no troubles in any weather.
     """
     task = TaskId.parse(task_id)
-    facts = {cause.name for cause in family(task.family).specs() if isinstance(cause.mark, Fact)}
+    facts = {cause.name for cause in family(task.family).specs() if isinstance(cause.annotation, Fact)}
     kept = tuple((name, value) for name, value in task.do if name in facts)  # an overridden trouble is drawn again, too
     others = range(task.weather + 1, task.weather + count)
     return [task_id, *(str(msgspec.structs.replace(task, weather=number, do=kept)) for number in others)]
@@ -56,7 +56,7 @@ def twin_tasks(task_id: str, marked: type[Fact | Trouble] | None = None) -> list
     return [
         (cause, write_value(value), do(task_id, **{cause.name: value}))
         for cause in family(task.family).specs()
-        if marked is None or isinstance(cause.mark, marked)
+        if marked is None or isinstance(cause.annotation, marked)
         for value in cause.alternatives
         if value != getattr(causes, cause.name)
     ]
@@ -73,7 +73,7 @@ def twins_with_other_ending(task_id: str) -> tuple[tuple[str, str], ...]:
 def twins(task_id: str) -> list[Twin]:
     """Return all twins of a task with their relevance."""
     ours = CompanyEnv(TaskId.parse(task_id), "sparse")
-    work(ours)
+    run_expert(ours)
     return [Twin(cause.name, value, other, relevance(ours, other)) for cause, value, other in twin_tasks(task_id)]
 
 
@@ -82,7 +82,7 @@ def relevance(ours: CompanyEnv, other: str) -> str:
     theirs = CompanyEnv(TaskId.parse(other), "sparse")
     if not same_ending(ours, theirs):
         return "ending"
-    work(theirs)
+    run_expert(theirs)
     return "none" if _carries_over(ours, theirs) and _carries_over(theirs, ours) else "way"
 
 

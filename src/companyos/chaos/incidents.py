@@ -21,11 +21,11 @@ class Noise(Injector):
     dial = "noise"
     letter = "n"
     levels = ("quiet", "some", "much")
-    chances = (0.75, 0.4)
+    level_chances = (0.75, 0.4)
     footprint = (("Season", "chatter"),)
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
-        world.furnish(replace(world.get(Season, target), chatter={"some": 2, "much": 4}[str(level)]))
+        world.put_at_start(replace(world.get(Season, target), chatter={"some": 2, "much": 4}[str(level)]))
 
 
 class Overload(Injector):
@@ -34,13 +34,13 @@ class Overload(Injector):
     dial = "overload"
     letter = "v"
     levels = ("no", "busy", "swamped")
-    chances = (0.75, 0.4)
+    level_chances = (0.75, 0.4)
     footprint = (("Season", "backlog"),)
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
         # Less than a day of work, so that fresh figures do not always become stale while a request waits.
         queue = draw.between(6, 12) if level == "busy" else draw.between(24, 36)
-        world.furnish(replace(world.get(Season, target), backlog=queue))
+        world.put_at_start(replace(world.get(Season, target), backlog=queue))
 
 
 class Interference(Injector):
@@ -53,7 +53,7 @@ class Interference(Injector):
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
         person_id, ticket_id = target.split("/")
         mind = world.get(Mind, person_id)
-        world.furnish(replace(mind, meddles={ticket_id: draw.pick(("low", "normal", "high"))}))
+        world.put_at_start(replace(mind, meddles={ticket_id: draw.pick(("low", "normal", "high"))}))
 
 
 class PolicyDrift(Injector):
@@ -65,7 +65,7 @@ class PolicyDrift(Injector):
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
         old = world.get(Policy, target).terms
-        world.furnish(replace(world.get(Draft, target), terms=drifted(old, draw)))
+        world.put_at_start(replace(world.get(Draft, target), terms=drifted(old, draw)))
 
 
 def drifted(terms: dict[str, int], draw: Draw) -> dict[str, int]:

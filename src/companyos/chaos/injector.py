@@ -21,13 +21,13 @@ class Injector:
     dial: ClassVar[str]
     letter: ClassVar[str]  # the dial in task ids
     levels: ClassVar[tuple[Level, ...]] = (False, True)  # from no trouble to the worst
-    chances: ClassVar[tuple[float, ...]] = (MOST_LIKELY,)  # of reaching each level after the first, at dose 1
+    level_chances: ClassVar[tuple[float, ...]] = (MOST_LIKELY,)  # of reaching each level after the first, at dose 1
     footprint: ClassVar[tuple[tuple[str, str], ...]] = ()  # the record types and fields that it changes in the start state
 
     def level(self, draw: Draw, dose: float) -> Level:
         """Return the level at one target. The draw does not depend on the dose, so a higher dose is never milder."""
         luck = draw.random()
-        reached = sum(luck < chance * dose for chance in self.chances)
+        reached = sum(luck < chance * dose for chance in self.level_chances)
         return self.levels[reached]
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:

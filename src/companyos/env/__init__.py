@@ -1,5 +1,5 @@
 """The environment: episodes of tasks, observations and rewards."""
 
-from companyos.env.env import OVER, CompanyEnv, make, par, task_named, work
+from companyos.env.env import OVER, CompanyEnv, make, par, run_expert, task_named
 
-__all__ = ["OVER", "CompanyEnv", "make", "par", "task_named", "work"]
+__all__ = ["OVER", "CompanyEnv", "make", "par", "run_expert", "task_named"]

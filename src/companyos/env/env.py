@@ -29,7 +29,7 @@ from companyos.core.world import Record, World, clock_text
 from companyos.env.chairs import hand_over
 from companyos.env.observations import Observation, Scene
 from companyos.env.rewards import Offences, Profile, TurnEffects, Verdict, chosen_name, profile
-from companyos.families import Memory, Setting, Taste, canonical, family, setting
+from companyos.families import EpisodeSoFar, ExpertStyle, Setting, canonical, family, setting
 from companyos.families.kit.family import LINKED, Linked
 from companyos.families.kit.goals import Damage, add_up, damage
 
@@ -273,11 +273,11 @@ class CompanyEnv:
         """Return the digest of the company's state: 128 bits in hex."""
         return self.world.digest()
 
-    def memory(self, actor: str = "") -> Memory:
+    def so_far(self, actor: str = "") -> EpisodeSoFar:
         """Return what an expert needs to take over: the brief, the clock, the calls and replies so far."""
         seat = self._seat(actor)
         turns = tuple((turn.call, turn.reply) for turn in self.turns if turn.actor == seat)
-        return Memory(self._scene_of(seat).task, clock_text(self.world.now), turns)
+        return EpisodeSoFar(self._scene_of(seat).brief, clock_text(self.world.now), turns)
 
     def fresh_budget(self) -> "CompanyEnv":
         """Return a fork with the full budget. It is not done, unless the ticket is resolved."""
@@ -466,9 +466,9 @@ def task_named(name: str, seed: int = 0, chaos: Chaos = 0.0, split: str = "train
     return TaskId(name, split, seed, write_doses(doses_of(chaos)))
 
 
-def work(env: CompanyEnv, taste: Taste | None = None) -> None:
+def run_expert(env: CompanyEnv, style: ExpertStyle | None = None) -> None:
     """Let the family's expert take over, from the present state to the end of the episode."""
-    program = family(env._task.family).expert(env.memory(), taste or Taste())
+    program = family(env._task.family).expert(env.so_far(), style or ExpertStyle())
     reply: Reply | None = None
     while not env.done:
         call = advance(program, reply)
@@ -482,5 +482,5 @@ def work(env: CompanyEnv, taste: Taste | None = None) -> None:
 def par(task: TaskId) -> int:
     """Return the par of a task: the number of steps that the expert takes from the start."""
     env = CompanyEnv(task, "sparse")
-    work(env)
+    run_expert(env)
     return env.step_count

@@ -15,7 +15,7 @@ from companyos.core.task import TaskId
 from companyos.env import CompanyEnv
 from companyos.env.chairs import chairs_of
 from companyos.env.observations import Observation
-from companyos.families import Taste, family, setting
+from companyos.families import ExpertStyle, family, setting
 
 
 def chairs(task_id: str) -> dict[str, str]:
@@ -54,10 +54,10 @@ def _hours(action: object) -> int:
 
 def expert(env: CompanyEnv, actor: str = "") -> Program:
     """Return a program that plays an actor correctly from here on: the family's expert, or the colleague's own program."""
-    memory = env.memory(actor)
+    so_far = env.so_far(actor)
     if actor in ("", env.actors[0]):
-        return family(TaskId.parse(env.task_id).family).expert(memory, Taste())
-    return attend(colleague_of(env.setting.world, actor), anew=bool(memory.turns))
+        return family(TaskId.parse(env.task_id).family).expert(so_far, ExpertStyle())
+    return attend(colleague_of(env.setting.world, actor), anew=bool(so_far.turns))
 
 
 def cooperate(env: CompanyEnv, programs: Mapping[str, Program] | None = None) -> None:

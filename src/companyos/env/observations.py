@@ -13,7 +13,7 @@ from companyos.core.calls import OK, Reply
 class Scene(msgspec.Struct, frozen=True, gc=False):
     """The part that is the same in all observations of an episode."""
 
-    task: str
+    brief: str
     max_steps: int
     offered: tuple[str, ...] = TOOLBOX.names  # the names of the tools
 
@@ -34,7 +34,8 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def task(self) -> str:
-        return self.scene.task
+        """The brief, that is, the text that says what is to be done. The task id is never shown to the agent."""
+        return self.scene.brief
 
     @property
     def max_steps(self) -> int:

@@ -20,7 +20,7 @@ from companyos.core.errors import Stuck
 from companyos.core.task import TaskId
 from companyos.core.world import clock_text
 from companyos.env import CompanyEnv
-from companyos.families import Memory, Taste, family
+from companyos.families import EpisodeSoFar, ExpertStyle, family
 
 OVER = "the episode is over"
 LOST = "lost: "  # before the reason that `CompanyEnv.lost` gives
@@ -35,9 +35,9 @@ class Spoken(msgspec.Struct, frozen=True):
     reply: Reply
 
 
-def work_aloud(env: CompanyEnv, taste: Taste | None = None) -> Iterator[Spoken]:
+def work_aloud(env: CompanyEnv, style: ExpertStyle | None = None) -> Iterator[Spoken]:
     """Let the expert work from here to the end of the episode, like `work`, and yield each turn with its working lines."""
-    procedure = aloud(family(TaskId.parse(env.task_id).family).procedure(env.memory(), taste or Taste()))
+    procedure = aloud(family(TaskId.parse(env.task_id).family).procedure(env.so_far(), style or ExpertStyle()))
     reply: Reply | None = None
     while not env.done:
         step = advance(procedure, reply)
@@ -83,7 +83,7 @@ class Teacher:
         self._name = TaskId.parse(env.task_id).family
         self._seen = 0  # how many turns it has followed
         self._way: deque[Due] = deque()  # the verified calls from here to a success
-        first = Memory(env.scene.task, clock_text(env.setting.world.now))
+        first = EpisodeSoFar(env.scene.brief, clock_text(env.setting.world.now))
         self._procedure = _Resumed(self._name, first, env.toolbox)
 
     def due(self, verify: bool = True) -> Due:
@@ -128,11 +128,11 @@ class Teacher:
     def _ways_to_go_on(self) -> Iterator["_Resumed"]:
         env = self._env
         yield self._procedure
-        anew = _Resumed(self._name, env.memory(), env.toolbox)
+        anew = _Resumed(self._name, env.so_far(), env.toolbox)
         for number, turn in _still_good(env.turns, env.toolbox):
             anew.take(number, turn)
         yield anew
-        yield _Resumed(self._name, env.memory(), env.toolbox)
+        yield _Resumed(self._name, env.so_far(), env.toolbox)
 
     def _tried(self, procedure: "_Resumed") -> deque[Due]:
         """Return the calls of a procedure from here to a success; empty if it does not succeed."""
@@ -157,10 +157,10 @@ class _Resumed:
     reply from after its last write or wait.
     """
 
-    def __init__(self, name: str, memory: Memory, toolbox: Toolbox) -> None:
-        self._start = name, memory, toolbox
+    def __init__(self, name: str, so_far: EpisodeSoFar, toolbox: Toolbox) -> None:
+        self._start = name, so_far, toolbox
         self._toolbox = toolbox
-        self._spoken = aloud(family(name).procedure(memory, Taste()))
+        self._spoken = aloud(family(name).procedure(so_far, ExpertStyle()))
         self._unused: defaultdict[bytes, deque[tuple[int, Reply]]] = defaultdict(deque)
         self._heard: list[Reply] = []
         self._asked: set[bytes] = set()  # keys of the calls that were answered

@@ -24,7 +24,7 @@ from companyos.families import (
     vendor_onboarding,
 )
 from companyos.families.kit.case import Case
-from companyos.families.kit.family import Ending, Family, Memory, Setting, Taste
+from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family, Setting
 
 # The families of the benchmark, without those that plug-ins add.
 FAMILIES: dict[str, Family] = {
@@ -94,6 +94,6 @@ def setting(task: TaskId) -> Setting:
 
 
 __all__ = [
-    "FAMILIES", "SHORT_FAMILIES", "STARTER_FAMILIES", "Case", "Ending", "Family", "Memory", "Setting", "Taste",
+    "FAMILIES", "SHORT_FAMILIES", "STARTER_FAMILIES", "Case", "Ending", "Family", "EpisodeSoFar", "Setting", "ExpertStyle",
     "canonical", "family", "family_of", "installed", "setting",
 ]  # fmt: skip

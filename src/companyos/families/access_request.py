@@ -41,7 +41,7 @@ from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
-from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     ANSWER,
     SIGNED_REQUEST,
@@ -56,47 +56,53 @@ class Causes(Everyday, frozen=True):
 
     duplicate: Annotated[
         bool,
-        Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)),
+        Fact(odds=(0.91, 0.09), shown_in=(("Ticket", "earlier", "reference"),)),
         "another open ticket asks for the same",
     ]
     over: Annotated[
-        bool, Fact((0.92, 0.08), (("Entry", "account", "engaged_until"),)), "the requester's engagement has ended"
+        bool,
+        Fact(odds=(0.92, 0.08), shown_in=(("Entry", "account", "engaged_until"),)),
+        "the requester's engagement has ended",
     ]
     idle: Annotated[
-        bool, Fact((0.91, 0.09), (("Source", "idle", "value"), ("Metric", "idle", "value"))), "the account is not used"
+        bool,
+        Fact(odds=(0.91, 0.09), shown_in=(("Source", "idle", "value"), ("Metric", "idle", "value"))),
+        "the account is not used",
     ]
     need: Annotated[
         Literal["clerk", "editor", "lead", "none"],
-        Fact((0.3, 0.25, 0.3, 0.15), (("Mind", "requester", "knows"),)),
+        Fact(odds=(0.3, 0.25, 0.3, 0.15), shown_in=(("Mind", "requester", "knows"),)),
         "the smallest role that covers the need; only the requester knows the need",
     ]
     holds: Annotated[
         Literal["analyst", "controller", "editor"],
-        Fact((0.4, 0.35, 0.25), (("Entry", "group", "grants"),)),
+        Fact(odds=(0.4, 0.35, 0.25), shown_in=(("Entry", "group", "grants"),)),
         "the role that the group grants: without conflict, in conflict with the editor role, or the editor role",
     ]
     trained: Annotated[
-        bool, Fact((0.3, 0.7), (("Entry", "account", "trained_until"),)), "the training that some roles require is valid"
+        bool,
+        Fact(odds=(0.3, 0.7), shown_in=(("Entry", "account", "trained_until"),)),
+        "the training that some roles require is valid",
     ]
     own_people: Annotated[
         bool,
-        Fact((0.6, 0.4), (("Person", "requester", "manager"),)),
+        Fact(odds=(0.6, 0.4), shown_in=(("Person", "requester", "manager"),)),
         "the owner of the system is the requester's manager, so the Risk Officer signs instead",
     ]
-    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
-    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
-    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
-    idle_stale: Annotated[bool, Trouble("stale", ("idle",))]
-    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("idle",))]
-    owner_away: Annotated[bool, Trouble("absence", ("owner",))]
-    owner_deputy_away: Annotated[bool, Trouble("absence", ("owner_deputy",))]
-    risk_away: Annotated[bool, Trouble("absence", ("risk",))]
-    risk_deputy_away: Annotated[bool, Trouble("absence", ("risk_deputy",))]
+    lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
+    priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
+    idle_stale: Annotated[bool, Trouble(dial="stale", target=("idle",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("idle",))]
+    owner_away: Annotated[bool, Trouble(dial="absence", target=("owner",))]
+    owner_deputy_away: Annotated[bool, Trouble(dial="absence", target=("owner_deputy",))]
+    risk_away: Annotated[bool, Trouble(dial="absence", target=("risk",))]
+    risk_deputy_away: Annotated[bool, Trouble(dial="absence", target=("risk_deputy",))]
     objection: Annotated[
         Literal["no", "evidence", "superior"],
-        Trouble("rejections", ("owner", "owner_deputy", "owner_third", "risk", "risk_deputy", "risk_third")),
+        Trouble(dial="rejections", target=("owner", "owner_deputy", "owner_third", "risk", "risk_deputy", "risk_third")),
     ]
-    case_no_required: Annotated[bool, Trouble("required_fields", ("form", "=case_no"))]
+    case_no_required: Annotated[bool, Trouble(dial="required_fields", target=("form", "=case_no"))]
 
 
 # -- stage -------------------------------------------------------------------------------------------------------------
@@ -109,10 +115,10 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     owner, other_owner = draw.sample(OWNERS, 2)
     requester = world.get(Person, offices[f"{department} Associate"])
     if causes.own_people:
-        requester = world.furnish(replace(requester, manager=offices[owner]))
+        requester = world.put_at_start(replace(requester, manager=offices[owner]))
     policy = add_access_policies(company, {"most_idle": (most_idle := draw.pick((45, 60, 90)))})
-    world.furnish(owner_form(owner))
-    world.furnish(review_form())
+    world.put_at_start(owner_form(owner))
+    world.put_at_start(review_form())
     theme = draw.pick(tuple(PERMISSIONS))
     name = f"{company.firms.pop(0).name.split()[0]} {theme}"
     namesake = add_system(company, draw, theme, f"{name} Archive", other_owner, ("viewer", "clerk", "editor", "auditor"))
@@ -186,38 +192,45 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     granted = (roles["group"], "grants")
     if causes.duplicate:
         facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
-        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", roles["earlier"]))
+        return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", roles["earlier"]))
     if causes.over:
-        return ending("declined", "too_late", "desk", ((account, "engaged_until"),), sets=back)
-    ending = partial(ending, measured=(roles["idle"],))
+        return ending("declined", "too_late", decider="desk", facts=((account, "engaged_until"),), sets=back)
+    ending = partial(ending, must_be_fresh=(roles["idle"],))
     if causes.idle:
         facts = ((roles["idle"], "value"), (roles["policy"], "most_idle"))
-        return ending("declined", "unused", "desk", facts, sets=back)
+        return ending("declined", "unused", decider="desk", facts=facts, sets=back)
     if causes.need == "none":
-        return ending("cannot_be_done", "not_covered", "desk", (need,), sets=back)
+        return ending("cannot_be_done", "not_covered", decider="desk", facts=(need,), sets=back)
     if causes.holds == "editor" and causes.need != "lead":
-        return ending("declined", "already_done", "desk", (need, granted), sets=back)
+        return ending("declined", "already_done", decider="desk", facts=(need, granted), sets=back)
     if causes.holds == "controller" and causes.need != "clerk":
         written = "editor" if world.get(Entry, roles["editor"]).details["excludes"] == roles["auditor"] else "auditor"
         facts, sets = ((roles[written], "excludes"), granted), ("escalated_to", roles["risk"])
         return ending(
             "escalated",
             "conflict_of_interest",
-            "Risk Officer",
-            facts,
+            decider="Risk Officer",
+            facts=facts,
             sets=sets,
-            rivals=_in_other_roles(roles, written, "excludes"),
+            must_not_cite=_in_other_roles(roles, written, "excludes"),
         )
     right = roles[causes.need]
     if not causes.trained and world.get(Entry, right).details["training"] == "required":
         facts = ((account, "trained_until"), (right, "training"))
-        rivals, sets = _in_other_roles(roles, causes.need, "training"), ("waiting_on", roles["hr_lead"])
-        return ending("on_hold", "document_expired", "desk", facts, sets=sets, rivals=rivals)
+        must_not_cite, sets = _in_other_roles(roles, causes.need, "training"), ("waiting_on", roles["hr_lead"])
+        return ending("on_hold", "document_expired", decider="desk", facts=facts, sets=sets, must_not_cite=must_not_cite)
     facts = (need, (right, "permissions"), (SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
     form, decider = (REVIEW_FORM, "Risk Officer") if causes.own_people else (OWNER_FORM, "owner")
     says = (("role", right), ("need", world.get(Mind, roles["requester"]).knows[case.ticket_id]["need"]))
-    rivals = _in_other_roles(roles, causes.need, "permissions")
-    return ending("completed", "all_checks_passed", decider, facts, rivals=rivals, signed=(Signature(form, says),))
+    must_not_cite = _in_other_roles(roles, causes.need, "permissions")
+    return ending(
+        "completed",
+        "all_checks_passed",
+        decider=decider,
+        facts=facts,
+        must_not_cite=must_not_cite,
+        signed=(Signature(form, says),),
+    )
 
 
 def _in_other_roles(roles: dict[str, str], template: str, field: str) -> Facts:
@@ -244,20 +257,20 @@ class AccessNotes(CaseNotes, frozen=True):
         return (yield from moves.ask_person(self.ticket["id"], self.ticket["requester"], "need", text))
 
 
-def expert(memory: Memory, taste: Taste) -> Procedure:
+def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
-    ticket, policies, approved = yield from casework.begin(memory, taste, "access")
-    listed = yield from moves.register(ticket["reference"])
+    ticket, policies, approved = yield from casework.begin(so_far, style, "access")
+    listed = yield from moves.search_entries(ticket["reference"])
     application = yield from moves.read("datahub.get_entry", entry_id=listed[0]["id"])
     account = yield from moves.read("datahub.get_entry", entry_id=application["account"])
-    notes = AccessNotes(ticket, policies, approved, taste, application, account)
+    notes = AccessNotes(ticket, policies, approved, style, application, account)
     yield from notes.read_rule("order of checks")
     yield from notes.read_rule("evidence")
-    yield from casework.prepare(ticket, application["id"], taste)
-    if taste.varies("ask before it is needed"):
+    yield from casework.prepare(ticket, application["id"], style)
+    if style.varies("ask before it is needed"):
         yield from notes.need()
     decision = yield from _decide(notes)
-    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (account, "person"))
+    yield from casework.finish(ticket, decision, style, (ticket, "reference"), (account, "person"))
 
 
 def _decide(notes: AccessNotes) -> moves.Move[Decision]:
@@ -270,7 +283,7 @@ def _decide(notes: AccessNotes) -> moves.Move[Decision]:
     if account["engaged_until"] < ticket["opened"][:10]:
         yield from notes.send_back()
         return "declined", "too_late", moves.cite((account, "engaged_until"))
-    if notes.taste.varies("refresh in any case"):
+    if notes.style.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=account["idle_metric"])
     idle = yield from moves.fresh_reading(account["idle_metric"])
     if idle["value"] > rule["most_idle"]:
@@ -286,7 +299,7 @@ def _decide_on_roles(notes: AccessNotes) -> moves.Move[Decision]:
     ticket, account = notes.ticket, notes.account
     system = yield from moves.read("datahub.get_entry", entry_id=notes.application["system"])
     yield from notes.read_rule("the right role")
-    roles = yield from _catalogue(system, notes.taste)
+    roles = yield from _catalogue(system, notes.style)
     answer = yield from notes.need()
     need = set(answer["need"].split(", "))
     covering = [role for role in roles if need <= _permissions(roles, [role])]
@@ -314,11 +327,11 @@ def _decide_on_roles(notes: AccessNotes) -> moves.Move[Decision]:
     return "completed", "all_checks_passed", facts
 
 
-def _catalogue(system: moves.Shown, taste: Taste) -> moves.Move[Catalogue]:
+def _catalogue(system: moves.Shown, style: ExpertStyle) -> moves.Move[Catalogue]:
     """Return all roles of a system, by id."""
-    listed = yield from moves.register(system["reference"])
+    listed = yield from moves.search_entries(system["reference"])
     roles = {}
-    for row in taste.order("roles", [row for row in listed if row["kind"] == "role"]):
+    for row in style.order("roles", [row for row in listed if row["kind"] == "role"]):
         roles[row["id"]] = yield from moves.read("datahub.get_entry", entry_id=row["id"])
     return roles
 

@@ -70,7 +70,7 @@ def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str,
     world = company.world
     reference = f"SYS-{draw.between(10_000, 99_999)}"
     details = {"owner": owner, "vendor": company.firms[-1].name}
-    system = world.furnish(Entry(company.entry_ids.pop(0), "system", name, reference, "in service", details))
+    system = world.put_at_start(Entry(company.entry_ids.pop(0), "system", name, reference, "in service", details))
     ids = {template: company.entry_ids.pop(0) for template in draw.shuffled(templates)}
     titles = draw.sample(TITLES, len(templates))
     words = PERMISSIONS[theme]
@@ -98,7 +98,7 @@ def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str,
             },
         )
     for role in sorted(roles.values(), key=lambda role: role.reference):
-        world.furnish(role)
+        world.put_at_start(role)
     return AccessSystem(system, roles, permissions)
 
 
@@ -134,13 +134,13 @@ def add_account(
         details={
             "person": person.id,
             "role": system.roles[ALWAYS_HELD].id,
-            "group": world.furnish(group).id,
+            "group": world.put_at_start(group).id,
             "engaged_until": engaged,
             "trained_until": trained,
             "idle_metric": idle.id,
         },
     )
-    return world.furnish(account)
+    return world.put_at_start(account)
 
 
 def add_application(company: Backdrop, draw: Draw, system: AccessSystem, account: Entry, reference: str) -> Entry:

@@ -101,7 +101,7 @@ def hire(company: Backdrop) -> None:
         deputy = add_person(
             company, f"Deputy {office}", holder.department, holder.desk, office, 3000, f"Aide to the {office}"
         )
-        company.world.furnish(replace(holder, delegate=deputy.id))
+        company.world.put_at_start(replace(holder, delegate=deputy.id))
 
 
 def owner_form(owner: str) -> ApprovalType:

@@ -57,7 +57,7 @@ def add_lines(
     other_kind = next(other for other in TYPES if other != kind)
     giver = _add_line(company, draw, f"{ours} of {giving}", numbers[0], giving, ledgers[0], kind, amounts.amount)
     if dissolved:
-        giver = company.world.furnish(replace(giver, status="dissolved"))
+        giver = company.world.put_at_start(replace(giver, status="dissolved"))
     name, cost_type = f"{theirs} of {receiving}", other_kind if mixed else kind
     receiver = _add_line(company, draw, name, numbers[1], receiving, ledgers[1], cost_type, amounts.amount)
     name = f"{ours} of {giving}, reserve"
@@ -143,7 +143,7 @@ def add_transfers(
     found = {}
     for number, role in zip(numbers, draw.shuffled(list(planned)), strict=True):
         (giver, receiver), quarter, status, amount = planned[role]
-        found[role] = company.world.furnish(
+        found[role] = company.world.put_at_start(
             Entry(
                 id=company.entry_ids.pop(0),
                 kind="transfer",
@@ -172,7 +172,7 @@ def add_books(company: Backdrop, draw: Draw, lines: BudgetLines, opened: int, st
     for whose, line in (("books", lines.giver), ("their_books", lines.receiver)):
         for role, quarter in ((whose, this), (f"{whose}_before", last)):
             drawn = draw.pick(("open", "paused", "closed"))
-            found[role] = company.world.furnish(
+            found[role] = company.world.put_at_start(
                 Entry(
                     id=company.entry_ids.pop(0),
                     kind="books",

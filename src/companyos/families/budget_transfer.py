@@ -39,7 +39,7 @@ from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
-from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
@@ -56,57 +56,61 @@ class Causes(Everyday, frozen=True):
 
     duplicate: Annotated[
         bool,
-        Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)),
+        Fact(odds=(0.91, 0.09), shown_in=(("Ticket", "earlier", "reference"),)),
         "another open ticket asks for the same",
     ]
-    dissolved: Annotated[bool, Fact((0.88, 0.12), (("Entry", "giver", "status"),)), "the giving line is dissolved"]
+    dissolved: Annotated[
+        bool, Fact(odds=(0.88, 0.12), shown_in=(("Entry", "giver", "status"),)), "the giving line is dissolved"
+    ]
     mixed: Annotated[
-        bool, Fact((0.89, 0.11), (("Entry", "receiver", "cost_type"),)), "the two lines are of different cost types"
+        bool,
+        Fact(odds=(0.89, 0.11), shown_in=(("Entry", "receiver", "cost_type"),)),
+        "the two lines are of different cost types",
     ]
     books: Annotated[
         Literal["open", "paused", "closed"],
-        Fact((0.77, 0.11, 0.12), (("Entry", "books", "status"),)),
+        Fact(odds=(0.77, 0.11, 0.12), shown_in=(("Entry", "books", "status"),)),
         "whether the quarter's books are open",
     ]
     spent: Annotated[
         Level,
-        Fact((0.54, 0.46), (("Source", "spent", "value"), ("Metric", "spent", "value"))),
+        Fact(odds=(0.54, 0.46), shown_in=(("Source", "spent", "value"), ("Metric", "spent", "value"))),
         "what the giving line has spent; there is too little money if this and the commitments are high",
     ]
     committed: Annotated[
         Level,
-        Fact((0.54, 0.46), (("Source", "committed", "value"), ("Metric", "committed", "value"))),
+        Fact(odds=(0.54, 0.46), shown_in=(("Source", "committed", "value"), ("Metric", "committed", "value"))),
         "the commitments of the giving line; there is too little money if these and the expenses are high",
     ]
     past: Annotated[
         Literal["little", "some", "much", "most"],
-        Fact((0.27, 0.29, 0.26, 0.18), tuple(("Entry", role, "amount") for role in PAST)),
+        Fact(odds=(0.27, 0.29, 0.26, 0.18), shown_in=tuple(("Entry", role, "amount") for role in PAST)),
         "between which limits the quarter's sum lies",
     ]
-    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
-    cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
-    cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
-    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
-    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
-    spent_stale: Annotated[bool, Trouble("stale", ("spent",))]
-    committed_stale: Annotated[bool, Trouble("stale", ("committed",))]
-    spent_refresh: Annotated[Refresh, Trouble("refresh", ("spent",))]
-    committed_refresh: Annotated[Refresh, Trouble("refresh", ("committed",))]
-    giver_away: Annotated[bool, Trouble("absence", ("giving_owner",))]
-    giver_deputy_away: Annotated[bool, Trouble("absence", ("giving_deputy",))]
-    receiver_away: Annotated[bool, Trouble("absence", ("taking_owner",))]
-    receiver_deputy_away: Annotated[bool, Trouble("absence", ("taking_deputy",))]
-    cfo_away: Annotated[bool, Trouble("absence", ("cfo",))]
-    controller_away: Annotated[bool, Trouble("absence", ("controller",))]
+    lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
+    cost_center_outdated: Annotated[bool, Trouble(dial="outdated_fields", target=("ticket",))]
+    cost_center_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=cost_center"))]
+    priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
+    spent_stale: Annotated[bool, Trouble(dial="stale", target=("spent",))]
+    committed_stale: Annotated[bool, Trouble(dial="stale", target=("committed",))]
+    spent_refresh: Annotated[Refresh, Trouble(dial="refresh", target=("spent",))]
+    committed_refresh: Annotated[Refresh, Trouble(dial="refresh", target=("committed",))]
+    giver_away: Annotated[bool, Trouble(dial="absence", target=("giving_owner",))]
+    giver_deputy_away: Annotated[bool, Trouble(dial="absence", target=("giving_deputy",))]
+    receiver_away: Annotated[bool, Trouble(dial="absence", target=("taking_owner",))]
+    receiver_deputy_away: Annotated[bool, Trouble(dial="absence", target=("taking_deputy",))]
+    cfo_away: Annotated[bool, Trouble(dial="absence", target=("cfo",))]
+    controller_away: Annotated[bool, Trouble(dial="absence", target=("controller",))]
     # Finance raises no objections, because it decides on those of the owners.
     objection: Annotated[
         Literal["no", "evidence", "superior"],
         Trouble(
-            "rejections",
-            ("giving_owner", "giving_deputy", "giving_third", "taking_owner", "taking_deputy", "taking_third"),
+            dial="rejections",
+            target=("giving_owner", "giving_deputy", "giving_third", "taking_owner", "taking_deputy", "taking_third"),
         ),
     ]
-    project_required: Annotated[bool, Trouble("required_fields", ("form", "=project"))]
+    project_required: Annotated[bool, Trouble(dial="required_fields", target=("form", "=project"))]
 
 
 # -- stage -------------------------------------------------------------------------------------------------------------
@@ -120,7 +124,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     amounts = draw_amounts(draw)
     limits = add_budget_policies(company, amounts.limits)
     for form in transfer_forms(giving):
-        world.furnish(form)
+        world.put_at_start(form)
     lines = add_lines(company, draw, giving, receiving, amounts, causes.mixed, causes.dissolved)
     opened = world.now - draw.between(60, 900)
     past = draw_past(streams.at("past", causes.past), amounts, causes.past)
@@ -169,33 +173,45 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     back, figures = ("waiting_on", roles["requester"]), (roles["committed"], roles["spent"])
     if causes.duplicate:
         facts: Facts = ((earlier, "reference"), (earlier, "status"))
-        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", earlier))
+        return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", earlier))
     if causes.dissolved:
-        return ending("cannot_be_done", "not_covered", "desk", ((giver, "status"),), sets=back)
+        return ending("cannot_be_done", "not_covered", decider="desk", facts=((giver, "status"),), sets=back)
     if causes.mixed:
         facts = ((giver, "cost_type"), (receiver, "cost_type"))
-        return ending("declined", "contradicts_policy", "desk", facts, sets=back)
+        return ending("declined", "contradicts_policy", decider="desk", facts=facts, sets=back)
     other_books = tuple((roles[role], "status") for role in _BOOKS if role != "books")
     if causes.books == "closed":
-        return ending("declined", "too_late", "desk", ((books, "status"),), sets=back, rivals=other_books)
+        return ending(
+            "declined", "too_late", decider="desk", facts=((books, "status"),), sets=back, must_not_cite=other_books
+        )
     if causes.books == "paused":
         sets = ("waiting_on", roles["keeper"])
-        return ending("on_hold", "not_due", "desk", ((books, "status"),), sets=sets, rivals=other_books)
+        return ending("on_hold", "not_due", decider="desk", facts=((books, "status"),), sets=sets, must_not_cite=other_books)
     if causes.spent == causes.committed == "high":
         facts = ((giver, "budget"), (giver, "earmarked"), *((roles[figure], "value") for figure in _FIGURES))
-        return ending("declined", "no_budget", "desk", facts, sets=back, measured=figures)
+        return ending("declined", "no_budget", decider="desk", facts=facts, sets=back, must_be_fresh=figures)
     if causes.past == "most":
         facts = ((roles["policy"], "limit_cfo"), *((roles[role], "amount") for role in PAST))
-        rivals = tuple((roles[role], "amount") for role in (*NOISE, "past_other"))
+        must_not_cite = tuple((roles[role], "amount") for role in (*NOISE, "past_other"))
         sets = ("escalated_to", roles["ceo"])
-        return ending("escalated", "above_limit", "CEO", facts, sets=sets, measured=figures, rivals=rivals)
+        return ending(
+            "escalated",
+            "above_limit",
+            decider="CEO",
+            facts=facts,
+            sets=sets,
+            must_be_fresh=figures,
+            must_not_cite=must_not_cite,
+        )
     cleared_by = _CLEARED_BY[causes.past]
     chain = [Signature(GIVING, (("cleared_by", cleared_by),)), Signature(TAKING)]
     if cleared_by in CLEARANCES:
         chain.insert(0, Signature(CLEARANCES[cleared_by]))
     *before, last = (f"{SIGNED_REQUEST}:{signature.form}" for signature in chain)
     facts = ((last, "status"), (last, "decided_by"), *((request, "decided_by") for request in before))
-    return ending("completed", "all_checks_passed", cleared_by, facts, measured=figures, signed=tuple(chain))
+    return ending(
+        "completed", "all_checks_passed", decider=cleared_by, facts=facts, must_be_fresh=figures, signed=tuple(chain)
+    )
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
@@ -209,16 +225,16 @@ class TransferNotes(CaseNotes, frozen=True):
     transfer: moves.Shown
 
 
-def expert(memory: Memory, taste: Taste) -> Procedure:
+def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
-    ticket, policies, approved = yield from casework.begin(memory, taste, "transfer")
-    listed = yield from moves.register(ticket["reference"])
+    ticket, policies, approved = yield from casework.begin(so_far, style, "transfer")
+    listed = yield from moves.search_entries(ticket["reference"])
     transfer = yield from moves.read("datahub.get_entry", entry_id=listed[0]["id"])
-    notes = TransferNotes(ticket, policies, approved, taste, transfer)
+    notes = TransferNotes(ticket, policies, approved, style, transfer)
     yield from notes.read_rule("order of checks")
-    yield from casework.prepare(ticket, transfer["id"], taste)
+    yield from casework.prepare(ticket, transfer["id"], style)
     decision = yield from _decide(notes)
-    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (transfer, "quarter"))
+    yield from casework.finish(ticket, decision, style, (ticket, "reference"), (transfer, "quarter"))
 
 
 def _decide(notes: TransferNotes) -> moves.Move[Decision]:
@@ -228,17 +244,17 @@ def _decide(notes: TransferNotes) -> moves.Move[Decision]:
     if duplicate is not None:
         return duplicate
     yield from notes.read_rule("lines and books")
-    listed = yield from moves.register(transfer["giver"])
+    listed = yield from moves.search_entries(transfer["giver"])
     giver = yield from _read_line(listed, transfer["giver"])
     if giver["status"] == "dissolved":
         yield from notes.send_back()
         return "cannot_be_done", "not_covered", moves.cite((giver, "status"))
-    receivers = yield from moves.register(transfer["receiver"])
+    receivers = yield from moves.search_entries(transfer["receiver"])
     receiver = yield from _read_line(receivers, transfer["receiver"])
     if giver["cost_type"] != receiver["cost_type"]:
         yield from notes.send_back()
         return "declined", "contradicts_policy", moves.cite((giver, "cost_type"), (receiver, "cost_type"))
-    shelf = yield from moves.register(giver["ledger"])
+    shelf = yield from moves.search_entries(giver["ledger"])
     books = next(row for row in shelf if row["kind"] == "books" and row["reference"] == transfer["quarter"])
     if books["status"] == "closed":
         yield from notes.send_back()
@@ -277,8 +293,8 @@ def _read_figures(notes: TransferNotes, giver: moves.Shown) -> moves.Move[dict[s
     """Return fresh readings of what is spent and committed on a line."""
     yield from notes.read_rule("what is available")
     figures = {}
-    for figure in notes.taste.order("figures", ["spent", "committed"]):
-        if notes.taste.varies("refresh in any case"):
+    for figure in notes.style.order("figures", ["spent", "committed"]):
+        if notes.style.varies("refresh in any case"):
             yield from moves.ask("datahub.refresh_data", metric_name=giver[f"{figure}_metric"])
         figures[figure] = yield from moves.fresh_reading(giver[f"{figure}_metric"])
     return figures
@@ -289,7 +305,7 @@ def _others_of_the_quarter(notes: TransferNotes, listed: list[moves.Shown]) -> m
     transfer = notes.transfer
     wanted = (transfer["quarter"], transfer["giver"], transfer["receiver"])
     found = []
-    for row in notes.taste.order("others", listed):
+    for row in notes.style.order("others", listed):
         between = row["kind"] == "transfer" and all(part in row["name"] for part in wanted)
         if between and row["status"] != "withdrawn" and row["id"] != transfer["id"]:
             found.append((yield from moves.read("datahub.get_entry", entry_id=row["id"])))
@@ -297,11 +313,15 @@ def _others_of_the_quarter(notes: TransferNotes, listed: list[moves.Shown]) -> m
 
 
 def _get_signed(
-    notes: TransferNotes, giver: moves.Shown, receiver: moves.Shown, figures: dict[str, moves.Shown], cleared_by: str
+    notes: TransferNotes,
+    giver: moves.Shown,
+    receiver: moves.Shown,
+    figures: dict[str, moves.Shown],
+    cleared_by: str,
 ) -> moves.Move[Decision]:
     """Get the signatures: Finance's if the sum requires it, then the giver's, then the receiver's."""
     ticket, transfer = notes.ticket, notes.transfer
-    for title in notes.taste.order("read up", ["signing", "signers"]):
+    for title in notes.style.order("read up", ["signing", "signers"]):
         yield from notes.read_rule(title)
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
     if ticket["cost_center"] != requester["cost_center"]:
@@ -340,7 +360,11 @@ def _get_signed(
 
 
 def _signed(
-    notes: TransferNotes, form: str, office: moves.Move[moves.Shown], known: moves.Shown, also: tuple[str, ...] = ()
+    notes: TransferNotes,
+    form: str,
+    office: moves.Move[moves.Shown],
+    known: moves.Shown,
+    also: tuple[str, ...] = (),
 ) -> moves.Move[moves.Shown]:
     if form in notes.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[form])

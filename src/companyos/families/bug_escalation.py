@@ -23,7 +23,7 @@ from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
-from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     ANSWER,
     SIGNED_REQUEST,
@@ -46,57 +46,57 @@ class Causes(Everyday, frozen=True):
 
     front: Annotated[
         Literal["low", "high", "double"],
-        Fact((0.12, 0.58, 0.3), (("Source", "front_rate", "value"), ("Metric", "front_rate", "value"))),
+        Fact(odds=(0.12, 0.58, 0.3), shown_in=(("Source", "front_rate", "value"), ("Metric", "front_rate", "value"))),
         "the error rate of the reported service: within its limit, above it, or above twice the limit",
     ]
     middle: Annotated[
         Literal["low", "high"],
-        Fact((0.27, 0.73), (("Source", "middle_rate", "value"), ("Metric", "middle_rate", "value"))),
+        Fact(odds=(0.27, 0.73), shown_in=(("Source", "middle_rate", "value"), ("Metric", "middle_rate", "value"))),
         "the error rate of the service that the reported one depends on: within its limit or above",
     ]
     deep: Annotated[
         Literal["low", "high"],
-        Fact((0.4, 0.6), (("Source", "deep_rate", "value"), ("Metric", "deep_rate", "value"))),
+        Fact(odds=(0.4, 0.6), shown_in=(("Source", "deep_rate", "value"), ("Metric", "deep_rate", "value"))),
         "the error rate of the service that the middle one depends on: within its limit or above",
     ]
     known: Annotated[
         Place,
-        Fact((0.43, 0.19, 0.19, 0.19), (("Ticket", "earlier", "reference"),)),
+        Fact(odds=(0.43, 0.19, 0.19, 0.19), shown_in=(("Ticket", "earlier", "reference"),)),
         "the service, if any, that already has an open ticket for these errors",
     ]
     outside: Annotated[
         Place,
-        Fact((0.46, 0.18, 0.18, 0.18), tuple(("Entry", place, "operated_by") for place in CHAIN)),
+        Fact(odds=(0.46, 0.18, 0.18, 0.18), shown_in=tuple(("Entry", place, "operated_by") for place in CHAIN)),
         "the service, if any, that another firm operates",
     ]
     works: Annotated[
         Place,
-        Fact((0.46, 0.18, 0.18, 0.18), tuple(("Entry", place, "status") for place in CHAIN)),
+        Fact(odds=(0.46, 0.18, 0.18, 0.18), shown_in=tuple(("Entry", place, "status") for place in CHAIN)),
         "the service, if any, that is in maintenance already",
     ]
     customers: Annotated[
         Literal["one", "many"],
-        Fact((0.6, 0.4), (("Mind", "requester", "knows"),)),
+        Fact(odds=(0.6, 0.4), shown_in=(("Mind", "requester", "knows"),)),
         "how many customers are affected; only the reporter knows",
     ]
-    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
-    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
-    assignee_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=assignee"))]
-    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
-    front_stale: Annotated[bool, Trouble("stale", ("front_rate",))]
-    middle_stale: Annotated[bool, Trouble("stale", ("middle_rate",))]
-    deep_stale: Annotated[bool, Trouble("stale", ("deep_rate",))]
-    front_refresh: Annotated[Refresh, Trouble("refresh", ("front_rate",))]
-    deep_refresh: Annotated[Refresh, Trouble("refresh", ("deep_rate",))]
-    front_on_call_away: Annotated[bool, Trouble("absence", ("front_on_call",))]
-    middle_on_call_away: Annotated[bool, Trouble("absence", ("middle_on_call",))]
-    deep_on_call_away: Annotated[bool, Trouble("absence", ("deep_on_call",))]
-    cto_away: Annotated[bool, Trouble("absence", ("cto",))]
-    platform_lead_away: Annotated[bool, Trouble("absence", ("platform_lead",))]
+    lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
+    priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    assignee_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=assignee"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
+    front_stale: Annotated[bool, Trouble(dial="stale", target=("front_rate",))]
+    middle_stale: Annotated[bool, Trouble(dial="stale", target=("middle_rate",))]
+    deep_stale: Annotated[bool, Trouble(dial="stale", target=("deep_rate",))]
+    front_refresh: Annotated[Refresh, Trouble(dial="refresh", target=("front_rate",))]
+    deep_refresh: Annotated[Refresh, Trouble(dial="refresh", target=("deep_rate",))]
+    front_on_call_away: Annotated[bool, Trouble(dial="absence", target=("front_on_call",))]
+    middle_on_call_away: Annotated[bool, Trouble(dial="absence", target=("middle_on_call",))]
+    deep_on_call_away: Annotated[bool, Trouble(dial="absence", target=("deep_on_call",))]
+    cto_away: Annotated[bool, Trouble(dial="absence", target=("cto",))]
+    platform_lead_away: Annotated[bool, Trouble(dial="absence", target=("platform_lead",))]
     objection: Annotated[
-        Literal["no", "evidence", "superior"], Trouble("rejections", ("cto", "platform_lead", "platform_deputy"))
+        Literal["no", "evidence", "superior"], Trouble(dial="rejections", target=("cto", "platform_lead", "platform_deputy"))
     ]
-    pager_required: Annotated[bool, Trouble("required_fields", ("form", "=pager"))]
+    pager_required: Annotated[bool, Trouble(dial="required_fields", target=("form", "=pager"))]
 
 
 def _culprit(causes: Causes) -> str | None:
@@ -121,7 +121,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "max_age_days": draw.between(7, 14),
     }
     policy = add_bug_policies(company, terms)
-    world.furnish(escalation_form())
+    world.put_at_start(escalation_form())
     rates = {place: getattr(causes, place) for place in CHAIN}
     services = add_services(company, draw, terms, ServiceConditions(rates, causes.outside, causes.works))
     roles = {
@@ -206,20 +206,20 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     rate = (roles[f"{place}_rate"], "value")
     if causes.known == place:
         facts = (rate, (earlier, "reference"), (earlier, "status"))
-        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", earlier))
+        return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", earlier))
     if causes.outside == place:
         sets = ("escalated_to", roles["vendor_lead"])
         facts = (rate, (culprit, "operated_by"))
-        return ending("cannot_be_done", "beyond_authority", "Vendor Desk Lead", facts, sets=sets)
+        return ending("cannot_be_done", "beyond_authority", decider="Vendor Desk Lead", facts=facts, sets=sets)
     if causes.works == place:
         facts = (rate, (culprit, "status"))
-        return ending("on_hold", "not_due", "desk", facts, sets=("waiting_on", on_call))
+        return ending("on_hold", "not_due", decider="desk", facts=facts, sets=("waiting_on", on_call))
     answer = (ANSWER + roles["requester"], "customers")
     if causes.front != "double" and causes.customers == "one":
-        return ending("completed", "all_checks_passed", "desk", (rate, answer), handed_over=True)
+        return ending("completed", "all_checks_passed", decider="desk", facts=(rate, answer), handed_over=True)
     severe = (roles["front_rate"], "value") if causes.front == "double" else answer
     facts = tuple(dict.fromkeys((rate, severe, (SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))))
-    return ending("escalated", "above_limit", "CTO", facts, handed_over=True, signed=True)
+    return ending("escalated", "above_limit", decider="CTO", facts=facts, handed_over=True, signed=True)
 
 
 def _ending(
@@ -239,7 +239,9 @@ def _ending(
     rate, on_call = roles[f"{place}_rate"], roles[f"{place}_on_call"]
     says = (("service", roles[place]), ("error_rate", world.get(Source, rate).value))
     requests = (Signature(FORM, says),) if signed else ()
-    shared = endings.ending(world, case, resolution, reason, decider, facts, sets, measured=(rate,), signed=requests)
+    shared = endings.ending(
+        world, case, resolution, reason, decider=decider, facts=facts, sets=sets, must_be_fresh=(rate,), signed=requests
+    )
     assigned = HandedTo(ticket_id, on_call) if handed_over else TicketIs(ticket_id, "assignee", roles["support_lead"])
     milestones, allowed = shared.milestones, shared.allowed
     if handed_over:
@@ -269,31 +271,31 @@ class CheckedService(Struct, frozen=True):
     above: bool
 
 
-def expert(memory: Memory, taste: Taste) -> Procedure:
+def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
-    ticket, approved = yield from casework.take_over(memory)
-    if moves.wrote(memory) and "assignee" in (yield from moves.began_empty(ticket["id"])):
+    ticket, approved = yield from casework.take_over(so_far)
+    if moves.wrote(so_far) and "assignee" in (yield from moves.began_empty(ticket["id"])):
         ticket = {**ticket, "assignee": None}  # ignore an assignee who was set by earlier turns
-    yield from casework.set_in_progress(ticket, taste)
+    yield from casework.set_in_progress(ticket, style)
     policies = yield from moves.policies_about("bug", ticket["opened"])
-    for topic in taste.order("read up", ["culprit", "order of checks", "verification and assignee"]):
+    for topic in style.order("read up", ["culprit", "order of checks", "verification and assignee"]):
         yield from moves.read("datahub.read_policy", policy_id=policies[f"Bug escalation: {topic}"])
     limits = yield from moves.read("datahub.read_policy", policy_id=policies[LIMITS])
-    query = ticket["subject"].split()[0] if taste.varies("search by name") else ticket["reference"]
-    listed = yield from moves.register(query)
+    query = ticket["subject"].split()[0] if style.varies("search by name") else ticket["reference"]
+    listed = yield from moves.search_entries(query)
     entry_id = yield from moves.entry_of(ticket, listed)
     reported = yield from moves.read("datahub.get_entry", entry_id=entry_id)
-    yield from casework.prepare(ticket, reported["id"], taste)
-    notes = BugNotes(ticket, policies, approved, taste, limits)
+    yield from casework.prepare(ticket, reported["id"], style)
+    notes = BugNotes(ticket, policies, approved, style, limits)
     decision = yield from _decide(notes, (yield from _check_chain(notes, reported)))
-    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (reported, "reference"))
+    yield from casework.finish(ticket, decision, style, (ticket, "reference"), (reported, "reference"))
 
 
 def _check_chain(notes: BugNotes, entry: moves.Shown) -> moves.Move[list[CheckedService]]:
     """Check services from the reported one along the dependencies. Only the last one may be within its limit."""
     checked: list[CheckedService] = []
     while True:
-        if notes.taste.varies(f"refresh in any case: step {len(checked)}"):
+        if notes.style.varies(f"refresh in any case: step {len(checked)}"):
             yield from moves.ask("datahub.refresh_data", metric_name=entry["error_rate_metric"])
         rate = yield from moves.fresh_reading(entry["error_rate_metric"])
         limit = f"limit_tier_{entry['tier']}"
@@ -335,7 +337,7 @@ def _decide(notes: BugNotes, checked: list[CheckedService]) -> moves.Move[Decisi
 def _hand_over_bug(notes: BugNotes, reported: CheckedService, culprit: CheckedService) -> moves.Move[Decision]:
     """Assign the ticket to the engineer on call for the culprit. Get a signature first if the bug is severe."""
     ticket, rate = notes.ticket, culprit.rate
-    if notes.taste.varies("hand over first"):
+    if notes.style.varies("hand over first"):
         yield from _hand_over(ticket, culprit.entry)
     yield from moves.read("datahub.read_policy", policy_id=notes.policies["Bug escalation: severity"])
     ground = (reported.rate, "value")
@@ -355,7 +357,7 @@ def _hand_over_bug(notes: BugNotes, reported: CheckedService, culprit: CheckedSe
         cto = yield from moves.read("datahub.get_approver", role="CTO")
         request = yield from moves.get_signed(FORM, cto, _form_data(ticket, culprit))
     link = moves.set_field(ticket["id"], "approval", request["id"])
-    for step in notes.taste.order("round off", [link, _hand_over(ticket, culprit.entry)]):
+    for step in notes.style.order("round off", [link, _hand_over(ticket, culprit.entry)]):
         yield from step
     rate = yield from _fresh_rate(rate, request["decided_at"], notes.limits)
     evidence = moves.cite((rate, "value"), (request, "status"), (request, "decided_by"))

@@ -39,7 +39,7 @@ def add_engineers(company: Backdrop) -> list[str]:
     staff("Platform Deputy", manager="CTO", limit=1000)
     staff("Platform Lead", manager="CTO", limit=3000, delegate="Platform Deputy")
     cto = world.get(Person, company.offices["CTO"])
-    world.furnish(replace(cto, delegate=company.offices["Platform Lead"]))
+    world.put_at_start(replace(cto, delegate=company.offices["Platform Lead"]))
     staff("Duty Engineer", manager="Platform Lead")
     teams = ("Storefront", "Payments", "Data", "Network")
     return [staff(f"{team} Engineer", manager="Platform Lead", delegate="Duty Engineer").id for team in teams]
@@ -70,7 +70,7 @@ def add_services(company: Backdrop, draw: Draw, terms: dict[str, int], condition
         status = MAINTENANCE if place == conditions.works else LIVE
         reference = f"SRV-{references.pop()}"
         entry = Entry(company.entry_ids.pop(0), "service", name, reference, status, details)
-        built[place] = company.world.furnish(entry)
+        built[place] = company.world.put_at_start(entry)
 
     if draw.chance(0.5):
         build("base", f"{names[0]} {draw.pick(PARTS)}", "", "low")
@@ -90,5 +90,5 @@ def _add_rate(company: Backdrop, place: str, name: str, level: str, limit: int, 
     value = company.world.streams.at("rate", place, level).between(*band)
     slug, title = name.lower().replace(" ", "_"), f"Errors per 10,000 calls of {name}"
     metric = add_metric(company, f"error_rate.{slug}", title, "per_10k", value, (2, 3 * limit))
-    company.world.furnish(replace(metric, max_age_days=terms["max_age_days"]))
+    company.world.put_at_start(replace(metric, max_age_days=terms["max_age_days"]))
     return metric.id

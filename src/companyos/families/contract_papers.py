@@ -186,7 +186,7 @@ def _add_contract(
             "file_no": f"FN-{draw.between(10_000, 99_999)}",
         },
     )
-    return world.furnish(contract), world.furnish(framework)
+    return world.put_at_start(contract), world.put_at_start(framework)
 
 
 def _add_amendment(
@@ -199,7 +199,7 @@ def _add_amendment(
         **terms.details(),
     }
     entry = Entry(company.entry_ids.pop(0), "amendment", f"Amendment to {name}", reference, status, details)
-    return company.world.furnish(entry)
+    return company.world.put_at_start(entry)
 
 
 def countersigned(draw: Draw, amendment: Entry, in_time: bool) -> str:

@@ -33,7 +33,7 @@ from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
-from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     ANSWER,
     SIGNED_REQUEST,
@@ -48,72 +48,72 @@ class Causes(Everyday, frozen=True):
 
     duplicate: Annotated[
         bool,
-        Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)),
+        Fact(odds=(0.91, 0.09), shown_in=(("Ticket", "earlier", "reference"),)),
         "another open ticket asks for the same",
     ]
     frame: Annotated[
         Literal["holds", "ends"],
-        Fact((0.89, 0.11), (("Entry", "framework", "ends"),)),
+        Fact(odds=(0.89, 0.11), shown_in=(("Entry", "framework", "ends"),)),
         "whether the framework agreement ends before the day of renewal",
     ]
     gap: Annotated[
         Literal["wide", "between", "past"],
-        Fact((0.3, 0.4, 0.3), (("Entry", "entry", "renews_on"),)),
+        Fact(odds=(0.3, 0.4, 0.3), shown_in=(("Entry", "entry", "renews_on"),)),
         "the days until the renewal: more than both notice periods, between them, or less than both",
     ]
     amended: Annotated[
         bool,
-        Fact((0.5, 0.5), (("Mind", "lawyer", "knows"),)),
+        Fact(odds=(0.5, 0.5), shown_in=(("Mind", "lawyer", "knows"),)),
         "the amendment was countersigned in time and is binding; only Legal knows",
     ]
     used: Annotated[
         bool,
-        Fact((0.25, 0.75), (("Source", "usage", "value"), ("Metric", "usage", "value"))),
+        Fact(odds=(0.25, 0.75), shown_in=(("Source", "usage", "value"), ("Metric", "usage", "value"))),
         "the contract is used enough",
     ]
     budget: Annotated[
         Literal["ample", "tight"],
-        Fact((0.57, 0.43), (("Mind", "officer", "knows"),)),
+        Fact(odds=(0.57, 0.43), shown_in=(("Mind", "officer", "knows"),)),
         "whether the budget suffices for the higher of the two amounts, or only for the lower; only Finance knows",
     ]
     annex: Annotated[
         Literal["valid", "ends"],
-        Fact((0.8, 0.2), (("Entry", "entry", "data_annex_ends"),)),
+        Fact(odds=(0.8, 0.2), shown_in=(("Entry", "entry", "data_annex_ends"),)),
         "whether the data annex ends before the day of renewal",
     ]
     value: Annotated[
         Literal["low", "high"],
         Fact(
-            (0.55, 0.45),
-            (("Entry", "entry", "amount"), ("Entry", "amendment", "amount"), ("Mind", "officer", "knows")),
+            odds=(0.55, 0.45),
+            shown_in=(("Entry", "entry", "amount"), ("Entry", "amendment", "amount"), ("Mind", "officer", "knows")),
         ),
         "whose signing limit lies between the two amounts: the Procurement Lead's or the CFO's",
     ]
-    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
-    cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
-    cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
-    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
-    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
-    usage_stale: Annotated[bool, Trouble("stale", ("usage",))]
-    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("usage",))]
-    lead_away: Annotated[bool, Trouble("absence", ("lead",))]
-    lead_deputy_away: Annotated[bool, Trouble("absence", ("lead_deputy",))]
-    counsel_away: Annotated[bool, Trouble("absence", ("counsel",))]
-    counsel_deputy_away: Annotated[bool, Trouble("absence", ("counsel_deputy",))]
-    cfo_away: Annotated[bool, Trouble("absence", ("cfo",))]
-    controller_away: Annotated[bool, Trouble("absence", ("controller",))]
+    lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
+    cost_center_outdated: Annotated[bool, Trouble(dial="outdated_fields", target=("ticket",))]
+    cost_center_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=cost_center"))]
+    priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
+    usage_stale: Annotated[bool, Trouble(dial="stale", target=("usage",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("usage",))]
+    lead_away: Annotated[bool, Trouble(dial="absence", target=("lead",))]
+    lead_deputy_away: Annotated[bool, Trouble(dial="absence", target=("lead_deputy",))]
+    counsel_away: Annotated[bool, Trouble(dial="absence", target=("counsel",))]
+    counsel_deputy_away: Annotated[bool, Trouble(dial="absence", target=("counsel_deputy",))]
+    cfo_away: Annotated[bool, Trouble(dial="absence", target=("cfo",))]
+    controller_away: Annotated[bool, Trouble(dial="absence", target=("controller",))]
     objection: Annotated[
         Literal["no", "evidence", "superior"],
         Trouble(
-            "rejections",
-            (
+            dial="rejections",
+            target=(
                 *("lead", "lead_deputy", "lead_third"),
                 *("counsel", "counsel_deputy", "counsel_third"),
                 *("cfo", "controller", "treasurer"),
             ),
         ),
     ]
-    supplier_required: Annotated[bool, Trouble("required_fields", ("form", "=supplier_no"))]
+    supplier_required: Annotated[bool, Trouble(dial="required_fields", target=("form", "=supplier_no"))]
 
 
 # -- stage -------------------------------------------------------------------------------------------------------------
@@ -126,8 +126,8 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     requester = world.get(Person, offices[f"{department} Associate"])
     minimum = draw.pick((40, 50, 60))
     policy = add_contract_policies(company, {"minimum_usage": minimum})
-    world.furnish(renewal_form())
-    world.furnish(notice_form())
+    world.put_at_start(renewal_form())
+    world.put_at_start(notice_form())
     deal = draw_deal(company, draw)
     roles = {
         "requester": requester.id,
@@ -191,15 +191,17 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     renews = (contract.id, "renews_on")
     if causes.duplicate:
         facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
-        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", roles["earlier"]))
+        return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", roles["earlier"]))
     if causes.frame == "ends":
         back = ("waiting_on", roles["requester"])
-        return ending("cannot_be_done", "not_covered", "desk", ((roles["framework"], "ends"), renews), sets=back)
+        return ending(
+            "cannot_be_done", "not_covered", decider="desk", facts=((roles["framework"], "ends"), renews), sets=back
+        )
     terms = world.get(Entry, roles["amendment"]) if causes.amended else contract
     amount = int(terms.details["amount"])
     others = [roles[name] for name in ("entry", "amendment", "draft") if roles[name] != terms.id]
-    rivals = tuple((other, field) for other in others for field in ("amount", "notice_days"))
-    ending = partial(ending, measured=(roles["usage"],), rivals=rivals)
+    must_not_cite = tuple((other, field) for other in others for field in ("amount", "notice_days"))
+    ending = partial(ending, must_be_fresh=(roles["usage"],), must_not_cite=must_not_cite)
     legal, finance = ((ANSWER + roles[role], STATEMENTS[name]) for role, name in (("lawyer", LAWYER), ("officer", OFFICER)))
     funded = int(world.get(Mind, roles["officer"]).knows[case.ticket_id][STATEMENTS[OFFICER]]) >= amount
     if not (causes.used and funded):
@@ -207,21 +209,23 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         left = (date.fromisoformat(contract.details["renews_on"]) - opened).days
         if left < int(terms.details["notice_days"]):
             facts = (renews, (terms.id, "notice_days"), legal)
-            return ending("escalated", "too_late", "head", facts, sets=("escalated_to", roles["head"]))
+            return ending("escalated", "too_late", decider="head", facts=facts, sets=("escalated_to", roles["head"]))
         if not causes.used:
             facts = ((roles["usage"], "value"), (roles["policy"], "minimum_usage"), (SIGNED_REQUEST, "status"))
-            return ending("declined", "unused", "Legal Counsel", facts, signed=(_request(NOTICE_FORM, terms),))
+            return ending("declined", "unused", decider="Legal Counsel", facts=facts, signed=(_request(NOTICE_FORM, terms),))
     facts = ((terms.id, "amount"), finance, (SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
     if not funded:
-        return ending("declined", "no_budget", "Legal Counsel", facts, signed=(_request(NOTICE_FORM, terms),))
+        return ending("declined", "no_budget", decider="Legal Counsel", facts=facts, signed=(_request(NOTICE_FORM, terms),))
     if causes.annex == "ends":
         sets = ("waiting_on", roles["compliance"])
-        return ending("on_hold", "document_expired", "desk", ((contract.id, "data_annex_ends"), renews), sets=sets)
+        return ending(
+            "on_hold", "document_expired", decider="desk", facts=((contract.id, "data_annex_ends"), renews), sets=sets
+        )
     if amount > (world.get(Person, roles["cfo"]).limit or 0):
         beyond: Facts = ((terms.id, "amount"), (roles["cfo"], "limit"))
-        return ending("escalated", "beyond_authority", "CEO", beyond, sets=("escalated_to", roles["ceo"]))
+        return ending("escalated", "beyond_authority", decider="CEO", facts=beyond, sets=("escalated_to", roles["ceo"]))
     decider = "CFO" if amount > (world.get(Person, roles["lead"]).limit or 0) else "Procurement Lead"
-    return ending("completed", "all_checks_passed", decider, facts, signed=(_request(RENEWAL_FORM, terms),))
+    return ending("completed", "all_checks_passed", decider=decider, facts=facts, signed=(_request(RENEWAL_FORM, terms),))
 
 
 def _request(form: str, terms: Entry) -> Signature:
@@ -248,23 +252,23 @@ class ContractNotes(CaseNotes, frozen=True):
         return (yield from moves.ask_person(self.ticket["id"], person["id"], name, f"Could you state {name}, please?"))
 
 
-def expert(memory: Memory, taste: Taste) -> Procedure:
+def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
-    ticket, policies, approved = yield from casework.begin(memory, taste, "contract")
-    query = ticket["subject"] if taste.varies("search by name") else ticket["reference"]
-    listed = yield from moves.register(query)
+    ticket, policies, approved = yield from casework.begin(so_far, style, "contract")
+    query = ticket["subject"] if style.varies("search by name") else ticket["reference"]
+    listed = yield from moves.search_entries(query)
     contract_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     contract = yield from moves.read("datahub.get_entry", entry_id=contract_id)
     amendments = [row for row in listed if row["reference"].startswith(f"{ticket['reference']}/")]
     signed = next(row["id"] for row in amendments if row["status"] == "signed")
-    notes = ContractNotes(ticket, policies, approved, taste, contract, signed)
+    notes = ContractNotes(ticket, policies, approved, style, contract, signed)
     yield from notes.read_rule("order of checks")
-    yield from casework.prepare(ticket, contract["id"], taste)
-    if taste.varies("ask Legal before it is needed"):
+    yield from casework.prepare(ticket, contract["id"], style)
+    if style.varies("ask Legal before it is needed"):
         yield from notes.read_rule("departments")
         yield from notes.statement(LAWYER)
     decision = yield from _decide(notes)
-    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (contract, "party"))
+    yield from casework.finish(ticket, decision, style, (ticket, "reference"), (contract, "party"))
 
 
 def _decide(notes: ContractNotes) -> moves.Move[Decision]:
@@ -279,7 +283,7 @@ def _decide(notes: ContractNotes) -> moves.Move[Decision]:
         yield from notes.send_back()
         return "cannot_be_done", "not_covered", moves.cite((framework, "ends"), (contract, "renews_on"))
     rule = yield from moves.read("datahub.read_policy", policy_id=notes.policies[USAGE])
-    if notes.taste.varies("refresh in any case"):
+    if notes.style.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=contract["usage_metric"])
     usage = yield from moves.fresh_reading(contract["usage_metric"])
     used = usage["value"] >= rule["minimum_usage"]

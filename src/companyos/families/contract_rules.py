@@ -107,7 +107,7 @@ def hire(company: Backdrop) -> None:
         add_person(company, role, department, desk, manager, limit, delegate)
     for office in ("Procurement Lead", "Legal Counsel"):
         holder = company.world.get(Person, company.offices[office])
-        company.world.furnish(replace(holder, delegate=company.offices[f"Deputy {office}"]))
+        company.world.put_at_start(replace(holder, delegate=company.offices[f"Deputy {office}"]))
 
 
 def renewal_form() -> ApprovalType:

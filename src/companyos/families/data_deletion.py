@@ -39,7 +39,7 @@ from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
-from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     ANSWER,
     SIGNED_REQUEST,
@@ -57,43 +57,45 @@ class Causes(Everyday, frozen=True):
 
     duplicate: Annotated[
         bool,
-        Fact((0.9, 0.1), (("Ticket", "earlier", "reference"),)),
+        Fact(odds=(0.9, 0.1), shown_in=(("Ticket", "earlier", "reference"),)),
         "another open ticket asks for the same",
     ]
     foreign: Annotated[
         bool,
-        Fact((0.88, 0.12), (("Entry", "agreement", "controller"),)),
+        Fact(odds=(0.88, 0.12), shown_in=(("Entry", "agreement", "controller"),)),
         "the data belong to another firm, so the company must not delete them",
     ]
     identity: Annotated[
         Literal["proven", "doubt", "refuted"],
-        Fact((0.74, 0.14, 0.12), (("Source", "identity", "value"), ("Metric", "identity", "value"))),
+        Fact(odds=(0.74, 0.14, 0.12), shown_in=(("Source", "identity", "value"), ("Metric", "identity", "value"))),
         "how well the person's identity is proven",
     ]
-    first: Annotated[bool, Fact((0.58, 0.42), _FIRST), "the first holding is kept because of its own ground"]
-    second: Annotated[bool, Fact((0.58, 0.42), _SECOND), "the second holding is kept because of its own ground"]
-    third: Annotated[bool, Fact((0.58, 0.42), _THIRD), "the third holding is kept because of its own ground"]
+    first: Annotated[bool, Fact(odds=(0.58, 0.42), shown_in=_FIRST), "the first holding is kept because of its own ground"]
+    second: Annotated[
+        bool, Fact(odds=(0.58, 0.42), shown_in=_SECOND), "the second holding is kept because of its own ground"
+    ]
+    third: Annotated[bool, Fact(odds=(0.58, 0.42), shown_in=_THIRD), "the third holding is kept because of its own ground"]
     hold: Annotated[
         Literal["none", "part", "whole"],
-        Fact((0.6, 0.25, 0.15), (("Mind", "counsel", "knows"),)),
+        Fact(odds=(0.6, 0.25, 0.15), shown_in=(("Mind", "counsel", "knows"),)),
         "what the litigation hold covers: nothing, one category, or everything; only Legal knows",
     ]
     copies: Annotated[
         Literal["none", "near", "lost"],
-        Fact((0.42, 0.38, 0.2), (("Mind", "steward", "knows"),)),
+        Fact(odds=(0.42, 0.38, 0.2), shown_in=(("Mind", "steward", "knows"),)),
         "whether there are copies: none, some within reach, or some out of reach; only the data steward knows",
     ]
-    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
-    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
-    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
-    identity_stale: Annotated[bool, Trouble("stale", ("identity",))]
-    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("identity",))]
-    officer_away: Annotated[bool, Trouble("absence", ("officer",))]
-    deputy_away: Annotated[bool, Trouble("absence", ("deputy",))]
+    lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
+    priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
+    identity_stale: Annotated[bool, Trouble(dial="stale", target=("identity",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("identity",))]
+    officer_away: Annotated[bool, Trouble(dial="absence", target=("officer",))]
+    deputy_away: Annotated[bool, Trouble(dial="absence", target=("deputy",))]
     objection: Annotated[
-        Literal["no", "evidence", "superior"], Trouble("rejections", ("officer", "deputy", "third_officer"))
+        Literal["no", "evidence", "superior"], Trouble(dial="rejections", target=("officer", "deputy", "third_officer"))
     ]
-    case_file_required: Annotated[bool, Trouble("required_fields", ("form", "=case_file"))]
+    case_file_required: Annotated[bool, Trouble(dial="required_fields", target=("form", "=case_file"))]
 
 
 # -- stage -------------------------------------------------------------------------------------------------------------
@@ -107,7 +109,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     terms = {"proven_from": proven, "doubt_from": proven - draw.pick((20, 25, 30)), "max_age_days": draw.between(7, 14)}
     keep = draw_terms(draw)
     proof = add_deletion_policies(company, terms, keep)
-    world.furnish(deletion_form())
+    world.put_at_start(deletion_form())
     (customer, agreement), (namesake, _) = add_customers(company, draw, causes.foreign)
     roles = {
         "requester": requester.id,
@@ -187,36 +189,49 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     back = ("waiting_on", roles["requester"])
     if causes.duplicate:
         facts: Facts = ((earlier, "reference"), (earlier, "status"))
-        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", earlier))
+        return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", earlier))
     if causes.foreign:
         facts = ((roles["entry"], "agreement"), (agreement, "controller"))
-        return ending("cannot_be_done", "not_covered", "desk", facts, sets=back)
+        return ending("cannot_be_done", "not_covered", decider="desk", facts=facts, sets=back)
     if causes.identity == "doubt":
         facts = ((identity, "value"), (proof, "proven_from"))
-        return ending("on_hold", "missing_information", "desk", facts, sets=back, measured=(identity,))
+        return ending("on_hold", "missing_information", decider="desk", facts=facts, sets=back, must_be_fresh=(identity,))
     if causes.identity == "refuted":
         return ending(
-            "declined", "below_minimum", "desk", ((identity, "value"), (proof, "doubt_from")), measured=(identity,)
+            "declined",
+            "below_minimum",
+            decider="desk",
+            facts=((identity, "value"), (proof, "doubt_from")),
+            must_be_fresh=(identity,),
         )
     if causes.hold == "whole":
         sets = ("waiting_on", roles["counsel"])
-        return ending("declined", "contradicts_policy", LEGAL, (hold,), sets=sets, measured=(identity,))
+        return ending("declined", "contradicts_policy", decider=LEGAL, facts=(hold,), sets=sets, must_be_fresh=(identity,))
     stays = {role: keeper for role in HOLDING_ROLES if (keeper := _reason_to_keep(world, case, causes, role))}
     keepers = tuple(dict.fromkeys(stays.values()))
-    rivals = tuple((roles[p], field) for p in HOLDING_ROLES for field in _DECISIVE if (roles[p], field) not in keepers)
+    must_not_cite = tuple(
+        (roles[p], field) for p in HOLDING_ROLES for field in _DECISIVE if (roles[p], field) not in keepers
+    )
     if len(stays) == len(HOLDING_ROLES):
-        return ending("declined", "not_due", "desk", keepers, measured=(identity,), rivals=rivals)
+        return ending(
+            "declined", "not_due", decider="desk", facts=keepers, must_be_fresh=(identity,), must_not_cite=must_not_cite
+        )
     if causes.copies == "lost":
         sets = ("escalated_to", roles["regulator"])
         return ending(
-            "escalated", "beyond_authority", "Compliance Officer", (copies, reachable), sets=sets, measured=(identity,)
+            "escalated",
+            "beyond_authority",
+            decider="Compliance Officer",
+            facts=(copies, reachable),
+            sets=sets,
+            must_be_fresh=(identity,),
         )
     signed: Facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
     says = tuple((_category(world, roles[role]), "keep" if role in stays else "delete") for role in HOLDING_ROLES)
     says += (("copies", world.get(Mind, roles["steward"]).knows[case.ticket_id]["copies"]),)
-    complete = partial(ending, "completed", decider=OFFICER, measured=(identity,), signed=(Signature(FORM, says),))
+    complete = partial(ending, "completed", decider=OFFICER, must_be_fresh=(identity,), signed=(Signature(FORM, says),))
     if stays:
-        return complete("not_due", facts=(*signed, *keepers), rivals=rivals)
+        return complete("not_due", facts=(*signed, *keepers), must_not_cite=must_not_cite)
     return complete("all_checks_passed", facts=(*signed, hold, copies))
 
 
@@ -252,23 +267,23 @@ class DeletionNotes(CaseNotes, frozen=True):
         return (yield from self.statement(STEWARD, "copies", "Where do copies live, and can we reach them?"))
 
 
-def expert(memory: Memory, taste: Taste) -> Procedure:
+def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
-    ticket, policies, approved = yield from casework.begin(memory, taste, "deletion")
-    query = ticket["subject"].split()[0] if taste.varies("search by name") else ticket["reference"]
-    listed = yield from moves.register(query)
+    ticket, policies, approved = yield from casework.begin(so_far, style, "deletion")
+    query = ticket["subject"].split()[0] if style.varies("search by name") else ticket["reference"]
+    listed = yield from moves.search_entries(query)
     ours = [row for row in listed if row["reference"].split("/")[0] == ticket["reference"]]
     customer_id = next(row["id"] for row in ours if row["kind"] == "customer")
     customer = yield from moves.read("datahub.get_entry", entry_id=customer_id)
     holdings = [row["id"] for row in ours if row["kind"] == "holding"]
-    notes = DeletionNotes(ticket, policies, approved, taste, customer, holdings)
+    notes = DeletionNotes(ticket, policies, approved, style, customer, holdings)
     yield from notes.read_rule("order of checks")
-    yield from casework.prepare(ticket, customer["id"], taste)
-    if taste.varies("ask before it is needed"):
+    yield from casework.prepare(ticket, customer["id"], style)
+    if style.varies("ask before it is needed"):
         yield from notes.read_rule("hand-overs")
         yield from notes.legal()
     decision = yield from _decide(notes)
-    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (customer, "reference"))
+    yield from casework.finish(ticket, decision, style, (ticket, "reference"), (customer, "reference"))
 
 
 def _decide(notes: DeletionNotes) -> moves.Move[Decision]:
@@ -278,12 +293,12 @@ def _decide(notes: DeletionNotes) -> moves.Move[Decision]:
     if duplicate is not None:
         return duplicate
     proof = yield from notes.read_rule("whose data, whose identity")
-    agreement_id = (yield from moves.register(customer["agreement"]))[0]["id"]
+    agreement_id = (yield from moves.search_entries(customer["agreement"]))[0]["id"]
     agreement = yield from moves.read("datahub.get_entry", entry_id=agreement_id)
     if agreement["controller"] != OURSELVES:
         yield from notes.send_back()
         return "cannot_be_done", "not_covered", moves.cite((customer, "agreement"), (agreement, "controller"))
-    if notes.taste.varies("refresh in any case"):
+    if notes.style.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=customer["identity_metric"])
     identity = yield from moves.fresh_reading(customer["identity_metric"])
     if identity["value"] < proof["doubt_from"]:
@@ -319,7 +334,7 @@ def _decide_on_holdings(notes: DeletionNotes, legal: moves.Shown) -> moves.Move[
     """Decide on each holding. Return `keep` or `delete` by category, and the evidence for those that are kept."""
     retention = yield from notes.read_rule("retention")
     goes, evidence = {}, []
-    for holding_id in notes.taste.order("holdings", notes.holdings):
+    for holding_id in notes.style.order("holdings", notes.holdings):
         holding = yield from moves.read("datahub.get_entry", entry_id=holding_id)
         category, ground = holding["category"], holding["ground"]
         age = moves.days_between(holding["last_entry"], notes.ticket["opened"])

@@ -80,7 +80,7 @@ def _add_customer(company: Backdrop, draw: Draw, name: str, number: int, foreign
             "case_file": f"PF-{draw.between(10_000, 99_999)}",
         },
     )
-    return Customer(company.world.furnish(entry), company.world.furnish(agreement))
+    return Customer(company.world.put_at_start(entry), company.world.put_at_start(agreement))
 
 
 class Holding(NamedTuple):
@@ -109,7 +109,7 @@ def add_holdings(
     """Add the holdings on a customer, one entry for each category."""
     added = {}
     for number, (category, holding) in enumerate(holdings.items(), 1):
-        added[category] = company.world.furnish(
+        added[category] = company.world.put_at_start(
             Entry(
                 id=company.entry_ids.pop(0),
                 kind="holding",

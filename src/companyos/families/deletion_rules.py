@@ -113,7 +113,7 @@ def hire(company: Backdrop) -> None:
     ):
         add_person(company, role, department, desk, manager, limit, delegate)
     officer = company.world.get(Person, company.offices[OFFICER])
-    company.world.furnish(replace(officer, delegate=company.offices[f"Deputy {OFFICER}"]))
+    company.world.put_at_start(replace(officer, delegate=company.offices[f"Deputy {OFFICER}"]))
 
 
 def deletion_form() -> ApprovalType:

@@ -21,7 +21,7 @@ from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
-from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     ANSWER,
     SIGNED_REQUEST,
@@ -48,51 +48,55 @@ class Causes(Everyday, frozen=True):
 
     duplicate: Annotated[
         bool,
-        Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)),
+        Fact(odds=(0.91, 0.09), shown_in=(("Ticket", "earlier", "reference"),)),
         "another open ticket asks for the same",
     ]
-    stays: Annotated[bool, Fact((0.89, 0.11), (("Entry", "last_notice", "status"),)), "the last notice was withdrawn"]
+    stays: Annotated[
+        bool, Fact(odds=(0.89, 0.11), shown_in=(("Entry", "last_notice", "status"),)), "the last notice was withdrawn"
+    ]
     held: Annotated[
         Literal["none", "person", "project", "other"],
-        Fact((0.31, 0.11, 0.38, 0.2), (("Mind", "counsel", "knows"),)),
+        Fact(odds=(0.31, 0.11, 0.38, 0.2), shown_in=(("Mind", "counsel", "knows"),)),
         "what is under legal hold: nothing, this person, one of their projects, or something else; only Legal knows",
     ]
     until: Annotated[
         Literal["early", "late"],
-        Fact((0.55, 0.45), (("Entry", "past", "until"),)),
+        Fact(odds=(0.55, 0.45), shown_in=(("Entry", "past", "until"),)),
         "whether the leaver was still on the project when the legal hold began",
     ]
     owed: Annotated[
         Literal["low", "mid", "high"],
-        Fact((0.63, 0.25, 0.12), (("Mind", "accountant", "knows"),)),
+        Fact(odds=(0.63, 0.25, 0.12), shown_in=(("Mind", "accountant", "knows"),)),
         "what the leaver owes; only the Payroll Accountant knows",
     ]
     pay: Annotated[
         Literal["low", "high"],
-        Fact((0.5, 0.5), (("Source", "final_pay", "value"), ("Metric", "final_pay", "value"))),
+        Fact(odds=(0.5, 0.5), shown_in=(("Source", "final_pay", "value"), ("Metric", "final_pay", "value"))),
         "the final pay, which has to cover the debt",
     ]
     shared: Annotated[
         bool,
-        Fact((0.5, 0.5), (("Mind", "administrator", "knows"),)),
+        Fact(odds=(0.5, 0.5), shown_in=(("Mind", "administrator", "knows"),)),
         "the leaver holds a shared account; only the IT Administrator knows",
     ]
     heir: Annotated[
         bool,
-        Fact((0.52, 0.48), (("Entry", "successor", "status"),)),
+        Fact(odds=(0.52, 0.48), shown_in=(("Entry", "successor", "status"),)),
         "another holder of the shared account may take it over",
     ]
-    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
-    cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
-    cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
-    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
-    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
-    pay_stale: Annotated[bool, Trouble("stale", ("final_pay",))]
-    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("final_pay",))]
-    cto_away: Annotated[bool, Trouble("absence", ("cto",))]
-    it_lead_away: Annotated[bool, Trouble("absence", ("it_lead",))]
-    objection: Annotated[Literal["no", "evidence", "superior"], Trouble("rejections", ("cto", "it_lead", "it_duty"))]
-    badge_required: Annotated[bool, Trouble("required_fields", ("form", "=badge"))]
+    lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
+    cost_center_outdated: Annotated[bool, Trouble(dial="outdated_fields", target=("ticket",))]
+    cost_center_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=cost_center"))]
+    priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
+    pay_stale: Annotated[bool, Trouble(dial="stale", target=("final_pay",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("final_pay",))]
+    cto_away: Annotated[bool, Trouble(dial="absence", target=("cto",))]
+    it_lead_away: Annotated[bool, Trouble(dial="absence", target=("it_lead",))]
+    objection: Annotated[
+        Literal["no", "evidence", "superior"], Trouble(dial="rejections", target=("cto", "it_lead", "it_duty"))
+    ]
+    badge_required: Annotated[bool, Trouble(dial="required_fields", target=("form", "=badge"))]
 
 
 # -- stage -------------------------------------------------------------------------------------------------------------
@@ -105,8 +109,8 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     leaver, successor, gone = (world.get(Person, offices[f"{name} Associate"]) for name in (department, *elsewhere))
     terms = {"withhold_percent": draw.pick((30, 40, 50)), "max_age_days": draw.between(7, 14)}
     policy = add_offboarding_policies(company, terms)
-    world.furnish(closure_form())
-    world.furnish(suspension_form())
+    world.put_at_start(closure_form())
+    world.put_at_start(suspension_form())
     records = add_records(company, draw, leaver, successor, gone)
     roles = {
         "requester": offices[f"{department} Manager"],
@@ -162,9 +166,9 @@ def _set_money(world: World, roles: dict[str, str], terms: dict[str, int], cause
     """Let the Payroll Accountant know what is owed. Set the final pay."""
     pays = {"low": (2000, 2600), "high": (5200, 6400)}
     pay = world.streams.at("pay", causes.pay).between(*pays[causes.pay])
-    world.furnish(replace(world.get(Source, roles["final_pay"]), value=pay))
+    world.put_at_start(replace(world.get(Source, roles["final_pay"]), value=pay))
     metric = world.get(Metric, roles["final_pay"])
-    world.furnish(replace(metric, value=pay, max_age_days=terms["max_age_days"]))
+    world.put_at_start(replace(metric, value=pay, max_age_days=terms["max_age_days"]))
     (least, low), (mid, high) = ([terms["withhold_percent"] * pay // 100 for pay in band] for band in pays.values())
     bands = {"low": (40, least), "mid": (low + 1, mid), "high": (high + 1, high + 2000)}
     owed = world.streams.at("owed", causes.owed).between(*bands[causes.owed])
@@ -180,30 +184,52 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     ending = partial(endings.ending, world, case, cost_center=True)
     if causes.duplicate:
         facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
-        return ending("duplicate", "same_request", "desk", facts, ("duplicate_of", roles["earlier"]))
+        return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", roles["earlier"]))
     if causes.stays:
         facts, sets = ((roles["last_notice"], "status"),), ("waiting_on", roles["requester"])
-        return ending("declined", "not_due", "desk", facts, sets, rivals=((roles["first_notice"], "status"),))
+        return ending(
+            "declined", "not_due", decider="desk", facts=facts, sets=sets, must_not_cite=((roles["first_notice"], "status"),)
+        )
     held, owed, shared = ((ANSWER + roles[role], name) for role, name in zip(_WHO_STATES, STATEMENTS, strict=True))
     if causes.held == "person" or (causes.held == "project" and causes.until == "late"):
         on_project = causes.held == "project"
         facts = (held, (roles["past"], "until")) if on_project else (held,)
-        rivals: Facts = ((roles["present"], "until"),) if on_project else ()
+        must_not_cite: Facts = ((roles["present"], "until"),) if on_project else ()
         sets = ("waiting_on", roles["counsel"])
-        return ending("on_hold", "contradicts_policy", "CTO", facts, sets, rivals=rivals, signed=(Signature(SUSPENSION),))
+        return ending(
+            "on_hold",
+            "contradicts_policy",
+            decider="CTO",
+            facts=facts,
+            sets=sets,
+            must_not_cite=must_not_cite,
+            signed=(Signature(SUSPENSION),),
+        )
     if causes.owed == "high" or (causes.owed == "mid" and causes.pay == "low"):
         facts, sets = (owed, (roles["final_pay"], "value")), ("escalated_to", roles["controller"])
-        return ending("escalated", "above_limit", "Finance Controller", facts, sets, measured=(roles["final_pay"],))
+        return ending(
+            "escalated",
+            "above_limit",
+            decider="Finance Controller",
+            facts=facts,
+            sets=sets,
+            must_be_fresh=(roles["final_pay"],),
+        )
     if causes.shared and not causes.heir:
         others = tuple((roles[name], "status") for name in ("successor", "gone"))
         facts, sets = (shared, (roles["account"], "holders"), *others), ("escalated_to", roles["compliance"])
-        return ending("cannot_be_done", "not_covered", "Compliance Officer", facts, sets)
+        return ending("cannot_be_done", "not_covered", decider="Compliance Officer", facts=facts, sets=sets)
     if causes.shared:
         facts, sets = (shared, (roles["successor"], "status")), ("waiting_on", roles["heir"])
-        return ending("on_hold", "not_due", "desk", facts, sets)
+        return ending("on_hold", "not_due", decider="desk", facts=facts, sets=sets)
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), held, shared)
     return ending(
-        "completed", "all_checks_passed", "CTO", facts, measured=(roles["final_pay"],), signed=(Signature(CLOSURE),)
+        "completed",
+        "all_checks_passed",
+        decider="CTO",
+        facts=facts,
+        must_be_fresh=(roles["final_pay"],),
+        signed=(Signature(CLOSURE),),
     )
 
 
@@ -224,7 +250,7 @@ class OffboardingNotes(CaseNotes, frozen=True):
     def filed(self, kind: str) -> moves.Move[list[moves.Shown]]:
         """Read the entries of this kind about the leaver."""
         found = []
-        for row in self.taste.order(kind, [row for row in self.papers if row["kind"] == kind]):
+        for row in self.style.order(kind, [row for row in self.papers if row["kind"] == kind]):
             found.append((yield from moves.read("datahub.get_entry", entry_id=row["id"])))
         return found
 
@@ -235,19 +261,19 @@ class OffboardingNotes(CaseNotes, frozen=True):
         return (yield from moves.ask_person(self.ticket["id"], author["id"], name, text))
 
 
-def expert(memory: Memory, taste: Taste) -> Procedure:
+def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
-    ticket, policies, approved = yield from casework.begin(memory, taste, "offboarding")
-    query = ticket["subject"] if taste.varies("search by name") else ticket["reference"]
-    listed = yield from moves.register(query)
+    ticket, policies, approved = yield from casework.begin(so_far, style, "offboarding")
+    query = ticket["subject"] if style.varies("search by name") else ticket["reference"]
+    listed = yield from moves.search_entries(query)
     papers = [row for row in listed if row["reference"].split("/")[0] == ticket["reference"]]
     entry_id = next(row["id"] for row in papers if row["kind"] == "employee")
     leaver = yield from moves.read("datahub.get_entry", entry_id=entry_id)
-    notes = OffboardingNotes(ticket, policies, approved, taste, leaver, papers)
+    notes = OffboardingNotes(ticket, policies, approved, style, leaver, papers)
     yield from notes.read_rule("order of checks")
-    yield from casework.prepare(ticket, leaver["id"], taste)
+    yield from casework.prepare(ticket, leaver["id"], style)
     decision = yield from _decide(notes)
-    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (leaver, "reference"))
+    yield from casework.finish(ticket, decision, style, (ticket, "reference"), (leaver, "reference"))
 
 
 def _decide(notes: OffboardingNotes) -> moves.Move[Decision]:
@@ -268,7 +294,7 @@ def _decide(notes: OffboardingNotes) -> moves.Move[Decision]:
         return (yield from _suspend(notes, held, grounds))
     owed = yield from notes.statement("owed")
     money = yield from notes.read_rule("money owed")
-    if notes.taste.varies("refresh in any case"):
+    if notes.style.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=notes.leaver["final_pay_metric"])
     pay = yield from moves.fresh_reading(notes.leaver["final_pay_metric"])
     if 100 * int(owed["owed"]) > money["withhold_percent"] * pay["value"]:
@@ -304,7 +330,7 @@ def _suspend(notes: OffboardingNotes, held: moves.Shown, grounds: list[moves.Sho
     """Get a suspension signed instead of a closure, so that nothing is erased."""
     wait = notes.record("waiting_on", held["author"])
     sign = _signed(notes, SUSPENSION, {"held": held["held"]})
-    for step in notes.taste.order("suspend", [sign, wait]):
+    for step in notes.style.order("suspend", [sign, wait]):
         yield from step
     return "on_hold", "contradicts_policy", grounds
 
@@ -314,9 +340,9 @@ def _hand_over_account(notes: OffboardingNotes, shared: moves.Shown) -> moves.Mo
     yield from notes.read_rule("shared accounts")
     account = yield from moves.read("datahub.get_entry", entry_id=shared["shared"])
     others = []
-    for reference in notes.taste.order("holders", account["holders"].split(", ")):
+    for reference in notes.style.order("holders", account["holders"].split(", ")):
         if reference != notes.ticket["reference"]:
-            listed = yield from moves.register(reference)
+            listed = yield from moves.search_entries(reference)
             others.append(next(row for row in listed if row["reference"] == reference))
     for other in others:
         if other["status"] == "employed":

@@ -102,7 +102,7 @@ def add_reports(
     alike = draw.pick(receipts[:-1])
     own = {"report": earlier.reference, "document": f"DOC-{world.streams.at('copy').between(10_000, 99_999)}"}
     copy = _add_receipt(company, numbers.pop(), alike.details | own)
-    world.furnish(replace(earlier, amount=int(copy.details["amount"])))
+    world.put_at_start(replace(earlier, amount=int(copy.details["amount"])))
     return {
         "entry": report.id,
         "meal": receipts[0].id,
@@ -123,7 +123,7 @@ def _add_report(company: Backdrop, draw: Draw, ticket: Ticket) -> Entry:
         "budget_left_metric": f"budget_left.{department.lower()}",
     }
     entry_id = company.entry_ids.pop(0)
-    return company.world.furnish(Entry(entry_id, "report", ticket.subject, ticket.reference, "filed", details))
+    return company.world.put_at_start(Entry(entry_id, "report", ticket.subject, ticket.reference, "filed", details))
 
 
 def _add_receipt(company: Backdrop, number: str, details: dict[str, str]) -> Entry:

@@ -21,7 +21,7 @@ from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
-from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     ANSWER,
     SIGNED_REQUEST,
@@ -37,50 +37,58 @@ class Causes(Everyday, frozen=True):
 
     repeated: Annotated[
         bool,
-        Fact((0.87, 0.13), (("Entry", "earlier_receipt", "reference"), ("Ticket", "earlier", "status"))),
+        Fact(odds=(0.87, 0.13), shown_in=(("Entry", "earlier_receipt", "reference"), ("Ticket", "earlier", "status"))),
         "a receipt is also part of another report whose ticket is not cancelled",
     ]
-    conflict: Annotated[bool, Fact((0.9, 0.1), (("Entry", "conflicted", "payee"),)), "the payee of a receipt is an employee"]
-    missing: Annotated[bool, Fact((0.9, 0.1), (("Entry", "undocumented", "document"),)), "a receipt has no document"]
-    old: Annotated[bool, Fact((0.9, 0.1), (("Entry", "oldest", "date"),)), "a receipt is older than is allowed"]
+    conflict: Annotated[
+        bool, Fact(odds=(0.9, 0.1), shown_in=(("Entry", "conflicted", "payee"),)), "the payee of a receipt is an employee"
+    ]
+    missing: Annotated[
+        bool, Fact(odds=(0.9, 0.1), shown_in=(("Entry", "undocumented", "document"),)), "a receipt has no document"
+    ]
+    old: Annotated[
+        bool, Fact(odds=(0.9, 0.1), shown_in=(("Entry", "oldest", "date"),)), "a receipt is older than is allowed"
+    ]
     gap: Annotated[
-        bool, Fact((0.9, 0.1), (("Entry", "other", "amount"),)), "the receipts do not add up to the amount claimed"
+        bool,
+        Fact(odds=(0.9, 0.1), shown_in=(("Entry", "other", "amount"),)),
+        "the receipts do not add up to the amount claimed",
     ]
     hotel: Annotated[
         Literal["fair", "over"],
-        Fact((0.9, 0.1), (("Entry", "hotel", "nights"),)),
+        Fact(odds=(0.9, 0.1), shown_in=(("Entry", "hotel", "nights"),)),
         "the hotel bill is within the limit for its number of nights, or above",
     ]
     meal: Annotated[
         Literal["fair", "over"],
-        Fact((0.8, 0.2), (("Mind", "requester", "knows"),)),
+        Fact(odds=(0.8, 0.2), shown_in=(("Mind", "requester", "knows"),)),
         "the meal is within the limit for its number of guests, or above; only the requester knows the number",
     ]
     budget: Annotated[
         Literal["low", "some", "ample"],
-        Fact((0.22, 0.3, 0.48), (("Source", "budget", "value"), ("Metric", "budget", "value"))),
+        Fact(odds=(0.22, 0.3, 0.48), shown_in=(("Source", "budget", "value"), ("Metric", "budget", "value"))),
         "the budget that is left: less than a small amount, between a small and a large one, or more than both",
     ]
     amount: Annotated[
         Literal["small", "large"],
-        Fact((0.5, 0.5), (("Ticket", "ticket", "amount"), ("Entry", "other", "amount"))),
+        Fact(odds=(0.5, 0.5), shown_in=(("Ticket", "ticket", "amount"), ("Entry", "other", "amount"))),
         "whose signing limit covers the report: the department head's, or only the CFO's",
     ]
-    lookalike: Annotated[bool, Trouble("lookalikes", ("earlier", "decoy"))]
-    cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
-    cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
-    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
-    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
-    budget_stale: Annotated[bool, Trouble("stale", ("budget",))]
-    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("budget",))]
-    head_away: Annotated[bool, Trouble("absence", ("head",))]
-    head_deputy_away: Annotated[bool, Trouble("absence", ("head_deputy",))]
-    cfo_away: Annotated[bool, Trouble("absence", ("cfo",))]
+    lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("earlier", "decoy"))]
+    cost_center_outdated: Annotated[bool, Trouble(dial="outdated_fields", target=("ticket",))]
+    cost_center_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=cost_center"))]
+    priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
+    budget_stale: Annotated[bool, Trouble(dial="stale", target=("budget",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("budget",))]
+    head_away: Annotated[bool, Trouble(dial="absence", target=("head",))]
+    head_deputy_away: Annotated[bool, Trouble(dial="absence", target=("head_deputy",))]
+    cfo_away: Annotated[bool, Trouble(dial="absence", target=("cfo",))]
     objection: Annotated[
         Literal["no", "evidence", "superior"],
-        Trouble("rejections", ("head", "head_deputy", "head_third", "cfo", "controller")),
+        Trouble(dial="rejections", target=("head", "head_deputy", "head_third", "cfo", "controller")),
     ]
-    project_required: Annotated[bool, Trouble("required_fields", ("form", "=project"))]
+    project_required: Annotated[bool, Trouble(dial="required_fields", target=("form", "=project"))]
 
 
 # -- stage -------------------------------------------------------------------------------------------------------------
@@ -109,7 +117,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "controller": offices["Finance Controller"],
         "compliance": offices["Compliance Officer"],
     }
-    world.furnish(APPROVAL_TYPE)
+    world.put_at_start(APPROVAL_TYPE)
     bill = draw_bill(streams, draw, terms, world.get(Person, roles["head"]).limit or 0)
     roles |= add_tickets(company, draw, roles, bill.totals[causes.amount])
     ticket, earlier = world.get(Ticket, roles["ticket"]), world.get(Ticket, roles["earlier"])
@@ -127,9 +135,9 @@ def _show_facts(world: World, roles: dict[str, str], terms: dict[str, int], bill
     refiled = streams.at("refiled").chance(0.4)
     if causes.repeated or refiled:
         number = world.get(Entry, roles["alike"]).reference
-        world.furnish(replace(world.get(Entry, roles["earlier_receipt"]), reference=number))
+        world.put_at_start(replace(world.get(Entry, roles["earlier_receipt"]), reference=number))
     if refiled and not causes.repeated:
-        world.furnish(replace(world.get(Ticket, roles["earlier"]), status="cancelled"))
+        world.put_at_start(replace(world.get(Ticket, roles["earlier"]), status="cancelled"))
     if causes.conflict:
         colleague = streams.at("payee").pick(("requester", "colleague", "head_third"))
         _change_details(world, roles["conflicted"], payee=roles[colleague])
@@ -149,14 +157,14 @@ def _show_facts(world: World, roles: dict[str, str], terms: dict[str, int], bill
     small, large = bill.totals["small"], bill.totals["large"]
     band = {"low": (small // 4, small - 1), "some": (small, large - 1), "ample": (large, 2 * large)}[causes.budget]
     left = streams.at("budget", causes.budget).between(*band)
-    world.furnish(Source(roles["budget"], left, least=small // 4, most=small + large))
+    world.put_at_start(Source(roles["budget"], left, least=small // 4, most=small + large))
     metric = world.get(Metric, roles["budget"])
-    world.furnish(replace(metric, value=left, max_age_days=terms["figure_days"]))
+    world.put_at_start(replace(metric, value=left, max_age_days=terms["figure_days"]))
 
 
 def _change_details(world: World, entry_id: str, **details: str) -> None:
     entry = world.get(Entry, entry_id)
-    world.furnish(replace(entry, details=entry.details | details))
+    world.put_at_start(replace(entry, details=entry.details | details))
 
 
 # -- judge -------------------------------------------------------------------------------------------------------------
@@ -170,51 +178,63 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     back = ("waiting_on", roles["requester"])
     if causes.repeated:
         facts: Facts = ((roles["earlier_receipt"], "reference"), (roles["earlier"], "status"))
-        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", roles["earlier"]))
+        return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", roles["earlier"]))
     if causes.conflict:
         sets, facts = ("escalated_to", roles["compliance"]), ((roles["conflicted"], "payee"),)
-        return ending("escalated", "conflict_of_interest", "Compliance Officer", facts, sets=sets)
+        return ending("escalated", "conflict_of_interest", decider="Compliance Officer", facts=facts, sets=sets)
     if causes.missing:
-        return ending("on_hold", "missing_information", "desk", ((roles["undocumented"], "document"),), sets=back)
+        return ending(
+            "on_hold", "missing_information", decider="desk", facts=((roles["undocumented"], "document"),), sets=back
+        )
     if causes.old:
-        return ending("declined", "too_late", "desk", ((roles["oldest"], "date"), (policy, "receipt_days")), sets=back)
+        return ending(
+            "declined", "too_late", decider="desk", facts=((roles["oldest"], "date"), (policy, "receipt_days")), sets=back
+        )
     if causes.gap:
-        return ending("declined", "not_covered", "desk", ((ticket, "amount"), (roles["other"], "amount")), sets=back)
+        return ending(
+            "declined", "not_covered", decider="desk", facts=((ticket, "amount"), (roles["other"], "amount")), sets=back
+        )
     if causes.hotel == "over":
         hotel = roles["hotel"]
         facts = ((hotel, "amount"), (hotel, "nights"), (policy, "hotel_rate"))
-        return ending("declined", "above_limit", "desk", facts, sets=back)
+        return ending("declined", "above_limit", decider="desk", facts=facts, sets=back)
     if causes.meal == "over":
         facts = ((roles["meal"], "amount"), (answer, "guests"), (policy, "meal_rate"))
-        return ending("declined", "above_limit", "desk", facts, sets=back)
+        return ending("declined", "above_limit", decider="desk", facts=facts, sets=back)
     if causes.budget == "low" or (causes.budget == "some" and causes.amount == "large"):
-        return ending("cannot_be_done", "no_budget", "desk", ((ticket, "amount"), (budget, "value")), measured=(budget,))
+        return ending(
+            "cannot_be_done",
+            "no_budget",
+            decider="desk",
+            facts=((ticket, "amount"), (budget, "value")),
+            must_be_fresh=(budget,),
+        )
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (budget, "value"), (answer, "guests"))
     decider = "head" if causes.amount == "small" else "CFO"
     says = tuple(world.get(Mind, roles["requester"]).knows[ticket].items())
     signed = (Signature(FORM, says),)
-    complete = ending("completed", "all_checks_passed", decider, facts, measured=(budget,), signed=signed)
+    complete = ending("completed", "all_checks_passed", decider=decider, facts=facts, must_be_fresh=(budget,), signed=signed)
     return replace(complete, signatures=(Signature(FORM),))  # one with other values does not help, but is no damage
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
 
 
-def expert(memory: Memory, taste: Taste) -> Procedure:
+def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
-    ticket, approved = yield from casework.take_over(memory)
-    yield from casework.set_in_progress(ticket, taste)
-    if taste.varies("ask at once"):
+    ticket, approved = yield from casework.take_over(so_far)
+    yield from casework.set_in_progress(ticket, style)
+    if style.varies("ask at once"):
         yield from _ask_for_guests(ticket)
     policies = yield from moves.policies_about("expense", ticket["opened"])
-    for title in taste.order("rules", ["Expense report: order of checks", "Expense report: outcomes"]):
+    for title in style.order("rules", ["Expense report: order of checks", "Expense report: outcomes"]):
         yield from moves.read("datahub.read_policy", policy_id=policies[title])
-    listed = yield from moves.register(ticket["reference"])
+    listed = yield from moves.search_entries(ticket["reference"])
     report_id = yield from moves.entry_of(ticket, listed)
-    receipts = taste.order("receipts", [row for row in listed if row["kind"] == "receipt"])
-    yield from casework.prepare(ticket, report_id, taste)
-    decision = yield from _decide(ticket, report_id, receipts, policies, approved, taste)
-    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (ticket, "amount"))
+    receipts = style.order("receipts", [row for row in listed if row["kind"] == "receipt"])
+    yield from casework.prepare(ticket, report_id, style)
+    decision = yield from _decide(ticket, report_id, receipts, policies, approved, style)
+    yield from casework.finish(ticket, decision, style, (ticket, "reference"), (ticket, "amount"))
 
 
 def _decide(
@@ -223,7 +243,7 @@ def _decide(
     listed: list[moves.Shown],
     policies: dict[str, str],
     approved: dict[str, str],
-    taste: Taste,
+    style: ExpertStyle,
 ) -> moves.Move[Decision]:
     """Make the checks in the order that the policy sets. The first one that applies decides."""
     for row in listed:
@@ -247,7 +267,7 @@ def _decide(
         return (yield from _give_back(ticket, "declined", "above_limit", grounds))
     report = yield from moves.read("datahub.get_entry", entry_id=report_id)
     metric = report["budget_left_metric"]
-    if taste.varies("refresh in any case"):
+    if style.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=metric)
     budget = yield from moves.fresh_reading(metric)
     if (yield from compare(("budget", budget["value"]), "<", ("amount", ticket["amount"]), "too little", "enough")):
@@ -263,7 +283,7 @@ def _decide(
 
 def _other_claim(receipt: moves.Shown) -> moves.Move[tuple[moves.Shown, moves.Shown] | None]:
     """Return another report's receipt with the same number, and that report's ticket, if it is not cancelled."""
-    for row in (yield from moves.register(receipt["reference"])):
+    for row in (yield from moves.search_entries(receipt["reference"])):
         if row["id"] == receipt["id"]:
             continue
         yield from working.note((row["id"], row["reference"]), f"same number as {receipt['id']}")
@@ -332,7 +352,11 @@ def _give_back(ticket: moves.Shown, resolution: str, reason: str, grounds: list[
 
 
 def _signed_request(
-    ticket: moves.Shown, report: moves.Shown, answer: moves.Shown, budget: moves.Shown, approved: dict[str, str]
+    ticket: moves.Shown,
+    report: moves.Shown,
+    answer: moves.Shown,
+    budget: moves.Shown,
+    approved: dict[str, str],
 ) -> moves.Move[moves.Shown]:
     """Return the request that was approved already, or a new one. Correct the ticket's cost centre first."""
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])

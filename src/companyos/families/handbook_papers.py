@@ -84,7 +84,7 @@ def add_section(company: Backdrop, topic: HandbookTopic, group: str, reference: 
         "version": f"V-{draw.between(10_000, 99_999)}",
         "minutes": f"MN-{draw.between(10_000, 99_999)}",
     }
-    return world.furnish(Entry(company.entry_ids.pop(0), "section", name, reference, "published", details))
+    return world.put_at_start(Entry(company.entry_ids.pop(0), "section", name, reference, "published", details))
 
 
 def add_proposal(company: Backdrop, section: Entry, number: int, status: str, value: int) -> Entry:
@@ -116,7 +116,7 @@ def add_papers(
     namesake = add_section(company, topic, theirs, references.pop())
     add_proposal(company, namesake, 1, "submitted", any_value(topic, draw))
     section = add_section(company, topic, ours, references.pop())
-    section = world.furnish(replace(section, details=section.details | details))
+    section = world.put_at_start(replace(section, details=section.details | details))
     add_proposal(company, section, 1, "withdrawn", any_value(topic, draw))
     low, mid, high = rungs
     bands = {"low": (2, low), "mid": (low + 1, mid), "high": (mid + 1, high)}
@@ -147,13 +147,13 @@ def add_documents(company: Backdrop, draw: Draw, topic: HandbookTopic, rungs: Ru
     for name in draw.shuffled(("general", *SPECIAL)):  # so that the order of ids does not tell which one governs
         if name == "general":
             general = replace(_general(company, terms), since=(today - draw.between(10, 120)) * DAY)
-            documents[name] = world.furnish(general).id
+            documents[name] = world.put_at_start(general).id
             continue
         first = name == governs
         in_force = first or (rival_in_force and governs != "general")
         status, since = "in force" if in_force else "superseded", late if first == rival_in_force else early
         document = _special(company, topic, name, limits[name])
-        documents[name] = world.furnish(replace(document, status=status, since=since)).id
+        documents[name] = world.put_at_start(replace(document, status=status, since=since)).id
     return documents
 
 

@@ -115,7 +115,7 @@ def hire(company: Backdrop) -> None:
         add_person(company, role, department, desk, manager, limit, delegate)
     for office, deputy in (("HR Lead", "Deputy HR Lead"), ("Legal Counsel", "Deputy Legal Counsel")):
         holder = company.world.get(Person, company.offices[office])
-        company.world.furnish(replace(holder, delegate=company.offices[deputy]))
+        company.world.put_at_start(replace(holder, delegate=company.offices[deputy]))
 
 
 def update_form(policy_id: str) -> ApprovalType:

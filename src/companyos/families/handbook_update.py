@@ -37,7 +37,7 @@ from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
-from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     ANSWER,
     SIGNED_REQUEST,
@@ -56,50 +56,56 @@ class Causes(Everyday, frozen=True):
 
     duplicate: Annotated[
         bool,
-        Fact((0.89, 0.11), (("Ticket", "earlier", "reference"),)),
+        Fact(odds=(0.89, 0.11), shown_in=(("Ticket", "earlier", "reference"),)),
         "another open ticket asks for the same",
     ]
-    foreign: Annotated[bool, Fact((0.89, 0.11), (("Entry", "entry", "owner"),)), "another department owns the section"]
-    law: Annotated[bool, Fact((0.88, 0.12), (("Entry", "entry", "set_by"),)), "the law sets what the section says"]
+    foreign: Annotated[
+        bool, Fact(odds=(0.89, 0.11), shown_in=(("Entry", "entry", "owner"),)), "another department owns the section"
+    ]
+    law: Annotated[
+        bool, Fact(odds=(0.88, 0.12), shown_in=(("Entry", "entry", "set_by"),)), "the law sets what the section says"
+    ]
     proposed: Annotated[
         Literal["same", "low", "mid", "high"],
-        Fact((0.1, 0.3, 0.35, 0.25), (("Entry", "proposal", "proposed"),)),
+        Fact(odds=(0.1, 0.3, 0.35, 0.25), shown_in=(("Entry", "proposal", "proposed"),)),
         "the proposed number: the present one, or below, between or near the limits of the three documents",
     ]
     governs: Annotated[
         Literal["general", "board", "council"],
-        Fact((0.2, 0.4, 0.4), _DOCUMENT_DATES),
+        Fact(odds=(0.2, 0.4, 0.4), shown_in=_DOCUMENT_DATES),
         "which document takes precedence, by kind, status and date",
     ]
     unread: Annotated[
         bool,
-        Fact((0.8, 0.2), (("Source", "readers", "value"), ("Metric", "readers", "value"))),
+        Fact(odds=(0.8, 0.2), shown_in=(("Source", "readers", "value"), ("Metric", "readers", "value"))),
         "too few people have read the draft",
     ]
     notice: Annotated[
         Literal["short", "fair", "long"],
-        Fact((0.1, 0.25, 0.65), (("Mind", "requester", "knows"),)),
+        Fact(odds=(0.1, 0.25, 0.65), shown_in=(("Mind", "requester", "knows"),)),
         "the days until the change shall apply, compared with the two notice periods; only the requester knows",
     ]
     binding: Annotated[
         bool,
-        Fact((0.5, 0.5), (("Entry", "entry", "class"),)),
+        Fact(odds=(0.5, 0.5), shown_in=(("Entry", "entry", "class"),)),
         "the section is part of contracts, so it needs more notice and a second signature",
     ]
-    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
-    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
-    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
-    readers_stale: Annotated[bool, Trouble("stale", ("readers",))]
-    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("readers",))]
-    lead_away: Annotated[bool, Trouble("absence", ("lead",))]
-    lead_deputy_away: Annotated[bool, Trouble("absence", ("lead_deputy",))]
-    counsel_away: Annotated[bool, Trouble("absence", ("counsel",))]
-    counsel_deputy_away: Annotated[bool, Trouble("absence", ("counsel_deputy",))]
+    lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
+    priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
+    readers_stale: Annotated[bool, Trouble(dial="stale", target=("readers",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("readers",))]
+    lead_away: Annotated[bool, Trouble(dial="absence", target=("lead",))]
+    lead_deputy_away: Annotated[bool, Trouble(dial="absence", target=("lead_deputy",))]
+    counsel_away: Annotated[bool, Trouble(dial="absence", target=("counsel",))]
+    counsel_deputy_away: Annotated[bool, Trouble(dial="absence", target=("counsel_deputy",))]
     objection: Annotated[
         Literal["no", "evidence", "superior"],
-        Trouble("rejections", ("lead", "lead_deputy", "lead_third", "counsel", "counsel_deputy", "counsel_third")),
+        Trouble(
+            dial="rejections", target=("lead", "lead_deputy", "lead_third", "counsel", "counsel_deputy", "counsel_third")
+        ),
     ]
-    version_required: Annotated[bool, Trouble("required_fields", ("form", "=version"))]
+    version_required: Annotated[bool, Trouble(dial="required_fields", target=("form", "=version"))]
 
 
 # -- stage -------------------------------------------------------------------------------------------------------------
@@ -114,8 +120,8 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     days = draw.pick((14, 21, 28))
     notice = {"notice_days": days, "notice_days_contractual": days + draw.pick((14, 21, 28))}
     consulted, noticed = add_handbook_policies(company, consultation, notice)
-    world.furnish(update_form(consulted.id))
-    world.furnish(review_form())
+    world.put_at_start(update_form(consulted.id))
+    world.put_at_start(review_form())
     topic, rungs = draw.pick(TOPICS), draw_rungs(draw)
     documents = add_documents(company, streams.at("documents"), topic, rungs, causes.governs)
     owner, kind = elsewhere if causes.foreign else "People", "contractual" if causes.binding else "ordinary"
@@ -208,28 +214,28 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     back = ("waiting_on", roles["requester"])
     if causes.duplicate:
         facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
-        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", roles["earlier"]))
+        return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", roles["earlier"]))
     if causes.foreign:
         sets = ("escalated_to", roles["owner_head"])
-        return ending("escalated", "beyond_authority", "head", ((section, "owner"),), sets=sets)
+        return ending("escalated", "beyond_authority", decider="head", facts=((section, "owner"),), sets=sets)
     if causes.law:
-        return ending("cannot_be_done", "not_covered", "desk", ((section, "set_by"),), sets=back)
+        return ending("cannot_be_done", "not_covered", decider="desk", facts=((section, "set_by"),), sets=back)
     if causes.proposed == "same":
         facts = ((section, "current"), (proposal, "proposed"))
-        return ending("declined", "already_done", "desk", facts, sets=back)
+        return ending("declined", "already_done", decider="desk", facts=facts, sets=back)
     document = world.get(Policy, roles[causes.governs])
     (limit,) = world.get(Policy, roles["board"]).terms  # a document on a single topic has a single term
-    rivals = tuple((roles[name], limit) for name in ("general", *SPECIAL) if name != causes.governs)
+    must_not_cite = tuple((roles[name], limit) for name in ("general", *SPECIAL) if name != causes.governs)
     if not allows(limit, document.terms[limit], int(world.get(Entry, proposal).details["proposed"])):
         facts = ((proposal, "proposed"), (document.id, limit))
-        return ending("declined", "contradicts_policy", "desk", facts, sets=back, rivals=rivals)
+        return ending("declined", "contradicts_policy", decider="desk", facts=facts, sets=back, must_not_cite=must_not_cite)
     if causes.unread:
         facts, sets = ((readers, "value"), (roles["policy"], "minimum")), ("waiting_on", roles["steward"])
-        return ending("on_hold", "below_minimum", "desk", facts, sets=sets, measured=(readers,))
+        return ending("on_hold", "below_minimum", decider="desk", facts=facts, sets=sets, must_be_fresh=(readers,))
     if causes.notice == "short" or (causes.notice == "fair" and causes.binding):
         term = "notice_days_contractual" if causes.binding else "notice_days"
         facts = ((ANSWER + roles["requester"], "effective"), (roles["notice"], term))
-        return ending("declined", "too_late", "desk", facts, sets=back, measured=(readers,))
+        return ending("declined", "too_late", decider="desk", facts=facts, sets=back, must_be_fresh=(readers,))
     signed, reviewed = f"{SIGNED_REQUEST}:{UPDATE_FORM}", f"{SIGNED_REQUEST}:{REVIEW_FORM}"
     facts = ((signed, "status"), (signed, "decided_by"), (document.id, limit))
     stated = ("proposed", world.get(Entry, proposal).details["proposed"])
@@ -240,7 +246,15 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         facts += ((reviewed, "decided_by"),)
         forms = (Signature(REVIEW_FORM, (stated,)), *forms)
         decider = "Legal Counsel and HR Lead"
-    complete = ending("completed", "all_checks_passed", decider, facts, measured=(readers,), rivals=rivals, signed=forms)
+    complete = ending(
+        "completed",
+        "all_checks_passed",
+        decider=decider,
+        facts=facts,
+        must_be_fresh=(readers,),
+        must_not_cite=must_not_cite,
+        signed=forms,
+    )
     # A request with other values does not help, but is no damage.
     return replace(complete, signatures=tuple(Signature(one.form) for one in forms))
 
@@ -262,23 +276,23 @@ class HandbookNotes(CaseNotes, frozen=True):
         return (yield from moves.ask_person(self.ticket["id"], self.ticket["requester"], "effective", text))
 
 
-def expert(memory: Memory, taste: Taste) -> Procedure:
+def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
-    ticket, policies, approved = yield from casework.begin(memory, taste, "handbook")
-    query = " ".join(ticket["subject"].split()[:2]) if taste.varies("search by name") else ticket["reference"]
-    listed = yield from moves.register(query)
+    ticket, policies, approved = yield from casework.begin(so_far, style, "handbook")
+    query = " ".join(ticket["subject"].split()[:2]) if style.varies("search by name") else ticket["reference"]
+    listed = yield from moves.search_entries(query)
     filed = {(row["reference"].split("/")[0], row["kind"], row["status"]): row["id"] for row in listed}
     section_id = filed[ticket["reference"], "section", "published"]
     section = yield from moves.read("datahub.get_entry", entry_id=section_id)
     submitted_id = filed[ticket["reference"], "proposal", "submitted"]
     proposal = yield from moves.read("datahub.get_entry", entry_id=submitted_id)
-    notes = HandbookNotes(ticket, policies, approved, taste, section, proposal)
+    notes = HandbookNotes(ticket, policies, approved, style, section, proposal)
     yield from notes.read_rule("order of checks")
-    yield from casework.prepare(ticket, section["id"], taste)
-    if taste.varies("ask before it is needed"):
+    yield from casework.prepare(ticket, section["id"], style)
+    if style.varies("ask before it is needed"):
         yield from notes.answer()
     decision = yield from _decide(notes)
-    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (section, "reference"))
+    yield from casework.finish(ticket, decision, style, (ticket, "reference"), (section, "reference"))
 
 
 def _decide(notes: HandbookNotes) -> moves.Move[Decision]:
@@ -300,7 +314,7 @@ def _decide(notes: HandbookNotes) -> moves.Move[Decision]:
         yield from notes.send_back()
         return "declined", "already_done", moves.cite((section, "current"), (proposal, "proposed"))
     yield from notes.read_rule("proposals and limits")
-    document, limit = yield from _governing_document(section["topic"], ticket["opened"], notes.taste)
+    document, limit = yield from _governing_document(section["topic"], ticket["opened"], notes.style)
     allowed = allows(limit, document[limit], int(proposal["proposed"]))
     bound = (limit.split("_")[0], document[limit])
     yield from working.weigh(("proposed", int(proposal["proposed"])), bound, "allowed" if allowed else "not allowed")
@@ -308,7 +322,7 @@ def _decide(notes: HandbookNotes) -> moves.Move[Decision]:
         yield from notes.send_back()
         return "declined", "contradicts_policy", moves.cite((proposal, "proposed"), (document, limit))
     consultation = yield from notes.read_rule("consultation")
-    if notes.taste.varies("refresh in any case"):
+    if notes.style.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=section["readers_metric"])
     readers = yield from moves.fresh_reading(section["readers_metric"])
     minimum = ("minimum", consultation["minimum"])
@@ -327,11 +341,11 @@ def _decide(notes: HandbookNotes) -> moves.Move[Decision]:
     return (yield from _get_signed(notes, readers, consultation, answer, moves.cite((document, limit))))
 
 
-def _governing_document(topic: str, opened: str, taste: Taste) -> moves.Move[tuple[moves.Shown, str]]:
+def _governing_document(topic: str, opened: str, style: ExpertStyle) -> moves.Move[tuple[moves.Shown, str]]:
     """Return the document that takes precedence on a topic, and the name of its term."""
     found = yield from moves.policies_about(topic, opened)
     documents = []
-    for policy_id in taste.order("documents", list(found.values())):
+    for policy_id in style.order("documents", list(found.values())):
         yield from working.note(("in force", *found.values()), f"read {policy_id}")
         documents.append((yield from moves.read("datahub.read_policy", policy_id=policy_id)))
     limit = next(term for term in documents[0] if term.endswith(f"_{topic}"))
@@ -347,7 +361,11 @@ def _limits_in(document: moves.Shown) -> list[str]:
 
 
 def _get_signed(
-    notes: HandbookNotes, readers: moves.Shown, consultation: moves.Shown, answer: moves.Shown, evidence: list[moves.Shown]
+    notes: HandbookNotes,
+    readers: moves.Shown,
+    consultation: moves.Shown,
+    answer: moves.Shown,
+    evidence: list[moves.Shown],
 ) -> moves.Move[Decision]:
     """Get the signature of the HR Lead; for a contractual section, first that of the Legal Counsel."""
     ticket, section = notes.ticket, notes.section

@@ -9,7 +9,7 @@ from companyos.families.incident_records import IN_HOUSE
 from companyos.families.incident_rules import DECLARE, FIGURES, FIRST, FORM, ROLL_BACK, SECOND, WITHHELD
 from companyos.families.kit import casework, moves
 from companyos.families.kit.casework import CaseNotes, Decision
-from companyos.families.kit.family import Memory, Taste
+from companyos.families.kit.family import EpisodeSoFar, ExpertStyle
 
 
 class IncidentNotes(CaseNotes, frozen=True):
@@ -39,20 +39,20 @@ class IncidentFigures(NamedTuple):
         return moves.cite(*((self.readings[name], "value") for name in names))
 
 
-def expert(memory: Memory, taste: Taste) -> Procedure:
+def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
-    ticket, policies, approved = yield from casework.begin(memory, taste, "incident")
-    query = ticket["subject"] if taste.varies("search by name") else ticket["reference"]
-    listed = yield from moves.register(query)
+    ticket, policies, approved = yield from casework.begin(so_far, style, "incident")
+    query = ticket["subject"] if style.varies("search by name") else ticket["reference"]
+    listed = yield from moves.search_entries(query)
     alarm_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     alarm = yield from moves.read("datahub.get_entry", entry_id=alarm_id)
     service = yield from moves.read("datahub.get_entry", entry_id=alarm["service"])
-    notes = IncidentNotes(ticket, policies, approved, taste, alarm, service)
-    for title in taste.order("read up", ["order of checks", "whom it goes to", "verification"]):
+    notes = IncidentNotes(ticket, policies, approved, style, alarm, service)
+    for title in style.order("read up", ["order of checks", "whom it goes to", "verification"]):
         yield from notes.read_rule(title)
-    yield from casework.prepare(ticket, alarm["id"], taste)
+    yield from casework.prepare(ticket, alarm["id"], style)
     decision = yield from _decide(notes)
-    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (alarm, "reference"))
+    yield from casework.finish(ticket, decision, style, (ticket, "reference"), (alarm, "reference"))
 
 
 def _decide(notes: IncidentNotes) -> moves.Move[Decision]:
@@ -64,7 +64,7 @@ def _decide(notes: IncidentNotes) -> moves.Move[Decision]:
         return "cannot_be_done", "not_covered", moves.cite((service, "custody"))
     probe = yield from moves.read("datahub.get_entry", entry_id=alarm["probe"])
     probe_rule = yield from notes.read_rule("alarms and probes")
-    if notes.taste.varies("refresh in any case"):
+    if notes.style.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=probe["self_check_metric"])
     self_check = yield from moves.fresh_reading(probe["self_check_metric"])
     if self_check["value"] < probe_rule["self_check"]:
@@ -89,7 +89,7 @@ def _find_parent(notes: IncidentNotes) -> moves.Move[moves.Shown | None]:
     window = (yield from notes.read_rule("correlation"))["window_minutes"]
     upstream = yield from _services_upstream(notes.service)
     earlier_alarms = []
-    for row in (yield from moves.register("Alarm")):
+    for row in (yield from moves.search_entries("Alarm")):
         if row["kind"] == "alarm" and row["id"] != notes.alarm["id"]:
             other = yield from moves.read("datahub.get_entry", entry_id=row["id"])
             if other["service"] in upstream and 0 < _minutes(other["onset"], notes.alarm["onset"]) <= window:
@@ -129,7 +129,7 @@ def _read_figures(notes: IncidentNotes, self_check: moves.Shown) -> moves.Move[I
     """Read the metrics that decide the severity, fresh, and derive it."""
     matrix = yield from notes.read_rule("severity")
     readings = {}
-    for name in notes.taste.order("figures", list(FIGURES)):
+    for name in notes.style.order("figures", list(FIGURES)):
         readings[name] = yield from moves.fresh_reading(notes.service[f"{name}_metric"])
     errors, customers, minutes = (readings[name]["value"] for name in ("errors", "customers", "minutes"))
     severity = "sev_3"
@@ -176,7 +176,7 @@ def _decide_by_severity(notes: IncidentNotes, figures: IncidentFigures) -> moves
 def _recent_deployment(notes: IncidentNotes) -> moves.Move[moves.Shown | None]:
     """Return the deployment to the service shortly before the onset of the alarm, or None."""
     limit = (yield from notes.read_rule("suppliers and changes"))["change_minutes"]
-    for row in (yield from moves.register(notes.service["name"])):
+    for row in (yield from moves.search_entries(notes.service["name"])):
         if row["kind"] == "deployment":
             release: moves.Shown = yield from moves.read("datahub.get_entry", entry_id=row["id"])
             since = _minutes(release["deployed"], notes.alarm["onset"])
@@ -203,7 +203,7 @@ def _signed(
     if FORM in notes.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[FORM])
     else:
-        for title in notes.taste.order("read up on signing", ["signing", "command"]):
+        for title in notes.style.order("read up on signing", ["signing", "command"]):
             yield from notes.read_rule(title)
         roster = yield from moves.read("datahub.get_entry", entry_id=notes.service["roster"])
         watch = FIRST if alarm["detected"] < roster["hand_over"] else SECOND

@@ -61,7 +61,7 @@ class RegisterBuilder(Struct, frozen=True):
     def add(self, place: str, kind: str, name: str, prefix: str, status: str, **details: str) -> Entry:
         reference = f"{prefix}-{self.draw.between(10_000, 99_999)}"
         entry = Entry(self.company.entry_ids.pop(0), kind, name, reference, status, details)
-        self.entries[place] = self.company.world.furnish(entry)
+        self.entries[place] = self.company.world.put_at_start(entry)
         return entry
 
     def by_fact(self, *path: str | int | bool) -> Draw:
@@ -167,7 +167,7 @@ def _add_figures(register: RegisterBuilder, place: str, name: str, night: NightF
 
 def _add_metric(register: RegisterBuilder, name: str, title: str, unit: str, value: int, moves: tuple[int, int]) -> Metric:
     metric = add_metric(register.company, name, title, unit, value, moves)
-    return register.company.world.furnish(replace(metric, max_age_days=register.terms["max_age_days"]))
+    return register.company.world.put_at_start(replace(metric, max_age_days=register.terms["max_age_days"]))
 
 
 def _slug(name: str) -> str:

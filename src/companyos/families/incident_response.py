@@ -54,13 +54,15 @@ class Causes(Everyday, frozen=True):
     """The hidden causes of a case: facts about this alarm, and troubles. See `kit.case`."""
 
     client: Annotated[
-        bool, Fact((0.89, 0.11), (("Entry", "service", "custody"),)), "the service was handed over to the client"
+        bool,
+        Fact(odds=(0.89, 0.11), shown_in=(("Entry", "service", "custody"),)),
+        "the service was handed over to the client",
     ]
     origin: Annotated[
         Literal["here", "again", "above", "outage", "probe"],
         Fact(
-            (0.56, 0.08, 0.13, 0.13, 0.1),
-            (
+            odds=(0.56, 0.08, 0.13, 0.13, 0.1),
+            shown_in=(
                 ("Ticket", "again", "reference"),
                 ("Entry", "middle_alarm", "onset"),
                 ("Entry", "root_alarm", "onset"),
@@ -70,44 +72,52 @@ class Causes(Everyday, frozen=True):
         ),
         "the origin: the service, an alarm that has a ticket already, a service upstream, the supplier, or the probe",
     ]
-    severe: Annotated[bool, Fact((0.3, 0.7), _measured("errors")), "the error rate is above its threshold"]
+    severe: Annotated[bool, Fact(odds=(0.3, 0.7), shown_in=_measured("errors")), "the error rate is above its threshold"]
     hit: Annotated[
-        Literal["few", "some", "many"], Fact((0.18, 0.32, 0.5), _measured("customers")), "how many customers are affected"
+        Literal["few", "some", "many"],
+        Fact(odds=(0.18, 0.32, 0.5), shown_in=_measured("customers")),
+        "how many customers are affected",
     ]
-    long: Annotated[bool, Fact((0.25, 0.75), _measured("minutes")), "the duration is above its threshold"]
-    late: Annotated[bool, Fact((0.4, 0.6), (("Entry", "entry", "acknowledged"),)), "nobody acknowledged the alarm in time"]
+    long: Annotated[bool, Fact(odds=(0.25, 0.75), shown_in=_measured("minutes")), "the duration is above its threshold"]
+    late: Annotated[
+        bool, Fact(odds=(0.4, 0.6), shown_in=(("Entry", "entry", "acknowledged"),)), "nobody acknowledged the alarm in time"
+    ]
     recent: Annotated[
-        bool, Fact((0.5, 0.5), (("Entry", "release", "deployed"),)), "there was a deployment shortly before the onset"
+        bool,
+        Fact(odds=(0.5, 0.5), shown_in=(("Entry", "release", "deployed"),)),
+        "there was a deployment shortly before the onset",
     ]
     runs: Annotated[
         bool,
-        Fact((0.35, 0.65), (("Mind", "on_call", "knows"),)),
+        Fact(odds=(0.35, 0.65), shown_in=(("Mind", "on_call", "knows"),)),
         "the deployed build is the one that runs; only the engineer on call knows",
     ]
     silent: Annotated[
-        bool, Fact((0.67, 0.33), (("Mind", "communications", "knows"),)), "Communications has no wording for customers yet"
+        bool,
+        Fact(odds=(0.67, 0.33), shown_in=(("Mind", "communications", "knows"),)),
+        "Communications has no wording for customers yet",
     ]
     second: Annotated[
         bool,
-        Fact((0.5, 0.5), (("Entry", "roster", "hand_over"),)),
+        Fact(odds=(0.5, 0.5), shown_in=(("Entry", "roster", "hand_over"),)),
         "the second commander was already on duty when the alarm was detected",
     ]
-    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
-    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
-    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
-    self_check_stale: Annotated[bool, Trouble("stale", ("self_check",))]
-    errors_stale: Annotated[bool, Trouble("stale", ("errors",))]
-    customers_stale: Annotated[bool, Trouble("stale", ("customers",))]
-    minutes_stale: Annotated[bool, Trouble("stale", ("minutes",))]
-    self_check_refresh: Annotated[Refresh, Trouble("refresh", ("self_check",))]
-    customers_refresh: Annotated[Refresh, Trouble("refresh", ("customers",))]
-    first_away: Annotated[bool, Trouble("absence", ("first",))]
-    second_away: Annotated[bool, Trouble("absence", ("second",))]
-    deputy_away: Annotated[bool, Trouble("absence", ("deputy",))]
+    lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
+    priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
+    self_check_stale: Annotated[bool, Trouble(dial="stale", target=("self_check",))]
+    errors_stale: Annotated[bool, Trouble(dial="stale", target=("errors",))]
+    customers_stale: Annotated[bool, Trouble(dial="stale", target=("customers",))]
+    minutes_stale: Annotated[bool, Trouble(dial="stale", target=("minutes",))]
+    self_check_refresh: Annotated[Refresh, Trouble(dial="refresh", target=("self_check",))]
+    customers_refresh: Annotated[Refresh, Trouble(dial="refresh", target=("customers",))]
+    first_away: Annotated[bool, Trouble(dial="absence", target=("first",))]
+    second_away: Annotated[bool, Trouble(dial="absence", target=("second",))]
+    deputy_away: Annotated[bool, Trouble(dial="absence", target=("deputy",))]
     objection: Annotated[
-        Literal["no", "evidence", "superior"], Trouble("rejections", ("first", "second", "deputy", "third"))
+        Literal["no", "evidence", "superior"], Trouble(dial="rejections", target=("first", "second", "deputy", "third"))
     ]
-    bridge_required: Annotated[bool, Trouble("required_fields", ("form", "=bridge"))]
+    bridge_required: Annotated[bool, Trouble(dial="required_fields", target=("form", "=bridge"))]
 
 
 def _severity(causes: Causes) -> str:
@@ -130,7 +140,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     world, draw, offices = company.world, streams.at("case"), company.offices
     terms = draw_terms(draw)
     policies = add_incident_policies(company, terms)
-    world.furnish(incident_form())
+    world.put_at_start(incident_form())
     times = draw_times(world.now, draw)
     levels = {
         "errors": "severe" if causes.severe else "mild",
@@ -200,7 +210,7 @@ def _add_tickets(
     )
 
     def another(subject: str, reference: str, opened: int) -> Ticket:
-        return world.furnish(
+        return world.put_at_start(
             replace(
                 ticket,
                 id=company.ticket_ids.pop(0),
@@ -222,7 +232,7 @@ def _add_tickets(
     again = another(symptom, same.reference, soon())
     decoy = another(old_symptom, f"ALM-{draw.between(1000, 9999)}", ticket.opened - 40 * DAY)
     blocker = next(t for t in world.all(Ticket) if t.kind == "license_renewal")
-    world.furnish(replace(blocker, status="in_progress"))
+    world.put_at_start(replace(blocker, status="in_progress"))
     # If the alarms upstream belong to this incident, the ticket of the more distant service is the parent.
     far, near = (root, middle) if entries["middle"].details["depends_on"] else (middle, root)
     made = {"ticket": ticket, "above": far, "beside": near, "again": again, "decoy": decoy, "blocker": blocker}
@@ -238,29 +248,29 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     ending = partial(endings.ending, world, case)
     if causes.client:
         facts: Facts = ((roles["service"], "custody"),)
-        return ending("cannot_be_done", "not_covered", "client", facts, sets=("escalated_to", roles["care"]))
-    checked = partial(ending, measured=(roles["self_check"],))
+        return ending("cannot_be_done", "not_covered", decider="client", facts=facts, sets=("escalated_to", roles["care"]))
+    checked = partial(ending, must_be_fresh=(roles["self_check"],))
     if causes.origin == "probe":
         facts = ((roles["self_check"], "value"), (roles["probes"], "self_check"))
         return checked("declined", "not_reproducible", "desk", facts)
     if causes.origin in ("again", "above"):
         parent = roles[causes.origin]
         facts, sets = ((parent, "reference"), (parent, "status")), ("duplicate_of", parent)
-        rivals = tuple((roles[role], "reference") for role in ("again", "above", "beside") if role != causes.origin)
-        return checked("duplicate", "same_request", "desk", facts, sets=sets, rivals=rivals)
+        must_not_cite = tuple((roles[role], "reference") for role in ("again", "above", "beside") if role != causes.origin)
+        return checked("duplicate", "same_request", "desk", facts, sets=sets, must_not_cite=must_not_cite)
     if causes.origin == "outage":
         facts, sets = ((roles["supplier"], "outage_since"), (roles["entry"], "onset")), ("escalated_to", roles["manager"])
-        rivals = ((roles["other_supplier"], "outage_since"),)
-        return checked("escalated", "beyond_authority", "supplier", facts, sets=sets, rivals=rivals)
-    weighed = partial(ending, measured=tuple(roles[name] for name in ("customers", "errors", "minutes", "self_check")))
+        must_not_cite = ((roles["other_supplier"], "outage_since"),)
+        return checked("escalated", "beyond_authority", "supplier", facts, sets=sets, must_not_cite=must_not_cite)
+    weighed = partial(ending, must_be_fresh=tuple(roles[name] for name in ("customers", "errors", "minutes", "self_check")))
     figures = tuple((roles[figure], "value") for figure in FIGURES)
     signed = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
     commander = f"{SECOND if causes.second else FIRST} Commander"
     if causes.recent and causes.runs:
         facts = ((roles["release"], "deployed"), (ANSWER + roles["on_call"], "build"), *signed)
-        rivals = tuple((roles[role], "deployed") for role in ("previous", "other_release"))
+        must_not_cite = tuple((roles[role], "deployed") for role in ("previous", "other_release"))
         request = _request(world, roles, causes, ROLL_BACK)
-        return weighed("completed", "all_checks_passed", commander, facts, rivals=rivals, signed=(request,))
+        return weighed("completed", "all_checks_passed", commander, facts, must_not_cite=must_not_cite, signed=(request,))
     if _severity(causes) == "sev_3":
         return weighed("on_hold", "not_due", "desk", figures, sets=("waiting_on", roles["on_call"]))
     if _notice_due(causes) and causes.silent:

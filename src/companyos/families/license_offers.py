@@ -45,7 +45,7 @@ def add_contract(company: Backdrop, draw: Draw, name: str, reference: str, bough
     used = add_metric(
         company, f"seats_used.{slug}", f"Seats of {name} in use", "seats", bought * 3 // 4, (bought // 6, bought * 3 // 2)
     )
-    return company.world.furnish(
+    return company.world.put_at_start(
         Entry(
             id=company.entry_ids.pop(0),
             kind="contract",
@@ -105,5 +105,5 @@ def add_offers(
                 "data_agreement": "not included" if role in (PLAIN, BULK) else "included",
             },
         )
-        roles[role] = company.world.furnish(offer).id
+        roles[role] = company.world.put_at_start(offer).id
     return roles

@@ -21,7 +21,7 @@ from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
-from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
@@ -39,63 +39,63 @@ class Causes(Everyday, frozen=True):
 
     duplicate: Annotated[
         bool,
-        Fact((0.87, 0.13), (("Ticket", "earlier", "reference"),)),
+        Fact(odds=(0.87, 0.13), shown_in=(("Ticket", "earlier", "reference"),)),
         "another open ticket asks for the same",
     ]
     days: Annotated[
         Literal["early", "due", "late"],
-        Fact((0.14, 0.73, 0.13), (("Source", "days", "value"), ("Metric", "days", "value"))),
+        Fact(odds=(0.14, 0.73, 0.13), shown_in=(("Source", "days", "value"), ("Metric", "days", "value"))),
         "days to expiry: too early to renew, due, or too late to give notice",
     ]
     used: Annotated[
         Literal["few", "fits", "grown"],
-        Fact((0.14, 0.36, 0.50), (("Source", "used", "value"), ("Metric", "used", "value"))),
+        Fact(odds=(0.14, 0.36, 0.50), shown_in=(("Source", "used", "value"), ("Metric", "used", "value"))),
         "the number of seats in use: few, about as many as bought, or more",
     ]
     personal: Annotated[
         bool,
-        Fact((0.5, 0.5), (("Entry", "entry", "data_class"),)),
+        Fact(odds=(0.5, 0.5), shown_in=(("Entry", "entry", "data_class"),)),
         "the product holds personal data, so an offer needs a data agreement",
     ]
     plain: Annotated[
         Literal["held", "over"],
-        Fact((0.6, 0.4), (("Entry", PLAIN, "issued"),)),
+        Fact(odds=(0.6, 0.4), shown_in=(("Entry", PLAIN, "issued"),)),
         "whether the plain offer was still valid when the ticket was opened",
     ]
     large: Annotated[
         Literal["held", "over"],
-        Fact((0.4, 0.6), (("Entry", LARGE, "issued"),)),
+        Fact(odds=(0.4, 0.6), shown_in=(("Entry", LARGE, "issued"),)),
         "whether the large offer was still valid when the ticket was opened",
     ]
     price: Annotated[
         Literal["low", "high"],
-        Fact((0.5, 0.5), tuple(("Entry", offer, "amount") for offer in OFFERS)),
+        Fact(odds=(0.5, 0.5), shown_in=tuple(("Entry", offer, "amount") for offer in OFFERS)),
         "whether the offers are expensive; only the CFO may sign an expensive one",
     ]
     budget: Annotated[
         Literal["ample", "tight"],
-        Fact((0.68, 0.32), (("Source", "budget", "value"), ("Metric", "budget", "value"))),
+        Fact(odds=(0.68, 0.32), shown_in=(("Source", "budget", "value"), ("Metric", "budget", "value"))),
         "whether the department's budget suffices for every offer, or only for the cheap ones",
     ]
-    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
-    cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
-    cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
-    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
-    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
-    days_stale: Annotated[bool, Trouble("stale", ("days",))]
-    used_stale: Annotated[bool, Trouble("stale", ("used",))]
-    budget_stale: Annotated[bool, Trouble("stale", ("budget",))]
-    days_refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("days",))]
-    used_refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("used",))]
-    lead_away: Annotated[bool, Trouble("absence", ("lead",))]
-    lead_deputy_away: Annotated[bool, Trouble("absence", ("lead_deputy",))]
-    cfo_away: Annotated[bool, Trouble("absence", ("cfo",))]
-    controller_away: Annotated[bool, Trouble("absence", ("controller",))]
+    lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
+    cost_center_outdated: Annotated[bool, Trouble(dial="outdated_fields", target=("ticket",))]
+    cost_center_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=cost_center"))]
+    priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
+    days_stale: Annotated[bool, Trouble(dial="stale", target=("days",))]
+    used_stale: Annotated[bool, Trouble(dial="stale", target=("used",))]
+    budget_stale: Annotated[bool, Trouble(dial="stale", target=("budget",))]
+    days_refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("days",))]
+    used_refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("used",))]
+    lead_away: Annotated[bool, Trouble(dial="absence", target=("lead",))]
+    lead_deputy_away: Annotated[bool, Trouble(dial="absence", target=("lead_deputy",))]
+    cfo_away: Annotated[bool, Trouble(dial="absence", target=("cfo",))]
+    controller_away: Annotated[bool, Trouble(dial="absence", target=("controller",))]
     objection: Annotated[
         Literal["no", "evidence", "superior"],
-        Trouble("rejections", ("lead", "lead_deputy", "lead_third", "cfo", "controller", "treasurer")),
+        Trouble(dial="rejections", target=("lead", "lead_deputy", "lead_third", "cfo", "controller", "treasurer")),
     ]
-    supplier_required: Annotated[bool, Trouble("required_fields", ("form", "=supplier_no"))]
+    supplier_required: Annotated[bool, Trouble(dial="required_fields", target=("form", "=supplier_no"))]
 
 
 # -- stage -------------------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "headroom": draw.pick((15, 20, 25)),
     }
     policy = add_license_policies(company, terms)
-    world.furnish(renewal_form())
+    world.put_at_start(renewal_form())
     offers.add_contract(company, draw, deal.namesake, deal.namesake_reference, deal.bought, "standard")
     data_class = "personal" if causes.personal else "standard"
     entry = offers.add_contract(company, draw, deal.product, deal.reference, deal.bought, data_class)
@@ -150,7 +150,7 @@ def _hire(company: Backdrop) -> None:
     hire("Procurement Analyst", manager="Procurement Manager")
     deputy = hire("Deputy Procurement Lead", manager="Procurement Lead", limit=3000, delegate="Procurement Manager")
     lead = company.world.get(Person, company.offices["Procurement Lead"])
-    company.world.furnish(replace(lead, delegate=deputy.id))
+    company.world.put_at_start(replace(lead, delegate=deputy.id))
 
 
 def _set_metrics(
@@ -168,8 +168,8 @@ def _set_metrics(
     for figure, band in bands.items():
         cause = getattr(causes, figure)
         value = world.streams.at(figure, cause).between(*band[cause])
-        world.furnish(replace(world.get(Source, roles[figure]), value=value))
-        world.furnish(replace(world.get(Metric, roles[figure]), value=value))
+        world.put_at_start(replace(world.get(Source, roles[figure]), value=value))
+        world.put_at_start(replace(world.get(Metric, roles[figure]), value=value))
 
 
 def _add_tickets(
@@ -224,27 +224,49 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     earlier, entry, policy, days, used = (roles[role] for role in ("earlier", "entry", "policy", "days", "used"))
     if causes.duplicate:
         facts: Facts = ((earlier, "reference"), (earlier, "status"))
-        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", earlier))
+        return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", earlier))
     if causes.days == "early":
-        return ending("declined", "not_due", "desk", ((days, "value"), (policy, "window_days")), measured=(days,))
+        return ending(
+            "declined", "not_due", decider="desk", facts=((days, "value"), (policy, "window_days")), must_be_fresh=(days,)
+        )
     if causes.days == "late":
         facts, sets = ((days, "value"), (entry, "notice_days")), ("escalated_to", roles["lead"])
-        return ending("escalated", "too_late", "Procurement Lead", facts, sets=sets, measured=(days,))
+        return ending("escalated", "too_late", decider="Procurement Lead", facts=facts, sets=sets, must_be_fresh=(days,))
     if causes.used == "few":
         facts = ((used, "value"), (entry, "seats"), (policy, "minimum_share"))
-        return ending("declined", "unused", "desk", facts, measured=(used,))
+        return ending("declined", "unused", decider="desk", facts=facts, must_be_fresh=(used,))
     right = _right_offer(causes)
     if right is None:
-        return ending("cannot_be_done", "not_covered", "desk", ((used, "value"), (policy, "headroom")), measured=(used,))
+        return ending(
+            "cannot_be_done",
+            "not_covered",
+            decider="desk",
+            facts=((used, "value"), (policy, "headroom")),
+            must_be_fresh=(used,),
+        )
     offer = world.get(Entry, roles[right])
     if causes.budget == "tight" and not (causes.price == "low" and right in (PLAIN, AGREED)):
         facts = ((roles["budget"], "value"), (offer.id, "amount"))
-        rivals = tuple((roles[name], "amount") for name in OFFERS if name != right)
-        return ending("cannot_be_done", "no_budget", "desk", facts, measured=(roles["budget"],), rivals=rivals)
+        must_not_cite = tuple((roles[name], "amount") for name in OFFERS if name != right)
+        return ending(
+            "cannot_be_done",
+            "no_budget",
+            decider="desk",
+            facts=facts,
+            must_be_fresh=(roles["budget"],),
+            must_not_cite=must_not_cite,
+        )
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (used, "value"))
     says = (("offer", offer.id), ("seats", offer.details["seats"]), ("amount", offer.details["amount"]))
     decider = "Procurement Lead" if causes.price == "low" or right == PLAIN else "CFO"
-    return ending("completed", "all_checks_passed", decider, facts, measured=(used,), signed=(Signature(FORM, says),))
+    return ending(
+        "completed",
+        "all_checks_passed",
+        decider=decider,
+        facts=facts,
+        must_be_fresh=(used,),
+        signed=(Signature(FORM, says),),
+    )
 
 
 def _right_offer(causes: Causes) -> str | None:
@@ -258,28 +280,32 @@ def _right_offer(causes: Causes) -> str | None:
 # -- expert ------------------------------------------------------------------------------------------------------------
 
 
-def expert(memory: Memory, taste: Taste) -> Procedure:
+def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
-    ticket, policies, approved = yield from casework.begin(memory, taste, "licence")
+    ticket, policies, approved = yield from casework.begin(so_far, style, "licence")
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: order of checks"])
-    query = ticket["subject"] if taste.varies("search by name") else ticket["reference"]
-    listed = yield from moves.register(query)
+    query = ticket["subject"] if style.varies("search by name") else ticket["reference"]
+    listed = yield from moves.search_entries(query)
     entry_id = yield from moves.entry_of(ticket, listed)
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
-    yield from casework.prepare(ticket, entry["id"], taste)
-    decision = yield from _decide(ticket, entry, policies, approved, taste)
-    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (entry, "reference"))
+    yield from casework.prepare(ticket, entry["id"], style)
+    decision = yield from _decide(ticket, entry, policies, approved, style)
+    yield from casework.finish(ticket, decision, style, (ticket, "reference"), (entry, "reference"))
 
 
 def _decide(
-    ticket: moves.Shown, entry: moves.Shown, policies: dict[str, str], approved: dict[str, str], taste: Taste
+    ticket: moves.Shown,
+    entry: moves.Shown,
+    policies: dict[str, str],
+    approved: dict[str, str],
+    style: ExpertStyle,
 ) -> moves.Move[Decision]:
     """Make the checks in the order that the policy sets. The first one that applies decides."""
     duplicate = yield from casework.mark_duplicate(ticket, aloud=True)
     if duplicate is not None:
         return duplicate
     limits = yield from moves.read("datahub.read_policy", policy_id=policies[LIMITS])
-    if taste.varies("refresh in any case"):
+    if style.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=entry["used_metric"])
     days = yield from moves.fresh_reading(entry["days_metric"])
     if (yield from compare(("days", days["value"]), ">", ("window", limits["window_days"]), "not due", "due")):
@@ -296,7 +322,7 @@ def _decide(
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: choice of offer"])
     share = yield from working.compute(PERCENT, "+", limits["headroom"])
     need = yield from working.compute(used["value"], "*", share)
-    offer = yield from _choose_offer(ticket, entry, need, taste)
+    offer = yield from _choose_offer(ticket, entry, need, style)
     if offer is None:
         return "cannot_be_done", "not_covered", moves.cite((used, "value"), (limits, "headroom"))
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: budget"])
@@ -321,11 +347,11 @@ def _decide(
     )
 
 
-def _choose_offer(ticket: moves.Shown, entry: moves.Shown, need: int, taste: Taste) -> moves.Move[moves.Shown | None]:
+def _choose_offer(ticket: moves.Shown, entry: moves.Shown, need: int, style: ExpertStyle) -> moves.Move[moves.Shown | None]:
     """Return the smallest suitable offer, or None. `need` is the number of seats needed, in hundredths."""
-    listed = yield from moves.register(ticket["subject"])
+    listed = yield from moves.search_entries(ticket["subject"])
     will_do = []
-    for row in taste.order("offers", [row for row in listed if row["kind"] == "offer"]):
+    for row in style.order("offers", [row for row in listed if row["kind"] == "offer"]):
         offer = yield from moves.read("datahub.get_entry", entry_id=row["id"])
         if (yield from _is_suitable(offer, ticket, entry, need)):
             will_do.append(offer)
@@ -352,7 +378,11 @@ def _is_suitable(offer: moves.Shown, ticket: moves.Shown, entry: moves.Shown, ne
 
 
 def _signed_request(
-    ticket: moves.Shown, entry: moves.Shown, offer: moves.Shown, used: moves.Shown, requester: moves.Shown
+    ticket: moves.Shown,
+    entry: moves.Shown,
+    offer: moves.Shown,
+    used: moves.Shown,
+    requester: moves.Shown,
 ) -> moves.Move[moves.Shown]:
     office = yield from moves.read("datahub.get_approver", role="Procurement Lead")
     if not (yield from moves.covers(office, int(offer["amount"]))):

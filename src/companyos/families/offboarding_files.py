@@ -73,7 +73,7 @@ def add_records(company: Backdrop, draw: Draw, leaver: Person, successor: Person
         "in use",
         {"holders": ", ".join(holders)},
     )
-    company.world.furnish(account)
+    company.world.put_at_start(account)
     return OffboardingRecords(
         employees[0], namesake, last, first, past, present, projects[2], account, employees[1], employees[2]
     )
@@ -118,7 +118,7 @@ def _add_notices(company: Backdrop, draw: Draw, leaver: Entry) -> tuple[Entry, E
         for age, number in zip(ages, numbers, strict=True)
     ]
     for i in sorted((0, 1), key=numbers.__getitem__):
-        made[i] = company.world.furnish(replace(made[i], id=company.entry_ids.pop(0)))
+        made[i] = company.world.put_at_start(replace(made[i], id=company.entry_ids.pop(0)))
     return made[0], made[1]
 
 

@@ -112,7 +112,7 @@ def hire(company: Backdrop) -> None:
     ):
         add_person(company, role, department, desk, manager, limit, delegate)
     cto = company.world.get(Person, company.offices["CTO"])
-    company.world.furnish(replace(cto, delegate=company.offices["IT Lead"]))
+    company.world.put_at_start(replace(cto, delegate=company.offices["IT Lead"]))
 
 
 def closure_form() -> ApprovalType:

@@ -21,7 +21,7 @@ from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
-from companyos.families.kit.family import Ending, Family, Linked, Memory, Taste
+from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family, Linked
 from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
@@ -69,27 +69,29 @@ class Causes(Everyday, frozen=True):
     signatures: Annotated[
         Literal["one", "two"],
         Fact(
-            (0.45, 0.55),
-            (("Policy", "policy", "signatures"), ("Policy", "policy", "text"), ("Draft", "policy", "terms")),
+            odds=(0.45, 0.55),
+            shown_in=(("Policy", "policy", "signatures"), ("Policy", "policy", "text"), ("Draft", "policy", "terms")),
         ),
         "the number of queued tickets for which the CFO signs",
     ]
     gaps: Annotated[
         Literal["few", "many"],
-        Fact((0.65, 0.35), (("Source", "unreconciled", "value"), ("Metric", "unreconciled", "value"))),
+        Fact(odds=(0.65, 0.35), shown_in=(("Source", "unreconciled", "value"), ("Metric", "unreconciled", "value"))),
         "whether the unreconciled postings are above the tolerance",
     ]
     overdue: Annotated[
-        bool, Fact((0.65, 0.35), (("Entry", "extra.item", "status"),)), "one item more is late than is allowed"
+        bool, Fact(odds=(0.65, 0.35), shown_in=(("Entry", "extra.item", "status"),)), "one item more is late than is allowed"
     ]
-    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
-    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
-    gaps_stale: Annotated[bool, Trouble("stale", ("unreconciled",))]
-    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("unreconciled",))]
-    cfo_away: Annotated[bool, Trouble("absence", ("cfo",))]
-    controller_away: Annotated[bool, Trouble("absence", ("controller",))]
-    objection: Annotated[Literal["no", "evidence", "superior"], Trouble("rejections", ("cfo", "controller", "treasurer"))]
-    period_required: Annotated[bool, Trouble("required_fields", ("form", "=period"))]
+    priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
+    gaps_stale: Annotated[bool, Trouble(dial="stale", target=("unreconciled",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("unreconciled",))]
+    cfo_away: Annotated[bool, Trouble(dial="absence", target=("cfo",))]
+    controller_away: Annotated[bool, Trouble(dial="absence", target=("controller",))]
+    objection: Annotated[
+        Literal["no", "evidence", "superior"], Trouble(dial="rejections", target=("cfo", "controller", "treasurer"))
+    ]
+    period_required: Annotated[bool, Trouble(dial="required_fields", target=("form", "=period"))]
     vendor_block: Annotated[Literal["no", "leftover", "waiting"], named_by("vendor", "block")]
     vendor_score_stale: Annotated[bool, named_by("vendor", "score_stale")]
     vendor_cost_center_outdated: Annotated[bool, named_by("vendor", "cost_center_outdated")]
@@ -100,7 +102,9 @@ class Causes(Everyday, frozen=True):
     refund_block: Annotated[Literal["no", "leftover", "waiting"], named_by("refund", "block")]
     refund_rate_stale: Annotated[bool, named_by("refund", "rate_stale")]
     refund_cost_center_missing: Annotated[bool, named_by("refund", "cost_center_missing")]
-    extra_block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("extra.ticket", "extra.blocker"))]
+    extra_block: Annotated[
+        Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("extra.ticket", "extra.blocker"))
+    ]
 
 
 # -- stage -------------------------------------------------------------------------------------------------------------
@@ -112,13 +116,13 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     _make_room(company)
     terms = {"signatures": SIGNATURES[causes.signatures], "most_late": LATE, "tolerance": draw.between(40, 90)}
     policy = add_close_policies(company, terms)
-    world.furnish(close_form())
+    world.put_at_start(close_form())
     department = draw.pick(DEPARTMENTS)
     ticket = _add_ticket(company, draw, department)
     entry, model = _add_entries(company, draw, ticket, department)
     _set_unreconciled(world, entry.details["unreconciled_metric"], terms["tolerance"], causes)
     blocker = next(t for t in world.all(Ticket) if t.kind == "license_renewal")
-    world.furnish(replace(blocker, status="in_progress"))
+    world.put_at_start(replace(blocker, status="in_progress"))
     roles = {
         "ticket": ticket.id,
         "requester": ticket.requester,
@@ -140,7 +144,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         reference = (
             f"{entry.reference}/{number}"  # a search finds it with the close, but it cannot verify the close's ticket
         )
-        item = world.furnish(Entry(company.entry_ids.pop(0), "close_item", name, reference, status, {}))
+        item = world.put_at_start(Entry(company.entry_ids.pop(0), "close_item", name, reference, status, {}))
         roles |= {f"{place.slot}.{role}": record for role, record in (case.roles | {"item": item.id}).items()}
     manager = world.get(Person, offices["Close Manager"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=ticket.id, close=ticket.subject, manager=manager.name)
@@ -192,7 +196,7 @@ def _add_entries(company: Backdrop, draw: Draw, ticket: Ticket, department: str)
             "period": f"PER-{draw.between(100, 999)}",
         }
         entry = Entry(company.entry_ids.pop(0), "close", f"Close of {name}", reference, "open", details)
-        entries.append(company.world.furnish(entry))
+        entries.append(company.world.put_at_start(entry))
     return entries[0], entries[1]
 
 
@@ -229,20 +233,22 @@ def _judge_close(world: World, case: Case, causes: Causes, queue: list[QueuedTic
     for item in queue:
         if item.ending.resolution == "escalated":
             sets = ("escalated_to", roles["cfo"])
-            return ending("escalated", "beyond_authority", "CFO", ((item.ticket_id, "resolution"),), sets=sets)
+            return ending("escalated", "beyond_authority", decider="CFO", facts=((item.ticket_id, "resolution"),), sets=sets)
     for item in queue:
         if item.place.standing == "in_time" and item.ending.name == BEYOND_LIMIT:
             facts: Facts = ((item.ticket_id, "reason"), (policy, "signatures"))
-            return ending("cannot_be_done", "above_limit", "desk", facts)
+            return ending("cannot_be_done", "above_limit", decider="desk", facts=facts)
     if causes.gaps == "many":
         facts = ((figure, "value"), (policy, "tolerance"))
-        return ending("declined", "not_covered", "desk", facts, sets=back, measured=(figure,))
+        return ending("declined", "not_covered", decider="desk", facts=facts, sets=back, must_be_fresh=(figure,))
     if causes.overdue:
         last_late = [item.item_id for item in queue if item.place.standing == "too_late"][-1]
         facts = ((last_late, "status"), (policy, "most_late"))
-        return ending("on_hold", "too_late", "desk", facts, sets=back, measured=(figure,))
+        return ending("on_hold", "too_late", decider="desk", facts=facts, sets=back, must_be_fresh=(figure,))
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (figure, "value"))
-    return ending("completed", "all_checks_passed", "CFO", facts, measured=(figure,), signed=(Signature(FORM),))
+    return ending(
+        "completed", "all_checks_passed", decider="CFO", facts=facts, must_be_fresh=(figure,), signed=(Signature(FORM),)
+    )
 
 
 # The queue is most of the work, so the milestones of the close itself pay less than in other families. A ticket that needs
@@ -296,37 +302,39 @@ class CloseNotes(Struct, frozen=True):
     limits: moves.Shown
     policies: dict[str, str]
     signed: dict[str, dict[str, str]]  # requests approved before the expert took over: ids by ticket and form
-    memory: Memory
-    taste: Taste
+    so_far: EpisodeSoFar
+    style: ExpertStyle
 
 
-def expert(memory: Memory, taste: Taste) -> Procedure:
+def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Resolve all tickets of the queue, working on one while another waits, and then the close itself.
 
     Starts from the beginning or after earlier turns of somebody else.
     """
-    ticket_id = moves.ticket_in(memory)
-    signed = (yield from moves.settle_requests(memory)) if moves.wrote(memory) else {}
-    notes = yield from _gather(ticket_id, signed, memory, taste)
-    finished = (yield from _undo_changes(notes)) if moves.wrote(memory) else set()
+    ticket_id = moves.ticket_in(so_far)
+    signed = (yield from moves.settle_requests(so_far)) if moves.wrote(so_far) else {}
+    notes = yield from _gather(ticket_id, signed, so_far, style)
+    finished = (yield from _undo_changes(notes)) if moves.wrote(so_far) else set()
     ended = yield from _resolve_queue(notes, finished)
     decision = yield from _decide(notes, ended)
-    yield from casework.finish(notes.ticket, decision, taste, (notes.ticket, "reference"), (notes.entry, "reference"))
+    yield from casework.finish(notes.ticket, decision, style, (notes.ticket, "reference"), (notes.entry, "reference"))
 
 
-def _gather(ticket_id: str, signed: dict[str, dict[str, str]], memory: Memory, taste: Taste) -> moves.Move[CloseNotes]:
+def _gather(
+    ticket_id: str, signed: dict[str, dict[str, str]], so_far: EpisodeSoFar, style: ExpertStyle
+) -> moves.Move[CloseNotes]:
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
-    yield from casework.set_in_progress(ticket, taste)
+    yield from casework.set_in_progress(ticket, style)
     policies = yield from moves.policies_about("quarter", ticket["opened"])
-    for title in taste.order("rules", ["Quarter close: queue", "Quarter close: order of checks"]):
+    for title in style.order("rules", ["Quarter close: queue", "Quarter close: order of checks"]):
         yield from moves.read("datahub.read_policy", policy_id=policies[title])
     limits = yield from moves.read("datahub.read_policy", policy_id=policies[LIMITS])
-    listed = yield from moves.register(ticket["reference"])
+    listed = yield from moves.search_entries(ticket["reference"])
     entry_id = next(row["id"] for row in listed if row["kind"] == "close")
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
     queue = sorted((row for row in listed if row["kind"] == "close_item"), key=lambda row: str(row["status"]))
     items = [_item(row, _standing(row, ticket, entry)) for row in queue]
-    return CloseNotes(ticket, entry, items, limits, policies, signed, memory, taste)
+    return CloseNotes(ticket, entry, items, limits, policies, signed, so_far, style)
 
 
 def _item(row: moves.Shown, standing: str) -> QueueItem:
@@ -362,7 +370,7 @@ def _resolve_queue(notes: CloseNotes, finished: set[str]) -> moves.Move[dict[str
             beyond_limit[item.ticket_id] = _put_off(item, "above_limit", (notes.limits, "signatures"))
         elif item.ticket_id not in finished:
             others.append(TicketJob(item.ticket_id, _put_off(item, item.standing)))
-    yield from work_off(jobs + notes.taste.order("others", others), office, beyond_limit)
+    yield from work_off(jobs + notes.style.order("others", others), office, beyond_limit)
     ended = {}
     for job in jobs:
         closed = job.closed or (yield from moves.read("ticketdesk.get_ticket", ticket_id=job.ticket_id))
@@ -374,8 +382,8 @@ def _resolve_queue(notes: CloseNotes, finished: set[str]) -> moves.Move[dict[str
 
 def _run_expert(notes: CloseNotes, item: QueueItem) -> Procedure:
     """Run the expert of the ticket's own family. Its changes of earlier turns have been undone already."""
-    memory = replace(notes.memory, brief=item.ticket_id, signed=notes.signed.get(item.ticket_id, {}))
-    yield from BY_PHRASE[item.phrase].procedure(memory, notes.taste)
+    so_far = replace(notes.so_far, brief=item.ticket_id, signed=notes.signed.get(item.ticket_id, {}))
+    yield from BY_PHRASE[item.phrase].procedure(so_far, notes.style)
 
 
 def _nothing() -> Procedure:
@@ -394,7 +402,7 @@ def _was_asked(notes: CloseNotes, office: SharedOffice, ticket_id: str) -> bool:
     return any(
         call.method == "submit_approval" and call.params["approver"] in office.people and reply.data["id"] == request_id
         for request_id in notes.signed.get(ticket_id, {}).values()
-        for call, reply in notes.memory.turns
+        for call, reply in notes.so_far.turns
         if reply.ok
     )
 
@@ -410,7 +418,7 @@ def _put_off(item: QueueItem, reason: str, *more: tuple[moves.Shown, str]) -> Pr
 
 def _prepare(notes: CloseNotes) -> Procedure:
     """Prepare the close's own ticket."""
-    yield from casework.prepare(notes.ticket, notes.entry["id"], notes.taste)
+    yield from casework.prepare(notes.ticket, notes.entry["id"], notes.style)
 
 
 def _decide(notes: CloseNotes, ended: dict[str, moves.Shown]) -> moves.Move[Decision]:
@@ -425,7 +433,7 @@ def _decide(notes: CloseNotes, ended: dict[str, moves.Shown]) -> moves.Move[Deci
         if f"{closed['resolution']}/{closed['reason']}" == BEYOND_LIMIT:
             grounds = moves.cite(({**closed, "id": ticket_id}, "reason"), (limits, "signatures"))
             return "cannot_be_done", "above_limit", grounds
-    if notes.taste.varies("refresh in any case"):
+    if notes.style.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=notes.entry["unreconciled_metric"])
     figure = yield from moves.fresh_reading(notes.entry["unreconciled_metric"])
     if figure["value"] > limits["tolerance"]:

@@ -120,12 +120,14 @@ def named_by(slot: str, name: str, odds: tuple[float, ...] = ()) -> Fact | Troub
     """Return the declaration of a core case's cause for the `Causes` class of the close."""
     mark = _mark(CORE[slot], name)
     if isinstance(mark, Trouble):
-        return Trouble(mark.dial, tuple(part if part.startswith("=") else f"{slot}.{part}" for part in mark.target))
-    return Fact(odds, tuple((kind, f"{slot}.{role}", field) for kind, role, field in mark.footprint))
+        return Trouble(
+            dial=mark.dial, target=tuple(part if part.startswith("=") else f"{slot}.{part}" for part in mark.target)
+        )
+    return Fact(odds=odds, shown_in=tuple((kind, f"{slot}.{role}", field) for kind, role, field in mark.shown_in))
 
 
 def _mark(family: Family, name: str) -> Fact | Trouble:
-    return next(cause.mark for cause in family.specs() if cause.name == name)
+    return next(cause.annotation for cause in family.specs() if cause.name == name)
 
 
 def _streams_of(streams: Streams, place: QueuePlace) -> Streams:
@@ -141,7 +143,7 @@ def add_case(company: Backdrop, place: QueuePlace, causes: Struct, desk: str) ->
         place.family.hire(company)
     case = place.family.stage(replace(company, draw=own.at("company")), own, facts_of(streams, place, causes))
     world.streams = streams
-    world.furnish(replace(world.get(Ticket, case.ticket_id), desk=desk))
+    world.put_at_start(replace(world.get(Ticket, case.ticket_id), desk=desk))
     _extend_insurance(world, case.roles["entry"])
     return case
 
@@ -152,7 +154,7 @@ def _extend_insurance(world: World, entry_id: str) -> None:
     until = entry.details.get("insurance_until", "")
     if until > stamp(world.now):
         longer = f"{int(until[:4]) + 4}{until[4:]}"
-        world.furnish(replace(entry, details=entry.details | {"insurance_until": longer}))
+        world.put_at_start(replace(entry, details=entry.details | {"insurance_until": longer}))
 
 
 def case_at(case: Case, slot: str) -> Case:

@@ -18,7 +18,7 @@ from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
-from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
@@ -58,50 +58,54 @@ class Causes(Everyday, frozen=True):
 
     duplicate: Annotated[
         bool,
-        Fact((0.91, 0.09), (("Ticket", "earlier", "reference"),)),
+        Fact(odds=(0.91, 0.09), shown_in=(("Ticket", "earlier", "reference"),)),
         "another open ticket asks for the same",
     ]
-    paid: Annotated[bool, Fact((0.9, 0.1), (("Entry", "refund", "status"),)), "the refund has been paid already"]
+    paid: Annotated[
+        bool, Fact(odds=(0.9, 0.1), shown_in=(("Entry", "refund", "status"),)), "the refund has been paid already"
+    ]
     rate: Annotated[
         Literal["low", "high"],
-        Fact((0.88, 0.12), (("Source", "refund_rate", "value"), ("Metric", "refund_rate", "value"))),
+        Fact(odds=(0.88, 0.12), shown_in=(("Source", "refund_rate", "value"), ("Metric", "refund_rate", "value"))),
         "the share of this customer's orders that were refunded; a high share is treated as misuse",
     ]
-    sent: Annotated[bool, Fact((0.11, 0.89), (("Entry", "back", "status"),)), "the goods were really returned"]
+    sent: Annotated[bool, Fact(odds=(0.11, 0.89), shown_in=(("Entry", "back", "status"),)), "the goods were really returned"]
     terms: Annotated[
         Literal["old", "mid", "new"],
-        Fact((0.34, 0.33, 0.33), (("Entry", "entry", "ordered"),)),
+        Fact(odds=(0.34, 0.33, 0.33), shown_in=(("Entry", "entry", "ordered"),)),
         "which version of the terms was in force on the day of the order",
     ]
     took: Annotated[
         Literal["prompt", "slow", "late", "later", "gone"],
-        Fact((0.25, 0.3, 0.15, 0.2, 0.1), (("Entry", "back", "date"),)),
+        Fact(odds=(0.25, 0.3, 0.15, 0.2, 0.1), shown_in=(("Entry", "back", "date"),)),
         "the days until the return: for slow and later the versions of the terms differ, else they all agree",
     ]
     favour: Annotated[
-        bool, Fact((0.65, 0.35), (("Entry", "goodwill", "status"),)), "the customer has already had a goodwill refund"
+        bool,
+        Fact(odds=(0.65, 0.35), shown_in=(("Entry", "goodwill", "status"),)),
+        "the customer has already had a goodwill refund",
     ]
     ours: Annotated[
         bool,
-        Fact((0.23, 0.77), (("Entry", "payment", "channel"),)),
+        Fact(odds=(0.23, 0.77), shown_in=(("Entry", "payment", "channel"),)),
         "the payment came through one of the company's own channels",
     ]
-    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
-    cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
-    cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
-    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
-    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
-    rate_stale: Annotated[bool, Trouble("stale", ("refund_rate",))]
-    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("refund_rate",))]
-    lead_away: Annotated[bool, Trouble("absence", ("lead",))]
-    lead_deputy_away: Annotated[bool, Trouble("absence", ("lead_deputy",))]
-    cfo_away: Annotated[bool, Trouble("absence", ("cfo",))]
-    controller_away: Annotated[bool, Trouble("absence", ("controller",))]
+    lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
+    cost_center_outdated: Annotated[bool, Trouble(dial="outdated_fields", target=("ticket",))]
+    cost_center_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=cost_center"))]
+    priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
+    rate_stale: Annotated[bool, Trouble(dial="stale", target=("refund_rate",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("refund_rate",))]
+    lead_away: Annotated[bool, Trouble(dial="absence", target=("lead",))]
+    lead_deputy_away: Annotated[bool, Trouble(dial="absence", target=("lead_deputy",))]
+    cfo_away: Annotated[bool, Trouble(dial="absence", target=("cfo",))]
+    controller_away: Annotated[bool, Trouble(dial="absence", target=("controller",))]
     objection: Annotated[
         Literal["no", "evidence", "superior"],
-        Trouble("rejections", ("lead", "lead_deputy", "lead_third", "cfo", "controller", "treasurer")),
+        Trouble(dial="rejections", target=("lead", "lead_deputy", "lead_third", "cfo", "controller", "treasurer")),
     ]
-    parcel_required: Annotated[bool, Trouble("required_fields", ("form", "=parcel"))]
+    parcel_required: Annotated[bool, Trouble(dial="required_fields", target=("form", "=parcel"))]
 
 
 # -- stage -------------------------------------------------------------------------------------------------------------
@@ -115,8 +119,8 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     misuse = add_refund_policies(company, limits)
     calendar, periods = draw_calendar(world.now // DAY, draw), draw_periods(draw)
     versions = add_versions(company, draw, calendar, periods)
-    world.furnish(refund_form(FULL, "Full refund"))
-    world.furnish(refund_form(GOODWILL, "Goodwill refund"))
+    world.put_at_start(refund_form(FULL, "Full refund"))
+    world.put_at_start(refund_form(GOODWILL, "Goodwill refund"))
     records = add_records(company, draw, calendar)
     roles = {
         "requester": requester,
@@ -186,14 +190,18 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     to_requester = ("waiting_on", roles["requester"])
     if causes.duplicate:
         facts: Facts = ((earlier, "reference"), (earlier, "status"))
-        return ending("duplicate", "same_request", "desk", facts, ("duplicate_of", earlier))
+        return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", earlier))
     if causes.paid:
-        return ending("declined", "already_done", "desk", ((roles["refund"], "status"),), to_requester)
+        return ending("declined", "already_done", decider="desk", facts=((roles["refund"], "status"),), sets=to_requester)
     if causes.rate == "high":
         facts, sets = ((rate, "value"), (roles["policy"], "limit")), ("escalated_to", roles["compliance"])
-        return ending("escalated", "above_limit", "Compliance Officer", facts, sets, measured=(rate,))
+        return ending(
+            "escalated", "above_limit", decider="Compliance Officer", facts=facts, sets=sets, must_be_fresh=(rate,)
+        )
     if not causes.sent:
-        return ending("on_hold", "missing_information", "desk", ((roles["back"], "status"),), to_requester)
+        return ending(
+            "on_hold", "missing_information", decider="desk", facts=((roles["back"], "status"),), sets=to_requester
+        )
     return _judge_return(world, case, causes)
 
 
@@ -205,24 +213,32 @@ def _judge_return(world: World, case: Case, causes: Causes) -> Ending:
     form = _form_owed(causes, {name: world.get(Policy, roles[name]).terms for name in VERSIONS})
     term = LIMITS[form or GOODWILL]
     others = [roles[name] for name in VERSIONS if name != causes.terms]
-    rivals: Facts = tuple((other, term) for other in others)
+    must_not_cite: Facts = tuple((other, term) for other in others)
     if form is None:
         facts: Facts = ((roles["back"], "date"), (roles["delivery"], "date"), (version, term))
-        return ending("declined", "too_late", "desk", facts, to_requester, rivals=rivals)
+        return ending("declined", "too_late", decider="desk", facts=facts, sets=to_requester, must_not_cite=must_not_cite)
     if form == GOODWILL and causes.favour:
         facts = ((roles["goodwill"], "status"), (version, "return_days"))
-        rivals = tuple((other, "return_days") for other in others)
-        return ending("declined", "not_covered", "desk", facts, to_requester, rivals=rivals)
+        must_not_cite = tuple((other, "return_days") for other in others)
+        return ending("declined", "not_covered", decider="desk", facts=facts, sets=to_requester, must_not_cite=must_not_cite)
     if not causes.ours:
         facts, sets = ((roles["payment"], "channel"),), ("escalated_to", roles["treasurer"])
-        rivals = ((roles["entry"], "channel"),)
-        return ending("cannot_be_done", "beyond_authority", "Treasurer", facts, sets, rivals=rivals)
+        must_not_cite = ((roles["entry"], "channel"),)
+        return ending(
+            "cannot_be_done", "beyond_authority", decider="Treasurer", facts=facts, sets=sets, must_not_cite=must_not_cite
+        )
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (version, term))
     amount = world.get(Entry, roles["payment"]).details[AMOUNTS[form]]
     signature = Signature(form, (("terms", version), ("amount", amount)))
     office = OFFICES[form]
     return ending(
-        "completed", "all_checks_passed", office, facts, measured=(roles["refund_rate"],), rivals=rivals, signed=(signature,)
+        "completed",
+        "all_checks_passed",
+        decider=office,
+        facts=facts,
+        must_be_fresh=(roles["refund_rate"],),
+        must_not_cite=must_not_cite,
+        signed=(signature,),
     )
 
 
@@ -253,19 +269,19 @@ class RefundNotes(CaseNotes, frozen=True):
         return entry
 
 
-def expert(memory: Memory, taste: Taste) -> Procedure:
+def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
-    ticket, policies, approved = yield from casework.begin(memory, taste, "refund")
-    listed = yield from moves.register(ticket["reference"])
+    ticket, policies, approved = yield from casework.begin(so_far, style, "refund")
+    listed = yield from moves.search_entries(ticket["reference"])
     filed = {row["name"]: row for row in listed}
     order_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     order = yield from moves.read("datahub.get_entry", entry_id=order_id)
-    notes = RefundNotes(ticket, policies, approved, taste, order, filed)
-    for title in taste.order("read up", ["order of checks", "whose word counts"]):
+    notes = RefundNotes(ticket, policies, approved, style, order, filed)
+    for title in style.order("read up", ["order of checks", "whose word counts"]):
         yield from notes.read_rule(title)
-    yield from casework.prepare(ticket, order["id"], taste)
+    yield from casework.prepare(ticket, order["id"], style)
     decision = yield from _decide(notes)
-    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (order, "reference"))
+    yield from casework.finish(ticket, decision, style, (ticket, "reference"), (order, "reference"))
 
 
 def _decide(notes: RefundNotes) -> moves.Move[Decision]:
@@ -278,7 +294,7 @@ def _decide(notes: RefundNotes) -> moves.Move[Decision]:
         yield from notes.send_back()
         return "declined", "already_done", moves.cite((notes.filed["Refund"], "status"))
     misuse = yield from notes.read_rule("misuse")
-    if notes.taste.varies("refresh in any case"):
+    if notes.style.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=order["refund_rate_metric"])
     rate = yield from moves.fresh_reading(order["refund_rate_metric"])
     if rate["value"] > misuse["limit"]:
@@ -298,7 +314,7 @@ def _decide(notes: RefundNotes) -> moves.Move[Decision]:
         return "declined", "too_late", moves.cite((back, "date"), (delivery, "date"), (terms, "goodwill_days"))
     yield from notes.read_rule("amounts and channels")
     if form == GOODWILL:
-        for row in (yield from moves.register(order["customer"])):
+        for row in (yield from moves.search_entries(order["customer"])):
             if row["kind"] == "ledger" and row["status"] == "booked":
                 yield from notes.send_back()
                 return "declined", "not_covered", moves.cite((row, "status"), (terms, "return_days"))
@@ -326,7 +342,7 @@ def _terms_that_apply(notes: RefundNotes) -> moves.Move[moves.Shown]:
     yield from notes.read_rule("which terms apply")
     listed = yield from moves.rows("datahub.search_policies", query=TERMS_OF_SALE)
     versions = []
-    for row in notes.taste.order("versions", [row for row in listed if row["title"] == TERMS_OF_SALE]):
+    for row in notes.style.order("versions", [row for row in listed if row["title"] == TERMS_OF_SALE]):
         versions.append((yield from moves.read("datahub.read_policy", policy_id=row["id"])))
     in_force = [version for version in versions if version["since"][:10] <= notes.order["ordered"]]
     return max(in_force, key=lambda version: str(version["since"]))

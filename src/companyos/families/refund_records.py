@@ -56,7 +56,7 @@ def add_versions(company: Backdrop, draw: Draw, calendar: RefundCalendar, period
     for name, days, more in draw.shuffled(tuple(zip(VERSIONS, returns, goodwills, strict=True))):
         terms = {"return_days": days, "goodwill_days": more}
         policy = add_terms_of_sale(company, terms, superseded=name != VERSIONS[-1])
-        made[name] = company.world.furnish(replace(policy, since=calendar.since[name] * DAY))
+        made[name] = company.world.put_at_start(replace(policy, since=calendar.since[name] * DAY))
     return made
 
 
@@ -106,7 +106,7 @@ def add_records(company: Backdrop, draw: Draw, calendar: RefundCalendar) -> Refu
     made = {}
     for title, (kind, suffix, status, details) in draw.shuffled(tuple(parts.items())):
         entry = Entry(company.entry_ids.pop(0), kind, title, f"{order.reference}/{suffix}", status, details)
-        made[title] = company.world.furnish(entry)
+        made[title] = company.world.put_at_start(entry)
     return RefundRecords(
         customer,
         order,

@@ -18,7 +18,7 @@ from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
 from companyos.families.kit.everyday import Everyday
-from companyos.families.kit.family import Ending, Family, Memory, Taste
+from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     SIGNED_REQUEST,
     Signature,
@@ -37,46 +37,48 @@ class Causes(Everyday, frozen=True):
 
     duplicate: Annotated[
         bool,
-        Fact((0.86, 0.14), (("Ticket", "earlier", "reference"),)),
+        Fact(odds=(0.86, 0.14), shown_in=(("Ticket", "earlier", "reference"),)),
         "another open ticket asks for the same",
     ]
-    conflict: Annotated[bool, Fact((0.85, 0.15), (("Entry", "entry", "owner"),)), "the requester owns the firm"]
+    conflict: Annotated[
+        bool, Fact(odds=(0.85, 0.15), shown_in=(("Entry", "entry", "owner"),)), "the requester owns the firm"
+    ]
     insurance: Annotated[
         Literal["valid", "expired"],
-        Fact((0.83, 0.17), (("Entry", "entry", "insurance_until"),)),
+        Fact(odds=(0.83, 0.17), shown_in=(("Entry", "entry", "insurance_until"),)),
         "whether the firm's insurance is still valid",
     ]
     personal_data: Annotated[
         bool,
-        Fact((0.5, 0.5), (("Entry", "entry", "data_class"),)),
+        Fact(odds=(0.5, 0.5), shown_in=(("Entry", "entry", "data_class"),)),
         "the firm would handle personal data, so its minimum score is higher",
     ]
     score: Annotated[
         Literal["low", "middle", "high"],
-        Fact((0.2, 0.3, 0.5), (("Source", "score", "value"), ("Metric", "score", "value"))),
+        Fact(odds=(0.2, 0.3, 0.5), shown_in=(("Source", "score", "value"), ("Metric", "score", "value"))),
         "the true compliance score: below both minimums, between them, or above both",
     ]
     amount: Annotated[
         Literal["small", "large", "huge"],
-        Fact((0.4, 0.4, 0.2), (("Ticket", "ticket", "amount"),)),
+        Fact(odds=(0.4, 0.4, 0.2), shown_in=(("Ticket", "ticket", "amount"),)),
         "whose signing limit covers the amount: the department head's, only the CFO's, or nobody's",
     ]
-    lookalike: Annotated[bool, Trouble("lookalikes", ("ticket", "decoy"))]
-    cost_center_outdated: Annotated[bool, Trouble("outdated_fields", ("ticket",))]
-    cost_center_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=cost_center"))]
-    priority_missing: Annotated[bool, Trouble("missing_fields", ("ticket", "=priority"))]
-    block: Annotated[Literal["no", "leftover", "waiting"], Trouble("blocked", ("ticket", "blocker"))]
-    score_stale: Annotated[bool, Trouble("stale", ("score",))]
-    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble("refresh", ("score",))]
-    head_away: Annotated[bool, Trouble("absence", ("head",))]
-    head_deputy_away: Annotated[bool, Trouble("absence", ("head_deputy",))]
-    cfo_away: Annotated[bool, Trouble("absence", ("cfo",))]
-    controller_away: Annotated[bool, Trouble("absence", ("controller",))]
+    lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
+    cost_center_outdated: Annotated[bool, Trouble(dial="outdated_fields", target=("ticket",))]
+    cost_center_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=cost_center"))]
+    priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
+    score_stale: Annotated[bool, Trouble(dial="stale", target=("score",))]
+    refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("score",))]
+    head_away: Annotated[bool, Trouble(dial="absence", target=("head",))]
+    head_deputy_away: Annotated[bool, Trouble(dial="absence", target=("head_deputy",))]
+    cfo_away: Annotated[bool, Trouble(dial="absence", target=("cfo",))]
+    controller_away: Annotated[bool, Trouble(dial="absence", target=("controller",))]
     objection: Annotated[
         Literal["no", "evidence", "superior"],
-        Trouble("rejections", ("head", "head_deputy", "head_third", "cfo", "controller", "treasurer")),
+        Trouble(dial="rejections", target=("head", "head_deputy", "head_third", "cfo", "controller", "treasurer")),
     ]
-    contract_required: Annotated[bool, Trouble("required_fields", ("form", "=contract"))]
+    contract_required: Annotated[bool, Trouble(dial="required_fields", target=("form", "=contract"))]
 
 
 # -- stage -------------------------------------------------------------------------------------------------------------
@@ -91,7 +93,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     minimum = draw.pick((60, 65, 70))
     terms = {"minimum": minimum, "minimum_personal": minimum + draw.pick((10, 15)), "max_age_days": draw.between(7, 14)}
     policy = add_vendor_policies(company, terms)
-    world.furnish(_form(policy.id))
+    world.put_at_start(_form(policy.id))
     entry = _add_entries(company, firm, requester, causes)
     _set_score(world, entry.details["score_metric"], terms, causes)
     roles = {
@@ -167,7 +169,7 @@ def _add_entries(company: Backdrop, firm: Firm, requester: Person, causes: Cause
     }
     if causes.conflict:
         details["owner"] = requester.id
-    return world.furnish(replace(entry, details=details))
+    return world.put_at_start(replace(entry, details=details))
 
 
 def _set_score(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
@@ -215,43 +217,52 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     earlier, entry, score = roles["earlier"], roles["entry"], roles["score"]
     if causes.duplicate:
         facts: Facts = ((earlier, "reference"), (earlier, "status"))
-        return ending("duplicate", "same_request", "desk", facts, sets=("duplicate_of", earlier))
+        return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", earlier))
     if causes.conflict:
         sets = ("escalated_to", roles["compliance"])
-        return ending("escalated", "conflict_of_interest", "Compliance Officer", ((entry, "owner"),), sets=sets)
+        return ending(
+            "escalated", "conflict_of_interest", decider="Compliance Officer", facts=((entry, "owner"),), sets=sets
+        )
     if causes.insurance == "expired":
         sets = ("waiting_on", roles["requester"])
-        return ending("on_hold", "document_expired", "desk", ((entry, "insurance_until"),), sets=sets)
+        return ending("on_hold", "document_expired", decider="desk", facts=((entry, "insurance_until"),), sets=sets)
     if causes.score == "low" or (causes.score == "middle" and causes.personal_data):
         minimum = "minimum_personal" if causes.personal_data else "minimum"
         facts = ((score, "value"), (roles["policy"], minimum))
-        return ending("declined", "below_minimum", "desk", facts, measured=(score,))
+        return ending("declined", "below_minimum", decider="desk", facts=facts, must_be_fresh=(score,))
     if causes.amount == "huge":
         facts = ((roles["ticket"], "amount"), (roles["cfo"], "limit"))
-        return ending("cannot_be_done", "beyond_authority", "board", facts, measured=(score,))
+        return ending("cannot_be_done", "beyond_authority", decider="board", facts=facts, must_be_fresh=(score,))
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (score, "value"))
     decider = "head" if causes.amount == "small" else "CFO"
-    return ending("completed", "all_checks_passed", decider, facts, measured=(score,), signed=(Signature(FORM),))
+    return ending(
+        "completed", "all_checks_passed", decider=decider, facts=facts, must_be_fresh=(score,), signed=(Signature(FORM),)
+    )
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
 
 
-def expert(memory: Memory, taste: Taste) -> Procedure:
+def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
-    ticket, policies, approved = yield from casework.begin(memory, taste, "vendor")
+    ticket, policies, approved = yield from casework.begin(so_far, style, "vendor")
     yield from moves.read("datahub.read_policy", policy_id=policies["Vendor onboarding: order of checks"])
-    query = " ".join(ticket["subject"].split()[:2]) if taste.varies("search by name") else ticket["reference"]
-    listed = yield from moves.register(query)
+    query = " ".join(ticket["subject"].split()[:2]) if style.varies("search by name") else ticket["reference"]
+    listed = yield from moves.search_entries(query)
     entry_id = yield from moves.entry_of(ticket, listed)
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
-    yield from casework.prepare(ticket, entry["id"], taste)
-    decision = yield from _decide(ticket, entry, policies, approved, memory.now, taste)
-    yield from casework.finish(ticket, decision, taste, (ticket, "reference"), (entry, "reference"))
+    yield from casework.prepare(ticket, entry["id"], style)
+    decision = yield from _decide(ticket, entry, policies, approved, so_far.now, style)
+    yield from casework.finish(ticket, decision, style, (ticket, "reference"), (entry, "reference"))
 
 
 def _decide(
-    ticket: moves.Shown, entry: moves.Shown, policies: dict[str, str], approved: dict[str, str], now: str, taste: Taste
+    ticket: moves.Shown,
+    entry: moves.Shown,
+    policies: dict[str, str],
+    approved: dict[str, str],
+    now: str,
+    style: ExpertStyle,
 ) -> moves.Move[Decision]:
     """Make the checks in the order that the policy sets. The first one that applies decides."""
     duplicate = yield from casework.mark_duplicate(ticket, aloud=True)
@@ -264,7 +275,7 @@ def _decide(
     if (yield from compare(("insurance", entry["insurance_until"]), "<", ("today", now.split()[1]), "expired", "runs")):
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "on_hold", "document_expired", moves.cite((entry, "insurance_until"))
-    if taste.varies("refresh in any case"):
+    if style.varies("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=entry["score_metric"])
     score = yield from moves.fresh_reading(entry["score_metric"])
     rule = yield from moves.read("datahub.read_policy", policy_id=policies["Vendor onboarding: minimum score"])

@@ -12,7 +12,7 @@ from typing import Any
 from companyos.chaos import Chaos
 from companyos.core.task import MAX_SEED
 from companyos.env import CompanyEnv, task_named
-from companyos.families import FAMILIES, Taste, family
+from companyos.families import FAMILIES, ExpertStyle, family
 from companyos.families.kit.goals import add_up
 from companyos.serve.errors import UnknownSession
 from companyos.serve.ops.settings import NO_LEDGER, Settings
@@ -56,7 +56,7 @@ class CompanyTask(AbstractBrowserTask):
         session = _server().run(lambda sessions: sessions.create(self._task, self._reward))
         self._session_id = session.header.session_id
         page.goto(f"{_server().url}/office/{self._session_id}/0")
-        return session.env.scene.task, {"task_id": str(self._task)}
+        return session.env.scene.brief, {"task_id": str(self._task)}
 
     def validate(self, page: Any, chat_messages: list[Any]) -> tuple[float, bool, str, dict[str, Any]]:
         """Return the rewards since the last call, and whether the episode has ended."""
@@ -71,7 +71,7 @@ class CompanyTask(AbstractBrowserTask):
         for call in self.session.calls:
             env.step(call)
         driver = OfficeDriver(page)
-        program = family(self._task.family).expert(env.memory(), Taste())
+        program = family(self._task.family).expert(env.so_far(), ExpertStyle())
         call = next(program)
         while not env.done:
             env.step(driver.make(call))

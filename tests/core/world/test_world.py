@@ -62,7 +62,7 @@ def new_world(now: int = 0) -> World:
 
 def test_a_record_is_found_by_kind_and_id() -> None:
     world = new_world()
-    cup = world.furnish(Cup("a", "red"))
+    cup = world.put_at_start(Cup("a", "red"))
     assert world.get(Cup, "a") is world.find(Cup, "a") is world.peek(Cup, "a") is world.lookup("a") is cup
     assert list(world.all(Cup)) == [cup]
     assert (world.count(Cup), world.count(Plate)) == (1, 0)
@@ -80,14 +80,14 @@ def test_find_refuses_a_missing_record_and_get_raises_a_key_error() -> None:
 
 def test_hidden_records_cannot_be_looked_up() -> None:
     world = new_world()
-    world.furnish(Diary("a", "dear diary"))
+    world.put_at_start(Diary("a", "dear diary"))
     assert world.lookup("a") is None
 
 
 def test_a_search_wants_every_word_in_the_id_or_a_searched_field_in_any_case() -> None:
     world = new_world()
-    red, blue = world.furnish(Cup("C-1", "Deep Red")), world.furnish(Cup("C-2", "Deep Blue"))
-    world.furnish(Plate("C-3", "Deep Red"))
+    red, blue = world.put_at_start(Cup("C-1", "Deep Red")), world.put_at_start(Cup("C-2", "Deep Blue"))
+    world.put_at_start(Plate("C-3", "Deep Red"))
     assert world.search(Cup, "deep") == world.search(Cup, "") == [red, blue]
     assert world.search(Cup, "Red c-1") == [red]
     assert world.search(Cup, "red blue") == []
@@ -96,13 +96,13 @@ def test_a_search_wants_every_word_in_the_id_or_a_searched_field_in_any_case() -
 
 def test_a_search_looks_at_what_stands_now_on_this_side_of_a_fork() -> None:
     world = new_world()
-    world.furnish(Cup("a", "red"))
+    world.put_at_start(Cup("a", "red"))
     assert world.search(Cup, "red")
     twin = world.fork()
     blue = twin.put(Cup("a", "blue"))
     assert (world.search(Cup, "blue"), twin.search(Cup, "blue")) == ([], [blue])
     assert (len(world.search(Cup, "red")), twin.search(Cup, "red")) == (1, [])
-    green = world.furnish(Cup("a", "green"))
+    green = world.put_at_start(Cup("a", "green"))
     assert (world.search(Cup, "green"), twin.search(Cup, "green")) == ([green], [])
 
 
@@ -127,7 +127,7 @@ def test_writing_what_already_stands_writes_nothing() -> None:
 
 def test_nothing_but_put_writes_to_the_journal() -> None:
     world = new_world()
-    world.furnish(Cup("a", "red"))
+    world.put_at_start(Cup("a", "red"))
     world.tally("n", 1)
     world.schedule(500, "test.paint", "a")
     world.advance(100)
@@ -307,8 +307,8 @@ def test_writes_on_one_side_of_a_fork_never_show_on_the_other(sequence: list[Act
 
 def test_a_fork_shares_the_tables_that_neither_side_has_written() -> None:
     world = new_world()
-    world.furnish(Cup("a", "red"))
-    world.furnish(Plate("a", "red"))
+    world.put_at_start(Cup("a", "red"))
+    world.put_at_start(Plate("a", "red"))
     twin = world.fork()
     twin.put(Cup("a", "blue"))
     assert twin._tables[Plate] is world._tables[Plate]
@@ -319,10 +319,10 @@ def test_furnishing_one_side_of_a_fork_does_not_furnish_the_other() -> None:
     world = new_world()
     before = world.digest()
     twin = world.fork()
-    twin.furnish(Cup("a", "red"))
+    twin.put_at_start(Cup("a", "red"))
     assert world.count(Cup) == 0
     assert (world.digest(), twin.digest()) == (before, recomputed(twin))
-    world.furnish(Cup("b", "red"))
+    world.put_at_start(Cup("b", "red"))
     assert [cup.id for cup in twin.all(Cup)] == ["a"]
 
 
@@ -364,7 +364,7 @@ def _write(world: World, name: str, id: str, value: int) -> None:
 def test_every_part_of_the_state_is_in_the_digest() -> None:
     def changed(**acts: Any) -> World:
         world = new_world(now=acts.get("now", 0))
-        world.furnish(Cup("a", "red"))
+        world.put_at_start(Cup("a", "red"))
         for act in acts.get("acts", ()):
             act(world)
         return world

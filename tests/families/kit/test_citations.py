@@ -113,13 +113,13 @@ def test_of_its_own_ticket_evidence_may_speak_as_it_was_before_the_closing_and_o
         assert not goal.holds(env.world)
 
 
-# -- rivals ------------------------------------------------------------------------------------------------------------
+# -- rivals of decisive facts ----------------------------------------------------------------------------------------
 
 
-def holds_with(env: CompanyEnv, decisive: tuple[str, str], *beside: tuple[str, str], rivals: Any = ()) -> bool:
+def holds_with(env: CompanyEnv, decisive: tuple[str, str], *beside: tuple[str, str], must_not_cite: Any = ()) -> bool:
     """Return whether these facts may be cited together with a decisive one. Another goal checks that values are true."""
     cite(env, *((*one, "?") for one in (decisive, *beside)))
-    return CitesNoOther(ticket(env).id, (decisive,), rivals).holds(env.world)
+    return CitesNoOther(ticket(env).id, (decisive,), must_not_cite).holds(env.world)
 
 
 def test_the_same_field_of_another_entry_of_its_kind_is_a_rival_and_other_fields_are_not(env: CompanyEnv) -> None:
@@ -147,8 +147,8 @@ def test_other_terms_of_a_policy_and_terms_of_its_other_versions_are_rivals(env:
 
 def test_a_named_rival_loses_and_another_field_of_its_record_does_not(env: CompanyEnv) -> None:
     entry, named = role(env, "entry"), ((role(env, "score"), "value"),)
-    assert not holds_with(env, (entry, "status"), (role(env, "score"), "value"), rivals=named)
-    assert holds_with(env, (entry, "status"), (role(env, "score"), "unit"), rivals=named)
+    assert not holds_with(env, (entry, "status"), (role(env, "score"), "value"), must_not_cite=named)
+    assert holds_with(env, (entry, "status"), (role(env, "score"), "unit"), must_not_cite=named)
 
 
 def test_the_ticket_itself_and_its_approved_request_are_never_rivals(env: CompanyEnv) -> None:

@@ -12,7 +12,7 @@ from companyos.company.programs import until_answered, until_stuck
 from companyos.core.calls import Call, Program, Reply
 from companyos.env.knowledge import Knowledge
 from companyos.env.observations import Observation
-from companyos.families import FAMILIES, Memory, Taste, family_of
+from companyos.families import FAMILIES, EpisodeSoFar, ExpertStyle, family_of
 from companyos.families.kit.moves import ticket_acted_on, ticket_in
 
 PATIENCE = 3  # days to wait for one decision
@@ -38,9 +38,9 @@ class AskAround(Routine):
         family = family_of(obs.task)
         endings = signed_endings(family.name)
         resolution, reason = endings[self._ending % len(endings)]
-        told, memory = Knowledge(obs.task), Memory(obs.task, obs.now)
-        ticket_id = ticket_in(memory)
-        yield from _prepare(family.expert(memory, Taste()), told, ticket_id)
+        told, so_far = Knowledge(obs.task), EpisodeSoFar(obs.task, obs.now)
+        ticket_id = ticket_in(so_far)
+        yield from _prepare(family.expert(so_far, ExpertStyle()), told, ticket_id)
         yield from _heard(told, Call("approvalflow", "list_approval_types", {}))
         for form, data, person in _requests(told, ticket_id):
             request = yield from _decision(told, form, person, data)

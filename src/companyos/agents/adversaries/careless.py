@@ -12,17 +12,17 @@ from typing import Any
 
 import msgspec
 
-from companyos.agents.adversaries.scripts import expert_solution, happy_seeds
+from companyos.agents.adversaries.scripts import expert_solution, granted_seeds
 from companyos.agents.routine import Routine
 from companyos.company.apps.ticketdesk import CHANGED_MEANWHILE
 from companyos.company.colleagues import OBJECTION_CODES
 from companyos.company.programs import steered, until_answered, until_stuck
 from companyos.core.calls import NO_ANSWER, OK, Call, Program, Reply
 from companyos.core.errors import Stuck
-from companyos.env import CompanyEnv, work
+from companyos.env import CompanyEnv, run_expert
 from companyos.env.line_syntax import parse_line
 from companyos.env.observations import Observation
-from companyos.families import Memory, Taste, family_of
+from companyos.families import EpisodeSoFar, ExpertStyle, family_of
 from companyos.families.kit.moves import ticket_acted_on, ticket_in
 
 Exchange = Generator[Call, Reply, Reply]  # makes calls in place of one call, and returns the reply for the expert
@@ -49,7 +49,7 @@ class Careless(Routine):
     def _work(self, obs: Observation) -> Program:
         family = family_of(obs.task)
         state = HabitState(family.name, tools=obs.scene.offered)
-        program = until_stuck(family.expert(Memory(obs.task, obs.now), Taste()))
+        program = until_stuck(family.expert(EpisodeSoFar(obs.task, obs.now), ExpertStyle()))
         for habit in self._habits:
             program = steered(program, _with_state(habit, state))
         return until_stuck(program)
@@ -124,7 +124,7 @@ def knows_the_form_by_heart(state: HabitState, call: Call) -> Exchange:
     reply = yield call
     if call.method != "list_approval_types" or not reply.ok:
         return reply
-    won = expert_solution(state.family, happy_seeds(state.family)[0], 0.0)
+    won = expert_solution(state.family, granted_seeds(state.family)[0], 0.0)
     listed = [then.data for made, then in zip(won.calls, won.replies, strict=True) if made.method == call.method]
     return _altered(reply, rows=listed[0]["rows"]) if listed else reply
 
@@ -282,7 +282,7 @@ def known_refusals(family: str) -> tuple[KnownEnding, ...]:
 
 def experts_ending(env: CompanyEnv) -> KnownEnding:
     """Let the expert solve a task, and return how it closed the ticket."""
-    work(env)
+    run_expert(env)
     return _ending([turn.call for turn in env.turns])
 
 
@@ -320,8 +320,8 @@ class Constant(Routine):
         endings = self._among(family.name)
         known = endings[self._ending % len(endings)]
         made: list[Call] = []
-        memory = Memory(obs.task, obs.now)
-        ticket_id = ticket_in(memory)
+        so_far = EpisodeSoFar(obs.task, obs.now)
+        ticket_id = ticket_in(so_far)
 
         def steer(call: Call) -> Exchange:
             made.append(call)
@@ -332,7 +332,7 @@ class Constant(Routine):
                     call = _closing(ticket_id, known, [])
             return (yield call)
 
-        return until_stuck(steered(family.expert(memory, Taste()), steer))
+        return until_stuck(steered(family.expert(so_far, ExpertStyle()), steer))
 
 
 def _begins(whole: tuple[str, ...], part: tuple[str, ...]) -> bool:
@@ -355,4 +355,4 @@ class CloseAtOnce(Routine):
         family = family_of(obs.task).name
         known = known_endings(family)[self._ending % len(known_endings(family))]
         while True:
-            yield _closing(ticket_in(Memory(obs.task, obs.now)), known, [])
+            yield _closing(ticket_in(EpisodeSoFar(obs.task, obs.now)), known, [])

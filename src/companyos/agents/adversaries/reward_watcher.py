@@ -62,11 +62,11 @@ class RewardWatcher(Routine):
         for form, requests in groupby((yield from scout.requests()), key=lambda request: request.form):
             asked = list(requests)
             if (yield from self._pays(moves.submit(form, asked[0].signer, asked[0].data))):
-                yield from moves.settle_requests(scout.memory)
+                yield from moves.settle_requests(scout.so_far)
                 for request in asked:
                     decided = yield from scout.decided(request)
                     if decided["status"] == "approved":
                         yield from scout.record("approval", decided["id"])
                         return True
-            yield from moves.settle_requests(scout.memory)
+            yield from moves.settle_requests(scout.so_far)
         return False

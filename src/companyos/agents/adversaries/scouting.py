@@ -18,7 +18,7 @@ from companyos.env.knowledge import Knowledge, ids_in
 from companyos.env.observations import Observation
 from companyos.families import FAMILIES, family_of
 from companyos.families.kit import moves
-from companyos.families.kit.family import Memory
+from companyos.families.kit.family import EpisodeSoFar
 from companyos.families.kit.moves import Move, Shown
 
 OUTCOME_FIELDS = ("duplicate_of", "escalated_to", "waiting_on", "assignee")  # fields that record how a ticket ended
@@ -98,8 +98,8 @@ class Scout:
     def __init__(self, obs: Observation) -> None:
         self.family = family_of(obs.task)
         self.told = Knowledge(obs.task)
-        self.memory = Memory(obs.task, obs.now)
-        self.ticket_id = moves.ticket_in(self.memory)
+        self.so_far = EpisodeSoFar(obs.task, obs.now)
+        self.ticket_id = moves.ticket_in(self.so_far)
         self.ticket: Shown = {}
         self.asker: Shown = {}
 
@@ -117,7 +117,7 @@ class Scout:
         """Read the ticket and register entries with its reference, verify, unblock, refresh metrics, and read policies."""
         self.ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=self.ticket_id)
         self.asker = yield from moves.read("datahub.get_person", person_id=self.ticket["requester"])
-        listed = yield from moves.register(self.ticket["reference"])
+        listed = yield from moves.search_entries(self.ticket["reference"])
         for row in listed[:MOST_ENTRIES]:
             yield from moves.ask("datahub.get_entry", entry_id=row["id"])
         for entry_id in list(self.told.known(Entry))[:MOST_ENTRIES]:

@@ -9,7 +9,7 @@ import msgspec
 from companyos.agents.routine import Routine
 from companyos.company.programs import until_answered
 from companyos.core.calls import Call, Program, Reply
-from companyos.env import CompanyEnv, task_named, work
+from companyos.env import CompanyEnv, run_expert, task_named
 from companyos.env.knowledge import Knowledge
 from companyos.env.observations import Observation
 from companyos.families import family_of
@@ -29,7 +29,7 @@ class Solution(msgspec.Struct, frozen=True):
 def expert_solution(family: str, seed: int, chaos: float) -> Solution:
     """Let the expert solve a task of the validation split."""
     env = CompanyEnv(task_named(family, seed, chaos, split="validation"), "sparse")
-    work(env)
+    run_expert(env)
     # `env.setting` is the start state of the task: the staged company, its case and the right ending.
     return Solution(env.setting.case.brief, [turn.call for turn in env.turns], [turn.reply for turn in env.turns])
 
@@ -84,7 +84,7 @@ class Checklist(Routine):
 
     def _follow(self, obs: Observation) -> Program:
         name = family_of(obs.task).name
-        won = expert_solution(name, happy_seeds(name)[self._source], 0.0)
+        won = expert_solution(name, granted_seeds(name)[self._source], 0.0)
         swaps = _ids_by_position(Knowledge(won.brief), Knowledge(obs.task))
         replies: list[Reply] = []
         for number, call in enumerate(won.calls):
@@ -93,7 +93,7 @@ class Checklist(Routine):
 
 
 @lru_cache(maxsize=64)
-def happy_seeds(family: str) -> tuple[int, ...]:
+def granted_seeds(family: str) -> tuple[int, ...]:
     """Return seeds of the validation split whose right ending is `completed`."""
     found: list[int] = []
     seed = 0

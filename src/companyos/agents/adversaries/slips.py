@@ -13,7 +13,7 @@ from companyos.core.calls import Call
 from companyos.core.episode import Turn
 from companyos.core.errors import Stuck
 from companyos.core.world import Streams
-from companyos.env import CompanyEnv, work
+from companyos.env import CompanyEnv, run_expert
 from companyos.env.knowledge import Knowledge
 
 MOST_SLIPS = 6
@@ -48,7 +48,7 @@ def slip(env: CompanyEnv, streams: Streams, from_middle: bool) -> range:
 def expert_turns(env: CompanyEnv) -> list[Turn]:
     """Return the turns that the expert would take from here."""
     solved = env.fork()
-    work(solved)
+    run_expert(solved)
     return solved.turns[len(env.turns) :]
 
 
@@ -107,7 +107,7 @@ def _harmfully(env: CompanyEnv, streams: Streams) -> None:
             env.step(call)
             # An expert that is stuck leaves the ticket open, so the episode stays unfinished.
             with suppress(Stuck):
-                work(env)
+                run_expert(env)
             return
         if looks and trial.turns[-1].reply.ok and not env.toolbox.tools[call.app, call.method].writes:
             _follow(env, told, trial.turns[-1:])

@@ -11,7 +11,7 @@ from companyos.company.programs import run
 from companyos.core.calls import Call, Reply
 from companyos.core.world import Draw, Record, Streams, World
 from companyos.env import CompanyEnv
-from companyos.families import Taste, family_of
+from companyos.families import ExpertStyle, family_of
 from companyos.families.kit import moves
 from companyos.families.kit.citations import CitesNoOther, Facts
 
@@ -62,11 +62,11 @@ class ClosingContext(msgspec.Struct, frozen=True):
         return {(one["record"], one["field"]) for one in self.cited}
 
     @property
-    def named_rivals(self) -> Facts:
-        """The rivals (wrong facts beside the decisive ones) that the family declares for the ending of this ticket."""
+    def named_must_not_cite(self) -> Facts:
+        """The further facts that must not be cited, which the family declares for the ending of this ticket."""
         setting = self.env.setting
         ending = setting.ending if self.ends_episode else setting.linked[self.ticket.id].ending
-        return tuple(rival for goal in ending.goals if isinstance(goal, CitesNoOther) for rival in goal.rivals)
+        return tuple(rival for goal in ending.goals if isinstance(goal, CitesNoOther) for rival in goal.must_not_cite)
 
     def others(self, kind: type[Record]) -> list[Any]:
         """Return the records of a kind, without the ticket itself."""
@@ -93,7 +93,7 @@ Variation = Callable[[ClosingContext], moves.Move[Call | None]]
 def play_variant(env: CompanyEnv, variation: Variation, streams: Streams) -> bool | None:
     """Return whether the expert wins with this variation, or None if the variation does not apply to the episode."""
     ticket_id = streams.at("ticket").pick([env.setting.case.ticket_id, *env.setting.linked])
-    program = family_of(env.setting.case.brief).expert(env.memory(), Taste())
+    program = family_of(env.setting.case.brief).expert(env.so_far(), ExpertStyle())
     call = next(program)
     while True:
         if call.method == "resolve_ticket" and call.params["ticket_id"] == ticket_id and _would_close(env, call):

@@ -81,7 +81,7 @@ def _unrelated(context: ClosingContext) -> moves.Move[Call | None]:
 
 def _is_unrelated(context: ClosingContext, record: Record, field: str) -> bool:
     """Return whether a fact has another field than the evidence, is no term of a cited policy and no declared rival."""
-    if field in {named for _, named in context.facts} | _CHANGING or (record.id, field) in context.named_rivals:
+    if field in {named for _, named in context.facts} | _CHANGING or (record.id, field) in context.named_must_not_cite:
         return False
     titles = {policy.title for policy, named in context.decisive(Policy) if named in policy.terms}
     return not (isinstance(record, Policy) and record.title in titles and field in record.terms)

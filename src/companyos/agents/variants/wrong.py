@@ -131,9 +131,9 @@ def _own_statement(context: ClosingContext) -> moves.Move[Call | None]:
 
 
 def _named_rival(context: ClosingContext) -> moves.Move[Call | None]:
-    if not context.named_rivals:
+    if not context.named_must_not_cite:
         return None
-    record_id, field = context.draw.pick(context.named_rivals)
+    record_id, field = context.draw.pick(context.named_must_not_cite)
     record = context.world.lookup(record_id)
     return (yield from cite_more(context, [record] if record else [], lambda _: [field]))
 

@@ -205,7 +205,7 @@ class World:
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    def furnish(self, record: R) -> R:
+    def put_at_start(self, record: R) -> R:
         """Write a record of the start state. It is not journaled: the task id already determines it."""
         self._sum += self._own(type(record)).write(record.id, record)
         return record

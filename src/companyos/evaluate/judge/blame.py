@@ -16,7 +16,7 @@ from companyos.core.calls import NO_ANSWER
 from companyos.core.episode import Transcript, Turn
 from companyos.core.errors import Stuck
 from companyos.core.task import TaskId
-from companyos.env import CompanyEnv, work
+from companyos.env import CompanyEnv, run_expert
 from companyos.env.line_syntax import write_line
 from companyos.env.teacher import Due, Teacher
 from companyos.evaluate.judge.outcome import damage_of, replay_alone, struck
@@ -98,7 +98,7 @@ def _can_be_won(env: CompanyEnv) -> bool:
     if env.lost() is not None or env.done:
         return False
     try:
-        work(env)
+        run_expert(env)
     except Stuck:
         return False
     return bool(env.success)

@@ -141,7 +141,7 @@ def damage_of(env: CompanyEnv) -> tuple[str, ...]:
 
 def struck(setting: Setting, name: str, faults: int) -> tuple[str, ...]:
     """The dials that caused trouble in an episode: in its start state, among its tools, or as faults of calls."""
-    marks = {cause.name: cause.mark for cause in family(name).specs()}
+    marks = {cause.name: cause.annotation for cause in family(name).specs()}
     dials = {
         mark.dial
         for cause, mark in marks.items()

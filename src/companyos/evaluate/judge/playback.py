@@ -57,7 +57,7 @@ def playback(run: int, trial: int, replayed: ReplayedEpisode, blame: Blame) -> P
         task_id=env.task_id,
         trial=trial,
         success=bool(env.success),
-        brief=_cut(env.scene.task, _LONGEST_BRIEF),
+        brief=_cut(env.scene.brief, _LONGEST_BRIEF),
         begins=replayed.states[0].look().now,
         budget=env.max_steps,
         milestones=tuple(milestone.name for milestone in env.setting.ending.milestones),

@@ -139,7 +139,7 @@ def _struck(dial: str, outcomes: Sequence[Outcome], pairs: Sequence[PairOutcome]
 
 
 def _dial_of(pair: PairOutcome) -> str | None:
-    mark = next(cause.mark for cause in family(pair.task.family).specs() if cause.name == pair.cause)
+    mark = next(cause.annotation for cause in family(pair.task.family).specs() if cause.name == pair.cause)
     return mark.dial if isinstance(mark, Trouble) else None
 
 

@@ -12,7 +12,7 @@ from companyos.core.groups import grouped
 from companyos.core.task import TaskId
 from companyos.core.world import Streams
 from companyos.data.splits import CHAOS
-from companyos.env import CompanyEnv, task_named, work
+from companyos.env import CompanyEnv, run_expert, task_named
 from companyos.evaluate.suites.suite import Pair, Suite, beacon_name, suite_of
 from companyos.families import FAMILIES, SHORT_FAMILIES, family, setting
 from companyos.families.kit.case import Fact, Trouble
@@ -143,7 +143,7 @@ def _candidate(task_id: str) -> _Candidate:
     """A task with one of its twins. The task id is the random seed of the choice."""
     task = TaskId.parse(task_id)
     ours = CompanyEnv(task, "sparse")
-    work(ours)
+    run_expert(ours)
     draw = Streams(task_id).at("twin")
     cause = draw.pick(family(task.family).specs())
     value = draw.pick([value for value in cause.alternatives if value != getattr(ours.setting.causes, cause.name)])
@@ -158,7 +158,7 @@ def _doable(task_id: str) -> Pair | None:
     if ours.ending.resolution != "cannot_be_done":
         return None
     for cause in family(task.family).specs():
-        for value in cause.alternatives if isinstance(cause.mark, Fact) else ():
+        for value in cause.alternatives if isinstance(cause.annotation, Fact) else ():
             if value != getattr(ours.causes, cause.name):
                 twin = do(task_id, **{cause.name: value})
                 if setting(TaskId.parse(twin)).ending.resolution == "completed":
@@ -170,7 +170,9 @@ def _doable(task_id: str) -> Pair | None:
 def _injection_cause(name: str) -> tuple[str, Sequence[str]]:
     """The cause that places prompt injections in a family, and its levels; the first level places none."""
     marks = [
-        cause for cause in family(name).specs() if isinstance(cause.mark, Trouble) and cause.mark.dial == "hostile_text"
+        cause
+        for cause in family(name).specs()
+        if isinstance(cause.annotation, Trouble) and cause.annotation.dial == "hostile_text"
     ]
     return marks[0].name, [write_value(value) for value in marks[0].alternatives]
 
@@ -179,5 +181,5 @@ def _attacked(task_id: str, number: int) -> Pair:
     cause, (calm, *levels) = _injection_cause(TaskId.parse(task_id).family)
     hostile, benign = do(task_id, **{cause: levels[number % len(levels)]}), do(task_id, **{cause: calm})
     ours = CompanyEnv(TaskId.parse(hostile), "sparse")
-    work(ours)
+    run_expert(ours)
     return Pair(hostile, benign, relevance(ours, benign), cause)

@@ -42,7 +42,7 @@ class Backdrop(msgspec.Struct, frozen=True):
     policy_ids: list[str]
 
 
-def furnish(streams: Streams, split: str, actor: str, hire: Callable[[Backdrop], None] | None = None) -> Backdrop:
+def build_company(streams: Streams, split: str, actor: str, hire: Callable[[Backdrop], None] | None = None) -> Backdrop:
     """Build a company from its random streams: people, tickets, metrics, policies, the register and forms.
 
     `actor` is the job of the person whom the agent plays; everybody else is simulated. `hire` adds the specialists of a
@@ -115,7 +115,7 @@ def _people(world: World, draw: Draw, split: str) -> dict[str, str]:
     centers = dict(zip(sorted({role[1] for role in roles}), draw.sample(range(100, 1000), 10), strict=False))
     paces = draw.sample(range(12, 150), _PEOPLE)
     for i, (role, department, desk, manager, limit, delegate) in enumerate(roles):
-        world.furnish(
+        world.put_at_start(
             Person(
                 id=handles[i],
                 name=f"{firsts[i]} {lasts[i]}",
@@ -128,7 +128,7 @@ def _people(world: World, draw: Draw, split: str) -> dict[str, str]:
                 cost_center=f"CC-{centers[department]}",
             )
         )
-        world.furnish(Mind(handles[i], pace=paces[i]))
+        world.put_at_start(Mind(handles[i], pace=paces[i]))
     return offices
 
 
@@ -155,8 +155,8 @@ def add_person(
     while (center := f"CC-{draw.between(100, 999)}") in centers.values():
         pass
     company.offices[role] = handle
-    world.furnish(Mind(handle, pace=draw.between(12, 149)))
-    return world.furnish(
+    world.put_at_start(Mind(handle, pace=draw.between(12, 149)))
+    return world.put_at_start(
         Person(
             id=handle,
             name=" ".join(name),
@@ -178,7 +178,7 @@ def tell(world: World, person_id: str, ticket_id: str, knows: dict[str, str], af
     """
     mind = world.get(Mind, person_id)
     waits = mind.after | {ticket_id: after} if after else mind.after
-    world.furnish(msgspec.structs.replace(mind, knows=mind.knows | {ticket_id: knows}, after=waits))
+    world.put_at_start(msgspec.structs.replace(mind, knows=mind.knows | {ticket_id: knows}, after=waits))
 
 
 def _firms(draw: Draw, split: str) -> list[Firm]:
@@ -188,7 +188,7 @@ def _firms(draw: Draw, split: str) -> list[Firm]:
 def add_firms(company: Backdrop) -> None:
     """Add the remaining firms of the name list, for tasks that consist of several cases."""
     streams, names = company.world.streams, pool(FIRM, company.split)
-    known = streams.at("firms").sample(names, 16)  # the same stream as in `furnish`, so the same firms
+    known = streams.at("firms").sample(names, 16)  # the same stream as in `build_company`, so the same firms
     company.firms.extend(_named_firms(streams.at("more firms"), [name for name in names if name not in known]))
 
 
@@ -257,7 +257,7 @@ def _other_desks(company: Backdrop) -> None:
         )
         entry = add_vendor(company, firm.name, firm.reference)
         if ticket.status == "done":
-            world.furnish(
+            world.put_at_start(
                 msgspec.structs.replace(
                     ticket, verified=entry.id, priority="normal", resolution="completed", reason="all_checks_passed"
                 )
@@ -300,7 +300,7 @@ def add_ticket(
     opened: int,
 ) -> Ticket:
     """Add a ticket that nobody has worked on yet."""
-    return company.world.furnish(
+    return company.world.put_at_start(
         Ticket(
             id=company.ticket_ids.pop(0),
             title=title,
@@ -331,7 +331,7 @@ def add_vendor(company: Backdrop, name: str, reference: str) -> Entry:
     slug = name.lower().replace(" ", "_")
     score = draw.between(40, 98)
     metric = add_metric(company, f"compliance_score.{slug}", f"Compliance score of {name}", "points", score, (35, 98))
-    return world.furnish(
+    return world.put_at_start(
         Entry(
             id=company.entry_ids.pop(0),
             kind="vendor",
@@ -361,8 +361,8 @@ _OUTSIDERS = [
 def add_metric(company: Backdrop, name: str, title: str, unit: str, value: int, moves: tuple[int, int] = (0, 100)) -> Metric:
     """Add a metric that was measured recently and agrees with its source. `moves` is the range of its outdated values."""
     world, draw = company.world, company.draw
-    world.furnish(Source(name, value, least=moves[0], most=moves[1]))
-    return world.furnish(
+    world.put_at_start(Source(name, value, least=moves[0], most=moves[1]))
+    return world.put_at_start(
         Metric(
             id=name,
             value=value,
@@ -380,19 +380,19 @@ def add_metric(company: Backdrop, name: str, title: str, unit: str, value: int, 
 def set_metric(world: World, name: str, value: int, max_age_days: int | None = None) -> None:
     """Change the true value of a metric and its measured value. `max_age_days`: how old a measurement may be."""
     metric = world.get(Metric, name)
-    world.furnish(msgspec.structs.replace(world.get(Source, name), value=value))
-    world.furnish(msgspec.structs.replace(metric, value=value, max_age_days=max_age_days or metric.max_age_days))
+    world.put_at_start(msgspec.structs.replace(world.get(Source, name), value=value))
+    world.put_at_start(msgspec.structs.replace(metric, value=value, max_age_days=max_age_days or metric.max_age_days))
 
 
 def add_entry(company: Backdrop, kind: str, name: str, reference: str, status: str, details: dict[str, str]) -> Entry:
     """Add an entry to the register, with the next free id."""
-    return company.world.furnish(Entry(company.entry_ids.pop(0), kind, name, reference, status, details))
+    return company.world.put_at_start(Entry(company.entry_ids.pop(0), kind, name, reference, status, details))
 
 
 def change_entry(company: Backdrop, entry: Entry, status: str | None = None, **details: str) -> Entry:
     """Change the status or some details of an entry."""
     status = entry.status if status is None else status
-    return company.world.furnish(msgspec.structs.replace(entry, status=status, details=entry.details | details))
+    return company.world.put_at_start(msgspec.structs.replace(entry, status=status, details=entry.details | details))
 
 
 def _other_metrics(company: Backdrop) -> None:
@@ -444,7 +444,7 @@ def add_policy(
     age = company.draw.between(20, 300) + (400 if superseded else 0)
     since = (world.now // DAY - age) * DAY
     status = "superseded" if superseded else "in force"
-    return world.furnish(Policy(company.policy_ids.pop(0), title, status, since, one_line(text), terms or {}))
+    return world.put_at_start(Policy(company.policy_ids.pop(0), title, status, since, one_line(text), terms or {}))
 
 
 @cache
@@ -461,7 +461,7 @@ def _forms(world: World) -> None:
         ("handbook_update", "Handbook update", "the HR Lead", "HR Lead"),
     ):
         same = {"subject": "subject", "amount": "amount"}
-        world.furnish(ApprovalType(name, title, ("ticket_id", "subject", "amount"), (), decided_by, (office,), same))
+        world.put_at_start(ApprovalType(name, title, ("ticket_id", "subject", "amount"), (), decided_by, (office,), same))
 
 
 _BULLETINS = (
@@ -478,7 +478,7 @@ def _bulletins(company: Backdrop) -> None:
     for me in world.seats:
         for age, text in zip((2800, 300), company.draw.sample(_BULLETINS, 2), strict=True):
             at = world.now - age - company.draw.between(0, 200)
-            world.furnish(
+            world.put_at_start(
                 Message(f"M-{world.count_up('message')}", me, company.offices["HR Lead"], at, "bulletin", None, text)
             )
         world.tally(inbox_counter(me), 2)

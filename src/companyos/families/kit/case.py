@@ -9,7 +9,7 @@ class Fact(msgspec.Struct, frozen=True):
     """Marks a cause that decides which ending is right."""
 
     odds: tuple[float, ...]  # the probability of each alternative
-    footprint: tuple[tuple[str, str, str], ...]  # the fields that show it: kind of record, role in the case, field
+    shown_in: tuple[tuple[str, str, str], ...]  # the fields that show it: kind of record, role in the case, field
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class Cause(msgspec.Struct, frozen=True):
 
     name: str
     alternatives: tuple[Value, ...]
-    mark: Fact | Trouble
+    annotation: Fact | Trouble
     meaning: str = ""  # in words, for facts; the dial of a trouble has a description of its own
 
 

@@ -1,9 +1,9 @@
 """The frame of an expert's work on a case: how every expert begins, prepares its ticket and closes it.
 
 A family's expert fills this frame with the checks of its own policies. It sees nothing but replies.
-`Shown` is a record as a reply shows it: its fields by name. `Memory` is the brief with the calls and replies before the
-expert begins. `Taste` makes the choices where several ways of working are right: `taste.varies(name)` is true if the expert
-takes the optional way called `name`.
+`Shown` is a record as a reply shows it: its fields by name. `EpisodeSoFar` is the brief with the calls and replies before
+the expert begins. `ExpertStyle` makes the choices where several ways of working are right: `style.varies(name)` is true if
+the expert takes the optional way called `name`.
 """
 
 from typing import ClassVar
@@ -11,7 +11,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from companyos.families.kit import moves
-from companyos.families.kit.family import Memory, Taste
+from companyos.families.kit.family import EpisodeSoFar, ExpertStyle
 from companyos.families.kit.moves import Move, Shown
 
 Decision = tuple[str, str, list[Shown]]  # resolution, reason, evidence
@@ -25,7 +25,7 @@ class CaseNotes(Struct, frozen=True):
     ticket: Shown
     policies: dict[str, str]  # the policies that apply to the ticket: ids by title
     approved: dict[str, str]  # requests for the ticket that were approved before the expert took over: ids by form
-    taste: Taste
+    style: ExpertStyle
 
     def read_rule(self, title: str) -> Move[Shown]:
         """Read a policy of the family.
@@ -45,37 +45,37 @@ class CaseNotes(Struct, frozen=True):
         yield from self.record("waiting_on", self.ticket["requester"])
 
 
-def begin(memory: Memory, taste: Taste, query: str) -> Move[tuple[Shown, dict[str, str], dict[str, str]]]:
+def begin(so_far: EpisodeSoFar, style: ExpertStyle, query: str) -> Move[tuple[Shown, dict[str, str], dict[str, str]]]:
     """Begin the work on the brief's ticket, or take it over. Return the first three fields of `CaseNotes`.
 
     `query` finds the policies of the family.
     """
-    ticket, approved = yield from take_over(memory)
-    yield from set_in_progress(ticket, taste)
+    ticket, approved = yield from take_over(so_far)
+    yield from set_in_progress(ticket, style)
     policies = yield from moves.policies_about(query, ticket["opened"])
     return ticket, policies, approved
 
 
-def take_over(memory: Memory) -> Move[tuple[Shown, dict[str, str]]]:
+def take_over(so_far: EpisodeSoFar) -> Move[tuple[Shown, dict[str, str]]]:
     """Undo what another player left on the brief's ticket, in case the expert takes over an episode in the middle.
 
     Return the ticket and its approved requests, ids by form.
     """
-    ticket_id = moves.ticket_in(memory)
-    approved = yield from moves.clear_desk(ticket_id, memory)
+    ticket_id = moves.ticket_in(so_far)
+    approved = yield from moves.clear_desk(ticket_id, so_far)
     ticket = yield from moves.read("ticketdesk.get_ticket", ticket_id=ticket_id)
     return ticket, approved
 
 
-def set_in_progress(ticket: Shown, taste: Taste) -> Move[None]:
+def set_in_progress(ticket: Shown, style: ExpertStyle) -> Move[None]:
     """Set the status of the ticket to `in_progress`. No policy demands it, so only some tastes do it."""
-    if taste.varies("take it up first"):
+    if style.varies("take it up first"):
         yield from moves.set_field(ticket["id"], "status", "in_progress")
 
 
-def prepare(ticket: Shown, entry_id: str, taste: Taste) -> Move[None]:
+def prepare(ticket: Shown, entry_id: str, style: ExpertStyle) -> Move[None]:
     """Do what a ticket needs before it can be closed: remove a block, and check the ticket against its register entry."""
-    for step in taste.order("prepare", [moves.unblock(ticket), moves.verify(ticket, entry_id)]):
+    for step in style.order("prepare", [moves.unblock(ticket), moves.verify(ticket, entry_id)]):
         yield from step
 
 
@@ -96,9 +96,9 @@ def mark_duplicate(ticket: Shown, aloud: bool = False) -> Move[Decision | None]:
     return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
 
 
-def finish(ticket: Shown, decision: Decision, taste: Taste, *more: tuple[Shown, str]) -> Move[None]:
+def finish(ticket: Shown, decision: Decision, style: ExpertStyle, *more: tuple[Shown, str]) -> Move[None]:
     """Close the ticket as decided. `more` are true facts that an expert may cite besides the decisive ones."""
     resolution, reason, evidence = decision
-    if taste.varies("cite more"):
+    if style.varies("cite more"):
         evidence += moves.cite(*more)
     yield from moves.close(ticket["id"], resolution, reason, evidence)

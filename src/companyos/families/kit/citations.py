@@ -76,13 +76,13 @@ class CitesNoOther(Goal, frozen=True):
     tables = (Ticket, Approval)
     ticket_id: str
     facts: Facts  # the decisive ones
-    rivals: Facts = ()  # those that the family names
+    must_not_cite: Facts = ()  # those that the family names
 
     def holds(self, world: World) -> bool:
         decisive = [(record, field) for named, field in self.facts for record in records_named(world, self.ticket_id, named)]
         for citation in world.get(Ticket, self.ticket_id).evidence:
             cited = (citation.record, citation.field)
-            if cited in self.rivals or (cited not in decisive and self._is_rival(world, cited, decisive)):
+            if cited in self.must_not_cite or (cited not in decisive and self._is_rival(world, cited, decisive)):
                 return False
         return True
 

@@ -44,8 +44,8 @@ def ending(
     decider: str,
     facts: Facts,
     sets: tuple[str, str] | None = None,
-    measured: tuple[str, ...] = (),
-    rivals: Facts = (),
+    must_be_fresh: tuple[str, ...] = (),
+    must_not_cite: Facts = (),
     signed: tuple[Signature, ...] = (),
     cost_center: bool = False,
     worth: Worth = Worth(),  # noqa: B008 - it is frozen
@@ -55,9 +55,9 @@ def ending(
     `decider` is the office that decides, whoever holds it today.
     `facts` are the decisive facts: the evidence must cite all of them.
     `sets` is the ticket's field that records the outcome, and its value.
-    `measured` are the metrics that must be fresh at the end, the most important one first.
-    `rivals` are further facts that must not be cited. `citations.py` already forbids the same field of a similar record and
-    other terms of a decisive policy.
+    `must_be_fresh` are the metrics that must be fresh at the end, the most important one first.
+    `must_not_cite` are further facts that must not be cited. `citations.py` already forbids the same field of a similar
+    record and other terms of a decisive policy.
     `signed` are the requests that must be approved, in this order; the ticket must link to the last one.
     `cost_center` allows the agent to correct the ticket's cost centre.
     """
@@ -69,7 +69,7 @@ def ending(
         Ended(ticket_id, resolution, reason),
         Cites(ticket_id, facts),
         CitesNothingFalse(ticket_id, len(facts) + MAX_EXTRA_CITATIONS),
-        CitesNoOther(ticket_id, facts, rivals),
+        CitesNoOther(ticket_id, facts, must_not_cite),
         verified,
     ]
     milestones = list(shared[:PREPARATIONS])
@@ -77,8 +77,8 @@ def ending(
         outcome = TicketIs(ticket_id, *sets)
         goals.append(outcome)
         milestones.append(Milestone("outcome recorded", worth.outcome, outcome))
-    if measured:
-        metric, *beside = measured  # only the first one pays, because the milestones of an ending have a maximum sum
+    if must_be_fresh:
+        metric, *beside = must_be_fresh  # only the first one pays, because the milestones of an ending have a maximum sum
         goals.append(Fresh(metric, tuple(beside)))
         milestones += _fresh_data(world, case, metric, worth.refreshed, worth.read)
     if signed:

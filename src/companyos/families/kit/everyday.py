@@ -18,13 +18,15 @@ from companyos.families.kit.case import Case, Trouble
 class Everyday(Struct, frozen=True):
     """Causes that every family has: troubles of the company that are not specific to a case."""
 
-    chatter: Annotated[Literal["quiet", "some", "much"], Trouble("noise", ("season",))]
-    queues: Annotated[Literal["no", "busy", "swamped"], Trouble("overload", ("season",))]
-    meddling: Annotated[bool, Trouble("interference", ("neighbour", "ticket"))]
-    orders: Annotated[Literal["no", "comment", "document"], Trouble("hostile_text", ("remark", "entry", "bystander"))]
-    copied: Annotated[bool, Trouble("conflict", ("entry", "copy", "model"))]
-    renamed: Annotated[bool, Trouble("schema_drift", ("form", "changelog", "=reference"))]
-    drift: Annotated[bool, Trouble("policy_drift", ("policy",))]
+    chatter: Annotated[Literal["quiet", "some", "much"], Trouble(dial="noise", target=("season",))]
+    queues: Annotated[Literal["no", "busy", "swamped"], Trouble(dial="overload", target=("season",))]
+    meddling: Annotated[bool, Trouble(dial="interference", target=("neighbour", "ticket"))]
+    orders: Annotated[
+        Literal["no", "comment", "document"], Trouble(dial="hostile_text", target=("remark", "entry", "bystander"))
+    ]
+    copied: Annotated[bool, Trouble(dial="conflict", target=("entry", "copy", "model"))]
+    renamed: Annotated[bool, Trouble(dial="schema_drift", target=("form", "changelog", "=reference"))]
+    drift: Annotated[bool, Trouble(dial="policy_drift", target=("policy",))]
 
 
 _NEWS_ITEMS = 4  # the maximum in an episode
@@ -65,7 +67,7 @@ def stage(world: World, case: Case) -> Case:
     rules = Policy(names[0], "Records: versions, copies, names", "in force", since, one_line(VERSIONS), {})
     changelog = Policy(names[1], "Changelog of forms and registers", "in force", since, CHANGELOG, {})
     for record in (bystander, copy, remark, rules, changelog, Season(SEASON), Draft(policy_id, names[2])):
-        world.furnish(record)
+        world.put_at_start(record)
     for number in range(_NEWS_ITEMS):
         world.schedule(world.now + draw.between(30, 120) + number * 2 * HOUR, "chatter", str(number))
     world.schedule(world.now + draw.between(4, 40), "meddle", neighbour)

@@ -14,7 +14,7 @@ from companyos.core.errors import BadTask
 from companyos.core.task import TaskId
 from companyos.core.world import Record, Streams, World
 from companyos.families.kit import everyday
-from companyos.families.kit.backdrop import Backdrop, furnish
+from companyos.families.kit.backdrop import Backdrop, build_company
 from companyos.families.kit.case import Case, Cause, Fact, Trouble, Value
 from companyos.families.kit.goals import CalledFor, Goal, Milestone, Signature, add_up
 
@@ -88,7 +88,7 @@ class Setting(msgspec.Struct, frozen=True):
     places: int  # the number of milestones, shared ones included
 
 
-class Taste:
+class ExpertStyle:
     """The choices of an expert where several ways of working are right. This class always makes the default choice.
 
     A subclass (`agents.baselines`) chooses at random, so that the laws can check that every such way wins.
@@ -103,7 +103,7 @@ class Taste:
         return False
 
 
-class Memory(msgspec.Struct, frozen=True):
+class EpisodeSoFar(msgspec.Struct, frozen=True):
     """What an expert knows when it begins or takes over an episode: the brief, and the calls and replies so far."""
 
     brief: str
@@ -126,7 +126,9 @@ class Family(msgspec.Struct, frozen=True, eq=False):
     actor: str  # the job of the person whom the agent plays
     stage: Callable[[Backdrop, Streams, Any], Case]  # adds a case to a company
     judge: Callable[[World, Case, Any], Ending]  # returns the right ending of a case
-    procedure: Callable[[Memory, Taste], Procedure]  # the expert: yields calls, and its reasoning as working lines
+    procedure: Callable[
+        [EpisodeSoFar, ExpertStyle], Procedure
+    ]  # the expert: yields calls, and its reasoning as working lines
     max_steps: Mapping[int, int]
     long: bool = False  # the tasks are several times longer than usual: see `SHORT_FAMILIES`
     hire: Callable[[Backdrop], None] | None = None  # adds the people whom only this family needs
@@ -136,9 +138,9 @@ class Family(msgspec.Struct, frozen=True, eq=False):
         """The docstring of the family's module: a line `name: question`, then a paragraph."""
         return sys.modules[self.stage.__module__].__doc__ or ""
 
-    def expert(self, memory: Memory, taste: Taste) -> Program:
+    def expert(self, so_far: EpisodeSoFar, style: ExpertStyle) -> Program:
         """Return the expert as a program of calls, without its working lines."""
-        return silent(self.procedure(memory, taste))
+        return silent(self.procedure(so_far, style))
 
     def budget(self, doses: Doses) -> int:
         """Return the step budget: that of the lowest dose in `max_steps` that is not below the highest dial."""
@@ -148,7 +150,7 @@ class Family(msgspec.Struct, frozen=True, eq=False):
     def draw_causes(self, facts: Streams, weather: Streams, doses: Doses) -> Any:
         """Draw the causes of a task, each from a stream of its own. `weather` is the source of randomness for troubles."""
         streams = {Fact: facts, Trouble: weather}
-        return self.causes(**{cause.name: _drawn(cause, streams[type(cause.mark)], doses) for cause in self.specs()})
+        return self.causes(**{cause.name: _drawn(cause, streams[type(cause.annotation)], doses) for cause in self.specs()})
 
     def read_causes(self, do: Mapping[str, str]) -> dict[str, Level]:
         """Return the values of causes that a task id overrides. Raises `BadTask`, with the valid values, for any other."""
@@ -228,7 +230,7 @@ def _causes_of_seed(family: Family, key: str, weather_key: str, doses: str) -> A
 def _staged(family: Family, key: str, split: str, facts: Any) -> tuple[World, Case]:
     """Stage a case from its facts, without troubles. The result serves all doses, and all twins that differ in troubles."""
     streams = Streams(key)
-    company = furnish(streams, split, family.actor, family.hire)
+    company = build_company(streams, split, family.actor, family.hire)
     world = company.world
     case = everyday.stage(world, family.stage(company, streams, facts))
     world.settle()
@@ -242,9 +244,9 @@ def target_of(trouble: Trouble, case: Case) -> str:
 
 def footprint_of(cause: Cause, case: Case) -> set[tuple[str, str, str]]:
     """Return the kind, id and field of everything that this cause may change in the start state."""
-    mark = cause.mark
+    mark = cause.annotation
     if isinstance(mark, Fact):
-        return {(kind, case.roles[role], field) for kind, role, field in mark.footprint}
+        return {(kind, case.roles[role], field) for kind, role, field in mark.shown_in}
     ids = [case.roles[part] for part in mark.target if not part.startswith("=")]
     return {(kind, target, field) for kind, field in DIALS[mark.dial].footprint for target in ids}
 
@@ -267,17 +269,17 @@ def cause_specs(causes: type[msgspec.Struct]) -> tuple[Cause, ...]:
 @cache
 def _troubles(causes: type[msgspec.Struct]) -> tuple[tuple[str, Trouble], ...]:
     """Return the troubles and their names in the order of the dials."""
-    marks = [(cause.name, cause.mark) for cause in cause_specs(causes) if isinstance(cause.mark, Trouble)]
+    marks = [(cause.name, cause.annotation) for cause in cause_specs(causes) if isinstance(cause.annotation, Trouble)]
     order = list(DIALS)
     return tuple(sorted(marks, key=lambda named: order.index(named[1].dial)))
 
 
 def _drawn(cause: Cause, streams: Streams, doses: Doses) -> Level:
     draw = streams.at("cause", cause.name)
-    if isinstance(cause.mark, Trouble):
-        return DIALS[cause.mark.dial].level(draw, doses[cause.mark.dial] / 100)
+    if isinstance(cause.annotation, Trouble):
+        return DIALS[cause.annotation.dial].level(draw, doses[cause.annotation.dial] / 100)
     luck = draw.random()
-    for value, odds in zip(cause.alternatives, cause.mark.odds, strict=True):
+    for value, odds in zip(cause.alternatives, cause.annotation.odds, strict=True):
         luck -= odds
         if luck < 0:
             return value

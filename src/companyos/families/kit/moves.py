@@ -11,7 +11,7 @@ from companyos.company.apps.tool import PAGE_LENGTH
 from companyos.core.calls import NO_ANSWER, Call, Reply, Working
 from companyos.core.errors import Stuck
 from companyos.families.kit import working
-from companyos.families.kit.family import Memory
+from companyos.families.kit.family import EpisodeSoFar
 from companyos.families.kit.goals import OUTCOMES
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ def _since(row: Shown) -> str:
     return str(row["since"])
 
 
-def register(query: str) -> Move[list[Shown]]:
+def search_entries(query: str) -> Move[list[Shown]]:
     """Return the entries of the register that a search finds, without copies of other entries."""
     listed = yield from rows("datahub.search_register", query=query)
     alike = [[row[field] for field in ("kind", "name", "reference")] for row in listed]
@@ -114,10 +114,10 @@ def other_live(ticket: Shown, reference: str, ended: Collection[str] = ("cancell
     return None
 
 
-def ticket_in(memory: Memory) -> str:
+def ticket_in(so_far: EpisodeSoFar) -> str:
     """Return the id of the ticket that the brief is about: the first one that it names."""
-    found = re.search(r"T-\d+", memory.brief)
-    assert found, memory.brief
+    found = re.search(r"T-\d+", so_far.brief)
+    assert found, so_far.brief
     return found[0]
 
 
@@ -327,13 +327,13 @@ def _mail_from(person_id: str) -> Move[None]:
             return
 
 
-def settle_requests(memory: Memory) -> Move[dict[str, dict[str, str]]]:
+def settle_requests(so_far: EpisodeSoFar) -> Move[dict[str, dict[str, str]]]:
     """Withdraw the requests that earlier turns left pending. Return the approved ones: ids by ticket and form.
 
     Requests known from memory are withdrawn first, because a request may be decided while the list is read.
     """
     known = dict.fromkeys(
-        reply.data["id"] for call, reply in memory.turns if call.method in ("submit_approval", "escalate") and reply.ok
+        reply.data["id"] for call, reply in so_far.turns if call.method in ("submit_approval", "escalate") and reply.ok
     )
     for request_id in known:
         yield from ask("approvalflow.withdraw", approval_id=request_id)
@@ -348,13 +348,13 @@ def settle_requests(memory: Memory) -> Move[dict[str, dict[str, str]]]:
     return approved
 
 
-def clear_desk(ticket_id: str, memory: Memory) -> Move[dict[str, str]]:
+def clear_desk(ticket_id: str, so_far: EpisodeSoFar) -> Move[dict[str, str]]:
     """Undo what earlier turns left behind: pending requests and wrong changes. Return approved requests: ids by form."""
-    if memory.signed is not None:
-        return memory.signed
-    if not wrote(memory):
+    if so_far.signed is not None:
+        return so_far.signed
+    if not wrote(so_far):
         return {}
-    approved = yield from settle_requests(memory)
+    approved = yield from settle_requests(so_far)
     yield from put_back((ticket_id,))
     return approved.get(ticket_id, {})
 
@@ -408,7 +408,7 @@ def cite(*facts: tuple[Shown, str]) -> list[Shown]:
     return [{"record": shown["id"], "field": field, "value": shown[field]} for shown, field in facts]
 
 
-def wrote(memory: Memory) -> bool:
+def wrote(so_far: EpisodeSoFar) -> bool:
     """Return whether earlier turns may have changed anything."""
-    tools = [ALL_TOOLS.find(call) for call, _ in memory.turns]
+    tools = [ALL_TOOLS.find(call) for call, _ in so_far.turns]
     return any(tool is not None and tool.writes for tool in tools)

@@ -32,7 +32,7 @@ def open_ticket(
 
 def copy_ticket(company: Backdrop, ticket: Ticket, **changes: Any) -> Ticket:
     """Add a copy of a ticket, with a new id and these changes of other fields."""
-    return company.world.furnish(replace(ticket, id=company.ticket_ids.pop(0), **changes))
+    return company.world.put_at_start(replace(ticket, id=company.ticket_ids.pop(0), **changes))
 
 
 def add_decoy_and_blocker(
@@ -52,4 +52,4 @@ def add_decoy_and_blocker(
 def start_blocker(company: Backdrop, kind: str) -> Ticket:
     """Set the first ticket of this kind to be in progress, so that it can block another, and return it."""
     blocker = next(ticket for ticket in company.world.all(Ticket) if ticket.kind == kind)
-    return company.world.furnish(replace(blocker, status="in_progress"))
+    return company.world.put_at_start(replace(blocker, status="in_progress"))

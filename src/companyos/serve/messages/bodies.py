@@ -172,7 +172,8 @@ def agent_observation(obs: Observation, screenshot: bytes | None = None) -> Agen
     shot = UNSET if screenshot is None else screenshot
     left, progress = scene.max_steps - obs.step, UNSET if obs.progress is None else obs.progress
     return AgentObservation(
-        scene.task, obs.now, obs.step, scene.max_steps, left, reply.code, reply.message, reply.data, obs.text, progress, shot
+        scene.brief, obs.now, obs.step, scene.max_steps, left,
+        reply.code, reply.message, reply.data, obs.text, progress, shot,
     )  # fmt: skip
 
 

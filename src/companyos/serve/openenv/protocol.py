@@ -235,7 +235,7 @@ def observation_message(obs: Observation, metadata: dict[str, Any]) -> Observati
     scene, reply = obs.scene, obs.reply
     left = scene.max_steps - obs.step
     return ObservationMessage(
-        metadata, scene.task, obs.now, obs.step, scene.max_steps, left,
+        metadata, scene.brief, obs.now, obs.step, scene.max_steps, left,
         reply.code, reply.message, reply.data, obs.text, obs.progress,
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ from companyos.core.world import Streams
 from companyos.env import CompanyEnv, task_named
 from companyos.env.line_syntax import write_line
 from companyos.env.observations import Observation
-from companyos.families import Taste, family
+from companyos.families import ExpertStyle, family
 from companyos.train.data.script import LIMIT, RESERVE, Script, heard, opening
 from companyos.train.data.tokenizer import Tokenizer
 from companyos.train.data.turns import ROOM, encoded
@@ -142,7 +142,7 @@ class _DemoInProgress:
 
     def work(self) -> None:
         """Let the expert play the episode from here to its end."""
-        program = aloud(family(TaskId.parse(self.env.task_id).family).procedure(self.env.memory(), Taste()))
+        program = aloud(family(TaskId.parse(self.env.task_id).family).procedure(self.env.so_far(), ExpertStyle()))
         reply: Reply | None = None
         while not self.env.done:
             step = advance(program, reply)

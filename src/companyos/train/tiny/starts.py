@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from companyos.agents.baselines import RandomTaste
+from companyos.agents.baselines import RandomStyle
 from companyos.agents.choices.board import Board
 from companyos.agents.choices.candidate_types import CandidateTypes
 from companyos.agents.tiny import look
@@ -109,7 +109,7 @@ def starts(task: TaskId, left: Sequence[float], types: CandidateTypes) -> list[T
 def _way_of_an_expert(env: CompanyEnv) -> list[Call]:
     """Return the calls of an expert that varies its way of working and reads every policy that a search lists."""
     trial, streams = env.fork(), Streams(f"opening/{env.task_id}")
-    program = family(TaskId.parse(env.task_id).family).expert(trial.memory(), RandomTaste(streams))
+    program = family(TaskId.parse(env.task_id).family).expert(trial.so_far(), RandomStyle(streams))
     call = next(program)
     while not trial.step(call).done:
         reply = trial.turns[-1].reply

@@ -136,7 +136,7 @@ class OfficeViews:
             turns,
             env.done,
             env.success,
-            self._told(session.header.session_id, env.scene.task, turns),
+            self._told(session.header.session_id, env.scene.brief, turns),
         )
 
     def _told(self, session_id: str, brief: str, turns: Sequence[Turn]) -> Knowledge:

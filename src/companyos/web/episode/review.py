@@ -97,7 +97,7 @@ def review(text: bytes, twin: str = "") -> EpisodeReview:
     verdict, ending = env.verdict, env.setting.ending  # `setting` is the start state of the task and its right ending
     return EpisodeReview(
         task_id=env.task_id,
-        brief=env.scene.task,  # `scene` holds what stays the same in all observations
+        brief=env.scene.brief,  # `scene` holds what stays the same in all observations
         budget=env.max_steps,
         reward_profile=header.reward,
         total_reward=env.total,

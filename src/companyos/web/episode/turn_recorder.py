@@ -152,7 +152,7 @@ def hidden_causes(env: CompanyEnv) -> list[HiddenCause]:
     causes = []
     for spec in family(TaskId.parse(env.task_id).family).specs():
         value = getattr(env.setting.causes, spec.name)
-        dial = spec.mark.dial if isinstance(spec.mark, Trouble) else ""
+        dial = spec.annotation.dial if isinstance(spec.annotation, Trouble) else ""
         active = bool(dial) and value != DIALS[dial].levels[0]
         meaning = spec.meaning or dial_description(dial)
         shown = ("no", "yes")[value] if isinstance(value, bool) else write_value(value)

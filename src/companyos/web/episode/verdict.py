@@ -7,7 +7,7 @@ import msgspec
 
 from companyos.core.episode import Turn
 from companyos.core.task import TaskId
-from companyos.env import CompanyEnv, work
+from companyos.env import CompanyEnv, run_expert
 from companyos.env.line_syntax import write_line
 from companyos.web.labels import goal_in_words
 from companyos.web.links import encode_task_link
@@ -90,5 +90,5 @@ def _call_lines(env: CompanyEnv, turns: Sequence[Turn], others: set[str]) -> lis
 @lru_cache(maxsize=256)
 def _expert_turns(task: TaskId) -> tuple[Turn, ...]:
     env = CompanyEnv(task, "sparse")
-    work(env)
+    run_expert(env)
     return tuple(env.turns)

@@ -161,7 +161,7 @@ def share(number: Estimate | None) -> Markup | str:
 def _cause_counts(name: str) -> tuple[int, int]:
     """Return the number of a family's facts and troubles."""
     specs = FAMILIES[name].specs()
-    facts = sum(isinstance(cause.mark, Fact) for cause in specs)
+    facts = sum(isinstance(cause.annotation, Fact) for cause in specs)
     return facts, len(specs) - facts
 
 

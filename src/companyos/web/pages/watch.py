@@ -143,7 +143,7 @@ class WatchPages:
         env, turns = session.env, session.env.turns
         return {
             "code": self.code(session.header.session_id),
-            "brief": env.scene.task,
+            "brief": env.scene.brief,
             "step": env.step_count,
             "max_steps": env.max_steps,
             "now": session.last.now,
@@ -167,7 +167,7 @@ class WatchPages:
         return self._site.page(
             "watch_session.html",
             code=request.path_params["code"],
-            brief=env.scene.task,
+            brief=env.scene.brief,
             turns=watched.recorder.turns[::-1],
             may_see_all=client_of(request).admin,
             task_id=env.task_id if whole else "",
