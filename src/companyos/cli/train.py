@@ -74,6 +74,8 @@ def _grpo(args: Namespace) -> int:
     if args.loop == "trl":
         done = carry_out(plan_of(args, families), args.track, args.minutes)
         return conclude(args, done, args.updates)
+    if (args.credit, args.reward) == ("exact", "score"):
+        raise Misuse("--credit exact needs --reward sparse: it blames failures, and a score also pays for failures")
     from companyos.train.loops.grpo import GrpoRecipe, GrpoRun, run
     from companyos.train.model.models import load
 
@@ -89,6 +91,9 @@ def _grpo(args: Namespace) -> int:
         rows=args.rows,
         patience=args.patience,
         check_every=args.check_every,
+        reward=args.reward,
+        credit=args.credit,
+        workers=args.workers,
     )
     how = what_is_trained(args)
     whole = {"loop": "lean", "model": args.model, **how, "limit": args.limit, "recipe": recipe, **checkup_plan(args)}
@@ -274,6 +279,18 @@ COMMANDS: Commands = {
         ),
         option("--batch", type=count, default=32768, metavar="N", help="tokens in one forward pass on a GPU"),
         option("--rows", type=count, default=1024, metavar="N", help="episodes that are played at the same time"),
+        option(
+            "--reward", choices=("score", "sparse"), default="score", help="what an attempt is paid; sparse: success alone"
+        ),
+        option(
+            "--credit",
+            choices=("plain", "exact"),
+            default="plain",
+            help="plain: the calls of an attempt share its advantage; exact: a failure blames only the call that lost it",
+        ),
+        option(
+            "--workers", type=count, default=1, metavar="N", help="of --credit exact: processes that look for these calls"
+        ),
         option(
             "--patience",
             type=amount,

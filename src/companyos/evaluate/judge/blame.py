@@ -94,6 +94,12 @@ def _decisive(states: Sequence[CompanyEnv]) -> tuple[str, int, int]:
     return _KINDS[lost], last + 1, in_time + 1
 
 
+def decisive_call(episode: Transcript | ReplayedEpisode) -> int:
+    """Return the number of the call that lost a failed episode, counted from 1. Blames the last call if it is not over."""
+    _, step, _ = _decisive(replay_alone(episode).states)
+    return step
+
+
 def _can_be_won(env: CompanyEnv) -> bool:
     if env.lost() is not None or env.done:
         return False

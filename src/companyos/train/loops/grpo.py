@@ -2,7 +2,8 @@
 
 An update plays a group of attempts at each of some tasks, half of which are twins. The reward of an attempt is its score,
 plus a bonus if both twins are solved; its advantage is the reward minus the mean of its group. Then comes a clipped step
-on the tokens of all calls. There is no critic and no reference model. The next update depends only on the seed, its number
+on the tokens of all calls. With exact credit (`credit.py`), a lost attempt is blamed only for the call that lost it. There
+is no critic and no reference model. The next update depends only on the seed, its number
 and the checkpoint, so a run that was killed continues as if nothing had happened.
 """
 
@@ -10,6 +11,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from statistics import fmean
 from typing import Any
 
@@ -25,6 +27,7 @@ from companyos.train.data.tasks import Lesson, lessons
 from companyos.train.data.turns import LINES, ROOM
 from companyos.train.decoding.rollout import ModelEpisode, PlayedWindow, TimeSpent, rollout
 from companyos.train.decoding.speakers import Speaker, speaker_of
+from companyos.train.loops.credit import EXACT, PLAIN, call_factors
 from companyos.train.model.forward import by_length, fitting, log_probabilities
 from companyos.train.model.models import Learner
 from companyos.train.runs.checkup import Checkup
@@ -46,6 +49,9 @@ class GrpoRecipe(msgspec.Struct, frozen=True, kw_only=True):
     doses: tuple[float, ...] = (0.25, 0.5)  # the next is used once the share `good` of attempts succeeds
     good: float = 0.6
     reward: str = "score"
+    credit: str = PLAIN  # plain: all calls of an attempt have its advantage; exact: see `credit.py`
+    blame: float = 8.0  # with exact credit, the factor of the call that lost an attempt: it stands for the whole attempt
+    workers: int = 1  # processes that look for these calls
     bonus: float = 0.2  # for a success, if more than half of the attempts at both twins succeed
     rate: float = 1e-4
     clip: tuple[float, float] = (0.2, 0.28)
@@ -72,6 +78,7 @@ class AttemptGroup(msgspec.Struct):
     task_id: str
     attempts: list[ModelEpisode]
     rewards: list[float]
+    factors: list[list[float]] = []  # for each attempt and each of its calls; empty: all 1
 
     @property
     def success(self) -> float:
@@ -89,10 +96,27 @@ class AttemptGroup(msgspec.Struct):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """A window, and the advantage of its episode."""
+    """A window, the advantage of its episode, and a factor for each of its calls (empty: all 1)."""
 
     window: PlayedWindow
     advantage: float
+    factors: list[float] = []
+
+    @property
+    def learnt_from(self) -> "Sample":
+        """The same sample without the calls whose factor is 0."""
+        if not self.factors:
+            return self
+        kept = [(call, factor) for call, factor in zip(self.window.calls, self.factors, strict=True) if factor]
+        window = PlayedWindow(self.window.tokens, [call for call, _ in kept])
+        return Sample(window, self.advantage, [factor for _, factor in kept])
+
+    @property
+    def advantages(self) -> list[float]:
+        """The advantage of each sampled token."""
+        factors = self.factors or [1.0] * len(self.window.calls)
+        calls = zip(self.window.calls, factors, strict=True)
+        return [self.advantage * factor for (_, logprobs), factor in calls for _ in logprobs]
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -126,12 +150,15 @@ def grouped(plan: Sequence[Lesson], attempts: Sequence[ModelEpisode], bonus: flo
 
 
 def samples_of(groups: Sequence[AttemptGroup]) -> list[Sample]:
-    return [
-        Sample(window, advantage)
-        for group in groups
-        for attempt, advantage in zip(group.attempts, group.advantages, strict=True)
-        for window in attempt.windows
-    ]
+    """Return a sample for each window in which a call is learnt from."""
+    samples: list[Sample] = []
+    for group in groups:
+        factors = group.factors or [[1.0] * len(attempt.lines) for attempt in group.attempts]
+        for attempt, advantage, of_calls in zip(group.attempts, group.advantages, factors, strict=True):
+            rest = iter(of_calls)
+            for window in attempt.windows:
+                samples.append(Sample(window, advantage, [next(rest) for _ in window.calls]).learnt_from)
+    return [sample for sample in samples if sample.window.calls]
 
 
 # -- the loss ----------------------------------------------------------------------------------------------------------
@@ -141,7 +168,11 @@ def loss_of(model: Any, samples: Sequence[Sample], clip: tuple[float, float]) ->
     """Return the clipped loss, summed over the tokens of calls; and two numbers: how many tokens were clipped, and the sum
     of the absolute differences between the log probabilities now and when the tokens were sampled."""
     likely = log_probabilities(model, [(sample.window.tokens, sample.spans) for sample in samples])
-    drawn = [(logprob, s.advantage) for s in samples for _, logprobs in s.window.calls for logprob in logprobs]
+    drawn = [
+        (logprob, advantage)
+        for sample in samples
+        for logprob, advantage in zip(chain(*(one for _, one in sample.window.calls)), sample.advantages, strict=True)
+    ]
     before, worth = torch.tensor(drawn, device=likely.device).unbind(1)
     apart = likely - before
     ratio = apart.clamp(-_FURTHEST, _FURTHEST).exp()
@@ -219,6 +250,11 @@ class GrpoRun:
     def learn(self, groups: Sequence[AttemptGroup]) -> dict[str, float]:
         """Make the optimizer steps of an update, on the groups whose rewards differ."""
         teaching = [group for group in groups if group.teaches]
+        if self.recipe.credit == EXACT:
+            attempts = [attempt.env for group in teaching for attempt in group.attempts]
+            factors = iter(call_factors(attempts, self.recipe.blame, self.recipe.workers))
+            for group in teaching:
+                group.factors = [next(factors) for _ in group.attempts]
         made: list[dict[str, float]] = []
         for number in range(self.recipe.steps):
             samples = samples_of(teaching[number :: self.recipe.steps])
