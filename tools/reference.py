@@ -194,8 +194,8 @@ def reward_profiles() -> str:
         "a refused call": _shrinks(rewards.FAILED_CALL),
         "a request rejected for a good reason, when a reply shows it": _shrinks(rewards.REJECTION),
         "a call of an unknown tool": _shrinks(rewards.UNKNOWN_TOOL),
-        "all milestones": f"from {rewards.LEAST_POTENTIAL:g} to {rewards.MOST_POTENTIAL:g}; taken back when undone",
-        "all penalties of an episode": f"at most {rewards.most_penalty():.1f}",
+        "all milestones": f"from {rewards.MIN_POTENTIAL:g} to {rewards.MAX_POTENTIAL:g}; taken back when undone",
+        "all penalties of an episode": f"at most {rewards.max_penalty():.1f}",
         "no answer": "0, because it is not the agent's fault",
     }
     return page(

@@ -13,7 +13,7 @@ from companyos.assurance.twins import twin_tasks
 from companyos.company import Mind
 from companyos.data.demos import Demo, as_chat, episodes
 from companyos.env import make
-from companyos.env.chat import PROMPTS, SYSTEM, messages
+from companyos.env.chat import PROMPT_VERSION, SYSTEM, messages
 from companyos.families import FAMILIES
 from tests.helpers import task_id
 
@@ -99,5 +99,5 @@ def test_an_episode_that_has_not_begun_is_two_messages() -> None:
 @pytest.mark.parametrize(("form", "digest"), [("tools", "127eb70a0608ba29"), ("text", "7fcdb1b445135350")])
 def test_a_prompt_of_this_version_never_changes(form: str, digest: str) -> None:
     """A changed prompt needs a new version, because results with different prompts cannot be compared."""
-    assert PROMPTS == 1
+    assert PROMPT_VERSION == 1
     assert sha256((files("companyos.env") / "prompts" / f"{form}-1.txt").read_bytes()).hexdigest()[:16] == digest

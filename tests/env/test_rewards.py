@@ -15,8 +15,8 @@ from companyos.env import CompanyEnv, make, par, rewards, run_expert
 from companyos.env.rewards import (
     FAILED_CALL,
     FAILURE,
-    LEAST_POTENTIAL,
-    MOST_POTENTIAL,
+    MAX_POTENTIAL,
+    MIN_POTENTIAL,
     PROFILES,
     REJECTION,
     STEP,
@@ -26,7 +26,7 @@ from companyos.env.rewards import (
     Offences,
     TurnEffects,
     Verdict,
-    most_penalty,
+    max_penalty,
 )
 from companyos.families.kit.goals import Damage, add_up
 from tests.helpers import (
@@ -87,19 +87,19 @@ def total(env: CompanyEnv) -> float:
 def test_the_constants_are_those_of_the_first_release() -> None:
     assert (SUCCESS, FAILURE, STEP, STEPS_CHARGED) == (15.0, -5.0, 0.1, 30)
     assert (FAILED_CALL, REJECTION, UNKNOWN_TOOL) == ((0.3, 0.9), (0.5, 0.8), (1.0, 0.7))
-    assert (LEAST_POTENTIAL, MOST_POTENTIAL) == (2.0, 10.0)
+    assert (MIN_POTENTIAL, MAX_POTENTIAL) == (2.0, 10.0)
 
 
 def test_all_penalties_of_an_episode_come_to_less_than_12() -> None:
     worst = STEP * STEPS_CHARGED + sum(first / (1 - factor) for first, factor in (FAILED_CALL, REJECTION, UNKNOWN_TOOL))
-    assert most_penalty() == pytest.approx(worst)
-    assert most_penalty() < 12
+    assert max_penalty() == pytest.approx(worst)
+    assert max_penalty() < 12
 
 
 @STEADY
-@given(st.floats(LEAST_POTENTIAL, MOST_POTENTIAL), st.floats(0, 1))
+@given(st.floats(MIN_POTENTIAL, MAX_POTENTIAL), st.floats(0, 1))
 def test_every_success_is_worth_more_than_every_failure(potential: float, share: float) -> None:
-    worst_success = potential + SUCCESS - most_penalty()
+    worst_success = potential + SUCCESS - max_penalty()
     best_failure = potential * share + FAILURE
     assert worst_success > best_failure
     assert worst_success > potential + FAILURE
@@ -109,7 +109,7 @@ def test_every_task_has_milestones_worth_2_to_10() -> None:
     for seed in range(300):
         for chaos in (0.0, 0.5, 1.0):
             env = make(FAMILY, seed=seed, chaos=chaos)
-            assert LEAST_POTENTIAL <= env.whole_potential <= MOST_POTENTIAL
+            assert MIN_POTENTIAL <= env.whole_potential <= MAX_POTENTIAL
             assert env.whole_potential == whole(env)
 
 

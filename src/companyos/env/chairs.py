@@ -1,4 +1,7 @@
-"""Chairs: colleagues whose part an agent can play from outside, and the brief that such an agent gets."""
+"""Chairs: the places of colleagues whom an agent can play, and the brief that such an agent gets.
+
+A simulated colleague answers by a program. If an agent takes the chair, the agent plays that person instead (ADR 10).
+"""
 
 from collections.abc import Iterable
 
@@ -16,28 +19,30 @@ _AFTER = ", but not before {those} there; until then say who comes first"
 
 
 def chairs_of(setting: Setting) -> dict[str, str]:
-    """Return the people who can be played from outside, by office: those who alone know something that the case needs."""
+    """Return the handles of the colleagues whom an agent can play, by office: those who alone know what the case needs."""
     world, ticket_id = setting.world, setting.case.ticket_id
     return {person.role: person.id for person in world.all(Person) if ticket_id in world.get(Mind, person.id).knows}
 
 
 def hand_over(setting: Setting, actors: Iterable[str]) -> dict[str, Scene]:
-    """Return, by handle, the scene for each person to be played from outside. `actors` are handles or offices."""
-    wanted = tuple(actors)
-    if not wanted:
+    """Return, by handle, the scene of each colleague whom an agent shall play. `actors` are handles or offices."""
+    chosen = tuple(actors)
+    if not chosen:
         return {}
-    offered = chairs_of(setting)
-    for actor in wanted:
-        if actor not in offered and actor not in offered.values():
-            raise BadChoice("actor", actor, offered)
-    taken = [handle for role, handle in offered.items() if role in wanted or handle in wanted]
-    return {handle: Scene(_brief(setting, handle), setting.max_steps, setting.toolbox.names) for handle in taken}
+    chairs = chairs_of(setting)
+    for actor in chosen:
+        if actor not in chairs and actor not in chairs.values():
+            raise BadChoice("actor", actor, chairs)
+    handles = [handle for office, handle in chairs.items() if office in chosen or handle in chosen]
+    return {handle: Scene(_brief(setting, handle), setting.max_steps, setting.toolbox.names) for handle in handles}
 
 
 def _brief(setting: Setting, handle: str) -> str:
     world, ticket = setting.world, setting.case.ticket_id
     person, mind = world.get(Person, handle), world.get(Mind, handle)
     knows = ", ".join(f"{name}={value}" for name, value in mind.knows[ticket].items())
-    awaited = " and ".join(f"{who} has stated {what}" for who, what in mind.after.get(ticket, {}).items())
-    who = {"name": person.name, "id": handle, "role": person.role, "department": person.department}
-    return one_line(_BRIEF).format(**who, ticket=ticket, knows=knows, after=_AFTER.format(those=awaited) if awaited else "")
+    # The colleagues whose statements this person waits for, for example "@ann.lee has stated the region".
+    awaited = " and ".join(f"{colleague} has stated {field}" for colleague, field in mind.after.get(ticket, {}).items())
+    identity = {"name": person.name, "id": handle, "role": person.role, "department": person.department}
+    after = _AFTER.format(those=awaited) if awaited else ""
+    return one_line(_BRIEF).format(**identity, ticket=ticket, knows=knows, after=after)

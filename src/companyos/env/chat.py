@@ -11,36 +11,37 @@ from companyos.core.episode import Transcript
 from companyos.env import make
 from companyos.env.line_syntax import argument_help, usage
 
-PROMPTS = 1  # the version of the prompts; a changed prompt gets a new file and a new number
-FORMS = ("tools", "text")  # a model makes calls as tool calls, or as lines of text
+PROMPT_VERSION = 1  # the version of the prompts; a changed prompt gets a new file and a new number
+FORMS = ("tools", "text")  # how a model makes its calls: as tool calls, or as lines of text
 
 
 def prompt(form: str) -> str:
     """Return the system prompt for a form, from the file of the present version."""
-    return (files("companyos.env") / "prompts" / f"{form}-{PROMPTS}.txt").read_text("utf-8").strip()
+    return (files("companyos.env") / "prompts" / f"{form}-{PROMPT_VERSION}.txt").read_text("utf-8").strip()
 
 
-def at_length(toolbox: Toolbox) -> str:
+def tools_in_full(toolbox: Toolbox) -> str:
     """Return the tools for a text prompt: what each does, and what its arguments mean."""
-    return "\n\n".join(map(_tool_at_length, toolbox))
+    return "\n\n".join(map(_tool_in_full, toolbox))
 
 
-def in_brief(toolbox: Toolbox) -> str:
+def tools_in_short(toolbox: Toolbox) -> str:
     """Return the tools for a text prompt, one line each."""
-    return "\n".join(map(_tool_in_brief, toolbox))
+    return "\n".join(map(_tool_in_short, toolbox))
 
 
-def _tool_at_length(tool: Tool) -> str:
-    meanings = [f"  {name}: {said}" for name in tool.hints if (said := argument_help(tool, name))]
+def _tool_in_full(tool: Tool) -> str:
+    meanings = [f"  {name}: {meaning}" for name in tool.hints if (meaning := argument_help(tool, name))]
     return "\n".join([usage(tool), tool.description, *meanings])
 
 
-def _tool_in_brief(tool: Tool) -> str:
+def _tool_in_short(tool: Tool) -> str:
     choices = [f"{name}: {'|'.join(values)}" for name, values in _choices(tool)]
     return usage(tool) + (f" ({'; '.join(choices)})" if choices else "")
 
 
 def _choices(tool: Tool) -> Iterator[tuple[str, list[str]]]:
+    """Yield each required argument that has a closed list of values, with that list."""
     for name in tool.required:
         values = tool.schema["function"]["parameters"]["properties"][name].get("enum")
         if values:
@@ -56,10 +57,10 @@ def messages(transcript: Transcript, actor: str = "") -> list[Message]:
 
     By default, the actor is the person who works the task.
     """
-    return list(_messages(transcript, actor))
+    return list(_replayed_messages(transcript, actor))
 
 
-def _messages(transcript: Transcript, actor: str) -> Iterator[Message]:
+def _replayed_messages(transcript: Transcript, actor: str) -> Iterator[Message]:
     header = transcript.header
     # The episode is replayed, so that every text is what an agent observes.
     env = make(header.task_id, actors=header.actors or ())
@@ -71,23 +72,24 @@ def _messages(transcript: Transcript, actor: str) -> Iterator[Message]:
         if turn.actor != actor:
             continue
         name = f"{call.app}_{call.method}"
-        yield asking([tool_call(number, name, msgspec.json.encode(call.params).decode())])
-        yield answering(number, name, obs.text)
+        yield assistant_message([tool_call(number, name, msgspec.json.encode(call.params).decode())])
+        yield tool_message(number, name, obs.text)
 
 
-def asking(tool_calls: list[Message], content: str = "") -> Message:
+def assistant_message(tool_calls: list[Message], content: str = "") -> Message:
     """Return a message in which a model calls tools. Some chat templates cannot render null, so `content` is a string."""
     return {"role": "assistant", "content": content, "tool_calls": tool_calls}
 
 
 def tool_call(number: int, name: str, arguments: str) -> Message:
-    return {"id": _identity(number), "type": "function", "function": {"name": name, "arguments": arguments}}
+    """Return one entry of `tool_calls`. `arguments` is JSON."""
+    return {"id": _call_id(number), "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def answering(number: int, name: str, text: str) -> Message:
+def tool_message(number: int, name: str, text: str) -> Message:
     """Return the message with the reply to the tool call of this number."""
-    return {"role": "tool", "tool_call_id": _identity(number), "name": name, "content": text}
+    return {"role": "tool", "tool_call_id": _call_id(number), "name": name, "content": text}
 
 
-def _identity(number: int) -> str:
+def _call_id(number: int) -> str:
     return f"call{number:05}"  # nine letters and digits, which even the strictest templates accept

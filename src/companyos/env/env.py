@@ -33,13 +33,14 @@ from companyos.families import EpisodeSoFar, ExpertStyle, Setting, canonical, fa
 from companyos.families.kit.family import LINKED, Linked
 from companyos.families.kit.goals import Damage, add_up, damage
 
-_HELLO = Reply(True, OK)
+_FIRST_REPLY = Reply(True, OK)  # in the first observation, before any call
 _NO_CALL = Call("", "", {})  # the call of a turn whose action was not a call
 OVER = Reply(False, EPISODE_OVER, None, "the episode is over; reset starts another")
 OUT_OF_STEPS = Reply(False, NO_STEPS_LEFT, None, "you have no steps left; the episode goes on without you")
-REFUSED = "refused"  # for all codes of refusals, which cost the same
+REFUSED = "refused"  # stands for every code of a refusal in `_usual_pay`, because all refusals cost the same
 Pay = tuple[dict[str, float], float]  # the parts of a reward, and their sum
-_INTERCEPTORS = tuple(i for i in INJECTORS if type(i).intercept is not Injector.intercept)
+# The injectors that can answer a call with a fault instead of the tool.
+_INTERCEPTORS = tuple(injector for injector in INJECTORS if type(injector).intercept is not Injector.intercept)
 
 
 class CompanyEnv:
@@ -50,16 +51,16 @@ class CompanyEnv:
         "_chairs",
         "_faults",
         "_holding",
+        "_journal_read",
         "_linked_right",
         "_offences",
-        "_paid",
+        "_paid_potential",
         "_potential",
         "_profile",
         "_progress",
-        "_read",
         "_resolved",
         "_setting",
-        "_shared",
+        "_shared_potential",
         "_step",
         "_steps_by",
         "_task",
@@ -82,9 +83,11 @@ class CompanyEnv:
         self._actor = self._setting.case.actor
         self._toolbox = self._setting.toolbox
         self.scene = Scene(self._setting.case.brief, self._setting.max_steps, self._toolbox.names)
-        self._chairs = hand_over(self._setting, actors)
+        self._chairs = hand_over(self._setting, actors)  # the colleagues whom agents play, and what they see
         doses = self._setting.doses
-        self._faults = tuple(partial(i.intercept, doses[i.dial] / 100) for i in _INTERCEPTORS if doses[i.dial])
+        self._faults = tuple(
+            partial(injector.intercept, doses[injector.dial] / 100) for injector in _INTERCEPTORS if doses[injector.dial]
+        )
         self.reset()
         self._usual_pays = {code: _usual_pay(self._profile, self.max_steps, code) for code in (OK, NO_ANSWER)}
 
@@ -102,28 +105,29 @@ class CompanyEnv:
         self._offences = Offences()
         self._resolved = False
         self._linked_right: dict[str, bool] = {}  # closed linked tickets, and whether they were closed correctly
-        self._holding = [False] * self._setting.places
+        self._holding = [False] * self._setting.places  # for each milestone whether it holds
         self._potential = 0.0  # the sum of the milestones that hold; it reveals the right ending
-        self._shared = self._paid = 0.0  # the sum of the shared milestones that hold, and of those already paid
-        self._read = 0  # how many journal entries were already looked at
+        self._shared_potential = 0.0  # the sum of the shared milestones that hold
+        self._paid_potential = 0.0  # the sum of the milestones that were paid
+        self._journal_read = 0  # how many journal entries were already looked at
         self._unseen_rejections: list[str] = []  # justified rejections that no reply has shown to the agent yet
-        return self._observe(_HELLO)
+        return self._observe(_FIRST_REPLY)
 
     def step(self, action: Call | Mapping[str, Any] | object, actor: str = "") -> Observation:
         """Carry out one call and return the observation.
 
         The order is: injected faults, the tool, the clock and due appointments, milestones, reward, transcript. `actor` is
-        the caller's handle, if that is not the person who works the task but a colleague played from outside.
+        the handle of the caller, if the caller is not the person who works the task but a colleague whom an agent plays.
         """
         if actor:
-            actor = self._seat(actor)
+            actor = self._actor_in_turns(actor)
         if self.verdict is not None:
             return self._observe(OVER, actor)
         if actor and self._steps_by[actor] >= self.scene.max_steps:
             return self._observe(OUT_OF_STEPS, actor)
         world, call, caller = self.world, parse(action), actor or self._actor
         revision = world.revision
-        sent: tuple[Any, ...] = ()
+        sent: tuple[Any, ...] = ()  # the action as it was sent, if it was not a valid call
         if isinstance(call, Reply):
             reply, call, sent, minutes = call, _NO_CALL, (as_json(action),), 1
         elif (tool := self._toolbox.tools.get((call.app, call.method))) is None:
@@ -144,12 +148,12 @@ class CompanyEnv:
         if over:
             self.verdict = self._judge()
         charged = self._charge(reply, actor) if self._unseen_rejections else 0
-        if over or charged or self._shared != self._paid:
+        if over or charged or self._shared_potential != self._paid_potential:
             parts = self._profile(self._effects(reply, charged))
             reward = add_up(parts.values())
         else:
-            known, reward = self._usual_pays.get(reply.code) or self._refusal_pay(reply)
-            parts = known.copy()
+            usual_parts, reward = self._usual_pays.get(reply.code) or self._refusal_pay(reply)
+            parts = usual_parts.copy()
         now = clock_text(world.now)
         self.turns.append(Turn(call, reply, now, reward, parts, world.digest(), sent, actor))
         if actor:
@@ -158,33 +162,33 @@ class CompanyEnv:
 
     def fork(self) -> "CompanyEnv":
         """Return an independent copy of the episode. It takes microseconds."""
-        twin = CompanyEnv.__new__(CompanyEnv)
-        twin._profile = self._profile
-        twin.reward = self.reward
-        twin._progress = self._progress
-        twin._task = self._task
-        twin._setting = self._setting
-        twin._actor = self._actor
-        twin._toolbox = self._toolbox
-        twin.scene = self.scene
-        twin._chairs = self._chairs
-        twin._steps_by = self._steps_by.copy()
-        twin._faults = self._faults
-        twin._usual_pays = self._usual_pays
-        twin.world = self.world.fork()
-        twin.turns = self.turns.copy()
-        twin.verdict = self.verdict
-        twin._step = self._step
-        twin._offences = self._offences
-        twin._resolved = self._resolved
-        twin._linked_right = self._linked_right.copy()
-        twin._holding = self._holding.copy()
-        twin._potential = self._potential
-        twin._shared = self._shared
-        twin._paid = self._paid
-        twin._read = self._read
-        twin._unseen_rejections = self._unseen_rejections.copy()
-        return twin
+        fork = CompanyEnv.__new__(CompanyEnv)
+        fork._profile = self._profile
+        fork.reward = self.reward
+        fork._progress = self._progress
+        fork._task = self._task
+        fork._setting = self._setting
+        fork._actor = self._actor
+        fork._toolbox = self._toolbox
+        fork.scene = self.scene
+        fork._chairs = self._chairs
+        fork._steps_by = self._steps_by.copy()
+        fork._faults = self._faults
+        fork._usual_pays = self._usual_pays
+        fork.world = self.world.fork()
+        fork.turns = self.turns.copy()
+        fork.verdict = self.verdict
+        fork._step = self._step
+        fork._offences = self._offences
+        fork._resolved = self._resolved
+        fork._linked_right = self._linked_right.copy()
+        fork._holding = self._holding.copy()
+        fork._potential = self._potential
+        fork._shared_potential = self._shared_potential
+        fork._paid_potential = self._paid_potential
+        fork._journal_read = self._journal_read
+        fork._unseen_rejections = self._unseen_rejections.copy()
+        return fork
 
     # -- what can be read -----------------------------------------------------------------------------------------
 
@@ -204,18 +208,20 @@ class CompanyEnv:
 
     @property
     def actors(self) -> tuple[str, ...]:
-        """Everybody who is played from outside: the person who works the task, then the colleagues."""
+        """The handles of all people whom agents play: the person who works the task, then the colleagues."""
         return (self._actor, *self._chairs)
 
     def look(self, actor: str = "") -> Observation:
         """Return an actor's last observation again, without a step: the last reply to them, or their brief."""
-        seat = self._seat(actor)
-        return self._observe(next((turn.reply for turn in reversed(self.turns) if turn.actor == seat), _HELLO), seat)
+        handle = self._actor_in_turns(actor)
+        return self._observe(
+            next((turn.reply for turn in reversed(self.turns) if turn.actor == handle), _FIRST_REPLY), handle
+        )
 
     def steps_left(self, actor: str = "") -> int:
         """Return how many calls an actor can still make. All actors have the same budget."""
-        seat = self._seat(actor)
-        return self.max_steps - (self._steps_by[seat] if seat else self._step)
+        handle = self._actor_in_turns(actor)
+        return self.max_steps - (self._steps_by[handle] if handle else self._step)
 
     @property
     def step_count(self) -> int:
@@ -251,7 +257,7 @@ class CompanyEnv:
     @property
     def shared_potential(self) -> float:
         """The sum of the shared milestones that hold now. These do not depend on the right ending."""
-        return self._shared
+        return self._shared_potential
 
     @property
     def whole_potential(self) -> float:
@@ -275,18 +281,18 @@ class CompanyEnv:
 
     def so_far(self, actor: str = "") -> EpisodeSoFar:
         """Return what an expert needs to take over: the brief, the clock, the calls and replies so far."""
-        seat = self._seat(actor)
-        turns = tuple((turn.call, turn.reply) for turn in self.turns if turn.actor == seat)
-        return EpisodeSoFar(self._scene_of(seat).brief, clock_text(self.world.now), turns)
+        handle = self._actor_in_turns(actor)
+        turns = tuple((turn.call, turn.reply) for turn in self.turns if turn.actor == handle)
+        return EpisodeSoFar(self._scene_of(handle).brief, clock_text(self.world.now), turns)
 
     def fresh_budget(self) -> "CompanyEnv":
         """Return a fork with the full budget. It is not done, unless the ticket is resolved."""
-        twin = self.fork()
-        twin._step = 0
-        twin._steps_by = dict.fromkeys(self._chairs, 0)
-        if twin.world.get(Ticket, twin._setting.case.ticket_id).resolution is None:
-            twin.verdict = None
-        return twin
+        fork = self.fork()
+        fork._step = 0
+        fork._steps_by = dict.fromkeys(self._chairs, 0)
+        if fork.world.get(Ticket, fork._setting.case.ticket_id).resolution is None:
+            fork.verdict = None
+        return fork
 
     def transcript(self) -> Transcript:
         """Return the transcript of the episode so far."""
@@ -306,11 +312,15 @@ class CompanyEnv:
                 return fault.reply
         return None
 
-    def _update_milestones(self, events: int) -> None:
-        """Update what depends on the writes of a turn: whether the ticket is resolved, milestones, and rejections."""
+    def _update_milestones(self, revisions: int) -> None:
+        """Update what depends on the writes of a turn: whether the ticket is resolved, milestones, and rejections.
+
+        `revisions` counts the writes of this turn and the marks that the agent has read something. Marks are not in the
+        journal; milestones that depend on them are watched under the kind None.
+        """
         world, case, watched, linked = self.world, self._setting.case, self._setting.watched, self._setting.linked
-        written = world.journal[self._read :]
-        kinds: dict[type[Record] | None, None] = {None: None} if events > len(written) else {}  # also a read mark
+        written = world.journal[self._journal_read :]
+        kinds: dict[type[Record] | None, None] = {None: None} if revisions > len(written) else {}
         for change in written:
             after = change.after
             kinds[type(after)] = None
@@ -321,14 +331,14 @@ class CompanyEnv:
                     self._judge_linked(linked[after.id])
             elif isinstance(after, Approval) and after.status == "rejected" and after.requester == case.actor:
                 self._unseen_rejections += [after.id] if after.code not in OBJECTION_CODES else []
-        self._read = len(world.journal)
-        standing = self._holding
+        self._journal_read = len(world.journal)
+        holding = self._holding
         for kind in kinds:
-            for i, worth, early, goal in watched[kind]:
-                if goal.holds(world) != standing[i]:
-                    self._potential += -worth if standing[i] else worth
-                    self._shared += -early if standing[i] else early
-                    standing[i] = not standing[i]
+            for index, worth, shared_worth, goal in watched[kind]:
+                if goal.holds(world) != holding[index]:
+                    self._potential += -worth if holding[index] else worth
+                    self._shared_potential += -shared_worth if holding[index] else shared_worth
+                    holding[index] = not holding[index]
 
     def _charge(self, reply: Reply, actor: str) -> int:
         """Return how many rejections this turn is charged for: those that the reply shows, and at the end all others.
@@ -351,9 +361,10 @@ class CompanyEnv:
 
     def _judge(self) -> Verdict:
         goals = {name: goal.holds(self.world) for name, goal in self._setting.goals.items()}
-        goals |= {f"{LINKED}{one.name}": self._linked_right.get(one.ticket_id, False) for one in self._setting.ending.linked}
-        harm = tuple(self._damage())
-        return Verdict(all(goals.values()) and not harm, goals, harm)
+        for linked in self._setting.ending.linked:
+            goals[f"{LINKED}{linked.name}"] = self._linked_right.get(linked.ticket_id, False)
+        damage_left = tuple(self._damage())
+        return Verdict(all(goals.values()) and not damage_left, goals, damage_left)
 
     def _damage(self) -> list[Damage]:
         return damage(self.world, self._setting.case.actor, self._setting.given)
@@ -363,15 +374,15 @@ class CompanyEnv:
 
         During the episode only shared milestones are paid; at the end, those of the right ending.
         """
-        before, paid = self._offences, self._paid
-        self._paid = standing = self._shared if self.verdict is None else self._potential
+        before, paid = self._offences, self._paid_potential
+        self._paid_potential = potential = self._shared_potential if self.verdict is None else self._potential
         fault = reply.code == NO_ANSWER
         unknown = reply.code in (UNKNOWN_TOOL, BAD_ACTION)
         failed = not (reply.ok or fault or unknown)
         if failed or unknown or rejections:
             self._offences = Offences(before.failed + failed, before.unknown + unknown, before.rejected + rejections)
         return TurnEffects(
-            fault, failed, unknown, rejections, before, paid, standing, self._setting.potential,
+            fault, failed, unknown, rejections, before, paid, potential, self._setting.potential,
             self.scene.max_steps, self._step, self.verdict, self._par,
         )  # fmt: skip
 
@@ -398,8 +409,8 @@ class CompanyEnv:
     def _scene_of(self, actor: str) -> Scene:
         return self._chairs[actor] if actor else self.scene
 
-    def _seat(self, actor: str) -> str:
-        """Return an actor's handle as turns have it: empty for the person who works the task."""
+    def _actor_in_turns(self, actor: str) -> str:
+        """Return an actor's handle as turns record it: empty for the person who works the task."""
         if actor in self._chairs:
             return actor
         if actor not in ("", self._actor):
@@ -408,8 +419,10 @@ class CompanyEnv:
 
     def _checklist(self) -> tuple[str, ...]:
         ending = self._setting.ending
-        reached = [m.name for m, s in zip(ending.milestones, self._holding, strict=False) if s]
-        return (*reached, *(f"{one.ticket_id} closed" for one in ending.linked if self._linked_right.get(one.ticket_id)))
+        # `_holding` goes on with shared milestones of other endings.
+        reached = [milestone.name for milestone, holds in zip(ending.milestones, self._holding, strict=False) if holds]
+        closed = [linked.ticket_id for linked in ending.linked if self._linked_right.get(linked.ticket_id)]
+        return (*reached, *(f"{ticket_id} closed" for ticket_id in closed))
 
 
 def rejections_in(data: Any) -> Iterator[str]:
@@ -427,11 +440,11 @@ def rejections_in(data: Any) -> Iterator[str]:
 
 
 @lru_cache(maxsize=65536)
-def _usual_pay(of: Profile, max_steps: int, code: str, refused_before: int = 0) -> Pay:
+def _usual_pay(pay: Profile, max_steps: int, code: str, refused_before: int = 0) -> Pay:
     """Return what a turn pays if nothing else happens. Cached, since it is the same in all episodes of one length."""
     failed = code not in (OK, NO_ANSWER)
     before = Offences(failed=refused_before)
-    parts = of(
+    parts = pay(
         TurnEffects(code == NO_ANSWER, failed, False, 0, before, 0.0, 0.0, 1.0, max_steps, 1, None, lambda: max_steps)
     )
     return parts, add_up(parts.values())
@@ -448,7 +461,7 @@ def make(
 ) -> CompanyEnv:
     """Return an environment, by family and seed or by task id. `ValueError` lists what is valid.
 
-    `actors` are colleagues who are also played from outside, by handle or office; `chairs(task)` lists them.
+    `actors` are colleagues whom agents play as well, by handle or office; `chairs(task)` lists them.
     """
     if not isinstance(task, str):
         raise BadTask(f"a task is named by its id or its family; got {task!r}")

@@ -10,17 +10,18 @@ from companyos.company import KINDS
 from companyos.core.calls import Reply
 from companyos.core.world import Record
 
-_NAMED = tuple(kind for kind in KINDS if kind.pattern)
-_UNNAMED = tuple(kind for kind in KINDS if not kind.pattern and not kind.hidden)
-_IDS = re.compile(r"(?<![\w@.-])(?:" + "|".join(f"(?P<{kind.__name__}>{kind.pattern})" for kind in _NAMED) + r")(?![\w-])")
-_BY_NAME = {kind.__name__: kind for kind in _NAMED}
+_KINDS_WITH_ID_PATTERN = tuple(kind for kind in KINDS if kind.pattern)
+_OTHER_KINDS = tuple(kind for kind in KINDS if not kind.pattern and not kind.hidden)  # such as metrics: `risk.acme`
+_GROUPS = "|".join(f"(?P<{kind.__name__}>{kind.pattern})" for kind in _KINDS_WITH_ID_PATTERN)
+_IDS = re.compile(r"(?<![\w@.-])(?:" + _GROUPS + r")(?![\w-])")  # the name of the matched group is the kind of record
+_KIND_BY_NAME = {kind.__name__: kind for kind in _KINDS_WITH_ID_PATTERN}
 _WORDS = re.compile(r"(?:[^\s,;:()\"']|(?<=\d)[,:](?=\d))+")  # `09:30` and `4,500` are one word each
 
 
 def ids_in(text: str) -> Iterator[tuple[int, int, type[Record]]]:
     """Yield start, end and record type of each id in a text."""
-    for found in _IDS.finditer(text):
-        yield found.start(), found.end(), _BY_NAME[found.lastgroup or ""]
+    for match in _IDS.finditer(text):
+        yield match.start(), match.end(), _KIND_BY_NAME[match.lastgroup or ""]
 
 
 class Knowledge:
@@ -36,11 +37,11 @@ class Knowledge:
 
     def fork(self) -> "Knowledge":
         """Return an independent copy."""
-        twin = copy(self)
-        twin.ids = {kind: known.copy() for kind, known in self.ids.items()}
-        twin.facts, twin.values = self.facts.copy(), self.values.copy()
-        twin.forms, twin.attachments = self.forms.copy(), self.attachments.copy()
-        return twin
+        copied = copy(self)
+        copied.ids = {kind: known.copy() for kind, known in self.ids.items()}
+        copied.facts, copied.values = self.facts.copy(), self.values.copy()
+        copied.forms, copied.attachments = self.forms.copy(), self.attachments.copy()
+        return copied
 
     def hear(self, reply: Reply) -> None:
         """Add everything that a reply shows."""
@@ -52,6 +53,7 @@ class Knowledge:
         return self.ids.get(kind, {})
 
     def _take(self, data: Any) -> None:
+        """Add everything in the data of a reply."""
         if isinstance(data, dict):
             record = data.get("id") or data.get("record")
             if isinstance(record, str):
@@ -68,9 +70,10 @@ class Knowledge:
             self.values[str(data)] = None
 
     def _take_record(self, record: str, shown: dict[str, Any]) -> None:
-        if not _IDS.fullmatch(record):
+        """Add a record by its id and the fields that a reply has shown of it."""
+        if not _IDS.fullmatch(record):  # the id does not tell the kind, but the fields do
             fields = set(shown) - {"id"}
-            for kind in _UNNAMED:
+            for kind in _OTHER_KINDS:
                 if fields <= set(kind.__struct_fields__):
                     self.ids.setdefault(kind, {})[record] = None
         if "required" in shown:
@@ -83,14 +86,15 @@ class Knowledge:
 
     def _take_text(self, text: str) -> None:
         ids, words = _read(text)
-        for kind, known in ids:
-            self.ids.setdefault(kind, {})[known] = None
+        for kind, record_id in ids:
+            self.ids.setdefault(kind, {})[record_id] = None
         self.values.update(words)
 
 
 @lru_cache(maxsize=4096)
 def _read(text: str) -> tuple[list[tuple[type[Record], str]], dict[str, None]]:
     """Return the ids in a text and everything in it that can be a value: the text itself, its ids and its words."""
-    ids: list[tuple[type[Record], str]] = [(_BY_NAME[found.lastgroup or ""], found[0]) for found in _IDS.finditer(text)]
+    ids: list[tuple[type[Record], str]] = [(_KIND_BY_NAME[match.lastgroup or ""], match[0]) for match in _IDS.finditer(text)]
+    # A word at the end of a sentence counts with and without its full stop.
     words = [part for word in _WORDS.findall(text) for part in (word, word.rstrip(".!?"))]
-    return ids, dict.fromkeys((text, *(known for _, known in ids), *words))
+    return ids, dict.fromkeys((text, *(record_id for _, record_id in ids), *words))

@@ -25,12 +25,12 @@ from companyos.company import ALL_TOOLS, Tool, Toolbox
 from companyos.company.apps.ticketdesk import Citation
 from companyos.core.calls import Call, Reply, parse
 
-_STRING = r'"(?:[^"\\]|\\.)*"'
-_KEY = re.compile(r"([A-Za-z_]\w*)=")
-_WORD = re.compile(rf'(?:[^\s"]|{_STRING})*')
-_QUOTED = re.compile(r"'[^']*'")
-_PLAIN = re.compile(r"[\w@.+-][^\s\"=,]*")
-_CITATION = re.compile(rf'([^\s:,="]+):([^\s:,="]+)=({_STRING}|[^\s,"]*)')
+_STRING = r'"(?:[^"\\]|\\.)*"'  # "Could you have a \"look\"?"
+_KEY = re.compile(r"([A-Za-z_]\w*)=")  # to=
+_WORD = re.compile(rf'(?:[^\s"]|{_STRING})*')  # T-4821, or risk.acme:value="not known"
+_QUOTED = re.compile(r"'[^']*'")  # 'Could you have a look?'
+_BARE_WORD = re.compile(r"[\w@.+-][^\s\"=,]*")  # T-4821, or @dana.reyes
+_CITATION = re.compile(rf'([^\s:,="]+):([^\s:,="]+)=({_STRING}|[^\s,"]*)')  # P-12:minimum=60
 _find_json = json.JSONDecoder().raw_decode
 
 
@@ -42,7 +42,7 @@ def parse_line(text: str, toolbox: Toolbox = ALL_TOOLS) -> Call | str:
     """Return the call that a line stands for, or a text that says what is wrong with the line."""
     text = text.strip()
     try:
-        return _read_action(text) if text.startswith("{") else _read_call(text, _named(toolbox))
+        return _read_json_call(text) if text.startswith("{") else _read_call(text, _tools_by_name(toolbox))
     except _LineError as error:
         return str(error)
 
@@ -51,17 +51,17 @@ def write_line(call: Call) -> str:
     """Return the line for a call: in the compact form if that parses back to the same call, else in JSON."""
     tool = ALL_TOOLS.find(call)
     if tool is not None and call.params.keys() <= tool.hints.keys():
-        line = " ".join([tool.method, *_write_params(tool, call.params)])
+        line = " ".join([tool.method, *_write_arguments(tool, call.params)])
         parsed = parse_line(line)
         # Compared as JSON, because 1 == True in Python.
-        if isinstance(parsed, Call) and _ordered(parsed.params) == _ordered(call.params):
+        if isinstance(parsed, Call) and _canonical_json(parsed.params) == _canonical_json(call.params):
             return line
     return msgspec.json.encode(call).decode()
 
 
 def write_value(value: Any) -> str:
     """Return a value as a line writes it: a bare word if that parses back to the value, else JSON."""
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.isprintable() and isinstance(_scalar(value), str):
+    if isinstance(value, str) and _BARE_WORD.fullmatch(value) and value.isprintable() and isinstance(_scalar(value), str):
         return value
     return msgspec.json.encode(value).decode()
 
@@ -101,11 +101,12 @@ def argument_help(tool: Tool, name: str) -> str:
 
 def find_tool(name: str, toolbox: Toolbox = ALL_TOOLS) -> Tool | None:
     """Return a tool by its method, with or without the app before it, or None."""
-    return _named(toolbox).get(name)
+    return _tools_by_name(toolbox).get(name)
 
 
 @lru_cache(maxsize=64)
-def _named(toolbox: Toolbox) -> dict[str, Tool]:
+def _tools_by_name(toolbox: Toolbox) -> dict[str, Tool]:
+    """Return each tool under its method (`wait`) and under its full name (`ticketdesk.wait`)."""
     return {tool.method: tool for tool in toolbox} | {tool.name: tool for tool in toolbox}
 
 
@@ -118,13 +119,13 @@ def unfinished(text: str, toolbox: Toolbox = ALL_TOOLS) -> tuple[Tool, str, str]
     tool = find_tool(name, toolbox)
     if tool is None or not space:
         return None
-    for closing in ("", '"', "'"):
+    for closing in ("", '"', "'"):  # the line may end inside a quoted text
         try:
-            words = list(_words(rest + closing))
+            words = list(_split_arguments(rest + closing))
             if not words or (rest[-1].isspace() and not closing):
                 words.append((None, ""))
-            name, begun = _slot(tool, words)
-            return tool, name, begun.removesuffix(closing)
+            name, beginning = _last_argument(tool, words)
+            return tool, name, beginning.removesuffix(closing)
         except _LineError:
             continue
     return None
@@ -133,7 +134,7 @@ def unfinished(text: str, toolbox: Toolbox = ALL_TOOLS) -> tuple[Tool, str, str]
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def _read_action(text: str) -> Call:
+def _read_json_call(text: str) -> Call:
     call = parse(_json(text, Any))
     if isinstance(call, Reply):
         raise _LineError(call.message)
@@ -146,12 +147,12 @@ def _read_call(text: str, tools: dict[str, Tool]) -> Call:
     name, *rest = text.split(maxsplit=1)
     tool = tools.get(name)
     if tool is None:
-        close = get_close_matches(name, tools, n=1)
-        raise _LineError(f"there is no tool {name!r}" + (f"; did you mean {close[0]}?" if close else ""))
+        similar = get_close_matches(name, tools, n=1)
+        raise _LineError(f"there is no tool {name!r}" + (f"; did you mean {similar[0]}?" if similar else ""))
     params: dict[str, Any] = {}
-    fields: dict[str, Any] = {}
-    for key, raw in _words(rest[0] if rest else ""):
-        name = _argument(tool, key, params)
+    fields: dict[str, Any] = {}  # fields of the form, which a line gives as if they were arguments
+    for key, raw in _split_arguments(rest[0] if rest else ""):
+        name = _argument_name(tool, key, params)
         if name in params or key in fields:
             raise _LineError(f"{key or name} is given twice")
         if key is not None and key != name:
@@ -166,33 +167,33 @@ def _read_call(text: str, tools: dict[str, Tool]) -> Call:
     return Call(tool.app, tool.method, params)
 
 
-def _words(text: str) -> Iterator[tuple[str | None, str]]:
+def _split_arguments(text: str) -> Iterator[tuple[str | None, str]]:
     """Yield the arguments of a line: the name, if one is given, and the value as it was written."""
-    at = 0
-    while text[at:].strip():
-        at += len(text[at:]) - len(text[at:].lstrip())
-        key = _KEY.match(text, at)
-        start = key.end() if key else at
-        at = _end(text, start)
-        if text[at : at + 1].strip():
-            raise _LineError(f"there must be a space after {text[start:at]}")
-        yield key[1] if key else None, text[start:at]
+    position = 0
+    while text[position:].strip():
+        position += len(text[position:]) - len(text[position:].lstrip())
+        key = _KEY.match(text, position)
+        start = key.end() if key else position
+        position = _end_of_value(text, start)
+        if text[position : position + 1].strip():
+            raise _LineError(f"there must be a space after {text[start:position]}")
+        yield key[1] if key else None, text[start:position]
 
 
-def _end(text: str, start: int) -> int:
-    """Return where the value that begins at `start` ends."""
+def _end_of_value(text: str, start: int) -> int:
+    """Return the position after the value that begins at `start`."""
     if text[start : start + 1] in ("{", "["):
         try:
             return int(_find_json(text, start)[1])
         except (ValueError, RecursionError) as error:
             raise _LineError(f"{text[start:]} is not JSON: {error}") from None
-    found = (_QUOTED if text[start : start + 1] == "'" else _WORD).match(text, start)
-    if found is None or text[found.end() : found.end() + 1] == '"':
+    match = (_QUOTED if text[start : start + 1] == "'" else _WORD).match(text, start)
+    if match is None or text[match.end() : match.end() + 1] == '"':
         raise _LineError("a quote is not closed")
-    return found.end()
+    return match.end()
 
 
-def _argument(tool: Tool, key: str | None, given: dict[str, Any]) -> str:
+def _argument_name(tool: Tool, key: str | None, given: dict[str, Any]) -> str:
     """Return which argument a word is for: the one it names, the next one, or the form that has a field of this name."""
     if key in tool.hints:
         return str(key)
@@ -207,6 +208,7 @@ def _argument(tool: Tool, key: str | None, given: dict[str, Any]) -> str:
 
 
 def _value(name: str, hint: Any, raw: str) -> Any:
+    """Return the value of an argument as its type requires. `raw` is the value as it was written."""
     plain = plain_hint(hint)
     if raw[:1] in ("'", '"'):
         return _unquoted(raw)
@@ -226,14 +228,13 @@ def _value(name: str, hint: Any, raw: str) -> Any:
 
 
 def _citations(raw: str) -> list[dict[str, Any]]:
-    found = list(_CITATION.finditer(raw))
-    if ",".join(citation[0] for citation in found) != raw:
+    matches = list(_CITATION.finditer(raw))
+    if ",".join(match[0] for match in matches) != raw:
         raise _LineError(
             f"evidence is record:field=value,record:field=value with texts in quotes, or a JSON list; not {raw}"
         )
-    return [
-        {"record": record, "field": field, "value": _scalar(value)} for record, field, value in (c.groups() for c in found)
-    ]
+    parts = [match.groups() for match in matches]
+    return [{"record": record, "field": field, "value": _scalar(value)} for record, field, value in parts]
 
 
 def _scalar(raw: str) -> Any:
@@ -260,7 +261,8 @@ def _json(raw: str, kind: Any) -> Any:
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def _write_params(tool: Tool, params: dict[str, Any]) -> Iterator[str]:
+def _write_arguments(tool: Tool, params: dict[str, Any]) -> Iterator[str]:
+    """Yield the arguments of a call as words. After a left-out argument, words need their names."""
     in_order = True
     for name, hint in tool.hints.items():
         if name not in params:
@@ -282,23 +284,24 @@ def _write_citations(value: Any) -> str:
         return write_value(value)
 
 
-def _ordered(params: dict[str, Any]) -> bytes:
+def _canonical_json(params: dict[str, Any]) -> bytes:
+    """Return JSON that is equal for equal arguments, whatever their order."""
     return msgspec.json.encode(params, order="deterministic")
 
 
 # -- what an argument is -----------------------------------------------------------------------------------------------
 
 
-def given_hint(hint: Any) -> Any:
-    """Return an argument's type without the None that stands for a missing value."""
+def hint_without_none(hint: Any) -> Any:
+    """Return an argument's type without the None of an optional argument: `str` for `str | None`."""
     if get_origin(hint) in (Union, types.UnionType):
         return next(part for part in get_args(hint) if part is not type(None))
     return hint
 
 
 def plain_hint(hint: Any) -> Any:
-    """Return an argument's type without annotations and without the None that stands for a missing value."""
-    hint = given_hint(hint)
+    """Return an argument's type without the metadata of `Annotated` and without the None of an optional argument."""
+    hint = hint_without_none(hint)
     return getattr(hint, "__origin__", hint) if hasattr(hint, "__metadata__") else hint
 
 
@@ -313,13 +316,13 @@ def form_of(tool: Tool) -> str:
     return next((name for name, hint in tool.hints.items() if get_origin(plain_hint(hint)) is dict), "")
 
 
-def _slot(tool: Tool, words: list[tuple[str | None, str]]) -> tuple[str, str]:
+def _last_argument(tool: Tool, words: list[tuple[str | None, str]]) -> tuple[str, str]:
     """Return the argument that the last word is for, and that word, with its key if it is a field of a form."""
     given: dict[str, Any] = {}
     for key, _ in words[:-1]:
-        name = _argument(tool, key, given)
+        name = _argument_name(tool, key, given)
         if key is None or key == name:
             given[name] = None
-    key, begun = words[-1]
-    name = _argument(tool, key, given)
-    return name, begun if key in (None, name) else f"{key}={begun}"
+    key, beginning = words[-1]
+    name = _argument_name(tool, key, given)
+    return name, beginning if key in (None, name) else f"{key}={beginning}"

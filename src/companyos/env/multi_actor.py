@@ -19,7 +19,7 @@ from companyos.families import ExpertStyle, family, setting
 
 
 def chairs(task_id: str) -> dict[str, str]:
-    """Return the handles of the colleagues that can be played from outside in a task, by office."""
+    """Return the handles of the colleagues whom an agent can play in a task, by office."""
     return chairs_of(setting(TaskId.parse(task_id)))
 
 
@@ -29,18 +29,18 @@ def play_round(env: CompanyEnv, calls: Mapping[str, Call | Mapping[str, Any] | o
     An actor whose call is `wait` makes no step while others act, unless it has a new message. If all wait, only the
     shortest wait is carried out; it ends when a message comes for anybody.
     """
-    awake = {actor: calls[actor] for actor in env.actors if actor in calls and env.steps_left(actor)}
+    ready_calls = {actor: calls[actor] for actor in env.actors if actor in calls and env.steps_left(actor)}
     for stranger in calls.keys() - set(env.actors):
         env.steps_left(stranger)  # raises an error that lists the actors
-    waits = {actor: _hours(call) for actor, call in awake.items()}
-    acting = [actor for actor, hours in waits.items() if not hours or has_news(env.world, actor)]
-    if not acting and awake:
-        acting = [min(awake, key=lambda actor: waits[actor])]
-    made: dict[str, Observation] = {}
+    hours_by_actor = {actor: _hours(call) for actor, call in ready_calls.items()}
+    acting = [actor for actor, hours in hours_by_actor.items() if not hours or has_news(env.world, actor)]
+    if not acting and ready_calls:
+        acting = [min(ready_calls, key=lambda actor: hours_by_actor[actor])]
+    observations: dict[str, Observation] = {}
     for actor in acting:
         if not env.done:
-            made[actor] = env.step(awake[actor], actor)
-    return made
+            observations[actor] = env.step(ready_calls[actor], actor)
+    return observations
 
 
 def _hours(action: object) -> int:
@@ -63,11 +63,11 @@ def expert(env: CompanyEnv, actor: str = "") -> Program:
 def cooperate(env: CompanyEnv, programs: Mapping[str, Program] | None = None) -> None:
     """Run one program per actor until the episode or all programs have ended. By default, the programs are experts."""
     running = dict(programs) if programs is not None else {actor: expert(env, actor) for actor in env.actors}
-    due = {actor: next(program) for actor, program in running.items()}
-    while (made := play_round(env, due)) and not env.done:
-        for actor, obs in made.items():
+    next_calls = {actor: next(program) for actor, program in running.items()}
+    while (observations := play_round(env, next_calls)) and not env.done:
+        for actor, obs in observations.items():
             call = advance(running[actor], obs.reply)
             if call is None:
-                del due[actor]
+                del next_calls[actor]
             else:
-                due[actor] = call
+                next_calls[actor] = call

@@ -4,7 +4,7 @@ On one task, every success is worth more than every failure, and no cycle of cal
 
 In profile `dense`, a milestone is paid when it is reached and taken back when it is undone. What holds at the end is kept
 as bounded partial credit, so the shaping is *not* policy invariant. The penalty for an offence shrinks each time, so that
-all penalties together stay below `most_penalty`.
+all penalties together stay below `max_penalty`.
 
 No profile reveals the right ending before a reply does. During the episode, `dense` pays only for shared milestones: those
 that every ending needs, and fresh data that some ending of the case depends on. The last turn pays the difference to the
@@ -29,10 +29,10 @@ STEPS_CHARGED = 30  # with a larger budget, each step costs less, so that all to
 FAILED_CALL = (0.3, 0.9)
 REJECTION = (0.5, 0.8)
 UNKNOWN_TOOL = (1.0, 0.7)
-LEAST_POTENTIAL, MOST_POTENTIAL = 2.0, 10.0  # the range of the sum of all milestones of a task
+MIN_POTENTIAL, MAX_POTENTIAL = 2.0, 10.0  # the sum of all milestones of a task is in this range
 
 
-def most_penalty() -> float:
+def max_penalty() -> float:
     """Return an upper bound for the sum of all penalties of an episode."""
     return STEP * STEPS_CHARGED + sum(first / (1 - factor) for first, factor in (FAILED_CALL, REJECTION, UNKNOWN_TOOL))
 
@@ -59,11 +59,11 @@ class TurnEffects(msgspec.Struct, frozen=True, gc=False):
     fault: bool  # the call met an injected fault, so nothing is charged
     failed: bool
     unknown: bool
-    rejections: int  # that this turn's reply shows; at the end, all that were not charged before
-    before: Offences  # in earlier turns
+    rejections: int  # rejections that this turn's reply shows; at the end, all that were not charged before
+    before: Offences  # offences of earlier turns
     potential_before: float  # the sum of the milestones that were paid so far
-    potential: float  # of the shared milestones that hold; at the end, of those of the right ending
-    whole_potential: float  # of all milestones of this task
+    potential: float  # the sum of the shared milestones that hold; at the end, of those of the right ending that hold
+    whole_potential: float  # the sum of all milestones of this task
     max_steps: int
     step: int
     verdict: Verdict | None  # None while the episode goes on
@@ -77,19 +77,19 @@ class TurnEffects(msgspec.Struct, frozen=True, gc=False):
 def dense(turn: TurnEffects) -> dict[str, float]:
     """Charge each step, refused call and rejection; pay shared milestones at once, all others at the end."""
     parts: dict[str, float] = {}
-    verdict, standing = turn.verdict, turn.potential
+    verdict, potential = turn.verdict, turn.potential
     if verdict is not None and verdict.success:
-        standing = turn.whole_potential
-    if standing != turn.potential_before:
-        parts["milestones"] = standing - turn.potential_before
+        potential = turn.whole_potential
+    if potential != turn.potential_before:
+        parts["milestones"] = potential - turn.potential_before
     if not turn.fault:
         parts["step"] = -STEP * min(1.0, STEPS_CHARGED / turn.max_steps)
     if turn.failed:
-        parts["failed_call"] = -_shrinking(FAILED_CALL, turn.before.failed)
+        parts["failed_call"] = -_penalty(FAILED_CALL, turn.before.failed)
     if turn.unknown:
-        parts["unknown_tool"] = -_shrinking(UNKNOWN_TOOL, turn.before.unknown)
-    for extra in range(turn.rejections):
-        parts["rejection"] = parts.get("rejection", 0.0) - _shrinking(REJECTION, turn.before.rejected + extra)
+        parts["unknown_tool"] = -_penalty(UNKNOWN_TOOL, turn.before.unknown)
+    for number in range(turn.rejections):
+        parts["rejection"] = parts.get("rejection", 0.0) - _penalty(REJECTION, turn.before.rejected + number)
     if verdict is not None:
         parts["end"] = SUCCESS if verdict.success else FAILURE
     return parts
@@ -115,9 +115,10 @@ def sparse(turn: TurnEffects) -> dict[str, float]:
     return {"success": 1.0} if turn.success else {}
 
 
-def _shrinking(cost: tuple[float, float], before: int) -> float:
+def _penalty(cost: tuple[float, float], offences_before: int) -> float:
+    """Return the penalty for the next offence of a kind. `cost` is one of the pairs above, such as `REJECTION`."""
     first, factor = cost
-    return float(first * factor**before)
+    return float(first * factor**offences_before)
 
 
 # What an agent can learn from its rewards, by profile. `assurance.reward_laws` tests the part before the end.

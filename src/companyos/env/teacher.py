@@ -24,7 +24,7 @@ from companyos.families import EpisodeSoFar, ExpertStyle, family
 
 OVER = "the episode is over"
 LOST = "lost: "  # before the reason that `CompanyEnv.lost` gives
-NO_WAY = "the expert finds no way to win from here"
+NO_PLAN = "the expert finds no way to win from here"
 
 
 class Spoken(msgspec.Struct, frozen=True):
@@ -36,14 +36,14 @@ class Spoken(msgspec.Struct, frozen=True):
 
 
 def work_aloud(env: CompanyEnv, style: ExpertStyle | None = None) -> Iterator[Spoken]:
-    """Let the expert work from here to the end of the episode, like `work`, and yield each turn with its working lines."""
+    """Let the expert finish the episode, like `run_expert`, and yield each turn with its working lines."""
     procedure = aloud(family(TaskId.parse(env.task_id).family).procedure(env.so_far(), style or ExpertStyle()))
     reply: Reply | None = None
     while not env.done:
-        step = advance(procedure, reply)
-        if step is None:
+        turn = advance(procedure, reply)
+        if turn is None:
             return
-        working, call = step
+        working, call = turn
         env.step(call)
         reply = env.turns[-1].reply
         yield Spoken(working, call, reply)
@@ -80,11 +80,11 @@ class Teacher:
 
     def __init__(self, env: CompanyEnv) -> None:
         self._env = env
-        self._name = TaskId.parse(env.task_id).family
-        self._seen = 0  # how many turns it has followed
-        self._way: deque[Due] = deque()  # the verified calls from here to a success
-        first = EpisodeSoFar(env.scene.brief, clock_text(env.setting.world.now))
-        self._procedure = _Resumed(self._name, first, env.toolbox)
+        self._family_name = TaskId.parse(env.task_id).family
+        self._turns_followed = 0  # how many turns it has followed
+        self._plan: deque[Due] = deque()  # the verified calls from here to a success
+        at_the_start = EpisodeSoFar(env.scene.brief, clock_text(env.setting.world.now))
+        self._procedure = _Resumed(self._family_name, at_the_start, env.toolbox)
 
     def due(self, verify: bool = True) -> Due:
         """Return the next call.
@@ -98,51 +98,52 @@ class Teacher:
             return Due(why=OVER)
         if lost := env.lost():
             return Due(why=LOST + lost)
-        if not verify and not self._way and self._procedure.call is not None:
+        if not verify and not self._plan and self._procedure.call is not None:
             return Due(self._procedure.call, self._procedure.working)
-        if not self._way and not self._find_a_way():
-            return Due(why=NO_WAY)
-        steps = len(self._way)
-        return msgspec.structs.replace(self._way[0], steps=steps, in_time=steps <= env.steps_left())
+        if not self._plan and not self._find_plan():
+            return Due(why=NO_PLAN)
+        steps = len(self._plan)
+        return msgspec.structs.replace(self._plan[0], steps=steps, in_time=steps <= env.steps_left())
 
     def _follow(self) -> None:
         """Process the turns that were made since the last time."""
-        for number, turn in enumerate(self._env.turns[self._seen :], self._seen):
-            if self._way and turn.call == self._way[0].call:
-                self._way.popleft()  # the rest is still valid, because episodes are deterministic
+        for number, turn in enumerate(self._env.turns[self._turns_followed :], self._turns_followed):
+            if self._plan and turn.call == self._plan[0].call:
+                self._plan.popleft()  # the rest is still valid, because episodes are deterministic
             else:
-                self._way.clear()
+                self._plan.clear()
             if not turn.actor:
                 self._procedure.take(number, turn)
-        self._seen = len(self._env.turns)
+        self._turns_followed = len(self._env.turns)
 
-    def _find_a_way(self) -> bool:
-        """Look for calls that lead to a success, on forks: continue, start anew with earlier replies, start anew without."""
-        for procedure in self._ways_to_go_on():
-            way = self._tried(procedure)
-            if way:
-                self._procedure, self._way = procedure, way
+    def _find_plan(self) -> bool:
+        """Look for calls that lead to a success by trying procedures on forks. Return whether one was found."""
+        for procedure in self._procedures_to_try():
+            plan = self._plan_of(procedure)
+            if plan:
+                self._procedure, self._plan = procedure, plan
                 return True
         return False
 
-    def _ways_to_go_on(self) -> Iterator["_Resumed"]:
+    def _procedures_to_try(self) -> Iterator["_Resumed"]:
+        """Yield the present procedure, a new one that may use earlier replies, and a new one without them."""
         env = self._env
         yield self._procedure
-        anew = _Resumed(self._name, env.so_far(), env.toolbox)
-        for number, turn in _still_good(env.turns, env.toolbox):
-            anew.take(number, turn)
-        yield anew
-        yield _Resumed(self._name, env.so_far(), env.toolbox)
+        restarted = _Resumed(self._family_name, env.so_far(), env.toolbox)
+        for number, turn in _valid_reads(env.turns, env.toolbox):
+            restarted.take(number, turn)
+        yield restarted
+        yield _Resumed(self._family_name, env.so_far(), env.toolbox)
 
-    def _tried(self, procedure: "_Resumed") -> deque[Due]:
+    def _plan_of(self, procedure: "_Resumed") -> deque[Due]:
         """Return the calls of a procedure from here to a success; empty if it does not succeed."""
         fork, trial = self._env.fresh_budget(), procedure.copy()
-        way: deque[Due] = deque()
+        plan: deque[Due] = deque()
         while not fork.done and trial.call is not None:
-            way.append(Due(trial.call, trial.working))
+            plan.append(Due(trial.call, trial.working))
             fork.step(trial.call)
             trial.take(len(fork.turns) - 1, fork.turns[-1])
-        return way if fork.success else deque()
+        return plan if fork.success else deque()
 
 
 def due(env: CompanyEnv) -> Due:
@@ -160,26 +161,27 @@ class _Resumed:
     def __init__(self, name: str, so_far: EpisodeSoFar, toolbox: Toolbox) -> None:
         self._start = name, so_far, toolbox
         self._toolbox = toolbox
-        self._spoken = aloud(family(name).procedure(so_far, ExpertStyle()))
+        self._turns = aloud(family(name).procedure(so_far, ExpertStyle()))  # yields working lines and a call, gets a reply
+        # By the key of a call: numbers of turns and their replies, which may answer that call later.
         self._unused: defaultdict[bytes, deque[tuple[int, Reply]]] = defaultdict(deque)
-        self._heard: list[Reply] = []
-        self._asked: set[bytes] = set()  # keys of the calls that were answered
-        self._moved = -1  # the number of the last used turn that wrote something or let time pass
-        self._latest = -1  # the number of the last used turn
+        self._replies: list[Reply] = []
+        self._answered: set[bytes] = set()  # keys of the calls that were answered
+        self._last_change = -1  # the number of the last used turn that wrote something or let time pass
+        self._last_used = -1  # the number of the last used turn
         self.call: Call | None = None  # the next call
         self.working: tuple[str, ...] = ()
-        self._next(None)
+        self._advance(None)
 
     def copy(self) -> "_Resumed":
         """Return an independent copy. Generators cannot be copied, so a new one gets the same replies again."""
-        twin = _Resumed(*self._start)
-        for reply in self._heard:
-            twin._next(reply)
-        twin._heard = self._heard.copy()
-        twin._unused.update((key, unused.copy()) for key, unused in self._unused.items() if unused)
-        twin._asked = self._asked.copy()
-        twin._moved, twin._latest, twin.working = self._moved, self._latest, self.working
-        return twin
+        copied = _Resumed(*self._start)
+        for reply in self._replies:
+            copied._advance(reply)
+        copied._replies = self._replies.copy()
+        copied._unused.update((key, unused.copy()) for key, unused in self._unused.items() if unused)
+        copied._answered = self._answered.copy()
+        copied._last_change, copied._last_used, copied.working = self._last_change, self._last_used, self.working
+        return copied
 
     def take(self, number: int, turn: Turn) -> None:
         """Use a turn as the answer to the next call, or keep it for a later call."""
@@ -187,46 +189,48 @@ class _Resumed:
         if tool is None:
             return
         key = _key(turn.call, tool)
-        if self.call is not None and key == self._key_due():
-            self._hear(number, key, tool, turn.reply)
+        if self.call is not None and key == self._key_of_next_call():
+            self._answer(number, key, tool, turn.reply)
         elif _can_be_used_later(tool, turn.reply):
             self._unused[key].append((number, turn.reply))
             return
-        self._go_on()
+        self._use_kept_replies()
 
-    def _go_on(self) -> None:
+    def _use_kept_replies(self) -> None:
         """Answer calls from the kept replies as long as possible."""
         while self.call is not None:
-            key = self._key_due()
+            key = self._key_of_next_call()
             unused = self._unused[key]
-            while unused and key in self._asked and unused[0][0] < self._moved:
+            while unused and key in self._answered and unused[0][0] < self._last_change:
                 unused.popleft()
             if not unused:
                 return
             number, reply = unused.popleft()
             tool = self._toolbox.find(self.call)
             assert tool is not None
-            self._hear(number, key, tool, reply)
+            self._answer(number, key, tool, reply)
 
-    def _hear(self, number: int, key: bytes, tool: Tool, reply: Reply) -> None:
-        # The player made this call earlier than the expert would have: its working lines are kept for the next call.
-        kept = () if number > self._latest else self.working
-        self._latest = max(self._latest, number)
+    def _answer(self, number: int, key: bytes, tool: Tool, reply: Reply) -> None:
+        """Answer the next call with the reply of the turn with this number."""
+        # If the player made the call earlier than the expert would have, its working lines are kept for the next call.
+        kept = () if number > self._last_used else self.working
+        self._last_used = max(self._last_used, number)
         if reply.code != NO_ANSWER:
-            self._asked.add(key)
+            self._answered.add(key)
         if tool.writes or tool.method == "wait":
-            self._moved = max(self._moved, number)
-        self._heard.append(reply)
-        self._next(reply)
+            self._last_change = max(self._last_change, number)
+        self._replies.append(reply)
+        self._advance(reply)
         self.working = kept + self.working
 
-    def _next(self, reply: Reply | None) -> None:
+    def _advance(self, reply: Reply | None) -> None:
+        """Send a reply to the procedure, and store its next call; None if it has ended or is stuck."""
         try:
-            self.working, self.call = advance(self._spoken, reply) or ((), None)
+            self.working, self.call = advance(self._turns, reply) or ((), None)
         except Stuck:
             self.working, self.call = (), None
 
-    def _key_due(self) -> bytes:
+    def _key_of_next_call(self) -> bytes:
         assert self.call is not None
         tool = self._toolbox.find(self.call)
         assert tool is not None, self.call
@@ -245,19 +249,19 @@ def _can_be_used_later(tool: Tool, reply: Reply) -> bool:
     return tool.method != "list_approvals"
 
 
-def _still_good(turns: Sequence[Turn], toolbox: Toolbox) -> list[tuple[int, Turn]]:
+def _valid_reads(turns: Sequence[Turn], toolbox: Toolbox) -> list[tuple[int, Turn]]:
     """Return the reads of an episode that are still valid, with their numbers: nothing was written later in the same app."""
-    good: list[tuple[int, Turn]] = []
-    written: set[str] = set()
+    reads: list[tuple[int, Turn]] = []
+    written_apps: set[str] = set()
     for number, turn in reversed([*enumerate(turns)]):
         tool = toolbox.find(turn.call) if turn.call.app else None
         if tool is None or turn.actor:
             continue
         if tool.writes:
-            written.add(tool.app)
-        elif turn.reply.ok and tool.app not in written and tool.method != "wait":
-            good.append((number, turn))
-    return good[::-1]
+            written_apps.add(tool.app)
+        elif turn.reply.ok and tool.app not in written_apps and tool.method != "wait":
+            reads.append((number, turn))
+    return reads[::-1]
 
 
 def _key(call: Call, tool: Tool) -> bytes:

@@ -15,7 +15,7 @@ from companyos.agents.llm.replies import step_by_line
 from companyos.chaos import Chaos
 from companyos.data.splits import CHAOS
 from companyos.env import CompanyEnv, make
-from companyos.env.chat import Message, at_length, prompt
+from companyos.env.chat import Message, prompt, tools_in_full
 from companyos.integrations.lists import tasks_of
 
 NAME = "companyos"
@@ -28,7 +28,7 @@ def rows(tasks: str = "train", chaos: Chaos = CHAOS) -> Iterator[dict[str, Any]]
 
 
 def _opening(env: CompanyEnv) -> list[Message]:
-    system = prompt("text").format(tools=at_length(env.toolbox))
+    system = prompt("text").format(tools=tools_in_full(env.toolbox))
     return [{"role": "system", "content": system}, {"role": "user", "content": env.look().text}]
 
 

@@ -11,7 +11,7 @@ from companyos.company.apps.tool import PROSE, reference
 from companyos.core.calls import Call
 from companyos.core.world import Draw, Record
 from companyos.env.knowledge import Knowledge
-from companyos.env.line_syntax import given_hint
+from companyos.env.line_syntax import hint_without_none
 
 _NAMING_FIELDS = ("reference", "subject", "name")
 # Words that occur in every company: offices, desks that own tickets, topics of policies, prefixes of metrics.
@@ -103,7 +103,7 @@ class Candidates:
 
     def options(self, tool: Tool, name: str) -> list[Any]:
         """Return the possible values of an argument."""
-        hint = given_hint(tool.hints[name])
+        hint = hint_without_none(tool.hints[name])
         kind = reference(hint)
         if kind is not None:
             return list(self.told.known(kind))

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from companyos.agents.llm.replies import ModelMessage, RequestedCall
-from companyos.env.chat import Message, answering, asking, tool_call
+from companyos.env.chat import Message, assistant_message, tool_call, tool_message
 from companyos.env.observations import Observation
 
 WHOLE, SHORT, BARE, GONE = range(4)  # how much of an old turn is shown
@@ -83,8 +83,8 @@ class Conversation:
         if self._with_tools and first.name:
             numbered = list(enumerate(replies, turn.number))
             calls = [tool_call(number, asked.name, asked.arguments) for number, (asked, _) in numbered]
-            answers = [answering(number, asked.name, text) for number, (asked, text) in numbered]
-            return [asking(calls, turn.thought), *answers]
+            answers = [tool_message(number, asked.name, text) for number, (asked, text) in numbered]
+            return [assistant_message(calls, turn.thought), *answers]
         # Without a tool call there is exactly one call and one reply. Some servers refuse empty messages.
         content = "\n".join(part for part in (turn.thought, first.arguments) if part) or "(nothing)"
         return [{"role": "assistant", "content": content}, {"role": "user", "content": replies[0][1]}]

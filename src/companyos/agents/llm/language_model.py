@@ -19,7 +19,7 @@ from companyos.agents.llm.endpoint import TRIES, Endpoint, NoAnswer
 from companyos.agents.llm.replies import NOTHING, ModelReply, NotAReply, RequestedCall, by_line, by_tools, read_reply
 from companyos.company import ALL_TOOLS, Toolbox, toolbox_of
 from companyos.core.errors import BadChoice
-from companyos.env.chat import Message, at_length, in_brief, prompt
+from companyos.env.chat import Message, prompt, tools_in_full, tools_in_short
 from companyos.env.observations import Observation
 
 _GREETING = "Good morning! Are you there?"
@@ -142,8 +142,10 @@ class Model:
         """Return the system prompt. In text form it contains the tools, in full if they fit into a third of the context."""
         if form == "tools":
             return prompt(form)
-        full = at_length(toolbox)
-        return prompt(form).format(tools=in_brief(toolbox) if len(full) / _CHARACTERS > self.settings.context / 3 else full)
+        full = tools_in_full(toolbox)
+        return prompt(form).format(
+            tools=tools_in_short(toolbox) if len(full) / _CHARACTERS > self.settings.context / 3 else full
+        )
 
     def fixed_size(self, form: str, toolbox: Toolbox) -> int:
         """Return the characters of each request besides the messages."""

@@ -10,7 +10,7 @@ from companyos.company import Tool
 from companyos.company.apps.ticketdesk import Citation
 from companyos.company.apps.tool import PROSE, reference
 from companyos.core.calls import Call
-from companyos.env.line_syntax import given_hint, is_evidence, plain_hint
+from companyos.env.line_syntax import hint_without_none, is_evidence, plain_hint
 from companyos.serve.errors import Malformed
 from companyos.web.site import SubmittedForm
 
@@ -42,7 +42,7 @@ def form_arguments(tool: Tool) -> tuple[FormArgument, ...]:
 
 def _argument(tool: Tool, name: str) -> FormArgument:
     hint = tool.hints[name]
-    given, plain = given_hint(hint), plain_hint(hint)
+    given, plain = hint_without_none(hint), plain_hint(hint)
     schema = tool.schema["function"]["parameters"]["properties"][name]
     described = next((part for part in schema.get("anyOf", ()) if part.get("type") != "null"), {}) | schema
     required, kind = name in tool.required, _kind(hint, given, plain)
