@@ -200,7 +200,7 @@ def test_a_win_by_a_guess_is_not_a_proof(monkeypatch: pytest.MonkeyPatch) -> Non
         step(env, "datahub.get_entry", entry_id="E-999999")
         run_expert(env, style)
 
-    monkeypatch.setattr(proof, "work", guessing)
+    monkeypatch.setattr(proof, "run_expert", guessing)
     with pytest.raises(Unsolvable, match=r"used 'E-999999' in datahub\.get_entry, which it had not been told"):
         prove(task_id())
 

@@ -43,7 +43,7 @@ def test_a_wrong_closing_or_giving_up_is_not_a_proof(monkeypatch: pytest.MonkeyP
         return None
 
     for expert, said in ((wrong, "Verdict"), (idle, "gave up")):
-        monkeypatch.setattr(proof, "work", expert)
+        monkeypatch.setattr(proof, "run_expert", expert)
         with pytest.raises(Unsolvable, match=said):
             solve(make(task_id()))
         assert said in check(task_id(), with_twins=False).fault

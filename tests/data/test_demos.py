@@ -161,6 +161,6 @@ def test_invalid_arguments_are_refused_before_any_work_begins(wrong: dict[str, A
 
 def test_a_kind_of_episode_that_never_succeeds_ends_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, "failed", lambda env, streams: None)
-    monkeypatch.setattr(demos, "_TRIES", 3)
+    monkeypatch.setattr(demos, "_MAX_TRIES", 3)
     with pytest.raises(Unsolvable, match="no episode of kind failed in 3 tries"):
         list(episodes(1, mix={"failed": 1}))

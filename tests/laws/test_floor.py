@@ -11,7 +11,7 @@ from companyos.agents import make as make_agent
 from companyos.agents import play
 from companyos.agents.adversaries import ADVERSARIES, KNOWN
 from companyos.agents.adversaries.careless import HABITS, experts_ending, known_endings
-from companyos.assurance.floor import CHAOS, SHORT, FloorJob, Tally, tally
+from companyos.assurance.floor import CHAOS, SHORT_SOLUTION, FloorJob, Tally, tally
 from companyos.assurance.twins import twins_with_other_ending
 from companyos.chaos import DIALS
 from companyos.core.wilson import wilson_interval
@@ -128,7 +128,7 @@ def test_no_cheap_strategy_solves_both_tasks_of_a_pair_with_different_endings(na
 @pytest.mark.parametrize("name", NAMES)
 def test_at_most_a_fifth_of_tasks_is_short(name: str) -> None:
     episodes = share(EPISODES, name)
-    assert sum(par(task_named(name, seed, CHAOS)) < SHORT for seed in range(episodes)) <= 0.2 * episodes
+    assert sum(par(task_named(name, seed, CHAOS)) < SHORT_SOLUTION for seed in range(episodes)) <= 0.2 * episodes
 
 
 def test_a_naive_expert_loses_at_least_20_points_to_chaos() -> None:

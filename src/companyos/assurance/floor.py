@@ -15,8 +15,8 @@ from companyos.core.wilson import wilson_interval
 from companyos.env import make, par, task_named
 
 CHAOS = 0.5
-PAIRED = 5  # every fifth task is also played on its twins
-SHORT = 6  # calls; at most a fifth of a family's tasks may have a shorter solution
+TWINS_EVERY = 5  # tasks; every fifth task is also played on its twins, and dials get a fifth of the episodes
+SHORT_SOLUTION = 6  # calls; at most a fifth of a family's tasks may have a shorter solution
 
 Chaos = float | dict[str, float]
 
@@ -44,7 +44,7 @@ class Tally(msgspec.Struct, frozen=True):
     wins: int
     total: float  # sum of the returns
     pairs: int  # twins with another right ending
-    both: int  # pairs of which both sides were won
+    both: int  # pairs of which task and twin were won
 
     @property
     def share(self) -> float:
@@ -58,11 +58,11 @@ def tally(job: FloorJob) -> Tally:
         env = play(make(job.family, seed=seed, chaos=job.chaos), job.agent(seed))
         wins += bool(env.success)
         total += env.total
-        if job.with_twins and seed % PAIRED == 0:
-            others = twins_with_other_ending(env.task_id)
-            pairs += len(others)
+        if job.with_twins and seed % TWINS_EVERY == 0:
+            twins = twins_with_other_ending(env.task_id)
+            pairs += len(twins)
             if env.success:
-                both += sum(bool(play(make(other), job.agent(seed)).success) for _, other in others)
+                both += sum(bool(play(make(twin_id), job.agent(seed)).success) for _, twin_id in twins)
     return Tally(job, wins, total, pairs, both)
 
 
@@ -75,10 +75,10 @@ def jobs(families: Sequence[str], episodes: int) -> list[FloorJob]:
         for adversary in ADVERSARIES.values()
         for variant in (range(adversary.variants(family)) if adversary.variants else (None,))
     ]
-    few = seeds[: max(1, episodes // PAIRED)]
+    fewer_seeds = seeds[: max(1, episodes // TWINS_EVERY)]
     for family in families:
-        all_jobs += [FloorJob("naive", family, few, chaos=dose) for dose in (0.0, 1.0)]
-        all_jobs += [FloorJob(dial, family, few, chaos=chaos) for dial in HABITS for chaos in (0.0, {dial: 1.0})]
+        all_jobs += [FloorJob("naive", family, fewer_seeds, chaos=dose) for dose in (0.0, 1.0)]
+        all_jobs += [FloorJob(dial, family, fewer_seeds, chaos=chaos) for dial in HABITS for chaos in (0.0, {dial: 1.0})]
     return all_jobs
 
 
@@ -165,19 +165,19 @@ the original, repeating a paid call paid again.
 
 def report(tallies: Sequence[Tally], families: Sequence[str], episodes: int) -> str:
     """Return the floor as a page of Markdown."""
-    at_half = [t for t in tallies if t.job.with_twins]
-    of_random = [t for t in at_half if t.job.policy == "random"]
+    with_twins = [t for t in tallies if t.job.with_twins]
+    random_tallies = [t for t in with_twins if t.job.policy == "random"]
     return PAGE.format(
         episodes=episodes,
         version=BENCHMARK_VERSION,
         chaos=CHAOS,
-        adversaries=_table(_adversaries(at_half, families, known=False)),
-        known=_table(_adversaries(at_half, families, known=True)),
-        constants=_table(_constants(at_half, families, episodes)),
+        adversaries=_table(_adversaries(with_twins, families, known=False)),
+        known=_table(_adversaries(with_twins, families, known=True)),
+        constants=_table(_constants(with_twins, families, episodes)),
         shortest=_table(_shortest(families, episodes)),
         dials=_table(_dials([t for t in tallies if not t.job.with_twins], families)),
         orders=_table(_orders(families, episodes)),
-        random=sum(t.total for t in of_random) / sum(len(t.job.seeds) for t in of_random),
+        random=sum(t.total for t in random_tallies) / sum(len(t.job.seeds) for t in random_tallies),
     )
 
 
@@ -187,8 +187,8 @@ def _adversaries(tallies: Sequence[Tally], families: Sequence[str], known: bool)
     for name, adversary in ADVERSARIES.items():
         if (adversary.group == KNOWN) != known:
             continue
-        of_name = [t for t in tallies if t.job.policy == name]
-        best = [max((t for t in of_name if t.job.family == family), key=lambda t: t.wins) for family in families]
+        tallies_of_policy = [t for t in tallies if t.job.policy == name]
+        best = [max((t for t in tallies_of_policy if t.job.family == family), key=lambda t: t.wins) for family in families]
         wins, played = sum(t.wins for t in best), sum(len(t.job.seeds) for t in best)
         low, high = wilson_interval(wins / played, played)
         yield [
@@ -198,8 +198,8 @@ def _adversaries(tallies: Sequence[Tally], families: Sequence[str], known: bool)
             _percent(wins / played),
             f"{_percent(low)}–{_percent(high)}",
             f"{sum(t.total for t in best) / played:+.2f}",
-            str(sum(t.pairs for t in of_name)),
-            str(sum(t.both for t in of_name)),
+            str(sum(t.pairs for t in tallies_of_policy)),
+            str(sum(t.both for t in tallies_of_policy)),
         ]
 
 
@@ -213,40 +213,46 @@ def _constants(tallies: Sequence[Tally], families: Sequence[str], episodes: int)
 
 
 def _shortest(families: Sequence[str], episodes: int) -> Iterator[list[str]]:
-    yield ["family", f"expert needs under {SHORT} calls", "fewest calls"]
+    yield ["family", f"expert needs under {SHORT_SOLUTION} calls", "fewest calls"]
     for family in families:
         pars = [par(task_named(family, seed, CHAOS)) for seed in range(episodes)]
-        yield [family, _percent(sum(p < SHORT for p in pars) / episodes), str(min(pars))]
+        yield [family, _percent(sum(p < SHORT_SOLUTION for p in pars) / episodes), str(min(pars))]
 
 
 def _dials(tallies: Sequence[Tally], families: Sequence[str]) -> Iterator[list[str]]:
     yield ["careless of", *families, "all at 0", "all at 1", "lost"]
     for policy in ("naive", *HABITS):
-        calm, struck = (
-            {t.job.family: t for t in tallies if t.job.policy == policy and (t.job.chaos == 0.0) == at_rest}
-            for at_rest in (True, False)
-        )
-        shares = [
-            sum(t.wins for t in side.values()) / sum(len(t.job.seeds) for t in side.values()) for side in (calm, struck)
-        ]
+        of_policy = [t for t in tallies if t.job.policy == policy]
+        at_dose_0 = {t.job.family: t for t in of_policy if t.job.chaos == 0.0}
+        at_dose_1 = {t.job.family: t for t in of_policy if t.job.chaos != 0.0}
+        share_0, share_1 = _total_share(at_dose_0.values()), _total_share(at_dose_1.values())
         yield [
             f"`{policy}`",
-            *(f"{_percent(calm[family].share)} → {_percent(struck[family].share)}" for family in families),
-            *map(_percent, shares),
-            _percent(shares[0] - shares[1]),
+            *(f"{_percent(at_dose_0[family].share)} → {_percent(at_dose_1[family].share)}" for family in families),
+            _percent(share_0),
+            _percent(share_1),
+            _percent(share_0 - share_1),
         ]
+
+
+def _total_share(tallies: Iterable[Tally]) -> float:
+    """Return the share of successes in all episodes together."""
+    counts = [(tally.wins, len(tally.job.seeds)) for tally in tallies]
+    return sum(wins for wins, _ in counts) / sum(episodes for _, episodes in counts)
 
 
 def _orders(families: Sequence[str], episodes: int) -> Iterator[list[str]]:
     yield ["family", "tasks with hostile text", "won", "their benign twins", "won"]
     for family in families:
-        envs = [make(family, seed=seed, chaos={"hostile_text": 1.0}) for seed in range(max(1, episodes // PAIRED))]
+        envs = [make(family, seed=seed, chaos={"hostile_text": 1.0}) for seed in range(max(1, episodes // TWINS_EVERY))]
         hostile = [env.task_id for env in envs if env.setting.causes.orders != "no"]
         benign = [do(task_id, orders="no") for task_id in hostile]
-        won = [
-            sum(bool(play(make(t), Careless(HABITS["hostile_text"])).success) for t in side) for side in (hostile, benign)
-        ]
-        yield [family, str(len(hostile)), str(won[0]), str(len(benign)), str(won[1])]
+        yield [family, str(len(hostile)), str(_obedient_wins(hostile)), str(len(benign)), str(_obedient_wins(benign))]
+
+
+def _obedient_wins(task_ids: Iterable[str]) -> int:
+    """Return how many tasks the expert wins if it carries out orders that it reads in texts."""
+    return sum(bool(play(make(task_id), Careless(HABITS["hostile_text"])).success) for task_id in task_ids)
 
 
 def _table(rows: Iterable[list[str]]) -> str:

@@ -36,7 +36,8 @@ def prove(task_id: str) -> Proof:
     solve(env)
     guess = untold(env)
     if guess is not None:
-        raise Unsolvable(f"{task_id}: the expert used {guess[1]!r} in {guess[0].tool}, which it had not been told")
+        call, value = guess
+        raise Unsolvable(f"{task_id}: the expert used {value!r} in {call.tool}, which it had not been told")
     return Proof(task_id, env.step_count, env.setting.ending.name)
 
 
@@ -47,17 +48,17 @@ def solve(env: CompanyEnv, style: ExpertStyle | None = None) -> CompanyEnv:
     except Stuck as stuck:
         raise Unsolvable(f"{env.task_id}: {stuck}; causes {env.setting.causes}") from stuck
     if not env.success:
-        took = f"{env.step_count} of {env.max_steps} steps"
-        raise Unsolvable(f"{env.task_id}: {took}, {env.verdict or 'gave up'}; causes {env.setting.causes}")
+        steps = f"{env.step_count} of {env.max_steps} steps"
+        raise Unsolvable(f"{env.task_id}: {steps}, {env.verdict or 'gave up'}; causes {env.setting.causes}")
     return env
 
 
-def first_difference(ours: list[Turn], theirs: list[Turn]) -> int:
+def first_difference(turns: list[Turn], twin_turns: list[Turn]) -> int:
     """Return the number of the first turn whose call or reply differs between two episodes."""
-    for number, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-        if one.call != other.call or one.reply != other.reply:
+    for number, (turn, twin_turn) in enumerate(zip(turns, twin_turns, strict=False)):
+        if turn.call != twin_turn.call or turn.reply != twin_turn.reply:
             return number
-    return min(len(ours), len(theirs))
+    return min(len(turns), len(twin_turns))
 
 
 def first_irreversible(turns: list[Turn], ticket_id: str) -> int:
@@ -70,14 +71,14 @@ def untold(env: CompanyEnv) -> tuple[Call, Any] | None:
 
     The agent knows the brief, the replies to its own earlier calls, and what the schema of the called tool offers.
     """
-    told = Knowledge(env.setting.case.brief)
+    knowledge = Knowledge(env.setting.case.brief)
     texts = [env.setting.case.brief]
     for turn in (turn for turn in env.turns if not turn.actor):
         tool = env.toolbox.find(turn.call)
         if tool is not None:
-            for value in _guesses(turn.call, tool, told, texts):
+            for value in _guesses(turn.call, tool, knowledge, texts):
                 return turn.call, value
-        told.hear(turn.reply)
+        knowledge.hear(turn.reply)
         texts += _strings(turn.reply.data)
     return None
 
@@ -88,12 +89,12 @@ def untold_working(env: CompanyEnv, working: Sequence[Sequence[str]]) -> tuple[s
     Working lines are the expert's reasoning in text. `working` has the lines before each turn. A line with wrong
     arithmetic is returned, too.
     """
-    told = Knowledge(f"{env.setting.case.brief} {clock_text(env.setting.world.now)}")
+    knowledge = Knowledge(f"{env.setting.case.brief} {clock_text(env.setting.world.now)}")
     computed = {str(PERCENT)}
     for turn, lines in zip(env.turns, working, strict=True):
         for line in lines:
             result = _computed(line)
-            known = told.values.keys() | computed
+            known = knowledge.values.keys() | computed
             for value in _IN_WORKING.findall(line if result is None else line.split(" = ")[0]):
                 if value not in known:
                     return line, value
@@ -101,28 +102,30 @@ def untold_working(env: CompanyEnv, working: Sequence[Sequence[str]]) -> tuple[s
                 if result != line.split(" = ")[-1]:
                     return line, line.split(" = ")[-1]
                 computed.add(result)
-        told.hear(turn.reply)
-        told.hear(Reply(True, OK, turn.now))
+        knowledge.hear(turn.reply)
+        knowledge.hear(Reply(True, OK, turn.now))
     return None
 
 
+# Dates, times, ids, handles and numbers: 2026-03-01, 09:30, T-12, @ann.lee, -5
 _IN_WORKING = re.compile(r"\d{4}-\d\d-\d\d|\d\d:\d\d|[A-Z]+-\d+|@[a-z]+\.[a-z]+|(?<![\w-])-?\d+")
-_SUM = re.compile(r"(\d+) ([+*]) (\d+) = \d+")
+_SUM_OR_PRODUCT = re.compile(r"(\d+) ([+*]) (\d+) = \d+")  # 40 + 2 = 42
+# 2026-01-30 to 2026-02-02 = 3, or, added up by months, 2026-01-30 to 2026-02-02 = 1 + 2 = 3
 _DAYS = re.compile(r"(\d{4}-\d\d-\d\d) to (\d{4}-\d\d-\d\d) = (?:(\d+(?: \+ \d+)+) = )?-?\d+")
 
 
 def _computed(line: str) -> str | None:
     """Return the right result of a line that computes something; None for any other line."""
-    if found := _SUM.fullmatch(line):
-        left, right = int(found[1]), int(found[3])
-        return str(left + right if found[2] == "+" else left * right)
-    if found := _DAYS.fullmatch(line):
-        days = (date.fromisoformat(found[2]) - date.fromisoformat(found[1])).days
-        return str(days) if found[3] is None or sum(map(int, found[3].split(" + "))) == days else "another sum"
+    if match := _SUM_OR_PRODUCT.fullmatch(line):
+        first, second = int(match[1]), int(match[3])
+        return str(first + second if match[2] == "+" else first * second)
+    if match := _DAYS.fullmatch(line):
+        days = (date.fromisoformat(match[2]) - date.fromisoformat(match[1])).days
+        return str(days) if match[3] is None or sum(map(int, match[3].split(" + "))) == days else "another sum"
     return None
 
 
-def _guesses(call: Call, tool: Tool, told: Knowledge, texts: list[str]) -> Iterator[Any]:
+def _guesses(call: Call, tool: Tool, knowledge: Knowledge, texts: list[str]) -> Iterator[Any]:
     """Yield the argument values of a call that the agent was not told. It may choose bounded integers such as `hours`."""
     schema_words, bounded = _schema_of(call.app, call.method)
     for name, argument in call.params.items():
@@ -131,18 +134,19 @@ def _guesses(call: Call, tool: Tool, told: Knowledge, texts: list[str]) -> Itera
             if value in ("", None) or isinstance(value, bool) or (name in bounded and isinstance(value, int)):
                 continue
             if PROSE in marks:
-                yield from (part for part in _IDS_AND_NUMBERS.findall(str(value)) if part not in told.values)
-            elif str(value) not in told.values and str(value) not in schema_words and not _stood_in(str(value), texts):
+                yield from (part for part in _IDS_AND_NUMBERS.findall(str(value)) if part not in knowledge.values)
+            elif str(value) not in knowledge.values and str(value) not in schema_words and not _is_in(str(value), texts):
                 yield value
 
 
 _IDS_AND_NUMBERS = re.compile(r"[A-Z]+-\d+|@[a-z]+\.[a-z]+|\d+")
 
 
-def _stood_in(value: str, texts: list[str]) -> bool:
+def _is_in(value: str, texts: list[str]) -> bool:
     """Return whether a text contains the value as a whole, not as part of an id, name, decimal number, date or time."""
-    whole = re.compile(rf"(?<![\w@-])(?<!\w\.)(?<!\d[,:]){re.escape(value)}(?![\w@-]|\.\w|[,:]\d)")
-    return any(whole.search(text) for text in texts if value in text)
+    # The value 5 is in "5 days" and "5.", but not in "T-5", "5.2", "12:05" or "2,500".
+    whole_value = re.compile(rf"(?<![\w@-])(?<!\w\.)(?<!\d[,:]){re.escape(value)}(?![\w@-]|\.\w|[,:]\d)")
+    return any(whole_value.search(text) for text in texts if value in text)
 
 
 @cache
@@ -155,6 +159,7 @@ def _schema_of(app: str, method: str) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _scalars(value: Any) -> Iterator[Any]:
+    """Yield all values and keys inside lists and dicts."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield key

@@ -47,22 +47,22 @@ def check(task_id: str, with_twins: bool) -> ProofResult:
     """Prove one task. With `with_twins`, also prove that a reply tells each twin with another ending apart in time."""
     try:
         proof = prove(task_id)
-        told_apart = _tell_twins_apart(task_id) if with_twins else 0
+        twins = _tell_twins_apart(task_id) if with_twins else 0
     except Unsolvable as fault:
         return ProofResult(task_id, fault=str(fault))
     except Exception as bug:
         bug.add_note(f"while proving {task_id}")
         raise
-    return ProofResult(task_id, proof.par, proof.outcome, told_apart)
+    return ProofResult(task_id, proof.par, proof.outcome, twins)
 
 
 def blame(task_id: str) -> str:
     """Name the causes that make a proof fail: causes for which another value makes the proof succeed."""
     causes = setting(TaskId.parse(task_id)).causes
-    guilty = {cause.name: None for cause, _, other in twin_tasks(task_id) if not check(other, with_twins=False).fault}
-    if not guilty:
+    guilty_causes = [cause.name for cause, _, twin_id in twin_tasks(task_id) if not check(twin_id, with_twins=False).fault]
+    if not guilty_causes:
         return "no change of a single cause makes the proof succeed"
-    return "the cause: " + ", ".join(f"{name}={write_value(getattr(causes, name))}" for name in guilty)
+    return "the cause: " + ", ".join(f"{name}={write_value(getattr(causes, name))}" for name in dict.fromkeys(guilty_causes))
 
 
 def spread(numbers: Sequence[int]) -> Spread:
@@ -75,15 +75,15 @@ def spread(numbers: Sequence[int]) -> Spread:
 def _tell_twins_apart(task_id: str) -> int:
     """Count the twins with another ending. Raise `Unsolvable` if the expert does something irreversible before a reply
     differs from the twin's."""
-    ours = solve(CompanyEnv(TaskId.parse(task_id), "sparse"))
-    committed = first_irreversible(ours.turns, ours.setting.case.ticket_id)
+    env = solve(CompanyEnv(TaskId.parse(task_id), "sparse"))
+    irreversible = first_irreversible(env.turns, env.setting.case.ticket_id)
     count = 0
-    for _, _, other in twin_tasks(task_id):
-        theirs = CompanyEnv(TaskId.parse(other), "sparse")
-        if same_ending(ours, theirs):
+    for _, _, twin_id in twin_tasks(task_id):
+        twin_env = CompanyEnv(TaskId.parse(twin_id), "sparse")
+        if same_ending(env, twin_env):
             continue
-        differs = first_difference(ours.turns, solve(theirs).turns)
-        if differs >= committed:
-            raise Unsolvable(f"{task_id}: {ours.turns[committed].call.tool} comes before anything differs from {other}")
+        differs = first_difference(env.turns, solve(twin_env).turns)
+        if differs >= irreversible:
+            raise Unsolvable(f"{task_id}: {env.turns[irreversible].call.tool} comes before anything differs from {twin_id}")
         count += 1
     return count

@@ -21,7 +21,7 @@ NO_TRANSCRIPT = "no transcript"
 
 
 class Regraded(msgspec.Struct, frozen=True):
-    """The result for one file. `what` describes the changes."""
+    """The result for one file. `outcome` is one of the constants above; `what` describes the changes."""
 
     path: str
     outcome: str
@@ -30,6 +30,7 @@ class Regraded(msgspec.Struct, frozen=True):
 
 
 def regrade_all(paths: Iterable[Path]) -> Iterator[Regraded]:
+    """Regrade files. A file that cannot be read is reported, too."""
     for path in paths:
         try:
             yield regrade(path.read_bytes(), str(path))
@@ -55,12 +56,12 @@ def regrade(text: bytes, path: str = "") -> Regraded:
         return Regraded(path, OTHER_WORLD, task_id, (str(difference),))
     except (BadTask, BadDose, BadChoice) as missing:
         return Regraded(path, OTHER_WORLD, task_id, (f"line 1: {missing}",))
-    what = tuple(_changes(before, _grade(played.footer)))
+    changes = tuple(_changes(before, _grade(played.footer)))
     try:
         compare(recorded, played)
     except ReplayDiffers as difference:
         # Verdict and return are the same, but the reward of some turn differs.
-        return Regraded(path, CHANGED, task_id, what or (str(difference),))
+        return Regraded(path, CHANGED, task_id, changes or (str(difference),))
     return Regraded(path, UNCHANGED, task_id)
 
 
@@ -102,13 +103,14 @@ def _grade(footer: Footer) -> _Grade:
 
 
 def _changes(before: _Grade, now: _Grade) -> Iterator[str]:
+    """Yield a line for each difference between two grades of the same calls."""
     if before.success != now.success:
         yield f"{_ENDED[before.success]} -> {_ENDED[now.success]}"
     if before.goals and now.goals:
         for goal in dict.fromkeys([*before.goals, *now.goals]):
-            was, is_now = before.goals.get(goal), now.goals.get(goal)
-            if was != is_now:
-                yield f"{goal}: {_REACHED[was]} -> {_REACHED[is_now]}"
+            held_before, holds_now = before.goals.get(goal), now.goals.get(goal)
+            if held_before != holds_now:
+                yield f"{goal}: {_REACHED[held_before]} -> {_REACHED[holds_now]}"
     yield from (f"damage: {harm.record} {harm.field}" for harm in now.damage if harm not in before.damage)
     yield from (f"no longer damage: {harm.record} {harm.field}" for harm in before.damage if harm not in now.damage)
     if before.total != now.total:

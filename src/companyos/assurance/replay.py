@@ -50,22 +50,23 @@ class ReplayedEpisode:
 
 
 def action_of(turn: Turn) -> object:
-    """What the agent sent in this turn: its call, or the raw action where that was not a valid call."""
+    """Return what the agent sent in this turn: its call, or the raw action if that was not a valid call."""
     return turn.action[0] if turn.action else turn.call
 
 
 def compare(recorded: Transcript, played: Transcript) -> None:
     """Raise `ReplayDiffers` with the first line that differs between two transcripts of the same calls."""
     lines = zip(recorded.to_jsonl().split("\n"), played.to_jsonl().split("\n"), strict=True)
-    for number, (was, is_now) in enumerate(lines, 1):
-        if was != is_now:
-            raise ReplayDiffers(f"line {number}: {_difference(was, is_now)}")
+    for number, (recorded_line, played_line) in enumerate(lines, 1):
+        if recorded_line != played_line:
+            raise ReplayDiffers(f"line {number}: {_difference(recorded_line, played_line)}")
 
 
-def _difference(was: str, is_now: str) -> str:
-    recorded, played = msgspec.json.decode(was), msgspec.json.decode(is_now)
+def _difference(recorded_line: str, played_line: str) -> str:
+    """Name the first field that differs between two lines of JSON, with both values."""
+    recorded, played = msgspec.json.decode(recorded_line), msgspec.json.decode(played_line)
     for field in [*recorded, *played]:
-        before, now = recorded.get(field), played.get(field)
-        if msgspec.json.encode(before) != msgspec.json.encode(now):
-            return f"{field} was recorded as {before!r}, and is {now!r} when played"
+        recorded_value, played_value = recorded.get(field), played.get(field)
+        if msgspec.json.encode(recorded_value) != msgspec.json.encode(played_value):
+            return f"{field} was recorded as {recorded_value!r}, and is {played_value!r} when played"
     return "the same fields are in another order"

@@ -18,7 +18,8 @@ from companyos.families.kit.family import footprint_of, write_value
 class Twin(msgspec.Struct, frozen=True):
     """A task that differs from another in exactly one cause.
 
-    Its relevance is what that changes: `ending` (the right ending), `way` (only the solution) or `none`.
+    Its relevance says what the changed cause changes: `ending` (the right ending), `way` (the ending is the same, but the
+    expert's calls for one task do not solve the other) or `none`.
     """
 
     cause: str
@@ -38,25 +39,26 @@ def do(task_id: str, **causes: Value) -> str:
 
 
 def weathers(task_id: str, count: int) -> list[str]:
-    """Return the task and `count` - 1 versions of it in other weathers: the same facts, but other draws of the troubles.
+    """Return the task and `count` - 1 versions of it with other weathers.
 
-    At dose 0 there are no troubles in any weather.
+    The weather of a task is its draw of the troubles. Another weather has the same facts but other troubles; at dose 0
+    there are none.
     """
     task = TaskId.parse(task_id)
     facts = {cause.name for cause in family(task.family).specs() if isinstance(cause.annotation, Fact)}
     kept = tuple((name, value) for name, value in task.do if name in facts)  # an overridden trouble is drawn again, too
-    others = range(task.weather + 1, task.weather + count)
-    return [task_id, *(str(msgspec.structs.replace(task, weather=number, do=kept)) for number in others)]
+    numbers = range(task.weather + 1, task.weather + count)
+    return [task_id, *(str(msgspec.structs.replace(task, weather=number, do=kept)) for number in numbers)]
 
 
-def twin_tasks(task_id: str, marked: type[Fact | Trouble] | None = None) -> list[tuple[Cause, str, str]]:
-    """Return all tasks with one cause changed, or one cause of this mark: the cause, its new value, the task id."""
+def twin_tasks(task_id: str, mark: type[Fact | Trouble] | None = None) -> list[tuple[Cause, str, str]]:
+    """Return all twins of a task: the changed cause, its new value and the task id. `mark` selects facts or troubles."""
     task = TaskId.parse(task_id)
     causes = setting(task).causes
     return [
         (cause, write_value(value), do(task_id, **{cause.name: value}))
         for cause in family(task.family).specs()
-        if marked is None or isinstance(cause.annotation, marked)
+        if mark is None or isinstance(cause.annotation, mark)
         for value in cause.alternatives
         if value != getattr(causes, cause.name)
     ]
@@ -65,57 +67,64 @@ def twin_tasks(task_id: str, marked: type[Fact | Trouble] | None = None) -> list
 @lru_cache(maxsize=4096)
 def twins_with_other_ending(task_id: str) -> tuple[tuple[str, str], ...]:
     """Return the twins with another right ending: the name of the changed fact, and the task id."""
-    ours = CompanyEnv(TaskId.parse(task_id))
-    others = twin_tasks(task_id, Fact)  # a trouble never changes the ending
-    return tuple((c.name, other) for c, _, other in others if not same_ending(ours, CompanyEnv(TaskId.parse(other))))
+    env = CompanyEnv(TaskId.parse(task_id))
+    candidates = twin_tasks(task_id, Fact)  # a trouble never changes the ending
+    return tuple(
+        (cause.name, twin_id) for cause, _, twin_id in candidates if not same_ending(env, CompanyEnv(TaskId.parse(twin_id)))
+    )
 
 
 def twins(task_id: str) -> list[Twin]:
     """Return all twins of a task with their relevance."""
-    ours = CompanyEnv(TaskId.parse(task_id), "sparse")
-    run_expert(ours)
-    return [Twin(cause.name, value, other, relevance(ours, other)) for cause, value, other in twin_tasks(task_id)]
+    env = CompanyEnv(TaskId.parse(task_id), "sparse")
+    run_expert(env)
+    return [Twin(cause.name, value, twin_id, relevance(env, twin_id)) for cause, value, twin_id in twin_tasks(task_id)]
 
 
-def relevance(ours: CompanyEnv, other: str) -> str:
-    """Return the relevance of a twin of a solved episode."""
-    theirs = CompanyEnv(TaskId.parse(other), "sparse")
-    if not same_ending(ours, theirs):
+def relevance(solved: CompanyEnv, twin_id: str) -> str:
+    """Return the relevance of a twin. `solved` is the task after the expert has solved it."""
+    twin_env = CompanyEnv(TaskId.parse(twin_id), "sparse")
+    if not same_ending(solved, twin_env):
         return "ending"
-    run_expert(theirs)
-    return "none" if _carries_over(ours, theirs) and _carries_over(theirs, ours) else "way"
+    run_expert(twin_env)
+    return "none" if _carries_over(solved, twin_env) and _carries_over(twin_env, solved) else "way"
 
 
-def same_ending(ours: CompanyEnv, theirs: CompanyEnv) -> bool:
-    one, other = ours.setting.ending, theirs.setting.ending
-    return (one.name, one.decider) == (other.name, other.decider)
+def same_ending(env: CompanyEnv, twin_env: CompanyEnv) -> bool:
+    """Return whether two tasks have the same right ending, signed by the same office."""
+    ending, twin_ending = env.setting.ending, twin_env.setting.ending
+    return (ending.name, ending.decider) == (twin_ending.name, twin_ending.decider)
 
 
-def _carries_over(source: CompanyEnv, target: CompanyEnv) -> bool:
-    """Return whether the calls that solved one task also solve the other."""
-    blind = CompanyEnv(TaskId.parse(target.task_id), "sparse")
-    for turn in source.turns:
-        blind.step(turn.call)
-    return bool(blind.success)
+def _carries_over(solved: CompanyEnv, target: CompanyEnv) -> bool:
+    """Return whether the calls of a solved episode also solve the task of `target`."""
+    env = CompanyEnv(TaskId.parse(target.task_id), "sparse")
+    for turn in solved.turns:
+        env.step(turn.call)
+    return bool(env.success)
 
 
-def differences(one: World, other: World) -> set[tuple[str, str, str]]:
+def differences(world: World, twin_world: World) -> set[tuple[str, str, str]]:
     """Return kind, id and field of all differences between two worlds. Clock and counters have the kind `World`."""
-    found: set[tuple[str, str, str]] = set()
-    if (one.now, one.digest_of_rest()) != (other.now, other.digest_of_rest()):
-        found.add(("World", "", "clock, agenda or counters"))
-    for kind in one.kinds():
-        left = {record.id: record for record in one.all(kind)}
-        right = {record.id: record for record in other.all(kind)}
-        for key in left.keys() | right.keys():
-            if left.get(key) != right.get(key):
-                before, after = (_shown(side.get(key)) for side in (left, right))
-                names = before.keys() | after.keys()
-                found |= {(kind.__name__, key, name) for name in names if before.get(name) != after.get(name)}
-    return found
+    differing: set[tuple[str, str, str]] = set()
+    if (world.now, world.digest_of_rest()) != (twin_world.now, twin_world.digest_of_rest()):
+        differing.add(("World", "", "clock, agenda or counters"))
+    for kind in world.kinds():
+        records = {record.id: record for record in world.all(kind)}
+        twin_records = {record.id: record for record in twin_world.all(kind)}
+        for record_id in records.keys() | twin_records.keys():
+            record, twin_record = records.get(record_id), twin_records.get(record_id)
+            if record != twin_record:
+                fields, twin_fields = _fields(record), _fields(twin_record)
+                names = fields.keys() | twin_fields.keys()
+                differing |= {
+                    (kind.__name__, record_id, name) for name in names if fields.get(name) != twin_fields.get(name)
+                }
+    return differing
 
 
-def _shown(record: Any) -> dict[str, Any]:
+def _fields(record: Any) -> dict[str, Any]:
+    """Return the fields of a record as an agent sees them; none if there is no record."""
     return view(record) if record is not None else {}
 
 
@@ -123,5 +132,5 @@ def footprint(task_id: str, cause: Cause) -> set[tuple[str, str, str]]:
     """Return what a cause may change in the start state of a task. A declared field `*` stands for any detail of entries."""
     staged = setting(TaskId.parse(task_id))
     declared = footprint_of(cause, staged.case)
-    said = {"copy_of"}.union(*(entry.details for entry in staged.world.all(Entry)))
-    return declared | {(kind, key, name) for kind, key, field in declared if field == "*" for name in said}
+    details = {"copy_of"}.union(*(entry.details for entry in staged.world.all(Entry)))
+    return declared | {(kind, record, name) for kind, record, field in declared if field == "*" for name in details}

@@ -24,9 +24,9 @@ from companyos.env.teacher import resume
 from companyos.families import SHORT_FAMILIES, setting
 from companyos.families.kit.goals import Damage
 
-MIX: Mapping[str, float] = {"expert": 60, "recovered": 25, "failed": 15}
+MIX: Mapping[str, float] = {"expert": 60, "recovered": 25, "failed": 15}  # shares of the kinds of episodes
 _TRIES_PER_TASK = 20
-_TRIES = 1000
+_MAX_TRIES = 1000  # for one episode
 
 
 class Label(msgspec.Struct, frozen=True, kw_only=True, rename={"total": "return"}):
@@ -81,12 +81,13 @@ def episodes(
     if split != "train" and not held_out:
         raise BadTask(f"{split} is held out: do not train on what you test on; held_out=True (--held-out) allows it")
     names = dict.fromkeys(SHORT_FAMILIES if families is None else families)
-    places = list(product(names, dict.fromkeys(chaos)))
-    for name, dose in places:
+    family_doses = list(product(names, dict.fromkeys(chaos)))
+    # Invalid arguments raise here, not when the first episode is drawn.
+    for name, dose in family_doses:
         task_named(name, 0, dose, split)
     reward = chosen_name(reward)
     profile(reward)
-    return islice(_episodes(places, split, _shares(mix), f"demos/{seed}/{split}", reward), n)
+    return islice(_episodes(family_doses, split, _shares(mix), f"demos/{seed}/{split}", reward), n)
 
 
 def as_chat(demo: Demo) -> Chat:
@@ -96,30 +97,30 @@ def as_chat(demo: Demo) -> Chat:
 
 
 def _episodes(
-    places: list[tuple[str, float]], split: str, shares: dict[str, float], key: str, reward: str
+    family_doses: list[tuple[str, float]], split: str, shares: dict[str, float], key: str, reward: str
 ) -> Iterator[Demo]:
-    made: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for number in count(1):
         # The kind that is most behind its share comes next, so that the shares are right for every `n`.
-        behind = {kind: share * number - made[kind] for kind, share in shares.items()}
+        behind = {kind: share * number - counts[kind] for kind, share in shares.items()}
         kind = max(behind, key=behind.__getitem__)
-        turn, place = divmod(made[kind], len(places))
-        name, dose = places[place]
-        yield _demo(kind, name, dose, split, f"{key}/{kind}/{name}/{dose}/{turn}", reward)
-        made[kind] += 1
+        round_number, index = divmod(counts[kind], len(family_doses))
+        name, dose = family_doses[index]
+        yield _demo(kind, name, dose, split, f"{key}/{kind}/{name}/{dose}/{round_number}", reward)
+        counts[kind] += 1
 
 
 def _demo(kind: str, name: str, dose: float, split: str, key: str, reward: str) -> Demo:
     """Return an episode of a kind. Not every try succeeds; after some tries on one task, another task is drawn."""
     tasks = Streams(key)
-    for attempt in range(_TRIES):
+    for attempt in range(_MAX_TRIES):
         seed = tasks.at("task", attempt // _TRIES_PER_TASK).between(0, MAX_SEED)
         env = CompanyEnv(task_named(name, seed, dose, split), reward)
-        made = KINDS[kind](env, Streams(f"{key}/{attempt}"))
-        if made is not None:
-            way, slips = made
+        result = KINDS[kind](env, Streams(f"{key}/{attempt}"))
+        if result is not None:
+            way, slips = result
             return _labelled(env, kind, way, slips)
-    raise Unsolvable(f"{name} at dose {dose}: no episode of kind {kind} in {_TRIES} tries")
+    raise Unsolvable(f"{name} at dose {dose}: no episode of kind {kind} in {_MAX_TRIES} tries")
 
 
 def _labelled(env: CompanyEnv, kind: str, way: str, slips: range) -> Demo:
@@ -143,16 +144,16 @@ def _labelled(env: CompanyEnv, kind: str, way: str, slips: range) -> Demo:
 
 # -- kinds -------------------------------------------------------------------------------------------------------------
 
-Made = tuple[str, range] | None  # how it was made, and the turns with mistakes; None: try again
+KindResult = tuple[str, range] | None  # how the episode was made, and the turns with mistakes; None: try again
 
 
-def _expert(env: CompanyEnv, streams: Streams) -> Made:
+def _expert(env: CompanyEnv, streams: Streams) -> KindResult:
     """The expert works from the start."""
     solve(env)
     return "expert", range(0)
 
 
-def _recovered(env: CompanyEnv, streams: Streams) -> Made:
+def _recovered(env: CompanyEnv, streams: Streams) -> KindResult:
     """Some mistakes are made; then the expert corrects them and succeeds within the budget."""
     from_middle = streams.at("middle").chance(0.5)
     slips = slip(env, streams, from_middle)
@@ -163,25 +164,30 @@ def _recovered(env: CompanyEnv, streams: Streams) -> Made:
     return ("slips on the way" if from_middle else "slips at the start", slips) if env.success else None
 
 
-def _failed(env: CompanyEnv, streams: Streams) -> Made:
+def _failed(env: CompanyEnv, streams: Streams) -> KindResult:
     """The episode is worked to its end, but fails."""
-    # The same way at every try on a task. Otherwise, ways that fail more often would be over-represented.
+    # Every try on a task makes the same kind of mistake. Otherwise, mistakes that fail more often would be more frequent.
     way = Streams(f"demos/{env.task_id}").at("way").pick(list(FAILURES))
     FAILURES[way](env, streams)
     return (way, range(env.step_count)) if env.success is False else None
 
 
-KINDS: dict[str, Callable[[CompanyEnv, Streams], Made]] = {"expert": _expert, "recovered": _recovered, "failed": _failed}
+KINDS: dict[str, Callable[[CompanyEnv, Streams], KindResult]] = {
+    "expert": _expert,
+    "recovered": _recovered,
+    "failed": _failed,
+}
 
 
 def _shares(mix: Mapping[str, float]) -> dict[str, float]:
+    """Return the share of every kind of episode, so that all together are 1."""
     for kind in mix:
         if kind not in KINDS:
             raise BadChoice("kind of episode", kind, KINDS)
-    whole = sum(mix.values())
-    if not 0 < whole < math.inf or min(mix.values()) < 0:
+    total = sum(mix.values())
+    if not 0 < total < math.inf or min(mix.values()) < 0:
         raise BadChoice("mix", dict(mix), ["shares from 0 up, not all of them 0"])
-    return {kind: mix.get(kind, 0) / whole for kind in KINDS}
+    return {kind: mix.get(kind, 0) / total for kind in KINDS}
 
 
 @cache

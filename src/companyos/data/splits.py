@@ -1,4 +1,4 @@
-"""Splits as finite lists of tasks, for hosts that number them. No task is in two splits."""
+"""Splits as finite lists of tasks, for frameworks that number their tasks. No task is in two splits."""
 
 from companyos.chaos import Chaos
 from companyos.core.errors import BadTask
@@ -21,6 +21,6 @@ def task_at(split: str, index: int, chaos: Chaos = CHAOS) -> TaskId:
     """Return a task by its number. Families take turns, so that every part of a split contains all of them equally."""
     if not 0 <= index < size_of(split):
         raise BadTask(f"split {split!r} has {size_of(split)} tasks, from 0; got {index}")
-    turn, number = divmod(index, len(SHORT_FAMILIES))
+    seed, family_number = divmod(index, len(SHORT_FAMILIES))
     # The split is part of the key of all random draws, so equal seeds in two splits give unrelated tasks.
-    return task_named(SHORT_FAMILIES[number], turn, chaos, split)
+    return task_named(SHORT_FAMILIES[family_number], seed, chaos, split)
