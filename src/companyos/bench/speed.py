@@ -53,8 +53,10 @@ class Measurement(msgspec.Struct, frozen=True):
     def verdict(self) -> str:
         if self.limit is None or self.goal is None:
             return ""
-        reached = [self.value >= mark if self.more_is_better else self.value <= mark for mark in (self.limit, self.goal)]
-        return "goal" if reached[1] else "ok" if reached[0] else "missed"
+        sign = 1 if self.more_is_better else -1
+        if sign * self.value >= sign * self.goal:
+            return "goal"
+        return "ok" if sign * self.value >= sign * self.limit else "missed"
 
 
 def main(rounds: int = 7, episodes: int = 60) -> None:
@@ -89,38 +91,47 @@ def _steps(rounds: int, episodes: int) -> list[Measurement]:
     taxi = _taxi()
     scripts = {agent: [record(agent, number) for number in range(episodes)] for agent in ("expert", "random")}
     of_both_agents = [script for pair in zip(*scripts.values(), strict=True) for script in pair]
-    # Each kind has its own rounds, because `anew` clears a cache that the others need warm.
-    kinds: dict[str, Callable[[], tuple[float, float, int]]] = {
+    # Each row has its own rounds, because `cold` clears a cache that the other rows need warm.
+    rows: dict[str, Callable[[], tuple[float, float, int]]] = {
         "step, both": lambda: _in_turns(of_both_agents, taxi),
         "step, expert": lambda: _in_turns(scripts["expert"], taxi),
         "step, random": lambda: _in_turns(scripts["random"], taxi),
-        "step, both, first play": lambda: _in_turns(of_both_agents, taxi, anew=True),
+        "step, both, first play": lambda: _in_turns(of_both_agents, taxi, cold=True),
         "step and its text, both": lambda: _in_turns(of_both_agents, taxi, text=True),
     }
     ratios, speeds = [], []
-    for what, play in kinds.items():
+    for what, play in rows.items():
         gc.collect()
         _, *measured = [play() for _ in range(1 + rounds)]  # the first round only warms up
-        marks = (0.7, 1.0) if what == "step, both" else ()
-        ratios.append(_row(what, "× Taxi", [theirs / ours for ours, theirs, _ in measured], *marks, more_is_better=True))
-        speeds.append(_row(what, "/s", [steps / ours for ours, _, steps in measured], more_is_better=True))
+        limit_and_goal = (0.7, 1.0) if what == "step, both" else ()
+        ratios.append(
+            _row(
+                what,
+                "× Taxi",
+                [taxi_seconds / our_seconds for our_seconds, taxi_seconds, _ in measured],
+                *limit_and_goal,
+                more_is_better=True,
+            )
+        )
+        speeds.append(_row(what, "/s", [steps / our_seconds for our_seconds, _, steps in measured], more_is_better=True))
         if what == "step, both":
             speeds.insert(
-                0, _row("step, Taxi", "/s", [steps / theirs for _, theirs, steps in measured], more_is_better=True)
+                0,
+                _row("step, Taxi", "/s", [steps / taxi_seconds for _, taxi_seconds, steps in measured], more_is_better=True),
             )
     return [*ratios, *speeds]
 
 
-def _in_turns(scripts: list[Script], taxi: TaxiRun, text: bool = False, anew: bool = False) -> tuple[float, float, int]:
+def _in_turns(scripts: list[Script], taxi: TaxiRun, text: bool = False, cold: bool = False) -> tuple[float, float, int]:
     """Play our episodes and as many steps of Taxi in turns. Return our seconds, Taxi's seconds, and the steps of each.
 
     Because the two alternate, a disturbance of the machine affects both, and both warm up in the same way.
     """
-    ours = theirs = 0.0
+    our_seconds = taxi_seconds = 0.0
     for script in scripts:
-        ours += _play_again(script, text, anew)
-        theirs += _drive(*taxi, len(script[1]))
-    return ours, theirs, sum(len(calls) for _, calls in scripts)
+        our_seconds += _time_script(script, text, cold)
+        taxi_seconds += _time_taxi(*taxi, len(script[1]))
+    return our_seconds, taxi_seconds, sum(len(calls) for _, calls in scripts)
 
 
 def record(agent: str, number: int) -> Script:
@@ -135,10 +146,10 @@ def episode(number: int) -> CompanyEnv:
     return make(SHORT_FAMILIES[index], seed=seed, chaos=CHAOS, reward="dense")
 
 
-def _play_again(script: Script, text: bool = False, anew: bool = False) -> float:
-    """Play a script and return the seconds of its steps. `anew` clears the cache of start states first."""
+def _time_script(script: Script, text: bool = False, cold: bool = False) -> float:
+    """Play a script and return the seconds of its steps. With `cold`, the cache of start states is cleared first."""
     number, calls = script
-    if anew:
+    if cold:
         setting.cache_clear()
     step = episode(number).step
     began = perf_counter()
@@ -163,7 +174,7 @@ def _taxi() -> TaxiRun:
     return env, cycle([env.action_space.sample() for _ in range(1000)])
 
 
-def _drive(env: Any, actions: Iterator[int], count: int) -> float:
+def _time_taxi(env: Any, actions: Iterator[int], count: int) -> float:
     """Take `count` steps and return the seconds."""
     step, spent, began = env.step, 0.0, perf_counter()
     for action in islice(actions, count):
@@ -182,16 +193,16 @@ def _starts(rounds: int, episodes: int) -> list[Measurement]:
     """Measure a reset with a new seed, a reset of a known task, and a fork in the middle of an episode."""
     ended = cycle([_played(number, 1.0) for number in range(episodes)])
     middle = cycle([_played(number, 0.5) for number in range(episodes)])
-    times: list[list[float]] = [[], [], []]
+    times: list[list[float]] = [[], [], []]  # of each kind of start, one number per round
     for _ in range(1 + rounds):
         gc.collect()
         times[0].append(_per_call(lambda: episode(next(FRESH_NUMBERS)), episodes) * 1e3)
         times[1].append(_per_call(lambda: next(ended).reset(), 10 * episodes) * 1e6)
         times[2].append(_per_call(lambda: next(middle).fork(), 50 * episodes) * 1e6)
-    new, known, forks = (rest for _, *rest in times)  # the first round only warms up
+    new_seed, known_task, forks = (rest for _, *rest in times)  # the first round only warms up
     return [
-        _row("reset, new seed", "ms", new, 2.0, 0.5),
-        _row("reset, known task", "µs", known),
+        _row("reset, new seed", "ms", new_seed, 2.0, 0.5),
+        _row("reset, known task", "µs", known_task),
         _row("fork in mid-episode", "µs", forks, 10.0, 3.0),
     ]
 
@@ -206,6 +217,7 @@ def _played(number: int, share: float) -> CompanyEnv:
 
 
 def _per_call(function: Callable[[], object], times: int) -> float:
+    """Return the mean seconds of a call."""
     began = perf_counter()
     for _ in range(times):
         function()
@@ -232,16 +244,16 @@ def _imports(rounds: int) -> list[Measurement]:
 
 def _memory(live: int) -> list[Measurement]:
     """Measure the memory of a live episode with its start state, and of a fork. One round, because memory does not vary."""
-    of_episodes = growth(lived(next(FRESH_NUMBERS)) for _ in range(live)) / live
-    env = lived(0)
-    of_forks = growth(env.fork() for _ in range(live)) / live
+    bytes_per_episode = allocated_bytes(running_episode(next(FRESH_NUMBERS)) for _ in range(live)) / live
+    env = running_episode(0)
+    bytes_per_fork = allocated_bytes(env.fork() for _ in range(live)) / live
     return [
-        _row("memory of an episode", "kB", [of_episodes / 1e3], 300.0, 100.0),
-        _row("memory of a fork", "kB", [of_forks / 1e3], 300.0, 100.0),
+        _row("memory of an episode", "kB", [bytes_per_episode / 1e3], 300.0, 100.0),
+        _row("memory of a fork", "kB", [bytes_per_fork / 1e3], 300.0, 100.0),
     ]
 
 
-def lived(number: int) -> CompanyEnv:
+def running_episode(number: int) -> CompanyEnv:
     """Return an episode in which the expert has taken some steps."""
     env, agent = episode(number), agents.make("expert", number)
     obs = env.reset()
@@ -250,19 +262,19 @@ def lived(number: int) -> CompanyEnv:
     return env
 
 
-def growth(things: Iterable[object]) -> int:
-    """Return the bytes that Python allocates for these objects."""
+def allocated_bytes(objects: Iterable[object]) -> int:
+    """Return the bytes that Python allocates while these objects are made and kept."""
     tracemalloc.start()
-    kept = list(things)
+    kept = list(objects)
     gc.collect()
-    grown, _ = tracemalloc.get_traced_memory()
+    current, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     kept.clear()
-    return grown
+    return current
 
 
-def _row(what: str, unit: str, values: list[float], *marks: float, more_is_better: bool = False) -> Measurement:
-    limit, goal = marks or (None, None)
+def _row(what: str, unit: str, values: list[float], *limit_and_goal: float, more_is_better: bool = False) -> Measurement:
+    limit, goal = limit_and_goal or (None, None)
     return Measurement(what, unit, median(values), min(values), max(values), limit, goal, more_is_better)
 
 

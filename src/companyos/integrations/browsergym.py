@@ -1,7 +1,8 @@
 """BrowserGym tasks, one for each family: `browsergym/companyos.<family>`. Importing this module registers them.
 
 `gymnasium.make("browsergym/companyos.vendor_onboarding", task_kwargs={"chaos": 0.5})` makes an environment; the seed of
-`reset` is the seed of the task. This process serves the pages. The end state of the company is judged, not the clicks.
+`reset` is the seed of the task. This process serves the pages. The reward depends on the end state of the company, not on
+the clicks.
 """
 
 import atexit
@@ -44,12 +45,12 @@ class CompanyTask(AbstractBrowserTask):
     ) -> None:
         super().__init__(seed)
         self.viewport = {"width": WIDTH, "height": HEIGHT}
-        self.slow_mo = 0  # ms; a loaded page is ready
+        self.slow_mo = 0  # ms; no pause between clicks is needed, because a page is complete once it has loaded
         self.timeout = 30_000  # ms; long enough for a busy machine
         self._task = task_named(family, int(self.random.randint(MAX_SEED)) if seed is None else seed, chaos, split)
         self._reward = reward
         self._session_id = ""
-        self._paid = 0  # turns whose rewards were returned
+        self._steps_paid = 0  # steps whose rewards `validate` has returned
 
     def setup(self, page: Any) -> tuple[str, dict[str, Any]]:
         """Begin a session and open its first page. The goal is the brief."""
@@ -61,9 +62,10 @@ class CompanyTask(AbstractBrowserTask):
     def validate(self, page: Any, chat_messages: list[Any]) -> tuple[float, bool, str, dict[str, Any]]:
         """Return the rewards since the last call, and whether the episode has ended."""
         env = self.session.env
-        paid, self._paid = env.turns[self._paid :], env.step_count
+        unpaid = env.turns[self._steps_paid :]
+        self._steps_paid = env.step_count
         info = {"step": env.step_count, "max_steps": env.max_steps, "success": env.success}
-        return add_up(turn.reward for turn in paid), env.done, "", info
+        return add_up(turn.reward for turn in unpaid), env.done, "", info
 
     def cheat(self, page: Any, chat_messages: list[Any]) -> None:
         """Solve the task with the expert, by clicks and forms. It reads replies from its own copy of the episode."""
@@ -74,7 +76,8 @@ class CompanyTask(AbstractBrowserTask):
         program = family(self._task.family).expert(env.so_far(), ExpertStyle())
         call = next(program)
         while not env.done:
-            env.step(driver.make(call))
+            sent = driver.make(call)  # in the browser; the page may send the citations in another order
+            env.step(sent)
             if not env.done:
                 call = program.send(env.turns[-1].reply)
 

@@ -20,10 +20,10 @@ from companyos.env.observations import Observation, Scene
 
 Action = Call | Mapping[str, Any]
 _SESSION_OVER = "session_over"
-_SCREEN = "screen"
+_SCREEN = "screen"  # the app of gestures, such as clicks, in episodes with screenshots
 _JSON = {"content-type": "application/json"}
 _BUSY = 503
-_PAUSE = 0.1  # seconds between two attempts
+_PAUSE = 0.1  # seconds between two attempts to send a request
 
 
 class ServerError(Exception):
@@ -121,6 +121,7 @@ class Company:
     # -- requests ---------------------------------------------------------------------------------------------------
 
     def _body(self, action: Action) -> dict[str, Any]:
+        """Return the body of a request for a step. A gesture has no turn number."""
         call = {"app": action.app, "method": action.method, "params": action.params} if isinstance(action, Call) else action
         turn = {} if call.get("app") == _SCREEN else {"turn": 1 if self._last is None else self._last.step + 1}
         return {**call, "session_id": self.session_id, **turn}
@@ -129,21 +130,24 @@ class Company:
         return self._exchange("GET", f"/render?{urlencode({'session_id': self.session_id, 'view': view})}")
 
     def _take(self, reply: dict[str, Any]) -> Observation:
-        seen = reply["observation"]
-        self.screenshot = b64decode(seen.get("screenshot", ""))
-        progress = tuple(seen["progress"]) if "progress" in seen else None
-        last_reply = Reply(seen["code"] == OK, seen["code"], seen["last_result"], seen["message"])
-        scene = Scene(seen["task"], seen["max_steps"], self._offered)
+        """Return the observation in a reply of the server, and remember it."""
+        fields = reply["observation"]
+        self.screenshot = b64decode(fields.get("screenshot", ""))
+        progress = tuple(fields["progress"]) if "progress" in fields else None
+        last_reply = Reply(fields["code"] == OK, fields["code"], fields["last_result"], fields["message"])
+        scene = Scene(fields["task"], fields["max_steps"], self._offered)
         reward = reply.get("reward", 0.0)  # an exam does not send it
-        self._last = Observation(scene, seen["now"], seen["step"], last_reply, reward, reply["done"], progress)
+        self._last = Observation(scene, fields["now"], fields["step"], last_reply, reward, reply["done"], progress)
         self.success = reply.get("success", self.success)
         return self._last
 
     def _over(self) -> Observation:
+        """Return the last observation again, with a reply that says that the episode is over."""
         assert self._last is not None
         return msgspec.structs.replace(self._last, reply=OVER, reward=0.0)
 
     def _forget(self) -> None:
+        """Delete the episode on the server, if there is one."""
         if self.session_id:
             try:
                 self._ask("/close", {"session_id": self.session_id})
@@ -160,7 +164,7 @@ class Company:
     def _exchange(self, method: str, path: str, body: bytes | None = None, repeatable: bool = True) -> bytes:
         """Send a request and return the reply. Retry for a while if the server does not answer or is busy."""
         headers = {**_JSON, **({"authorization": f"Bearer {self._token}"} if self._token else {})}
-        give_up = time.monotonic() + self._retry
+        deadline = time.monotonic() + self._retry
         while True:
             pause = _PAUSE
             try:
@@ -169,19 +173,23 @@ class Company:
                 raw = answer.read()
             except (OSError, HTTPException):
                 self._connection.close()
-                if not repeatable or time.monotonic() + pause > give_up:
+                if not repeatable or time.monotonic() + pause > deadline:
                     raise
             else:
                 if answer.status == 200:
                     return raw
                 pause = float(answer.headers.get("retry-after", pause))
-                if answer.status != _BUSY or time.monotonic() + pause > give_up:
+                if answer.status != _BUSY or time.monotonic() + pause > deadline:
                     raise _refused(answer.status, raw)
             time.sleep(pause)
 
 
 def rollout(companies: Sequence[Company], actions: Sequence[Action]) -> list[Observation | ServerError]:
-    """Make one step in each of many episodes on one server, in one request. Each gets an observation or an error."""
+    """Make one step in each of many episodes on one server, in one request: the call `/rollout` of the server.
+
+    `actions[i]` is for `companies[i]`. Returns the observation or the error of each. A whole rollout is a series of such
+    calls.
+    """
     if not companies:
         return []
     steps = [company._body(action) for company, action in zip(companies, actions, strict=True)]
@@ -202,6 +210,7 @@ def connect(url: str, token: str = "") -> Company:
 
 
 def _refused(status: int, raw: bytes) -> ServerError:
+    """Return the error for a reply with another status than 200."""
     try:
         return ServerError(status, **msgspec.json.decode(raw)["error"])
     except (msgspec.MsgspecError, KeyError, TypeError):  # the reply came from a proxy, not from the server

@@ -62,9 +62,9 @@ class CompanyOS(gymnasium.Env[str, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, Info]:
         super().reset(seed=seed)
-        asked = (options or {}).get("task_id")
-        drawn = int(self.np_random.integers(size_of(self._split)))
-        self.company = make(asked or str(self._task(drawn)), reward=self._reward)
+        chosen_task = (options or {}).get("task_id")
+        drawn_number = int(self.np_random.integers(size_of(self._split)))
+        self.company = make(chosen_task or str(self._task(drawn_number)), reward=self._reward)
         return self._shown(self.company.look())
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, Info]:
@@ -77,6 +77,7 @@ class CompanyOS(gymnasium.Env[str, Any]):
         return self._text
 
     def _task(self, number: int) -> TaskId:
+        """Return the task with this number in the split, or the corresponding task of the family."""
         if self._family:
             return task_named(self._family, number // len(SHORT_FAMILIES), self._chaos, self._split)
         return task_at(self._split, number, self._chaos)
@@ -90,10 +91,10 @@ class CompanyOS(gymnasium.Env[str, Any]):
 
 
 class CompanyOSDiscrete(CompanyOS):
-    """The same environment with numbered actions. Calls without a card are not available, for example long texts."""
+    """The same environment with numbered actions. Calls without a number are not available, for example long texts."""
 
-    def __init__(self, **choices: Any) -> None:
-        super().__init__(**choices)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.action_space = Discrete(CALL_NUMBERS)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, Info]:

@@ -23,7 +23,7 @@ from companyos.evaluate.suites.suite import frozen_names
 from companyos.integrations.lists import replayed, tasks_of
 from companyos.integrations.trl_env import meaning
 
-ACTIONS = "actions"
+ACTIONS = "actions"  # the key in the store of a sample
 
 
 def task_of(tasks: str) -> Task:
@@ -48,8 +48,8 @@ def works() -> Solver:
             before = len(company.turns)
             state = await generate(state, tool_calls="single")
             if len(company.turns) == before:  # no call, or none that Inspect could parse
-                [asked] = by_tools(ModelReply(state.output.completion), company.toolbox).calls
-                state.messages.append(ChatMessageUser(content=_step(company, state, asked)))
+                [request] = by_tools(ModelReply(state.output.completion), company.toolbox).calls
+                state.messages.append(ChatMessageUser(content=_step(company, state, request)))
         return state
 
     return solve
@@ -57,9 +57,9 @@ def works() -> Solver:
 
 def _tool(company: CompanyEnv, state: TaskState, function: dict[str, Any]) -> Tool:
     async def execute(**arguments: Any) -> str:
-        called = {"function": {"name": function["name"], "arguments": arguments}}
-        [asked] = by_tools(ModelReply(tool_calls=(called,)), company.toolbox).calls
-        return _step(company, state, asked)
+        tool_call = {"function": {"name": function["name"], "arguments": arguments}}
+        [request] = by_tools(ModelReply(tool_calls=(tool_call,)), company.toolbox).calls
+        return _step(company, state, request)
 
     arguments = function["parameters"]["properties"].items()
     described = {name: schema | {"description": meaning(name, schema)} for name, schema in arguments}  # Inspect requires it
@@ -67,21 +67,22 @@ def _tool(company: CompanyEnv, state: TaskState, function: dict[str, Any]) -> To
     return ToolDef(execute, name=function["name"], description=function["description"], parameters=parameters).as_tool()
 
 
-def _step(company: CompanyEnv, state: TaskState, asked: RequestedCall) -> str:
+def _step(company: CompanyEnv, state: TaskState, request: RequestedCall) -> str:
+    """Make a call, save it in the store, and return the text that the model reads."""
     if not company.done:
-        state.store.get(ACTIONS).append(msgspec.to_builtins(asked.action))
-    return asked.hears(company.step(asked.action)).text
+        state.store.get(ACTIONS).append(msgspec.to_builtins(request.action))
+    return request.hears(company.step(request.action)).text
 
 
 @scorer(metrics=[mean(), stderr()])
 def company_score() -> Scorer:
-    """The score, from 0 to 1."""
+    """Return a scorer with the score, from 0 to 1."""
     return _scored(lambda env: env.turns[-1].reward)
 
 
 @scorer(metrics=[mean(), stderr()])
 def success() -> Scorer:
-    """1 if the task was solved, else 0."""
+    """Return a scorer with 1 if the task was solved, else 0."""
     return _scored(lambda env: float(bool(env.success)))
 
 

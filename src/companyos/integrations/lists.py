@@ -1,4 +1,4 @@
-"""Helpers that several hosts share: lists of tasks, and the end of an episode that a host has stopped."""
+"""Helpers that several frameworks share: lists of tasks, and the end of an episode that a framework has stopped."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

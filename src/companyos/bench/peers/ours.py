@@ -9,7 +9,7 @@ from companyos.bench.peers.peer import Peer
 from companyos.env import CompanyEnv
 from companyos.families import SHORT_FAMILIES
 
-EPISODES = 4 * len(SHORT_FAMILIES)  # all families, played by the expert and by the random agent
+EPISODES = 4 * len(SHORT_FAMILIES)  # twice all families for the expert, and twice for the random agent
 
 
 class Ours(Peer):
@@ -38,7 +38,7 @@ class Ours(Peer):
         return env.fork()
 
     def live(self, number: int) -> CompanyEnv:
-        return bench.lived(next(bench.FRESH_NUMBERS))  # a task whose start state no other episode shares
+        return bench.running_episode(next(bench.FRESH_NUMBERS))  # a task whose start state no other episode shares
 
 
 class OursWithText(Ours):

@@ -14,8 +14,8 @@ class Peer(ABC):
     name: ClassVar[str]
     module: ClassVar[str]  # name of the imported module
     includes: ClassVar[str]  # what a step includes
-    text: ClassVar[bool] = False  # whether replies are text; ours are only on request
-    seeded: ClassVar[bool] = False  # whether every number is a task, not only those with scripts
+    text: ClassVar[bool] = False  # whether replies are text; CompanyOS renders text only on request
+    seeded: ClassVar[bool] = False  # whether `begin` takes any number as a seed, not only the numbers of `scripts`
     scripts: Sequence[Sequence[Any]]  # the actions of each whole episode
 
     @property

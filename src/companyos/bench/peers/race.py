@@ -48,15 +48,15 @@ def main(rounds: int = 7, seconds: float = 0.3) -> None:
     """Compare all installed peers. Print a table, what a step includes, skipped peers, and all of it as a line of JSON."""
     peers, skipped = gather()
     sides = [Ours(), OursWithText(), *peers]
-    found = race(sides, rounds, seconds)
+    results = race(sides, rounds, seconds)
     machine = f"Python {platform.python_version()}, {os.cpu_count()} cores"
     console = Console()
-    console.print(_table(found, f"Processor time, median of {rounds} rounds (min–max); {machine}"))
+    console.print(_table(results, f"Processor time, median of {rounds} rounds (min–max); {machine}"))
     lines = [f"A step of {side.name} ({side.release}): {side.includes}." for side in sides]
     for line in (*lines, *skipped):
         console.print(line, highlight=False, markup=False)
     releases = sorted({side.release for side in sides})
-    report = {"rounds": rounds, "machine": machine, "releases": releases, "skipped": skipped, "found": found}
+    report = {"rounds": rounds, "machine": machine, "releases": releases, "skipped": skipped, "found": results}
     print(msgspec.json.encode(report).decode())
 
 
@@ -74,45 +74,48 @@ def gather() -> tuple[list[Peer], list[str]]:
 def race(sides: Sequence[Peer], rounds: int, seconds: float) -> list[RaceResult]:
     """Measure everything, `seconds` for each side and quantity in a round. Memory comes last: tracing it slows all down."""
     steps = _in_turns(sides, _steps, rounds, seconds)
-    found = [
-        RaceResult("step", side.name, "/s", _spread([1 / second for second in seen]), _times_ours(side, seen, steps))
-        for side, seen in steps.items()
+    results = [
+        RaceResult("step", side.name, "/s", _spread([1 / second for second in values]), _times_ours(side, values, steps))
+        for side, values in steps.items()
     ]
-    others = [side for side in sides if not isinstance(side, OursWithText)]  # text matters only for steps
+    without_text = [side for side in sides if not isinstance(side, OursWithText)]  # text matters only for steps
     for what, prepare in STARTS.items():
-        starts = _in_turns(others, prepare, rounds, seconds)
-        found += [
-            RaceResult(what, side.name, "s", _spread(seen), _times_ours(side, seen, starts)) for side, seen in starts.items()
+        starts = _in_turns(without_text, prepare, rounds, seconds)
+        results += [
+            RaceResult(what, side.name, "s", _spread(values), _times_ours(side, values, starts))
+            for side, values in starts.items()
         ]
-    sizes = {side: [_memory(side)] for side in others}
-    found += [
-        RaceResult("memory, live episode", side.name, "kB", _spread(seen), _times_ours(side, seen, sizes))
-        for side, seen in sizes.items()
+    sizes = {side: [_memory(side)] for side in without_text}
+    results += [
+        RaceResult("memory, live episode", side.name, "kB", _spread(values), _times_ours(side, values, sizes))
+        for side, values in sizes.items()
     ]
-    return found
+    return results
 
 
 Timed = Callable[[float], float]  # repeats a task for some seconds, at least once, and returns the seconds of one
-Rounds = dict[Peer, list[float]]
+Rounds = dict[Peer, list[float]]  # by side, the value of each round
 
 
 def _in_turns(sides: Sequence[Peer], prepare: Callable[[Peer], Timed | None], rounds: int, seconds: float) -> Rounds:
     """Return the seconds of each side in each round. Sides for which `prepare` returns None are left out."""
     racing = {side: timed for side in sides if (timed := prepare(side)) is not None}
-    took: Rounds = {side: [] for side in racing}
+    seconds_by_side: Rounds = {side: [] for side in racing}
     for number in range(1 + rounds):
         for side in list(racing)[:: 1 if number % 2 else -1]:
             gc.collect()
-            took[side].append(racing[side](seconds))
-    return {side: seen for side, (_, *seen) in took.items()}  # the first round only warms up
+            seconds_by_side[side].append(racing[side](seconds))
+    return {side: values for side, (_, *values) in seconds_by_side.items()}  # the first round only warms up
 
 
-def _times_ours(side: Peer, seen: list[float], took: Rounds) -> MedianRange | None:
-    """Return the ratio to our seconds, round by round."""
+def _times_ours(side: Peer, values: list[float], rounds: Rounds) -> MedianRange | None:
+    """Return how many times as large a side's values are as ours, round by round; None for our own sides."""
     if isinstance(side, Ours):
         return None
-    own = {one.text: its for one, its in took.items() if isinstance(one, Ours)}
-    return _spread([theirs / ours for theirs, ours in zip(seen, own.get(side.text, own[False]), strict=True)])
+    # A peer whose replies are text is compared with our episodes as text, where those were measured.
+    ours_by_text = {other.text: our_values for other, our_values in rounds.items() if isinstance(other, Ours)}
+    ours = ours_by_text.get(side.text, ours_by_text[False])
+    return _spread([value / our_value for value, our_value in zip(values, ours, strict=True)])
 
 
 def _spread(values: list[float]) -> MedianRange:
@@ -144,19 +147,19 @@ def _steps(side: Peer) -> Timed:
 def _known_task(side: Peer) -> Timed:
     """Time the start of an episode that was played before."""
     numbers, env = cycle(range(len(side.scripts))), side.open()
-    return _again_and_again(lambda: side.begin(env, next(numbers)))
+    return _repeat(lambda: side.begin(env, next(numbers)))
 
 
 def _new_task(side: Peer) -> Timed | None:
     """Time the start of an episode with a new seed. None if the side has no seeds."""
     env = side.open()
-    return _again_and_again(lambda: side.begin(env, next(NEW_SEEDS))) if side.seeded else None
+    return _repeat(lambda: side.begin(env, next(NEW_SEEDS))) if side.seeded else None
 
 
 def _fork(side: Peer) -> Timed:
     """Time the fork of an environment in the middle of an episode."""
     middle = side.half(0)
-    return _again_and_again(lambda: side.fork(middle))
+    return _repeat(lambda: side.fork(middle))
 
 
 STARTS: dict[str, Callable[[Peer], Timed | None]] = {
@@ -166,7 +169,9 @@ STARTS: dict[str, Callable[[Peer], Timed | None]] = {
 }
 
 
-def _again_and_again(once: Callable[[], object]) -> Timed:
+def _repeat(once: Callable[[], object]) -> Timed:
+    """Return a function that repeats `once` for some seconds and returns the seconds of one repetition."""
+
     def timed(seconds: float) -> float:
         times, began, ends = 0, _clock(), perf_counter() + seconds
         while not times or perf_counter() < ends:
@@ -179,26 +184,26 @@ def _again_and_again(once: Callable[[], object]) -> Timed:
 
 def _clock() -> float:
     """Return the CPU seconds of this process and its finished children."""
-    others = os.times()
-    return process_time() + others.children_user + others.children_system
+    times = os.times()
+    return process_time() + times.children_user + times.children_system
 
 
 def _memory(side: Peer) -> float:
     """Return the kB that Python allocates for an episode. Memory of native code is not counted."""
     side.live(0)  # fills the shared caches
-    return bench.growth(side.live(number % len(side.scripts)) for number in range(LIVE)) / LIVE / 1e3
+    return bench.allocated_bytes(side.live(number % len(side.scripts)) for number in range(LIVE)) / LIVE / 1e3
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
 
 
-def _table(found: list[RaceResult], title: str) -> Table:
+def _table(results: list[RaceResult], title: str) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("what, and whose", no_wrap=True)
     table.add_column("median (min–max)", justify="right", no_wrap=True)
     table.add_column("ours is × as fast", justify="right", overflow="fold")
     what = ""
-    for result in found:
+    for result in results:
         if result.what != what:
             what = result.what
             table.add_row(what)
@@ -209,7 +214,8 @@ def _table(found: list[RaceResult], title: str) -> Table:
 
 def shown(spread: MedianRange, unit: str = "") -> str:
     """Return median and range in a readable unit."""
-    _, scale, unit = next(fit for fit in _UNITS.get(unit, ((0.0, 1.0, unit),)) if spread.value >= fit[0])
+    choices = _UNITS.get(unit, ((0.0, 1.0, unit),))
+    scale, unit = next((factor, name) for minimum, factor, name in choices if spread.value >= minimum)
     value, low, high = (bench.short(scale * number) for number in (spread.value, spread.low, spread.high))
     return " ".join(filter(None, (value, unit, "" if spread.low == spread.high else f"({low}–{high})")))
 

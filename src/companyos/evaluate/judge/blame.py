@@ -101,6 +101,7 @@ def decisive_call(episode: Transcript | ReplayedEpisode) -> int:
 
 
 def _can_be_won(env: CompanyEnv) -> bool:
+    """Return whether the expert wins from here. It plays on in `env`, so pass a fork."""
     if env.lost() is not None or env.done:
         return False
     try:
@@ -122,25 +123,29 @@ class DecidingFact(msgspec.Struct, frozen=True):
 
 
 def _facts(env: CompanyEnv, act: int) -> list[DecidingFact]:
-    """The facts that decide the ending: make the calls before the act on every twin that has another right ending."""
+    """Return the facts that decide the ending: those whose change gives a twin with another right ending.
+
+    The calls before the decisive one, number `act`, are made again on these twins.
+    """
     ticket = env.world.get(Ticket, env.setting.case.ticket_id)
     facts: dict[str, DecidingFact] = {}
-    for cause, other in twins_with_other_ending(env.task_id):
-        twin = CompanyEnv(TaskId.parse(other), "sparse")
+    for cause, twin_id in twins_with_other_ending(env.task_id):
+        twin = CompanyEnv(TaskId.parse(twin_id), "sparse")
         right = twin.setting.ending
         assumed = (right.resolution, right.reason) == (ticket.resolution, ticket.reason) and not env.success
         blind = _shows_the_same(twin, env.turns[: act - 1])
-        known = facts.get(cause, DecidingFact(cause, False, False))
-        facts[cause] = DecidingFact(cause, known.blind or blind, known.assumed_otherwise or assumed)
+        # A fact with several other values has several twins; one of them is enough.
+        so_far = facts.get(cause, DecidingFact(cause, blind=False, assumed_otherwise=False))
+        facts[cause] = DecidingFact(cause, so_far.blind or blind, so_far.assumed_otherwise or assumed)
     return list(facts.values())
 
 
 def _shows_the_same(twin: CompanyEnv, turns: Sequence[Turn]) -> bool:
-    """Whether a twin answers the same calls with the same bytes at the same time."""
+    """Return whether a twin answers the same calls with the same bytes at the same time."""
     for turn in turns:
         twin.step(action_of(turn))
-        theirs = twin.turns[-1]
-        if theirs.now != turn.now or msgspec.json.encode(theirs.reply) != msgspec.json.encode(turn.reply):
+        twin_turn = twin.turns[-1]
+        if twin_turn.now != turn.now or msgspec.json.encode(twin_turn.reply) != msgspec.json.encode(turn.reply):
             return False
     return True
 
@@ -165,28 +170,31 @@ class BlameSummary(msgspec.Struct, frozen=True):
 
 def summarise_blames(blames: Iterable[Blame]) -> BlameSummary:
     """Count the blames of many episodes."""
-    every = list(blames)
-    failed = [one for one in every if one.kind != NOTHING]
-    acted = [one for one in failed if one.kind in (ACT, DAMAGE)]
-    hit = Counter(dial for one in every for dial in one.struck)
-    broken = Counter(dial for one in failed for dial in one.struck)
+    all_blames = list(blames)
+    failed = [blame for blame in all_blames if blame.kind != NOTHING]
+    acted = [blame for blame in failed if blame.kind in (ACT, DAMAGE)]
+    episodes_by_dial = Counter(dial for blame in all_blames for dial in blame.struck)
+    failures_by_dial = Counter(dial for blame in failed for dial in blame.struck)
+    dials = sorted(episodes_by_dial, key=lambda dial: (-failures_by_dial[dial], dial))
     return BlameSummary(
-        episodes=len(every),
-        successes=sum(one.success for one in every),
-        luck=sum(one.luck for one in every),
-        late=sum(one.late < one.step for one in acted),
-        kinds=_by_frequency(one.kind for one in failed),
-        tools=_by_frequency(one.tool for one in failed),
-        apps=_by_frequency(one.tool.partition(".")[0] for one in failed),
-        dials={dial: (broken[dial], count) for dial, count in sorted(hit.items(), key=lambda d: (-broken[d[0]], d[0]))},
-        blind=_by_frequency(f"{_family(one)}.{fact}" for one in acted for fact in one.blind),
-        misjudged=_by_frequency(f"{_family(one)}.{fact}" for one in acted for fact in one.misjudged),
+        episodes=len(all_blames),
+        successes=sum(blame.success for blame in all_blames),
+        luck=sum(blame.luck for blame in all_blames),
+        late=sum(blame.late < blame.step for blame in acted),
+        kinds=_by_frequency(blame.kind for blame in failed),
+        tools=_by_frequency(blame.tool for blame in failed),
+        apps=_by_frequency(blame.tool.partition(".")[0] for blame in failed),
+        dials={dial: (failures_by_dial[dial], episodes_by_dial[dial]) for dial in dials},
+        blind=_by_frequency(f"{_family(blame)}.{fact}" for blame in acted for fact in blame.blind),
+        misjudged=_by_frequency(f"{_family(blame)}.{fact}" for blame in acted for fact in blame.misjudged),
     )
 
 
-def _family(one: Blame) -> str:
-    return TaskId.parse(one.task_id).family
+def _family(blame: Blame) -> str:
+    return TaskId.parse(blame.task_id).family
 
 
 def _by_frequency(names: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(names).items(), key=lambda count: (-count[1], count[0])))
+    """Return how often each name occurs, the most frequent first."""
+    counts = Counter(names)
+    return {name: counts[name] for name in sorted(counts, key=lambda name: (-counts[name], name))}

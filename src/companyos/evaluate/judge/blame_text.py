@@ -15,26 +15,26 @@ _BLIND = dict.fromkeys((ACT, DAMAGE), "Before that call, no reply had shown thes
 }
 
 
-def sentences(one: Blame) -> Iterable[str]:
+def sentences(blame: Blame) -> Iterable[str]:
     """Yield a few sentences about one episode."""
-    if one.kind == NOTHING:
-        yield "Success." if one.success else "Not over."
+    if blame.kind == NOTHING:
+        yield "Success." if blame.success else "Not over."
     else:
-        yield f"Lost at step {one.step}, {called(one.tool)}, {HOW[one.kind]}."
-        if one.kind != TIME and one.late < one.step:
-            yield f"From step {one.late} on, too few steps were left anyway."
-        yield f"The expert would have called: {one.due}" + (f" ({'; '.join(one.working)})" if one.working else "")
-    if one.missed:
-        yield f"Goals not reached: {', '.join(one.missed)}."
-    if one.damage:
-        yield f"Damage: {', '.join(one.damage)}."
-    if one.blind and (one.success or one.kind != NOTHING):
-        yield f"{_BLIND[one.kind]}: {', '.join(one.blind)}."
-    if one.misjudged:
-        facts = ", ".join(one.misjudged)
+        yield f"Lost at step {blame.step}, {called(blame.tool)}, {HOW[blame.kind]}."
+        if blame.kind != TIME and blame.late < blame.step:
+            yield f"From step {blame.late} on, too few steps were left anyway."
+        yield f"The expert would have called: {blame.due}" + (f" ({'; '.join(blame.working)})" if blame.working else "")
+    if blame.missed:
+        yield f"Goals not reached: {', '.join(blame.missed)}."
+    if blame.damage:
+        yield f"Damage: {', '.join(blame.damage)}."
+    if blame.blind and (blame.success or blame.kind != NOTHING):
+        yield f"{_BLIND[blame.kind]}: {', '.join(blame.blind)}."
+    if blame.misjudged:
+        facts = ", ".join(blame.misjudged)
         yield f"Replies had shown these facts, but the ticket was closed as if they were otherwise: {facts}."
 
 
 def called(name: str) -> str:
-    """The name of a tool or an app; "no call" for an action that was not a call."""
+    """Return the name of a tool or an app; "no call" for an action that was not a call."""
     return name.strip(".") or "no call"

@@ -129,18 +129,19 @@ def replay_alone(episode: Transcript | ReplayedEpisode) -> ReplayedEpisode:
 
 
 def _total(replayed: ReplayedEpisode) -> float:
+    """Return the return in the reward profile `REWARD`."""
     if replayed.end.reward != REWARD:
         replayed = ReplayedEpisode(replayed.recorded, REWARD)
     return replayed.end.total
 
 
 def damage_of(env: CompanyEnv) -> tuple[str, ...]:
-    """Record and field of each unwanted change that an ended episode left behind."""
+    """Return record and field of each unwanted change that an ended episode left behind."""
     return tuple(f"{harm.record} {harm.field}" for harm in env.verdict.damage) if env.verdict else ()
 
 
 def struck(setting: Setting, name: str, faults: int) -> tuple[str, ...]:
-    """The dials that caused trouble in an episode: in its start state, among its tools, or as faults of calls."""
+    """Return the dials that caused trouble in an episode: in its start state, among its tools, or as faults of calls."""
     marks = {cause.name: cause.annotation for cause in family(name).specs()}
     dials = {
         mark.dial
@@ -158,13 +159,14 @@ def struck(setting: Setting, name: str, faults: int) -> tuple[str, ...]:
 
 
 def _is_routed(env: CompanyEnv, call: Call) -> bool:
-    """Whether a call goes to an app that has an open milestone. If none is open, only the app that closes tickets counts."""
+    """Return whether a call goes to an app with an open milestone; if none is open, to the app that closes tickets."""
     if _waits(call):
         return False
     ending, world = env.setting.ending, env.world
-    endings = [ending, *(one.ending for one in ending.linked if world.get(Ticket, one.ticket_id).resolution is None)]
-    still_open = [m.goal for one in endings for m in one.milestones if not m.goal.holds(world)]
-    return call.app in map(owner, still_open) if still_open else call.app == owner(ending.goals[0])
+    open_linked = [linked for linked in ending.linked if world.get(Ticket, linked.ticket_id).resolution is None]
+    milestones = [*ending.milestones, *(milestone for linked in open_linked for milestone in linked.ending.milestones)]
+    open_goals = [milestone.goal for milestone in milestones if not milestone.goal.holds(world)]
+    return call.app in map(owner, open_goals) if open_goals else call.app == owner(ending.goals[0])
 
 
 def _waits(call: Call) -> bool:
@@ -172,7 +174,7 @@ def _waits(call: Call) -> bool:
 
 
 def owner(goal: Goal) -> str:
-    """The app whose records decide whether a goal holds: the app of the first table that the goal names."""
+    """Return the app whose records decide whether a goal holds: the app of the first table that the goal names."""
     return goal.tables[0].__module__.rpartition(".")[2]
 
 
@@ -182,35 +184,36 @@ def owner(goal: Goal) -> str:
 def _faults(env: CompanyEnv) -> tuple[int, int]:
     """Count the targets at which a call got no answer, and those among them that answered a later call.
 
-    A success has got past all its faults, whatever way it took.
+    In a success, all targets count as answered, whatever way the agent took around them.
     """
-    met: dict[tuple[str, str], bool] = {}
+    answered_later: dict[tuple[str, str], bool] = {}  # by target
     for turn in env.turns:
         target = (turn.call.tool, str(sorted(turn.call.params.items())))
         if turn.reply.code == NO_ANSWER:
-            met[target] = False
-        elif target in met:
-            met[target] = True
-    return len(met), len(met) if env.success else sum(met.values())
+            answered_later[target] = False
+        elif target in answered_later:
+            answered_later[target] = True
+    return len(answered_later), len(answered_later) if env.success else sum(answered_later.values())
 
 
 # -- who decided -------------------------------------------------------------------------------------------------------
 
 
 def _decider(world: World, ticket: Ticket, actor: str) -> str:
-    """The offices that approved the actor's requests on the ticket, whichever person held the office that day."""
-    signed = [
+    """Return the offices that approved the actor's requests on the ticket, whichever person held the office that day."""
+    approved = [
         request
         for request in world.all(Approval)
         if request.status == "approved" and request.requester == actor and request.ticket_id == ticket.id
     ]
-    return " + ".join(sorted({f"{request.type}: {_office(world, ticket, request)}" for request in signed})) or DESK
+    return " + ".join(sorted({f"{request.type}: {_office(world, ticket, request)}" for request in approved})) or DESK
 
 
 def _office(world: World, ticket: Ticket, request: Approval) -> str:
-    """The lowest office on the form that may sign for the amount. No other office's signature is accepted."""
-    form, asker = world.get(ApprovalType, request.type), world.get(Person, ticket.requester)
+    """Return the lowest office on the form that may sign for the amount. No other office's signature is accepted."""
+    form, requester = world.get(ApprovalType, request.type), world.get(Person, ticket.requester)
     amount = ticket.amount if "amount" in form.same_as_ticket else request.data.get("amount")
-    named = [office.format_map({**request.data, "department": asker.department}) for office in form.offices]
+    # A form names its offices with placeholders, for example "{department} Lead"; the lowest office comes first.
+    offices = [office.format_map({**request.data, "department": requester.department}) for office in form.offices]
     limits = {person.role: person.limit or 0 for person in world.all(Person)}
-    return next((name for name in named if not isinstance(amount, int | float) or limits[name] >= amount), named[-1])
+    return next((name for name in offices if not isinstance(amount, int | float) or limits[name] >= amount), offices[-1])

@@ -14,7 +14,7 @@ from companyos.evaluate.judge.blame import Blame
 from companyos.evaluate.judge.blame_text import sentences
 from companyos.evaluate.judge.outcome import damage_of
 
-_LONGEST_CALL, _LONGEST_REPLY, _LONGEST_BRIEF = 600, 1200, 2000  # characters shown of each
+_MAX_CALL, _MAX_REPLY, _MAX_BRIEF = 600, 1200, 2000  # characters that are shown of each
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ def playback(run: int, trial: int, replayed: ReplayedEpisode, blame: Blame) -> P
         task_id=env.task_id,
         trial=trial,
         success=bool(env.success),
-        brief=_cut(env.scene.brief, _LONGEST_BRIEF),
+        brief=_cut(env.scene.brief, _MAX_BRIEF),
         begins=replayed.states[0].look().now,
         budget=env.max_steps,
         milestones=tuple(milestone.name for milestone in env.setting.ending.milestones),
@@ -72,20 +72,20 @@ def playback(run: int, trial: int, replayed: ReplayedEpisode, blame: Blame) -> P
 
 
 def holding(env: CompanyEnv) -> tuple[int, ...]:
-    """The numbers of the milestones of the right ending that hold now."""
+    """Return the numbers of the milestones of the right ending that hold now."""
     milestones = env.setting.ending.milestones
-    return tuple(number for number, one in enumerate(milestones) if one.goal.holds(env.world))
+    return tuple(number for number, milestone in enumerate(milestones) if milestone.goal.holds(env.world))
 
 
 def moment(turn: Turn, standing: tuple[int, ...]) -> Moment:
-    """A turn as it is shown. Long texts are cut."""
+    """Return a turn as it is shown. Long texts are cut."""
     sent = msgspec.json.encode(turn.action[0]).decode() if turn.action else write_line(turn.call)
     reply = compact(turn.reply.data) if turn.reply.ok else turn.reply.message
     return Moment(
         clock=turn.now,
-        call=_cut(sent, _LONGEST_CALL),
+        call=_cut(sent, _MAX_CALL),
         code=turn.reply.code,
-        reply=_cut(reply, _LONGEST_REPLY),
+        reply=_cut(reply, _MAX_REPLY),
         reward=round(turn.reward, 4),
         parts={name: round(part, 4) for name, part in turn.parts.items()},
         standing=standing,
@@ -93,13 +93,15 @@ def moment(turn: Turn, standing: tuple[int, ...]) -> Moment:
 
 
 def difference(replayed: ReplayedEpisode) -> str:
-    """The first recorded line that differs from the replay; empty if none does."""
+    """Return the first recorded line that differs from the replay; empty if none does."""
     try:
         replayed.verify()
     except ReplayDiffers as first:
-        return _cut(str(first), _LONGEST_REPLY)
+        return _cut(str(first), _MAX_REPLY)
     return ""
 
 
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]} … and {len(text) - longest:,} characters more"
+def _cut(text: str, max_length: int) -> str:
+    if len(text) <= max_length:
+        return text
+    return f"{text[:max_length]} … and {len(text) - max_length:,} characters more"

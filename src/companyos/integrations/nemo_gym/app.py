@@ -65,8 +65,9 @@ class CompanyOSResourcesServer(SimpleResourcesServer):
 
     async def call(self, request: Request, tool: str, body: dict[str, Any]) -> str:
         env = self._episodes[request.session[SESSION_ID_KEY]]
-        [asked] = by_tools(ModelReply(tool_calls=({"function": {"name": tool, "arguments": body}},)), env.toolbox).calls
-        return asked.hears(env.step(asked.action)).text
+        tool_call = {"function": {"name": tool, "arguments": body}}
+        [requested_call] = by_tools(ModelReply(tool_calls=(tool_call,)), env.toolbox).calls
+        return requested_call.hears(env.step(requested_call.action)).text
 
     async def verify(self, request: Request, body: BaseVerifyRequest) -> VerifyResponse:
         env = closed(self._episodes.pop(request.session[SESSION_ID_KEY]))

@@ -26,9 +26,9 @@ class CompanyOS(EnvClient[CompanyAction, CompanyObservation, CompanyState]):
 
     _ws_url: str | None
 
-    def __init__(self, base_url: str | None = None, *, resume_within_s: float = 60.0, **more: Any) -> None:
+    def __init__(self, base_url: str | None = None, *, resume_within_s: float = 60.0, **options: Any) -> None:
         # A model may take minutes to generate; the socket must stay open.
-        super().__init__(base_url, **{"websocket_ping_timeout_s": 600.0, **more})
+        super().__init__(base_url, **{"websocket_ping_timeout_s": 600.0, **options})
         self._resume_within_s = resume_within_s
         self._session_id = self._episode_id = ""
         self._turn = 0
@@ -43,37 +43,37 @@ class CompanyOS(EnvClient[CompanyAction, CompanyObservation, CompanyState]):
     def _step_payload(self, action: CompanyAction | Call | dict[str, Any]) -> dict[str, Any]:
         if isinstance(action, Call):
             action = {"app": action.app, "method": action.method, "params": action.params}
-        given = action.model_dump() if isinstance(action, CompanyAction) else action
-        return {**given, "metadata": {"turn": self._turn + 1, **given.get("metadata", {})}}
+        fields = action.model_dump() if isinstance(action, CompanyAction) else action
+        return {**fields, "metadata": {"turn": self._turn + 1, **fields.get("metadata", {})}}
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[CompanyObservation]:
         reward, done = payload["reward"], payload["done"]
-        seen = CompanyObservation(**payload["observation"], reward=reward, done=done)
-        return StepResult(observation=seen, reward=reward, done=done, metadata=payload.get("metadata"))
+        observation = CompanyObservation(**payload["observation"], reward=reward, done=done)
+        return StepResult(observation=observation, reward=reward, done=done, metadata=payload.get("metadata"))
 
     def _parse_state(self, payload: dict[str, Any]) -> CompanyState:
         return CompanyState(**payload)
 
     # -- reconnecting ----------------------------------------------------------------------------------------------
 
-    async def _reset_async(self, **given: Any) -> StepResult[CompanyObservation]:
+    async def _reset_async(self, **options: Any) -> StepResult[CompanyObservation]:
         try:
-            result = await super()._reset_async(**given)
+            result = await super()._reset_async(**options)
         except (ConnectionClosed, ConnectionError):
             self._session_id = ""  # the reset replaces the old session
-            result = await self._retry(lambda: EnvClient._reset_async(self, **given))
+            result = await self._retry(lambda: EnvClient._reset_async(self, **options))
         metadata = result.metadata or {}
-        self._session_id, self._episode_id = metadata.get("session_id", ""), given.get("episode_id") or ""
+        self._session_id, self._episode_id = metadata.get("session_id", ""), options.get("episode_id") or ""
         self._turn = 0
         return result
 
-    async def _step_async(self, action: Any, **more: Any) -> StepResult[CompanyObservation]:
+    async def _step_async(self, action: Any, **options: Any) -> StepResult[CompanyObservation]:
         try:
-            result = await super()._step_async(action, **more)
+            result = await super()._step_async(action, **options)
         except (ConnectionClosed, ConnectionError):
             if not self._session_id:
                 raise
-            result = await self._retry(lambda: EnvClient._step_async(self, action, **more))
+            result = await self._retry(lambda: EnvClient._step_async(self, action, **options))
         self._turn = result.observation.step
         return result
 
@@ -89,8 +89,8 @@ class CompanyOS(EnvClient[CompanyAction, CompanyObservation, CompanyState]):
         """Open a socket to the current session, if there is one."""
         url, session_id = self._ws_url, self._session_id
         if session_id:
-            names = {"session_id": session_id, "episode_id": self._episode_id}
-            self._ws_url = f"{url}?{urlencode({name: value for name, value in names.items() if value})}"
+            query = {"session_id": session_id, "episode_id": self._episode_id}
+            self._ws_url = f"{url}?{urlencode({name: value for name, value in query.items() if value})}"
         try:
             return await super()._connect_async()
         finally:
@@ -100,14 +100,14 @@ class CompanyOS(EnvClient[CompanyAction, CompanyObservation, CompanyState]):
         await super()._close_async()
         self._session_id = ""
 
-    async def _retry(self, ask: Any) -> Any:
+    async def _retry(self, request: Any) -> Any:
         """Repeat a request over new sockets, for `resume_within_s` at most."""
-        give_up = time.monotonic() + self._resume_within_s
+        deadline = time.monotonic() + self._resume_within_s
         while True:
             self._ws = None
             try:
-                return await ask()
+                return await request()
             except (ConnectionClosed, ConnectionError):
-                if time.monotonic() + _PAUSE > give_up:
+                if time.monotonic() + _PAUSE > deadline:
                     raise
                 await asyncio.sleep(_PAUSE)

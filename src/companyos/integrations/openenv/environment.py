@@ -65,8 +65,8 @@ class _Company(Environment[ActT, ObsT, CompanyState], Generic[ActT, ObsT]):
         **unknown: Any,
     ) -> CompanyObservation:
         """Begin a task: by task id; by family, seed, chaos and split; or by split and index."""
-        given = {"task": task, "seed": seed, "chaos": chaos, "split": split, "index": index}
-        body = read_reset({**given, "reward": reward, "progress": progress, **unknown})
+        task_fields = {"task": task, "seed": seed, "chaos": chaos, "split": split, "index": index}
+        body = read_reset({**task_fields, "reward": reward, "progress": progress, **unknown})
         self._env, self._episode_id = episode(body, self._may_show_progress), episode_id
         self._last = self._env.reset()
         return CompanyObservation.of(self._last, {})
@@ -87,7 +87,7 @@ class _Company(Environment[ActT, ObsT, CompanyState], Generic[ActT, ObsT]):
         )
 
     def make_call(self, call: Call) -> observe.Observation:
-        """Make a step with a call, however it was written. After the end of the episode it changes nothing."""
+        """Make a step with a call. After the end of the episode it changes nothing."""
         if self._env is None:
             raise NotBegun
         self._last = self._env.step(checked(call))
@@ -140,11 +140,11 @@ class CompanyTools(_Company[Action, Observation]):
             return list_of_tools(self.toolbox, self._last is not None and self._last.done)
         assert isinstance(action, CallToolAction)
         obs = self.make_call(call_named(action.tool_name, action.arguments))
-        kind = TOOL_ERRORS.get(obs.code)
+        error_type = TOOL_ERRORS.get(obs.code)
         return CallToolObservation(
             tool_name=action.tool_name,
             result=obs.text,
-            error=None if kind is None else ToolError(error_type=kind, message=obs.message),
+            error=None if error_type is None else ToolError(error_type=error_type, message=obs.message),
             done=obs.done,
             reward=obs.reward,
             metadata={

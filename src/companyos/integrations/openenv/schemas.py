@@ -14,7 +14,7 @@ from companyos.serve.openenv.catalog import SCHEMAS
 
 
 def schemas() -> dict[str, Any]:
-    """Return the schemas of both dialects, as OpenEnv's own server publishes them."""
+    """Return the schemas for both forms of an action (app and method, or tool), as OpenEnv's own server publishes them."""
     return {"company": _schema(CompanyAction, CompanyObservation), "tools": _schema(CallToolAction, CallToolObservation)}
 
 
