@@ -28,7 +28,7 @@ def test_twins_must_differ_before_the_expert_does_anything_irreversible(
 ) -> None:
     env = solve(staged())
     committed = first_irreversible(env.turns, ticket(env).id)
-    monkeypatch.setattr(proofs, "first_difference", lambda ours, theirs: committed + later)
+    monkeypatch.setattr(proofs, "first_difference", lambda turns, twin_turns: committed + later)
     fault = check(env.task_id, with_twins=True).fault
     assert (fault == "") == in_time
     assert in_time or "comes before anything differs from" in fault
@@ -42,11 +42,11 @@ def test_a_wrong_closing_or_giving_up_is_not_a_proof(monkeypatch: pytest.MonkeyP
     def idle(env: CompanyEnv, style: ExpertStyle | None = None) -> None:
         return None
 
-    for expert, said in ((wrong, "Verdict"), (idle, "gave up")):
+    for expert, expected_fault in ((wrong, "Verdict"), (idle, "gave up")):
         monkeypatch.setattr(proof, "run_expert", expert)
-        with pytest.raises(Unsolvable, match=said):
+        with pytest.raises(Unsolvable, match=expected_fault):
             solve(make(task_id()))
-        assert said in check(task_id(), with_twins=False).fault
+        assert expected_fault in check(task_id(), with_twins=False).fault
 
 
 @pytest.mark.parametrize(

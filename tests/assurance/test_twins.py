@@ -94,18 +94,18 @@ def test_two_endings_are_equal_if_name_and_decider_are() -> None:
 def test_a_twin_is_irrelevant_only_if_the_calls_of_each_win_the_other(
     monkeypatch: pytest.MonkeyPatch, there: bool, back: bool, expected: str
 ) -> None:
-    ours = staged(reward="sparse")
-    run_expert(ours)
-    other = do(ours.task_id, score_stale=True)
-    assert same_ending(ours, make(other))
+    solved = staged(reward="sparse")
+    run_expert(solved)
+    other = do(solved.task_id, score_stale=True)
+    assert same_ending(solved, make(other))
 
     def carries_over(source: CompanyEnv, target: CompanyEnv) -> bool:
-        return there if source is ours else back
+        return there if source is solved else back
 
     monkeypatch.setattr(
         import_module("companyos.assurance.twins"), "_carries_over", carries_over
     )  # the name is a function's, too
-    assert relevance(ours, other) == expected
+    assert relevance(solved, other) == expected
 
 
 def test_the_calls_of_one_task_carry_over_to_a_task_that_differs_in_nothing_they_touch() -> None:
@@ -123,21 +123,21 @@ def test_weathers_are_numbered_from_the_tasks_own_weather() -> None:
 
 def test_differences_of_worlds_cover_records_fields_and_clock_on_both_sides() -> None:
     env = staged()
-    one, other = env.world, env.world.fork()
-    assert differences(one, other) == set()
+    world, other = env.world, env.world.fork()
+    assert differences(world, other) == set()
     other.put(replace(ticket(env), waiting_on="@a.b"))
-    entry = one.get(Entry, role(env, "entry"))
+    entry = world.get(Entry, role(env, "entry"))
     other.put(replace(entry, details=entry.details | {"brand_new": "1"}))
     other.put(replace(entry, id="E-90001"))
     expected = {("Ticket", ticket(env).id, "waiting_on"), ("Entry", entry.id, "brand_new")}
-    for left, right in ((one, other), (other, one)):
+    for left, right in ((world, other), (other, world)):
         found = differences(left, right)
         assert expected <= found
         assert {key for _, key, _ in found - expected} == {"E-90001"}
-    assert one.get(Ticket, ticket(env).id).waiting_on is None
-    later = one.fork()
+    assert world.get(Ticket, ticket(env).id).waiting_on is None
+    later = world.fork()
     later.advance(1)
-    assert differences(one, later) == {("World", "", "clock, agenda or counters")}
-    counted = one.fork()
+    assert differences(world, later) == {("World", "", "clock, agenda or counters")}
+    counted = world.fork()
     counted.count_up("anything")
-    assert differences(one, counted) == {("World", "", "clock, agenda or counters")}
+    assert differences(world, counted) == {("World", "", "clock, agenda or counters")}

@@ -79,22 +79,24 @@ def test_games_meet_the_contract_and_their_episodes_end(kind: type[Taxi | CartPo
 
 @pytest.mark.usefixtures("few")
 def test_a_race_measures_every_quantity_of_every_side() -> None:
-    found = race.race([Ours(), OursWithText(), Counting(), CartPole()], rounds=1, seconds=0.0)
+    results = race.race([Ours(), OursWithText(), Counting(), CartPole()], rounds=1, seconds=0.0)
     sides = ["CompanyOS", "Counting", "Gymnasium CartPole"]
-    told = {what: [finding.side for finding in found if finding.what == what] for what in {f.what for f in found}}
-    assert told == {
+    sides_by_quantity = {
+        what: [finding.side for finding in results if finding.what == what] for what in {f.what for f in results}
+    }
+    assert sides_by_quantity == {
         "step": ["CompanyOS", "CompanyOS as text", "Counting", "Gymnasium CartPole"],
         "reset, known task": sides,
         "reset, new seed": ["CompanyOS", "Gymnasium CartPole"],  # the counting peer has no seeds
         "fork in mid-episode": sides,
         "memory, live episode": sides,
     }
-    assert [finding.side for finding in found if finding.ours_is is None] == ["CompanyOS", "CompanyOS as text"] + [
+    assert [finding.side for finding in results if finding.ours_is is None] == ["CompanyOS", "CompanyOS as text"] + [
         "CompanyOS"
     ] * 4
-    numbers = [number for f in found for spread in (f.value, f.ours_is) if spread for number in _numbers(spread)]
+    numbers = [number for f in results for spread in (f.value, f.ours_is) if spread for number in _numbers(spread)]
     assert all(math.isfinite(number) and number > 0 for number in numbers)
-    assert all(low <= value <= high for value, low, high in (_numbers(f.value) for f in found))
+    assert all(low <= value <= high for value, low, high in (_numbers(f.value) for f in results))
 
 
 @pytest.mark.usefixtures("few")

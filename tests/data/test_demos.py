@@ -34,9 +34,9 @@ def of_kind(kind: str) -> list[Demo]:
 
 
 def test_a_line_of_the_dataset_replays_to_what_its_label_says() -> None:
-    for made in sample():
-        demo = msgspec.json.decode(msgspec.json.encode(made), type=Demo)
-        assert demo == made
+    for original in sample():
+        demo = msgspec.json.decode(msgspec.json.encode(original), type=Demo)
+        assert demo == original
         env = replay(demo.transcript)
         assert env.verdict is not None
         assert (demo.task_id, demo.steps, demo.success) == (env.task_id, env.step_count, env.success)
@@ -96,11 +96,11 @@ def test_failures_are_of_many_sorts() -> None:
 def test_every_length_has_the_stated_shares(mix: Mapping[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in KINDS:  # so that it is quick: only the order is looked at
         monkeypatch.setitem(KINDS, kind, KINDS["expert"])
-    made: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for number, demo in enumerate(episodes(60, chaos=(0.0,), mix=mix), 1):
-        made[demo.kind] += 1
+        counts[demo.kind] += 1
         for kind in KINDS:
-            assert abs(made[kind] - mix.get(kind, 0) / sum(mix.values()) * number) < 1
+            assert abs(counts[kind] - mix.get(kind, 0) / sum(mix.values()) * number) < 1
 
 
 def test_each_kind_is_spread_evenly_over_families_and_doses() -> None:
@@ -122,8 +122,8 @@ def test_neither_the_mix_nor_another_dose_moves_an_episode() -> None:
 
 
 def test_another_seed_gives_other_tasks() -> None:
-    ours, theirs = ({demo.task_id for demo in episodes(5, seed=seed)} for seed in (0, 1))
-    assert not ours & theirs
+    tasks_of_seed_0, tasks_of_seed_1 = ({demo.task_id for demo in episodes(5, seed=seed)} for seed in (0, 1))
+    assert not tasks_of_seed_0 & tasks_of_seed_1
 
 
 def test_no_task_comes_twice() -> None:

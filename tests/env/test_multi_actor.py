@@ -202,10 +202,10 @@ def test_with_all_other_chairs_silent_the_expert_runs_out_of_steps_and_nothing_c
 
 @pytest.mark.parametrize("name", CROSSING)
 def test_the_same_calls_by_the_same_actors_give_the_same_bytes(name: str) -> None:
-    one, other = (handed_over(name, 5, 0.5) for _ in range(2))
-    cooperate(one)
-    cooperate(other)
-    assert one.transcript().to_jsonl() == other.transcript().to_jsonl()
+    env_a, env_b = (handed_over(name, 5, 0.5) for _ in range(2))
+    cooperate(env_a)
+    cooperate(env_b)
+    assert env_a.transcript().to_jsonl() == env_b.transcript().to_jsonl()
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -224,10 +224,10 @@ def test_without_actors_nothing_is_different(name: str) -> None:
 
 def test_in_a_round_all_act_in_the_order_of_their_seats() -> None:
     env = handed_over("employee_offboarding")
-    made = play_round(env, dict.fromkeys(reversed(env.actors), LIST))
-    assert tuple(made) == env.actors
+    observations = play_round(env, dict.fromkeys(reversed(env.actors), LIST))
+    assert tuple(observations) == env.actors
     assert [turn.actor for turn in env.turns] == ["", *env.actors[1:]]
-    assert all(obs.code == OK for obs in made.values())
+    assert all(obs.code == OK for obs in observations.values())
 
 
 def test_an_actor_who_waits_makes_no_step_while_others_work() -> None:
@@ -244,9 +244,9 @@ def test_an_actor_with_a_new_message_gets_it_at_once() -> None:
     counsel, steward = env.actors[1:]
     ask(env, counsel)
     before = env.world.now
-    made = play_round(env, {me(env): WAIT, counsel: WAIT, steward: WAIT})
-    assert set(made) == {counsel}
-    assert [letter["sender"] for letter in made[counsel].last_result["arrived"]] == [me(env)]
+    observations = play_round(env, {me(env): WAIT, counsel: WAIT, steward: WAIT})
+    assert set(observations) == {counsel}
+    assert [letter["sender"] for letter in observations[counsel].last_result["arrived"]] == [me(env)]
     assert env.world.now == before
 
 

@@ -16,7 +16,7 @@ def ticket_of(env: CompanyEnv) -> str:
     return env.setting.case.ticket_id
 
 
-def the_way(env: CompanyEnv) -> list[Call]:
+def expert_calls(env: CompanyEnv) -> list[Call]:
     fork = env.fork()
     run_expert(fork)
     return [turn.call for turn in fork.turns]
@@ -26,26 +26,26 @@ def test_working_aloud_makes_the_same_calls_as_working() -> None:
     aloud, silent = vendor(chaos=0.5), vendor(chaos=0.5)
     spoken = list(work_aloud(aloud))
     run_expert(silent)
-    assert [one.call for one in spoken] == [turn.call for turn in silent.turns]
-    assert [one.reply for one in spoken] == [turn.reply for turn in silent.turns]
-    assert any(one.working for one in spoken)
+    assert [spoken_turn.call for spoken_turn in spoken] == [turn.call for turn in silent.turns]
+    assert [spoken_turn.reply for spoken_turn in spoken] == [turn.reply for turn in silent.turns]
+    assert any(spoken_turn.working for spoken_turn in spoken)
     assert not any(isinstance(turn.call, str) for turn in aloud.turns)
     assert aloud.digest() == silent.digest()
 
 
 def test_a_record_that_was_read_early_is_not_read_again() -> None:
     env = vendor()
-    way = the_way(env)
-    early = next(call for call in way[2:] if call.method == "describe_metric")
+    calls = expert_calls(env)
+    early = next(call for call in calls[2:] if call.method == "describe_metric")
     env.step(early)
-    teacher, made = Teacher(env), []
+    teacher, made_calls = Teacher(env), []
     while not env.done:
         call = teacher.due().call
         assert call is not None
-        made.append(call)
+        made_calls.append(call)
         env.step(call)
     assert env.success
-    assert made == [call for call in way if call != early]
+    assert made_calls == [call for call in calls if call != early]
 
 
 def test_a_reading_that_nobody_needs_changes_nothing_of_what_is_due() -> None:
@@ -58,24 +58,24 @@ def test_a_reading_that_nobody_needs_changes_nothing_of_what_is_due() -> None:
 
 def test_a_call_that_was_refused_before_its_time_is_still_due_later() -> None:
     env = vendor()
-    way = the_way(env)
-    link = next(call for call in way if call.params.get("field") == "approval")
+    calls = expert_calls(env)
+    link = next(call for call in calls if call.params.get("field") == "approval")
     env.step(link)
     assert not env.turns[-1].reply.ok
-    teacher, made = Teacher(env), []
+    teacher, made_calls = Teacher(env), []
     while not env.done:
         call = teacher.due().call
         assert call is not None
-        made.append(call)
+        made_calls.append(call)
         env.step(call)
     assert env.success
-    assert made == way
+    assert made_calls == calls
 
 
 def test_a_wrong_write_is_undone_and_earlier_reads_are_not_repeated() -> None:
     env = vendor()
-    way = the_way(env)
-    for call in way[:6]:
+    calls = expert_calls(env)
+    for call in calls[:6]:
         env.step(call)
     env.step(Call("ticketdesk", "update_ticket", {"ticket_id": ticket_of(env), "field": "priority", "value": "low"}))
     env.step(Call("ticketdesk", "update_ticket", {"ticket_id": ticket_of(env), "field": "priority", "value": "urgent"}))
@@ -88,29 +88,29 @@ def test_a_wrong_write_is_undone_and_earlier_reads_are_not_repeated() -> None:
 
 def test_the_comment_may_be_in_other_words() -> None:
     env = make("expense_report", seed=next(_seeds_with_a_question()), reward="sparse")
-    way = the_way(env)
-    asked = next(number for number, call in enumerate(way) if call.method == "comment")
-    for call in way[:asked]:
+    calls = expert_calls(env)
+    asked = next(number for number, call in enumerate(calls) if call.method == "comment")
+    for call in calls[:asked]:
         env.step(call)
-    env.step(Call("ticketdesk", "comment", {**way[asked].params, "text": "Hello! How many people had the meal?"}))
-    assert Teacher(env).due().call == way[asked + 1]
+    env.step(Call("ticketdesk", "comment", {**calls[asked].params, "text": "Hello! How many people had the meal?"}))
+    assert Teacher(env).due().call == calls[asked + 1]
 
 
 def _seeds_with_a_question() -> Iterator[int]:
     for seed in range(50):
-        if any(call.method == "comment" for call in the_way(make("expense_report", seed=seed, reward="sparse"))):
+        if any(call.method == "comment" for call in expert_calls(make("expense_report", seed=seed, reward="sparse"))):
             yield seed
 
 
 def test_an_episode_that_is_over_or_lost_has_nothing_due() -> None:
     env = vendor()
-    way = the_way(env)
+    calls = expert_calls(env)
     lost = env.fork()
     wrong = {"ticket_id": ticket_of(env), "resolution": "declined", "reason": "unused", "evidence": []}
     lost.step(Call("ticketdesk", "resolve_ticket", wrong))
     assert due(lost).call is None
     assert due(lost).why in (OVER, LOST + "irreversible")
-    for call in way:
+    for call in calls:
         env.step(call)
     assert due(env) == Due(why=OVER)
 

@@ -83,15 +83,15 @@ def test_vectors_of_environments_see_what_single_ones_see(name: str, mode: str) 
     vector = gymnasium.make_vec(name, num_envs=3, vectorization_mode=mode, vector_kwargs=VECTORS[mode])
     singles = [gymnasium.make(name) for _ in range(3)]
     texts, info = vector.reset(seed=5)
-    begun = [one.reset(seed=5 + number) for number, one in enumerate(singles)]
+    begun = [single.reset(seed=5 + number) for number, single in enumerate(singles)]
     assert list(texts) == [text for text, _ in begun]
-    assert list(info["task_id"]) == [said["task_id"] for _, said in begun]
+    assert list(info["task_id"]) == [single_info["task_id"] for _, single_info in begun]
     vector.action_space.seed(3)
     over = [False] * 3
     while not any(over) and singles[0].unwrapped.company.step_count < 20:
         actions = vector.action_space.sample()
         texts, rewards, terminated, truncated, _ = vector.step(actions)
-        alone = [one.step(action) for one, action in zip(singles, actions, strict=True)]
+        alone = [single.step(action) for single, action in zip(singles, actions, strict=True)]
         assert list(texts) == [seen[0] for seen in alone]
         assert np.allclose(rewards, [seen[1] for seen in alone])
         assert list(zip(terminated, truncated, strict=True)) == [seen[2:4] for seen in alone]
