@@ -14,7 +14,7 @@ import pytest
 from websockets.sync.client import connect
 
 from companyos.core.calls import Call
-from companyos.serve.http.connections import LONGEST_URL
+from companyos.serve.http.connections import MAX_URL_BYTES
 from tests.serve.servers import Server, code_of, good, serving
 from tests.serve.sockets import action
 
@@ -77,7 +77,7 @@ def test_a_head_without_end_is_cut_off_and_costs_no_memory(server: Server, begin
 
 def test_whoever_sends_too_much_is_told_what(server: Server) -> None:
     for head, told in (
-        (b"GET /" + b"a" * LONGEST_URL + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (414, "url_too_long")),
+        (b"GET /" + b"a" * MAX_URL_BYTES + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (414, "url_too_long")),
         (GET + b"x: " + b"a" * 20_000 + b"\r\n\r\n", (431, "head_too_large")),
         (GET + b"x: " + b"a" * 21_000, (431, "head_too_large")),
         (GET, (408, "too_slow")),

@@ -19,7 +19,7 @@ from companyos.serve.errors import LedgerDown
 from companyos.serve.ledger import Ledger, TurnRow, open_ledger, postgres_sql
 from companyos.serve.ledger import postgres as postgres_ledger
 from companyos.serve.ledger.ledger import encode
-from companyos.serve.ledger.postgres import _CREATING_TABLES, PAUSE, PostgresLedger
+from companyos.serve.ledger.postgres import _CREATE_TABLES_LOCK, RECONNECT_PAUSE, PostgresLedger
 from companyos.serve.sessions.sessions import Sessions
 from companyos.serve.steps import StepRequest
 from tests.helpers import FAMILY
@@ -114,7 +114,7 @@ def test_while_it_is_away_callers_are_told_to_come_again_and_then_all_is_well(
         assert code_of(api.post("/reset", {})) == (503, "ledger_down")
         assert good(api.get("/health")) == {"status": "healthy"}
         server.start()
-        time.sleep(PAUSE)
+        time.sleep(RECONNECT_PAUSE)
         assert good(api.step(name, LIST, turn=3))["turn"] == 3
         env = make(api.reset()["task_id"])
         for _ in range(3):
@@ -139,7 +139,7 @@ def test_whoever_asks_a_silent_database_is_answered_within_five_seconds() -> Non
     """Patience is bounded by constants, so that no test need look at a clock: a request waits for the one before it, which
     gives up after `ANSWER_TIMEOUT` or `connect_timeout`, and then is answered at once."""
     assert postgres_ledger.ANSWER_TIMEOUT * 17 / 16 < 5
-    assert postgres_ledger._CONNECTING["connect_timeout"] < 5
+    assert postgres_ledger._CONNECTION_DEFAULTS["connect_timeout"] < 5
     assert float(postgres_ledger._STATEMENT_TIMEOUT.removesuffix("s")) < postgres_ledger.ANSWER_TIMEOUT
 
 
@@ -300,7 +300,7 @@ def test_expiry_looks_again_at_what_it_holds_since_a_step_may_have_come_before_t
 def test_whoever_waited_while_another_furnished_looks_again_before_they_do(postgres: Postgres) -> None:
     url = postgres.new_database()
     with psycopg.connect(url) as first, ThreadPoolExecutor(1) as pool:
-        first.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATING_TABLES,))
+        first.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATE_TABLES_LOCK,))
         second = pool.submit(open_ledger, url)
         waits = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = "
         wait_for(lambda: bool(sql(url, f"{waits} (SELECT oid FROM pg_database WHERE datname = current_database())")))

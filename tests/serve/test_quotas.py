@@ -3,7 +3,7 @@
 import pytest
 
 from companyos.core.calls import Call
-from companyos.serve.access.quotas import MINUTE, WRONG_TOKENS, Quotas, SessionQuota, SignInLimiter
+from companyos.serve.access.quotas import MAX_WRONG_TOKENS, MINUTE, Quotas, SessionQuota, SignInLimiter
 from companyos.serve.errors import OverQuota, TooManySignIns
 from companyos.serve.ledger import MemoryLedger, SessionHeader
 from tests.serve.servers import AppClient, body_of, code_of, good
@@ -16,26 +16,26 @@ ALICE, BOB, EVE = ({"authorization": f"Bearer {name}"} for name in ("alice", "bo
 
 def test_guessing_is_stopped_for_a_minute_and_who_was_right_before_goes_on() -> None:
     clock = Clock()
-    brake = SignInLimiter(clock)
-    brake.right("here", b"alice")
-    for _ in range(WRONG_TOKENS):
-        brake.check("here", b"guess")
-        brake.wrong("here")
+    limiter = SignInLimiter(clock)
+    limiter.record_valid("here", b"alice")
+    for _ in range(MAX_WRONG_TOKENS):
+        limiter.check("here", b"guess")
+        limiter.record_wrong("here")
     with pytest.raises(TooManySignIns) as slow:
-        brake.check("here", b"bob")  # refused without a check, whether right or wrong
+        limiter.check("here", b"bob")  # refused without a check, whether right or wrong
     assert slow.value.retry_after == MINUTE
-    brake.check("here", b"alice")
-    brake.check("elsewhere", b"bob")
+    limiter.check("here", b"alice")
+    limiter.check("elsewhere", b"bob")
     clock.now += MINUTE
-    brake.check("here", b"bob")
-    brake.wrong("here")
-    brake.check("here", b"bob")
+    limiter.check("here", b"bob")
+    limiter.record_wrong("here")
+    limiter.check("here", b"bob")
 
 
 def test_wrong_tokens_are_limited_without_being_looked_at() -> None:
     with AppClient(tokens=("alice", "bob")) as api:
         good(api.get("/manifest", headers=ALICE))
-        for _ in range(WRONG_TOKENS):
+        for _ in range(MAX_WRONG_TOKENS):
             assert code_of(api.get("/manifest", headers=EVE)) == (401, "wrong_token")
         for headers in (EVE, BOB):
             slow = api.post("/reset", {}, headers=headers)
@@ -50,9 +50,9 @@ def test_wrong_tokens_are_limited_without_being_looked_at() -> None:
 def test_a_token_sends_so_many_bytes_a_minute() -> None:
     clock = Clock()
     quotas = Quotas(1000, 1, clock)
-    quotas.spend("alice", 1000)
+    quotas.record_bytes("alice", 1000)
     quotas.check_bytes("alice")
-    quotas.spend("alice", 1)
+    quotas.record_bytes("alice", 1)
     clock.now += 20
     with pytest.raises(OverQuota) as over:
         quotas.check_bytes("alice")
@@ -60,7 +60,7 @@ def test_a_token_sends_so_many_bytes_a_minute() -> None:
     quotas.check_bytes("bob")
     clock.now += 40
     quotas.check_bytes("alice")
-    quotas.spend("", 5000)
+    quotas.record_bytes("", 5000)
     quotas.check_bytes("")
 
 

@@ -10,7 +10,7 @@ from companyos.env import task_named
 from companyos.serve.errors import LedgerDown, ServeError, UnknownSession
 from companyos.serve.ledger import MemoryLedger, TurnRow
 from companyos.serve.sessions.sessions import Sessions
-from companyos.serve.sessions.work_queue import SLICE, WorkQueue
+from companyos.serve.sessions.work_queue import STEPS_PER_SLICE, WorkQueue
 from companyos.serve.steps import StepRequest
 from tests.helpers import FAMILY
 
@@ -114,4 +114,4 @@ def test_a_rollout_says_which_of_its_steps_stand_when_the_ledger_goes_away_in_th
 
     ledger = Stopping(quick=True)
     assert asyncio.run(scene()) == [False] * sum(ledger.commits) + [True] * (100 - sum(ledger.commits))
-    assert ledger.commits == [SLICE, SLICE]
+    assert ledger.commits == [STEPS_PER_SLICE, STEPS_PER_SLICE]

@@ -16,7 +16,7 @@ from starlette.routing import Route, WebSocketRoute
 from companyos import __version__
 from companyos.serve.access.roles import Roles
 from companyos.serve.errors import Bug, LedgerDown, Malformed, ServeError, UnknownRoute, WrongMethod
-from companyos.serve.http.describe import DOCS, listing
+from companyos.serve.http.describe import DOCS, text_docs
 from companyos.serve.http.guard import Guard, error_response, json_error
 from companyos.serve.http.pages import Pages
 from companyos.serve.http.ready import Ready
@@ -52,36 +52,36 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
     )
     sessions.keeps_closed = settings.exam
     roles, queue = Roles(settings), WorkQueue(sessions)
-    hosts = McpHttpEndpoint(queue, metrics, settings)
+    mcp_endpoint = McpHttpEndpoint(queue, metrics, settings)
 
     @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
-        sweeping = asyncio.create_task(_sweep(queue, min(settings.idle_seconds, settings.ttl_seconds, 60.0)))
-        async with hosts.life():
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        sweep_task = asyncio.create_task(_sweep(queue, min(settings.idle_seconds, settings.ttl_seconds, 60.0)))
+        async with mcp_endpoint.lifespan():
             yield
         if pages is not None:
             await pages.screens.close()
-        sweeping.cancel()
+        sweep_task.cancel()
         with suppress(asyncio.CancelledError):
-            await sweeping
+            await sweep_task
         if pages is not None:
             pages.close()
         queue.close()
         ledger.close()
 
-    # FastAPI's own /docs would load scripts from another host; ours is made from the same description.
-    app = FastAPI(title="CompanyOS", version=__version__, lifespan=life, docs_url=None, redoc_url=None)
+    # FastAPI's own /docs loads scripts from another host. Ours does not, and is made from the same description.
+    app = FastAPI(title="CompanyOS", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.sessions = sessions
     stepper = Stepper(queue, metrics, pages.screens if pages is not None else None)
     RestApi(queue, stepper, metrics, settings, roles).open(app)
     rpc = JsonRpc(queue, stepper, settings)
     Discovery(queue, rpc).open(app)
-    hosts.open(app)
+    mcp_endpoint.open(app)
     Ready(queue).open(app)
     if pages is not None:
         pages.open(app, queue, metrics, settings)
     else:
-        app.router.routes.append(Route(DOCS, listing(app)))
+        app.router.routes.append(Route(DOCS, text_docs(app)))
     sockets = [
         WebSocketRoute(f"{dialect.prefix}/ws", WebSocketEndpoint(queue, stepper, rpc, settings, dialect))
         for dialect in DIALECTS
@@ -102,6 +102,7 @@ def create(settings: Settings | None = None, pages: Pages | None = None) -> Fast
 
 
 async def _sweep(queue: WorkQueue, seconds: float) -> None:
+    """Delete idle and expired sessions, once per `seconds`, until cancelled."""
     while True:
         await asyncio.sleep(seconds)
         try:
@@ -134,7 +135,7 @@ def _answer_errors(app: FastAPI, pages: Pages | None, metrics: Metrics) -> None:
     app.add_exception_handler(ServeError, on_error)
     app.add_exception_handler(RequestValidationError, _on_bad_query)
     app.add_exception_handler(HTTPException, on_no_route)
-    app.add_exception_handler(ClientDisconnect, _on_gone)
+    app.add_exception_handler(ClientDisconnect, _on_disconnect)
     app.add_exception_handler(Exception, on_bug)
 
 
@@ -144,5 +145,5 @@ async def _on_bad_query(_: Request, error: Exception) -> Response:
     return json_error(Malformed(f"{first['msg']} - at `{'.'.join(map(str, first['loc']))}`"))
 
 
-async def _on_gone(_: Request, __: Exception) -> Response:
+async def _on_disconnect(_: Request, __: Exception) -> Response:
     return Response(status_code=400)  # the client has disconnected

@@ -15,7 +15,7 @@ from companyos.serve.http.connections import Connection, Socket
 from companyos.serve.ledger import open_ledger
 from companyos.serve.ops.greeting import greeting
 from companyos.serve.ops.logs import configuration
-from companyos.serve.ops.metrics import SHARED
+from companyos.serve.ops.metrics import SHARED_FOLDER_VARIABLE
 from companyos.serve.ops.settings import PREFIX, BadSetting, Settings
 from companyos.serve.ops.worker_folder import worker_folder
 
@@ -29,14 +29,14 @@ def serve(flags: Mapping[str, str], factory: str = "companyos.serve.app:create")
         raise BadSetting(f"there is no folder {settings.results}")
     # Fail before anything starts, and create the tables before several workers try to.
     open_ledger(settings.ledger, settings.fsync).close()
-    _try_port(settings)
+    _check_port(settings)
     if settings.log_format == "text" and settings.port:
         print(greeting(settings), flush=True)
     with ExitStack() as stack:
         if settings.workers > 1:
-            os.environ.setdefault(SHARED, str(stack.enter_context(worker_folder())))
+            os.environ.setdefault(SHARED_FOLDER_VARIABLE, str(stack.enter_context(worker_folder())))
         logging.config.dictConfig(configuration(settings))
-        _warn(settings)
+        _warn_if_open(settings)
         uvicorn.run(
             factory,
             factory=True,
@@ -56,14 +56,14 @@ def serve(flags: Mapping[str, str], factory: str = "companyos.serve.app:create")
         )
 
 
-def _warn(settings: Settings) -> None:
+def _warn_if_open(settings: Settings) -> None:
     """Log a warning if anybody on the network can use the server."""
     if settings.host not in LOOPBACK and not settings.tokens:
         message = "ANYBODY WHO CAN REACH PORT %s CAN USE THIS SERVER: it listens at %s without tokens (%sTOKENS)"
         logging.getLogger("companyos.run").warning(message, settings.port, settings.host, PREFIX)
 
 
-def _try_port(settings: Settings) -> None:
+def _check_port(settings: Settings) -> None:
     """Raise `BadSetting` if the port cannot be used, before the greeting; uvicorn would only log it after that."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:

@@ -15,7 +15,7 @@ from companyos.serve.ops.settings import Settings
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 ANY = "*"
-_SAFE = ("GET", "HEAD", "OPTIONS")  # they change nothing, and browsers show their replies to the same origin only
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")  # they change nothing, and browsers show their replies to the same origin only
 _MAX_REMEMBERED = 1024  # pairs of a host and an origin
 
 
@@ -24,33 +24,37 @@ class Origins:
 
     def __init__(self, settings: Settings) -> None:
         self._hosts = frozenset(name.lower() for name in settings.allowed_hosts)
-        self._any = ANY in self._hosts or (not self._hosts and settings.host not in LOOPBACK)
+        self._any_host_allowed = ANY in self._hosts or (not self._hosts and settings.host not in LOOPBACK)
         self._origins = frozenset(settings.cors_origins)
-        self._known: dict[tuple[bytes, bytes], type[WrongHost] | type[OtherOrigin] | None] = {}
+        # Memo table. The key is the pair (Host, Origin); None means that the pair is allowed.
+        self._refusals: dict[tuple[bytes, bytes], type[WrongHost] | type[OtherOrigin] | None] = {}
 
     def check(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         """Raise `WrongHost` or `OtherOrigin`."""
-        writes = scope["type"] == "websocket" or scope["method"] not in _SAFE
-        asked = headers.get(b"host", b""), headers.get(b"origin", b"") if writes else b""
-        if asked not in self._known:
-            if len(self._known) >= _MAX_REMEMBERED:
-                self._known.clear()
-            self._known[asked] = self._refusal(asked[0].decode("latin-1"), asked[1].decode("latin-1"))
-        refusal = self._known[asked]
+        writes = scope["type"] == "websocket" or scope["method"] not in _SAFE_METHODS
+        host = headers.get(b"host", b"")
+        origin = headers.get(b"origin", b"") if writes else b""
+        if (host, origin) not in self._refusals:
+            if len(self._refusals) >= _MAX_REMEMBERED:
+                self._refusals.clear()
+            self._refusals[host, origin] = self._refusal(host.decode("latin-1"), origin.decode("latin-1"))
+        refusal = self._refusals[host, origin]
         if refusal is not None:
             raise refusal
 
     def _refusal(self, host: str, origin: str) -> type[WrongHost] | type[OtherOrigin] | None:
-        name = _name(f"//{host}")
-        if host and not (self._any or name in self._hosts or name in LOOPBACK):
+        """Return the error for this pair of headers, or None if the request is allowed. An empty header is not checked."""
+        host_name = _host_name(f"//{host}")
+        if host and not (self._any_host_allowed or host_name in self._hosts or host_name in LOOPBACK):
             return WrongHost
-        same = origin and _host_and_port(origin) == host.lower()
-        if origin and not (same or origin in self._origins or ANY in self._origins or _name(origin) in self._hosts):
+        from_this_server = _host_and_port(origin) == host.lower()
+        from_allowed_site = origin in self._origins or ANY in self._origins or _host_name(origin) in self._hosts
+        if origin and not (from_this_server or from_allowed_site):
             return OtherOrigin
         return None
 
 
-def _name(address: str) -> str | None:
+def _host_name(address: str) -> str | None:
     """Return the host of an address without its port, or None if it cannot be parsed."""
     try:
         return urlsplit(address).hostname

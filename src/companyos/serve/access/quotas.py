@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from companyos.serve.errors import OverQuota, TooManySignIns
 from companyos.serve.ledger import Ledger
 
-MINUTE = 60.0
-WRONG_TOKENS = 30  # per address and minute, before it has to wait
+MINUTE = 60.0  # seconds
+MAX_WRONG_TOKENS = 30  # per address and minute, before it has to wait
 _MAX_REMEMBERED = 16_384  # addresses, and pairs of an address and a token
-_RECOUNT = 10.0  # seconds between two counts of the sessions in the ledger
-_RECOUNT_FULL = 1.0  # the same while the quota is used up
+_RECOUNT_SECONDS = 10.0  # between two counts of the sessions of a token in the ledger
+_RECOUNT_SECONDS_WHEN_FULL = 1.0  # the same while the quota is used up
 
 Clock = Callable[[], float]
 
@@ -24,36 +24,36 @@ Clock = Callable[[], float]
 class SignInLimiter:
     """Slows down guessing of tokens.
 
-    An address that sent `WRONG_TOKENS` wrong tokens within a minute has to wait until the minute is over. While it
+    An address that sent `MAX_WRONG_TOKENS` wrong tokens within a minute has to wait until the minute is over. While it
     waits, its tokens are not checked, except tokens that were valid before at this address: these still work, because many
     clients may share the address of a proxy.
     """
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
-        self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()  # start of the minute, wrong tokens in it
-        self._right: OrderedDict[tuple[str, bytes], None] = OrderedDict()
+        self._wrong_tokens: OrderedDict[str, tuple[float, int]] = OrderedDict()  # per address: start of the minute, count
+        self._valid_tokens: OrderedDict[tuple[str, bytes], None] = OrderedDict()  # pairs of an address and a token
 
     def check(self, address: str, token: bytes = b"") -> None:
         """Raise `TooManySignIns` if this address has to wait."""
-        since, count = self._wrong.get(address, (0.0, 0))
-        if count >= WRONG_TOKENS and (address, token) not in self._right:
-            left = since + MINUTE - self._clock()
-            if left > 0:
-                raise TooManySignIns(math.ceil(left))
+        minute_start, count = self._wrong_tokens.get(address, (0.0, 0))
+        if count >= MAX_WRONG_TOKENS and (address, token) not in self._valid_tokens:
+            wait = minute_start + MINUTE - self._clock()
+            if wait > 0:
+                raise TooManySignIns(math.ceil(wait))
 
-    def wrong(self, address: str) -> None:
+    def record_wrong(self, address: str) -> None:
         """Record a wrong token."""
         now = self._clock()
-        since, count = self._wrong.pop(address, (now, 0))
-        self._wrong[address] = (since, count + 1) if now < since + MINUTE else (now, 1)
-        _bound(self._wrong)
+        minute_start, count = self._wrong_tokens.pop(address, (now, 0))
+        self._wrong_tokens[address] = (minute_start, count + 1) if now < minute_start + MINUTE else (now, 1)
+        _drop_oldest(self._wrong_tokens)
 
-    def right(self, address: str, token: bytes) -> None:
+    def record_valid(self, address: str, token: bytes) -> None:
         """Record a valid token."""
-        if (address, token) not in self._right:
-            self._right[address, token] = None
-            _bound(self._right)
+        if (address, token) not in self._valid_tokens:
+            self._valid_tokens[address, token] = None
+            _drop_oldest(self._valid_tokens)
 
 
 class Quotas:
@@ -68,21 +68,21 @@ class Quotas:
         self._bytes: dict[str, tuple[float, int]] = {}  # per token: start of the minute, bytes in it
         self._sockets: dict[str, int] = {}
 
-    def spend(self, owner: str, size: int) -> None:
+    def record_bytes(self, owner: str, size: int) -> None:
         """Record received bytes."""
         if owner:
             now = self._clock()
-            since, count = self._bytes.get(owner, (now, 0))
-            self._bytes[owner] = (since, count + size) if now < since + MINUTE else (now, size)
+            minute_start, count = self._bytes.get(owner, (now, 0))
+            self._bytes[owner] = (minute_start, count + size) if now < minute_start + MINUTE else (now, size)
 
-    def wait(self, owner: str) -> float:
+    def seconds_to_wait(self, owner: str) -> float:
         """Return the seconds until this token may send again, 0 if it may now."""
-        since, count = self._bytes.get(owner, (0.0, 0))
-        return max(0.0, since + MINUTE - self._clock()) if count > self._max_bytes else 0.0
+        minute_start, count = self._bytes.get(owner, (0.0, 0))
+        return max(0.0, minute_start + MINUTE - self._clock()) if count > self._max_bytes else 0.0
 
     def check_bytes(self, owner: str) -> None:
         """Raise `OverQuota` if this token has sent too much."""
-        if (wait := self.wait(owner)) > 0:
+        if (wait := self.seconds_to_wait(owner)) > 0:
             raise OverQuota(f"{self._max_bytes} bytes per minute and worker", math.ceil(wait))
 
     @contextmanager
@@ -103,23 +103,23 @@ class SessionQuota:
     def __init__(self, limit: int, clock: Clock = time.monotonic) -> None:
         self._limit = limit
         self._clock = clock
-        self._known: dict[str, tuple[float, int]] = {}  # when they were counted, how many there were
+        self._counts: dict[str, tuple[float, int]] = {}  # per token: when its sessions were counted, how many there were
 
     def take(self, ledger: Ledger, owner: str, count: int) -> None:
-        """Count sessions that are about to begin, or raise `OverQuota`."""
+        """Add sessions that are about to begin, or raise `OverQuota` if they would be too many."""
         if not owner:
             return
-        counted_at, known = self._known.get(owner, (-math.inf, 0))
+        counted_at, sessions = self._counts.get(owner, (-math.inf, 0))
         now = self._clock()
-        if now - counted_at > (_RECOUNT_FULL if known + count > self._limit else _RECOUNT):
-            counted_at, known = now, ledger.count(owner)
-        full = known + count > self._limit
-        self._known[owner] = counted_at, known + (0 if full else count)
+        if now - counted_at > (_RECOUNT_SECONDS_WHEN_FULL if sessions + count > self._limit else _RECOUNT_SECONDS):
+            counted_at, sessions = now, ledger.count(owner)
+        full = sessions + count > self._limit
+        self._counts[owner] = counted_at, sessions + (0 if full else count)
         if full:
-            raise OverQuota(f"{self._limit} sessions; POST /close deletes one", math.ceil(_RECOUNT_FULL))
+            raise OverQuota(f"{self._limit} sessions; POST /close deletes one", math.ceil(_RECOUNT_SECONDS_WHEN_FULL))
 
 
-def _bound(remembered: OrderedDict[str, tuple[float, int]] | OrderedDict[tuple[str, bytes], None]) -> None:
+def _drop_oldest(remembered: OrderedDict[str, tuple[float, int]] | OrderedDict[tuple[str, bytes], None]) -> None:
     """Drop the oldest entry if there are too many, because any number of addresses may connect."""
     if len(remembered) > _MAX_REMEMBERED:
         remembered.popitem(last=False)

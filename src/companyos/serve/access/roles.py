@@ -3,8 +3,9 @@
 A **trainer** may reset, fork, roll out, replay and read verdicts; with the admin token it may also inspect. An **agent** may
 only step in its own session and look at it; its replies contain no task id, no reward and no verdict. There are two kinds of
 agent tokens: the reply to a trainer's reset contains one that is valid for that session only, and an exam has its own
-(`COMPANYOS_AGENT_TOKENS`), which may also reset. On a server without tokens a client may do what a trainer may, except that
-it sees the ground truth of a task only after the episode has ended.
+(`COMPANYOS_AGENT_TOKENS`), which may also reset. An exam (`companyos serve --exam`) is a server that evaluates agents: all
+its clients are agents, and each token has one attempt per task. On a server without tokens a client may do what a trainer
+may, except that it sees the ground truth of a task only after the episode has ended.
 """
 
 import hmac
@@ -17,8 +18,9 @@ from companyos.serve.ledger import SessionHeader
 from companyos.serve.ops.settings import Settings
 
 MCP_PATH = "/mcp-server"  # MCP over HTTP
-_PREFIX = "agent."  # of the token for one session
-_OF_SESSION = frozenset(
+_PREFIX = "agent."  # with which the tokens for one session begin
+# What an agent may use with a token for one session, and with a token of an exam.
+_PATHS_FOR_SESSION_AGENTS = frozenset(
     {
         "/step",
         "/render",
@@ -33,7 +35,7 @@ _OF_SESSION = frozenset(
     }
     | {f"{dialect}/{name}" for dialect in ("", "/tools") for name in ("ws", "mcp", "state", "schema", "metadata", "health")}
 )
-_OF_EXAM = _OF_SESSION | {"/reset", "/companyos/splits", "/companyos/num_tasks"}
+_PATHS_FOR_EXAM_AGENTS = _PATHS_FOR_SESSION_AGENTS | {"/reset", "/companyos/splits", "/companyos/num_tasks"}
 
 
 class Client(msgspec.Struct, frozen=True):
@@ -43,17 +45,17 @@ class Client(msgspec.Struct, frozen=True):
     admin: bool
     session_id: str
     agent: bool = False  # must not see a task id, a reward or a verdict
-    bound: str = ""  # the only session that the token is valid for; such a client cannot reset
+    only_session: str = ""  # the only session that the token is valid for; such a client cannot reset
     trusted: bool = False  # a trainer or the admin: may see the ground truth of a task at any time
 
     @property
-    def counted_as(self) -> str:
+    def quota_owner(self) -> str:
         """The owner whose quota a request counts against. The agent of one session has none: its session has a limit."""
-        return "" if self.bound else self.owner
+        return "" if self.only_session else self.owner
 
 
 class Roles:
-    """Checks tokens, and signs tokens for single sessions with `COMPANYOS_WATCH_KEY`, which all workers share."""
+    """Checks tokens, and signs the agent tokens for single sessions with `COMPANYOS_WATCH_KEY`, which all workers share."""
 
     def __init__(self, settings: Settings) -> None:
         self._exam = settings.exam
@@ -71,15 +73,16 @@ class Roles:
     def client(self, token: bytes, session_id: str) -> Client | None:
         """Return the client with this token (empty: none), or None if the server needs a token and this one is not valid."""
         # Digests are compared, so that the duration of the comparison reveals nothing about a token.
-        who = digest_of(token) if token else None
-        admin = who is not None and who == self._admin
+        token_digest = digest_of(token) if token else None
+        admin = token_digest is not None and token_digest == self._admin
         if self._exam:
-            owner = who if who is not None and who in self._agents else ""
-            known = owner or admin or not self._agents
-            return Client(owner, admin, session_id, agent=True) if known else None
-        if bound := self._session_of(token):
-            return Client(agent_of(bound), False, session_id or bound, agent=True, bound=bound)
-        owner = who if who is not None and who in self._trainers else ""
+            owner = token_digest if token_digest is not None and token_digest in self._agents else ""
+            allowed = owner or admin or not self._agents
+            return Client(owner, admin, session_id, agent=True) if allowed else None
+        if only_session := self._session_of(token):
+            session_id = session_id or only_session
+            return Client(agent_of(only_session), False, session_id, agent=True, only_session=only_session)
+        owner = token_digest if token_digest is not None and token_digest in self._trainers else ""
         if not (owner or admin or not self._trainers):
             return None
         return Client(owner, admin, session_id, trusted=bool(owner) or admin)
@@ -88,7 +91,8 @@ class Roles:
         """Return whether a client may use an endpoint."""
         if not client.agent:
             return True
-        return path in (_OF_SESSION if client.bound else _OF_EXAM) or (client.admin and path == "/metrics")
+        paths = _PATHS_FOR_SESSION_AGENTS if client.only_session else _PATHS_FOR_EXAM_AGENTS
+        return path in paths or (client.admin and path == "/metrics")
 
     def agent_token(self, session_id: str) -> str:
         """Return a token for the agent of one session."""

@@ -19,29 +19,28 @@ from companyos.serve.messages.bodies import error_reply
 from companyos.serve.messages.wire import encode
 from companyos.serve.ops.settings import Settings
 
-LONGEST_URL = 8192  # bytes
+MAX_URL_BYTES = 8192
 _CHECK_INTERVAL = 1.0  # seconds between two passes over the connections
-_OTHER_FILES = 256  # open files of a worker that are not connections
+_OTHER_OPEN_FILES = 256  # open files of a worker that are not connections
 
 
 class Connection(HttpToolsProtocol):
     """An HTTP connection with limits on the size of the head and the time to send it, counted in a `ConnectionPool`."""
 
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._pool = connection_pool()
-        self._limit = self._pool.settings.head_limit
-        self._since: float | None = (
-            None  # when the wait for a head began; None while a request runs or the connection is idle
-        )
-        self._head = 0  # bytes of the head in earlier pieces
-        self._piece = 0  # bytes of the piece that is being read
+        self._max_head_bytes = self._pool.settings.head_limit
+        # When the wait for a head began. None while a request runs or the connection is idle.
+        self._head_started_at: float | None = None
+        self._head_bytes = 0  # received in earlier pieces of the current head
+        self._piece_bytes = 0  # of the piece that is being read
         self._in_body = False
         self._refusal: ServeError | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._since = self.loop.time()
+        self._head_started_at = self.loop.time()
         if not self._pool.enter(self, len(self.connections)):
             self.refuse(TooManyConnections())
 
@@ -54,25 +53,26 @@ class Connection(HttpToolsProtocol):
         super().handle_websocket_upgrade()
 
     def data_received(self, data: bytes) -> None:
-        if self._since is None and self.is_idle:
-            self._since = self.loop.time()
-        self._piece = len(data)
+        if self._head_started_at is None and self.is_idle:
+            self._head_started_at = self.loop.time()
+        self._piece_bytes = len(data)
         super().data_received(data)
-        if self._since is not None and not self._in_body:
-            self._head += len(data)
-            if self._head > self._limit:
-                self.refuse(HeadTooLarge(self._limit))
+        if self._head_started_at is not None and not self._in_body:
+            self._head_bytes += len(data)
+            if self._head_bytes > self._max_head_bytes:
+                self.refuse(HeadTooLarge(self._max_head_bytes))
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
-        if len(self.url) > LONGEST_URL:
-            self._stop(UrlTooLong(LONGEST_URL))
+        if len(self.url) > MAX_URL_BYTES:
+            self._refuse_while_parsing(UrlTooLong(MAX_URL_BYTES))
 
     def on_headers_complete(self) -> None:
-        large = self._head + self._piece > self._limit  # cheap test first
-        if large and sum(len(name) + len(value) for name, value in self.headers) > self._limit:
-            self._stop(HeadTooLarge(self._limit))
-        self._since, self._head, self._in_body = None, 0, True
+        # A cheap test first. The last piece may contain a part of the body, too, so the headers are then measured alone.
+        may_be_too_large = self._head_bytes + self._piece_bytes > self._max_head_bytes
+        if may_be_too_large and sum(len(name) + len(value) for name, value in self.headers) > self._max_head_bytes:
+            self._refuse_while_parsing(HeadTooLarge(self._max_head_bytes))
+        self._head_started_at, self._head_bytes, self._in_body = None, 0, True
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -90,13 +90,13 @@ class Connection(HttpToolsProtocol):
         """Whether no request is being processed."""
         return self.cycle is None or self.cycle.response_complete
 
-    def give_up(self, now: float) -> None:
+    def close_if_slow(self, now: float) -> None:
         """Close the connection if its head takes too long."""
-        seconds = self._pool.settings.head_seconds
-        if self._since is None or now - self._since <= seconds:
+        max_seconds = self._pool.settings.head_seconds
+        if self._head_started_at is None or now - self._head_started_at <= max_seconds:
             return
-        if self._head:
-            self.refuse(TooSlow(seconds, "head"))
+        if self._head_bytes:
+            self.refuse(TooSlow(max_seconds, "head"))
         else:
             self.transport.close()  # no request was started
 
@@ -109,7 +109,7 @@ class Connection(HttpToolsProtocol):
         self.transport.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
         self.transport.close()
 
-    def _stop(self, error: ServeError) -> None:
+    def _refuse_while_parsing(self, error: ServeError) -> None:
         """Stop the parser. uvicorn then calls `send_400_response`."""
         self._refusal = error
         raise ValueError(error.message)
@@ -120,13 +120,16 @@ class ConnectionPool:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._limit = min(settings.connections, open_files() - _OTHER_FILES)
+        self._limit = min(settings.connections, raise_open_file_limit() - _OTHER_OPEN_FILES)
         self._members: dict[Connection, None] = {}  # oldest first
         self._checking = False
 
-    def enter(self, connection: Connection, connections: int) -> bool:
-        """Add a connection. If the pool is full, close the oldest idle one; return False if none is idle."""
-        if connections > self._limit:
+    def enter(self, connection: Connection, open_connections: int) -> bool:
+        """Add a new connection, which is one of `open_connections`. If these are too many, close the oldest idle one.
+
+        Return False if none is idle.
+        """
+        if open_connections > self._limit:
             idle = next((other for other in self._members if other.is_idle and not other.transport.is_closing()), None)
             if idle is None:
                 return False
@@ -141,9 +144,10 @@ class ConnectionPool:
         self._members.pop(connection, None)
 
     def _check(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Close the slow connections, and plan the next check if any connection is left."""
         now = loop.time()
         for connection in list(self._members):
-            connection.give_up(now)
+            connection.close_if_slow(now)
         self._checking = bool(self._members)
         if self._checking:
             loop.call_later(_CHECK_INTERVAL, self._check, loop)
@@ -152,8 +156,8 @@ class ConnectionPool:
 class Socket(WebSocketsSansIOProtocol):
     """A WebSocket that, when the server stops, still answers the frame in progress, and accepts no more."""
 
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._answering = False  # a frame was received and is not answered yet
         self._stopping = False
 
@@ -171,7 +175,7 @@ class Socket(WebSocketsSansIOProtocol):
 
     def shutdown(self) -> None:
         self._stopping = self._answering
-        while not self.queue.empty():  # not started yet; clients can send them to another server
+        while not self.queue.empty():  # frames that were not started yet; clients can send them to another server
             self.queue.get_nowait()
         if not self._answering:
             super().shutdown()
@@ -183,9 +187,9 @@ def connection_pool() -> ConnectionPool:
     return ConnectionPool(Settings.read(os.environ))
 
 
-def open_files() -> int:
+def raise_open_file_limit() -> int:
     """Raise the limit on open files as far as the system allows, and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard if hard != resource.RLIM_INFINITY else 1 << 30
+    return hard if hard != resource.RLIM_INFINITY else 1 << 30  # no limit: any large number

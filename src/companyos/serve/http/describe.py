@@ -17,9 +17,9 @@ _TYPES: tuple[Any, ...] = (
     bodies.ResetReply, bodies.StepReply, bodies.RolloutReply, bodies.ForkReply, bodies.CloseReply, bodies.ErrorReply,
 )  # fmt: skip
 DOCS = "/docs"
-LOOKS = ("render", "inspect")  # GET endpoints that show a session
-_SCHEMAS = "#/components/schemas/"
-_SESSION = {
+VIEW_ENDPOINTS = ("render", "inspect")  # they show a session, with GET
+_SCHEMA_REFERENCE = "#/components/schemas/"  # before the name of a type
+_SESSION_PARAMETER = {
     "in": "header",
     "name": "X-Session-Id",
     "schema": {"type": "string"},
@@ -34,37 +34,37 @@ class Operation(msgspec.Struct, frozen=True):
     body: Any = None
     reply: Any = None
     errors: tuple[type[ServeError], ...] = ()
-    of_session: bool = True
+    needs_session: bool = True
     leads_to: tuple[str, ...] = ()  # endpoints that take the session which this one returns
 
-    def written(self) -> dict[str, Any]:
+    def as_openapi(self) -> dict[str, Any]:
         """Return the description in the format of OpenAPI."""
-        written: dict[str, Any] = {"summary": self.summary, "responses": {"200": _content(self.reply, "success")}}
-        if self.of_session:
-            written["parameters"] = [_SESSION]
+        operation: dict[str, Any] = {"summary": self.summary, "responses": {"200": _content(self.reply, "success")}}
+        if self.needs_session:
+            operation["parameters"] = [_SESSION_PARAMETER]
         if self.body is not None:
-            needed = any(field.required for field in msgspec.structs.fields(self.body))
-            written["requestBody"] = _content(self.body, "in JSON") | {"required": needed}
+            has_required_field = any(field.required for field in msgspec.structs.fields(self.body))
+            operation["requestBody"] = _content(self.body, "in JSON") | {"required": has_required_field}
         if self.leads_to:
-            written["responses"]["200"]["links"] = {name: _link(name) for name in self.leads_to}
+            operation["responses"]["200"]["links"] = {name: _link(name) for name in self.leads_to}
         for status in sorted({error.status for error in self.errors}):
             codes = ", ".join(f"`{error.code}`" for error in self.errors if error.status == status)
-            written["responses"][str(status)] = _content(bodies.ErrorReply, codes)
-        return written
+            operation["responses"][str(status)] = _content(bodies.ErrorReply, codes)
+        return operation
 
 
-def described(app: FastAPI, posts: Mapping[str, Operation]) -> Callable[[], dict[str, Any]]:
-    """Return a function that makes the whole description, once: FastAPI's own routes, and these POST endpoints."""
-    made: dict[str, Any] = {}
+def openapi_function(app: FastAPI, posts: Mapping[str, Operation]) -> Callable[[], dict[str, Any]]:
+    """Return a function that returns the OpenAPI description of the app, with these POST endpoints. It is built once."""
+    description: dict[str, Any] = {}
 
     def openapi() -> dict[str, Any]:
-        if not made:
-            made.update(get_openapi(title=app.title, version=app.version, routes=app.routes))
-            written = {path: post.written() | {"operationId": path.strip("/")} for path, post in posts.items()}
-            made["paths"] = {path: {"post": operation} for path, operation in written.items()} | made["paths"]
-            _, schemas = msgspec.json.schema_components(_TYPES, ref_template=_SCHEMAS + "{name}")
-            made.setdefault("components", {}).setdefault("schemas", {}).update(schemas)
-        return made
+        if not description:
+            description.update(get_openapi(title=app.title, version=app.version, routes=app.routes))
+            paths = {path: {"post": post.as_openapi() | {"operationId": path.strip("/")}} for path, post in posts.items()}
+            description["paths"] = paths | description["paths"]
+            _, schemas = msgspec.json.schema_components(_TYPES, ref_template=_SCHEMA_REFERENCE + "{name}")
+            description.setdefault("components", {}).setdefault("schemas", {}).update(schemas)
+        return description
 
     return openapi
 
@@ -80,17 +80,17 @@ class ApiEndpoint(msgspec.Struct, frozen=True):
     refuses: tuple[tuple[str, str], ...]  # status, codes
 
 
-def endpoints(described: Mapping[str, Any]) -> list[ApiEndpoint]:
-    """Return all endpoints of a description, in order."""
-    kinds = described["components"]["schemas"]
+def endpoints(description: Mapping[str, Any]) -> list[ApiEndpoint]:
+    """Return all endpoints of an OpenAPI description, in its order."""
+    schemas = description["components"]["schemas"]
     return [
-        _endpoint(method.upper(), path, operation, kinds)
-        for path, methods in described["paths"].items()
+        _endpoint(method.upper(), path, operation, schemas)
+        for path, methods in description["paths"].items()
         for method, operation in methods.items()
     ]
 
 
-def listing(app: FastAPI) -> Callable[[Request], Awaitable[Response]]:
+def text_docs(app: FastAPI) -> Callable[[Request], Awaitable[Response]]:
     """Return an endpoint that shows the description as plain text, for a server without pages."""
 
     async def docs(_: Request) -> Response:
@@ -100,22 +100,32 @@ def listing(app: FastAPI) -> Callable[[Request], Awaitable[Response]]:
     return docs
 
 
-def _endpoint(method: str, path: str, operation: Mapping[str, Any], kinds: Mapping[str, Any]) -> ApiEndpoint:
-    body, reply = _schema(operation.get("requestBody", {}), kinds), _schema(operation["responses"].get("200", {}), kinds)
+def _endpoint(method: str, path: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> ApiEndpoint:
+    body = _schema(operation.get("requestBody", {}), schemas)
+    reply = _schema(operation["responses"].get("200", {}), schemas)
     required = body.get("required", ())
-    fields = [(name, _type(kind), name in required, kind.get("description", "")) for name, kind in _fields(body).items()]
+    fields = [
+        (name, _type(schema), name in required, schema.get("description", "")) for name, schema in _fields(body).items()
+    ]
     parameters = [
-        (given["name"], _type(given["schema"]), bool(given.get("required")), given.get("description", "") or given["in"])
-        for given in operation.get("parameters", ())
+        (
+            parameter["name"],
+            _type(parameter["schema"]),
+            bool(parameter.get("required")),
+            parameter.get("description", "") or parameter["in"],
+        )
+        for parameter in operation.get("parameters", ())
     ]
     errors = [(status, response["description"]) for status, response in operation["responses"].items() if status >= "4"]
     summary = operation.get("description") or operation.get("summary", "")
     return ApiEndpoint(method, path, summary, (*fields, *parameters), tuple(_fields(reply)), tuple(errors))
 
 
-def _schema(content: Mapping[str, Any], kinds: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = content.get("content", {}).get("application/json", {}).get("schema", {})
-    schema: Mapping[str, Any] = kinds[found["$ref"].removeprefix(_SCHEMAS)] if "$ref" in found else found
+def _schema(content: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of a JSON body or reply. If it is a reference, return what it refers to."""
+    schema: Mapping[str, Any] = content.get("content", {}).get("application/json", {}).get("schema", {})
+    if "$ref" in schema:
+        schema = schemas[schema["$ref"].removeprefix(_SCHEMA_REFERENCE)]
     return schema
 
 
@@ -129,7 +139,7 @@ def _type(schema: Mapping[str, Any]) -> str:
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(map(_type, schema["anyOf"])))
     if "$ref" in schema:
-        return str(schema["$ref"]).removeprefix(_SCHEMAS)
+        return str(schema["$ref"]).removeprefix(_SCHEMA_REFERENCE)
     if "enum" in schema:
         return " or ".join(map(str, schema["enum"]))
     if schema.get("type") == "array":
@@ -138,9 +148,10 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def _link(name: str) -> dict[str, Any]:
+    """Return an OpenAPI link: the endpoint `name` takes the session id of this reply."""
     session_id = "$response.body#/session_id"
-    body = {} if name in LOOKS else {"requestBody": {"session_id": session_id}}
-    return {"operationId": name, "parameters": {_SESSION["name"]: session_id}, **body}
+    body = {} if name in VIEW_ENDPOINTS else {"requestBody": {"session_id": session_id}}
+    return {"operationId": name, "parameters": {_SESSION_PARAMETER["name"]: session_id}, **body}
 
 
 def _content(kind: Any, description: str) -> dict[str, Any]:
@@ -148,4 +159,4 @@ def _content(kind: Any, description: str) -> dict[str, Any]:
 
 
 def _reference(kind: Any) -> dict[str, Any]:
-    return {"$ref": f"{_SCHEMAS}{kind.__name__}"} if kind in _TYPES else {"type": "object"}
+    return {"$ref": f"{_SCHEMA_REFERENCE}{kind.__name__}"} if kind in _TYPES else {"type": "object"}

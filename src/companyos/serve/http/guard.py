@@ -23,9 +23,16 @@ from companyos.serve.ops.logs import REQUESTS
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
 
-OPEN_TO_ALL = ("/health", "/ready")
-QUIET = ("/step", "/rollout", "/mcp-server", "/health", "/ready", "/metrics")  # too frequent to log each at level info
-ELSEWHERE = "elsewhere"  # the route name of unknown paths in metrics and logs
+PATHS_WITHOUT_TOKEN = ("/health", "/ready")  # the pages have more: `Pages.is_open`
+QUIET_ROUTES = (
+    "/step",
+    "/rollout",
+    "/mcp-server",
+    "/health",
+    "/ready",
+    "/metrics",
+)  # too frequent to log each at level info
+UNKNOWN_ROUTE = "elsewhere"  # the route name of unknown paths in metrics and logs
 _MAX_DIGITS = 15  # of a Content-Length; longer numbers are refused unread
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 
@@ -49,7 +56,7 @@ class Guard:
         self._metrics = metrics
         self._roles = roles
         self._origins = Origins(settings)
-        self._brake = SignInLimiter()
+        self._sign_in_limiter = SignInLimiter()
         self._quotas = Quotas(settings.token_bytes, settings.token_sockets)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,15 +68,15 @@ class Guard:
             return
         started, status = perf_counter(), 500
         headers = dict(scope["headers"])
-        given = headers.get(b"x-request-id", b"")
-        request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8).encode()
+        sent_id = headers.get(b"x-request-id", b"")
+        request_id = sent_id if _REQUEST_ID.fullmatch(sent_id) else secrets.token_hex(8).encode()
 
-        async def answer(message: Message) -> None:
+        async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                if status == WrongToken.status and self._signs_in(scope):
-                    self._brake.wrong(_address(scope))
+                if status == WrongToken.status and self._is_sign_in(scope):
+                    self._sign_in_limiter.record_wrong(_address(scope))
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
             await send(message)
 
@@ -78,9 +85,9 @@ class Guard:
                 self._admit(scope, headers)
             except ServeError as error:
                 self._metrics.refusal(error.code)
-                await error_response(self._pages, scope, error)(scope, receive, answer)
+                await error_response(self._pages, scope, error)(scope, receive, send_with_id)
             else:
-                await self._app(scope, self._bounded(receive, scope["state"]["client"].counted_as), answer)
+                await self._app(scope, self._limited(receive, scope["state"]["client"].quota_owner), send_with_id)
         finally:
             route = self._route(scope["path"])
             self._record(scope["method"], route, status, perf_counter() - started, request_id.decode())
@@ -91,7 +98,7 @@ class Guard:
         try:
             try:
                 self._admit(scope, headers)
-                owner = scope["state"]["client"].counted_as
+                owner = scope["state"]["client"].quota_owner
                 with self._quotas.socket(owner):
                     await self._app(scope, self._counted(receive, owner) if owner else receive, send)
             except ServeError as error:
@@ -104,27 +111,27 @@ class Guard:
     def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Raise a `ServeError` unless the request is allowed; store its client in the state."""
         path, pages = scope["path"], self._pages
-        if path not in OPEN_TO_ALL:  # load balancers use these, with any host name
+        if path not in PATHS_WITHOUT_TOKEN:  # load balancers call the paths without token, under any host name
             self._origins.check(scope, headers)
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer":
             # Only pages accept the cookie: another site can make a browser send it, and pages check where a form comes from.
             token = _cookie(headers) if pages is not None and pages.route_name(path) else b""
-        if token or self._signs_in(scope):
-            self._brake.check(_address(scope), token)
+        if token or self._is_sign_in(scope):
+            self._sign_in_limiter.check(_address(scope), token)
         session_id = headers.get(b"x-session-id", b"").decode("latin-1")
         client = self._roles.client(token.strip(), session_id)
-        is_open = path in OPEN_TO_ALL or (pages is not None and pages.is_open(path))
+        is_open = path in PATHS_WITHOUT_TOKEN or (pages is not None and pages.is_open(path))
         if client is None and not is_open:
             if token:
-                self._brake.wrong(_address(scope))
+                self._sign_in_limiter.record_wrong(_address(scope))
             raise WrongToken
         if client is not None and (client.owner or client.admin):
-            self._brake.right(_address(scope), token)
+            self._sign_in_limiter.record_valid(_address(scope), token)
         scope.setdefault("state", {})["client"] = client = client or Client("", False, session_id)
         if not (is_open or self._roles.admits(client, path)):
             raise NotForAgents
-        self._quotas.check_bytes(client.counted_as)
+        self._quotas.check_bytes(client.quota_owner)
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > _MAX_DIGITS or int(length) > self._settings.body_limit:
             raise TooLarge(self._settings.body_limit)
@@ -132,31 +139,31 @@ class Guard:
     def _route(self, path: str) -> str:
         if path in self._routes:
             return path
-        return (self._pages.route_name(path) if self._pages is not None else "") or ELSEWHERE
+        return (self._pages.route_name(path) if self._pages is not None else "") or UNKNOWN_ROUTE
 
-    def _signs_in(self, scope: Scope) -> bool:
+    def _is_sign_in(self, scope: Scope) -> bool:
         """Return whether a request is a sign-in form, which contains a token."""
         return self._pages is not None and scope.get("method") == "POST" and self._pages.is_open(scope["path"])
 
     def _counted(self, receive: Receive, owner: str) -> Receive:
-        """Count the bytes that a socket receives. Stop reading for a while when the client has sent too much."""
+        """Return a `receive` for a socket. It counts bytes, and waits before it reads if the client has sent too much."""
 
-        async def counted() -> Message:
-            if (wait := self._quotas.wait(owner)) > 0:
+        async def receive_counted() -> Message:
+            if (wait := self._quotas.seconds_to_wait(owner)) > 0:
                 await asyncio.sleep(wait)
             message = await receive()
-            self._quotas.spend(owner, len(message.get("text") or message.get("bytes") or b""))
+            self._quotas.record_bytes(owner, len(message.get("text") or message.get("bytes") or b""))
             return message
 
-        return counted
+        return receive_counted
 
-    def _bounded(self, receive: Receive, owner: str) -> Receive:
-        """Receive the body. Raise `TooLarge` or `TooSlow` when it is too long or takes too long."""
+    def _limited(self, receive: Receive, owner: str) -> Receive:
+        """Return a `receive` for the body. It raises `TooLarge` or `TooSlow` when the body is too long or takes too long."""
         limit, seconds = self._settings.body_limit, self._settings.request_seconds
         deadline = asyncio.get_running_loop().time() + seconds
         size, complete = 0, False
 
-        async def bounded() -> Message:
+        async def receive_limited() -> Message:
             nonlocal size, complete
             if complete:  # the next message says that the client has disconnected, which may take long
                 return await receive()
@@ -166,22 +173,23 @@ class Guard:
             except TimeoutError:
                 raise TooSlow(seconds) from None
             size += len(message.get("body", b""))
-            self._quotas.spend(owner, len(message.get("body", b"")))
+            self._quotas.record_bytes(owner, len(message.get("body", b"")))
             complete = not message.get("more_body", False)
             if size > limit:
                 raise TooLarge(limit)
             return message
 
-        return bounded
+        return receive_limited
 
     def _record(self, method: str, route: str, status: int, seconds: float, request_id: str) -> None:
         self._metrics.request(route, status, seconds)
-        quiet = route in QUIET and status < 400
-        level = logging.DEBUG if quiet else logging.INFO if status < 500 else logging.ERROR
+        is_quiet = route in QUIET_ROUTES and status < 400
+        level = logging.DEBUG if is_quiet else logging.INFO if status < 500 else logging.ERROR
         if REQUESTS.isEnabledFor(level):
-            # The route, not the URL: that may contain a session id, with which anybody could continue the session.
-            about: dict[str, Any] = {"method": method, "place": route, "status": status}
-            REQUESTS.log(level, "request", extra={**about, "ms": round(seconds * 1000, 2), "request_id": request_id})
+            # The route is logged, not the URL, because a URL may contain a session id, which allows to continue the session.
+            # The field is called "place" because programs read these logs under that name.
+            fields: dict[str, Any] = {"method": method, "place": route, "status": status}
+            REQUESTS.log(level, "request", extra={**fields, "ms": round(seconds * 1000, 2), "request_id": request_id})
 
 
 def json_error(error: ServeError, agent: bool = True) -> Response:

@@ -9,7 +9,7 @@ from companyos.serve.errors import LedgerDown
 from companyos.serve.http.requests import json_response
 from companyos.serve.sessions.work_queue import WorkQueue
 
-_FRESH = 1.0  # seconds for which an answer of the ledger is reused: this endpoint needs no token
+_ANSWER_LIFETIME = 1.0  # seconds for which an answer of the ledger is reused, because anybody may call this endpoint
 
 
 class Ready:
@@ -17,7 +17,7 @@ class Ready:
 
     def __init__(self, queue: WorkQueue) -> None:
         self._queue = queue
-        self._asked = -_FRESH
+        self._asked_at = -_ANSWER_LIFETIME
         self._answer: asyncio.Task[bool] | None = None
 
     def open(self, app: FastAPI) -> None:
@@ -25,13 +25,14 @@ class Ready:
 
     async def ready(self) -> Response:
         """Returns `ready` if the ledger answers, so that sessions can begin and step."""
-        if self._answer is None or (self._answer.done() and time.monotonic() - self._asked > _FRESH):
-            self._answer, self._asked = asyncio.create_task(self._ask()), time.monotonic()
+        if self._answer is None or (self._answer.done() and time.monotonic() - self._asked_at > _ANSWER_LIFETIME):
+            self._answer, self._asked_at = asyncio.create_task(self._ask()), time.monotonic()
         if not await asyncio.shield(self._answer):
             raise LedgerDown
         return json_response({"status": "ready"})
 
     async def _ask(self) -> bool:
+        """Return whether the ledger answers."""
         try:
             await self._queue.run(lambda sessions: sessions.ledger.ping())
         except LedgerDown:

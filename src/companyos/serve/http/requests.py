@@ -11,25 +11,26 @@ from companyos.serve.messages.wire import JSON, encode
 
 
 def client_of(request: Request) -> Client:
+    """Return the client, which the guard has stored in the state of the request."""
     client: Client = request.scope["state"]["client"]
     return client
 
 
-def sessions_named(request: Request, in_body: str | None = None) -> set[str]:
-    """Return the sessions that the header, the query and the body name."""
-    named = {in_body, client_of(request).session_id}
+def session_ids_in(request: Request, in_body: str | None = None) -> set[str]:
+    """Return the ids of the sessions that the header, the query and the body name; `in_body` is the one of the body."""
+    session_ids = {in_body, client_of(request).session_id}
     if request.scope["query_string"]:
-        named.add(request.query_params.get("session_id"))
-    return {name for name in named if name}
+        session_ids.add(request.query_params.get("session_id"))
+    return {session_id for session_id in session_ids if session_id}
 
 
-def session_named(request: Request, in_body: str | None) -> str:
-    """Return the session that a request names. Raise `Malformed` unless it names exactly one."""
-    named = sessions_named(request, in_body)
-    if len(named) != 1:
-        what = "no session is named" if not named else "several sessions are named"
-        raise Malformed(f"{what}; name one in the header X-Session-Id, in the body or in the query as session_id")
-    return named.pop()
+def session_id_of(request: Request, in_body: str | None = None) -> str:
+    """Return the id of the session that a request names. Raise `Malformed` unless it names exactly one."""
+    session_ids = session_ids_in(request, in_body)
+    if len(session_ids) != 1:
+        problem = "several sessions are named" if session_ids else "no session is named"
+        raise Malformed(f"{problem}; name one in the header X-Session-Id, in the body or in the query as session_id")
+    return session_ids.pop()
 
 
 async def body_of(request: Request) -> bytes:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
+import msgspec
 from fastapi import FastAPI, Query, Request, Response
 from starlette.routing import Route
 
@@ -12,9 +13,9 @@ from companyos.env.rewards import PROFILES
 from companyos.families import FAMILIES
 from companyos.serve import errors
 from companyos.serve.access.roles import Roles
-from companyos.serve.errors import InvalidTask, Malformed, ServeError, UnknownRoute, WrongToken
-from companyos.serve.http.describe import LOOKS, Operation, described
-from companyos.serve.http.requests import body_of, client_of, json_response, session_named, sessions_named
+from companyos.serve.errors import InvalidTask, Malformed, UnknownRoute, WrongToken
+from companyos.serve.http.describe import VIEW_ENDPOINTS, Operation, openapi_function
+from companyos.serve.http.requests import body_of, client_of, json_response, session_id_of, session_ids_in
 from companyos.serve.messages.bodies import (
     CloseBody,
     CloseReply,
@@ -36,40 +37,43 @@ from companyos.serve.messages.wire import JSON, Reader, checked, encode
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
 from companyos.serve.sessions.begin import begin, task_id_for_reply
-from companyos.serve.sessions.screens import SCREEN, Picture, is_pictured
+from companyos.serve.sessions.screens import SCREEN, Picture, has_screenshots
 from companyos.serve.sessions.sessions import Answer, Session
 from companyos.serve.sessions.stepper import Stepper
-from companyos.serve.sessions.views import MEDIA, View, inspect, render
+from companyos.serve.sessions.views import MEDIA_TYPES, View, inspect, render
 from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.serve.steps import StepRequest, StepResult
 
 T = TypeVar("T")
 
-_OF_SCREEN = (errors.NoScreens, errors.ScreenLost)
-_OF_SESSION = (
+# Errors of endpoints that take screenshots, name a session, load a session into memory, make a step, ...
+_SCREEN_ERRORS = (errors.NoScreens, errors.ScreenLost)
+_SESSION_ERRORS = (
     errors.UnknownSession, errors.OtherVersion, Malformed, WrongToken, errors.NotForAgents, errors.TooLarge,
     errors.LedgerDown,
 )  # fmt: skip
-_OF_MEMORY = (*_OF_SESSION, errors.OverCapacity)
-_OF_STEP = (*_OF_MEMORY, errors.SessionOver, errors.TurnTaken, errors.TurnAhead, errors.SessionFull, *_OF_SCREEN)
-_OF_RESET = (
+_LOADING_ERRORS = (*_SESSION_ERRORS, errors.OverCapacity)
+_STEP_ERRORS = (
+    *_LOADING_ERRORS,
+    errors.SessionOver,
+    errors.TurnTaken,
+    errors.TurnAhead,
+    errors.SessionFull,
+    *_SCREEN_ERRORS,
+)
+_RESET_ERRORS = (
     InvalidTask, Malformed, WrongToken, errors.NotForAgents, errors.AttemptUsed, errors.TooLarge, errors.OverCapacity,
-    errors.LedgerDown, *_OF_SCREEN,
+    errors.LedgerDown, *_SCREEN_ERRORS,
 )  # fmt: skip
-_IN_SESSION = ("step", "fork", "close", *LOOKS)
-# Of each endpoint: body, reply, errors, whether it needs a session, and which endpoints take the session that it returns.
-_TAKES: dict[str, tuple[Any, Any, tuple[type[ServeError], ...], bool, tuple[str, ...]]] = {
-    "/reset": (ResetBody, ResetReply, _OF_RESET, False, _IN_SESSION),
-    "/step": (StepBody, StepReply, _OF_STEP, True, _IN_SESSION),
-    "/rollout": (
-        RolloutBody,
-        RolloutReply,
-        (Malformed, WrongToken, errors.NotForAgents, errors.TooLarge, errors.LedgerDown),
-        False,
-        (),
-    ),
-    "/fork": (ForkBody, ForkReply, _OF_MEMORY, True, ()),
-    "/close": (CloseBody, CloseReply, _OF_MEMORY, True, ()),
+_ROLLOUT_ERRORS = (Malformed, WrongToken, errors.NotForAgents, errors.TooLarge, errors.LedgerDown)
+_SESSION_ENDPOINTS = ("step", "fork", "close", *VIEW_ENDPOINTS)
+# Without summaries: these are the docstrings of the endpoints.
+_OPERATIONS = {
+    "/reset": Operation("", ResetBody, ResetReply, _RESET_ERRORS, needs_session=False, leads_to=_SESSION_ENDPOINTS),
+    "/step": Operation("", StepBody, StepReply, _STEP_ERRORS, leads_to=_SESSION_ENDPOINTS),
+    "/rollout": Operation("", RolloutBody, RolloutReply, _ROLLOUT_ERRORS, needs_session=False),
+    "/fork": Operation("", ForkBody, ForkReply, _LOADING_ERRORS),
+    "/close": Operation("", CloseBody, CloseReply, _LOADING_ERRORS),
 }
 
 
@@ -82,7 +86,7 @@ class RestApi:
         self._roles = roles
         self._stepper = stepper
         self._metrics = metrics
-        self._admin = bool(settings.admin_token)
+        self._has_admin_token = bool(settings.admin_token)
         self._capacity = settings.capacity
         self._manifest = encode(manifest(TOOLBOX, settings.capacity))
 
@@ -92,35 +96,41 @@ class RestApi:
             f"/{endpoint.__name__}": endpoint for endpoint in (self.step, self.rollout, self.reset, self.fork, self.close)
         }
         app.router.routes[:0] = [Route(path, endpoint, methods=["POST"]) for path, endpoint in posts.items()]
-        operations = {path: Operation((endpoint.__doc__ or ""), *_TAKES[path]) for path, endpoint in posts.items()}
-        app.openapi = described(app, operations)  # type: ignore[method-assign]
-        views: dict[str, Any] = {media: {} for media in MEDIA.values()}
-        for look, content in zip((self.render, self.inspect, self.manifest), (views, {JSON: {}}, {JSON: {}}), strict=True):
-            written = Operation("", None, None, (*_OF_MEMORY, *_OF_SCREEN)).written()
-            written["responses"]["200"]["content"] = content
-            more = {"openapi_extra": {"parameters": written["parameters"]}, "responses": written["responses"]}
-            app.add_api_route(f"/{look.__name__}", look, response_class=Response, operation_id=look.__name__, **more)
-        for page in (self.health, self.metrics):
-            app.add_api_route(f"/{page.__name__}", page, response_class=Response)
+        operations = {
+            path: msgspec.structs.replace(_OPERATIONS[path], summary=endpoint.__doc__ or "")
+            for path, endpoint in posts.items()
+        }
+        app.openapi = openapi_function(app, operations)  # type: ignore[method-assign]
+        view_types: dict[str, Any] = {media_type: {} for media_type in MEDIA_TYPES.values()}
+        for view, content in ((self.render, view_types), (self.inspect, {JSON: {}}), (self.manifest, {JSON: {}})):
+            name, operation = view.__name__, Operation("", errors=(*_LOADING_ERRORS, *_SCREEN_ERRORS)).as_openapi()
+            operation["responses"]["200"]["content"] = content
+            description = {
+                "openapi_extra": {"parameters": operation["parameters"]},
+                "responses": operation["responses"],
+            }
+            app.add_api_route(f"/{name}", view, response_class=Response, operation_id=name, **description)
+        for endpoint in (self.health, self.metrics):
+            app.add_api_route(f"/{endpoint.__name__}", endpoint, response_class=Response)
 
     # -- episodes --------------------------------------------------------------------------------------------------
 
     async def reset(self, request: Request) -> Response:
         """Begin a session with a task: by task id; by family, seed, chaos and split; or by split and index."""
         body, client = _read_reset(await body_of(request)), client_of(request)
-        await self._stepper.expect(body.observation)
+        await self._stepper.prepare_screens(body.observation)
         session = await begin(self._queue, self._settings, body, client.owner)
-        name, last = session.header.session_id, session.last
-        shot = await self._stepper.first_picture(name, client.owner)
+        session_id, last = session.header.session_id, session.last
+        screenshot = await self._stepper.first_picture(session_id, client.owner)
         if client.agent:
-            return json_response(reset_reply_for_agent(name, last, shot))
-        task_id, agent_token = task_id_for_reply(body, session, client.trusted), self._roles.agent_token(name)
-        return json_response(reset_reply_for_trainer(name, last, task_id, agent_token, shot))
+            return json_response(reset_reply_for_agent(session_id, last, screenshot))
+        task_id, agent_token = task_id_for_reply(body, session, client.trusted), self._roles.agent_token(session_id)
+        return json_response(reset_reply_for_trainer(session_id, last, task_id, agent_token, screenshot))
 
     async def step(self, request: Request) -> Response:
         """Make one call in a session. With `turn`, it is safe to send it again. The app `screen` takes clicks and keys."""
         body = _read_step(await body_of(request))
-        session_id, client = session_named(request, body.session_id), client_of(request)
+        session_id, client = session_id_of(request, body.session_id), client_of(request)
         result = await self._stepper.step(StepRequest(session_id, checked(body.call), body.turn, client.owner))
         return json_response(step_reply(result, client.agent))
 
@@ -131,28 +141,28 @@ class RestApi:
             StepRequest(body.session_id, checked(body.call), body.turn, owner)
             for body in _read_rollout(await body_of(request)).steps
         ]
-        if any(step.call.app == SCREEN and is_pictured(step.session_id) for step in steps):
+        if any(step.call.app == SCREEN and has_screenshots(step.session_id) for step in steps):
             raise Malformed("calls to the app `screen` must be sent to /step - at `$.steps`")
 
-        def show(answer: Answer) -> RolloutAnswer:
+        def count_and_convert(answer: Answer) -> RolloutAnswer:
             if isinstance(answer, StepResult):
                 self._metrics.steps(1)
             else:
                 self._metrics.refusal(answer.code)
             return rollout_answer(answer)
 
-        return json_response(RolloutReply(await self._queue.step_all(steps, show)))
+        return json_response(RolloutReply(await self._queue.step_all(steps, count_and_convert)))
 
     async def fork(self, request: Request) -> Response:
         """Open new, independent sessions that continue from the current turn of a session."""
         body, owner = _read_fork(await body_of(request)), client_of(request).owner
-        session_id = session_named(request, body.session_id)
+        session_id = session_id_of(request, body.session_id)
         forks = await self._queue.run(lambda sessions: sessions.fork(session_id, owner, body.count))
         return json_response(ForkReply([fork.header.session_id for fork in forks], forks[0].last.step))
 
     async def close(self, request: Request) -> Response:
         """Delete a session."""
-        session_id = session_named(request, _read_close(await body_of(request)).session_id)
+        session_id = session_id_of(request, _read_close(await body_of(request)).session_id)
         owner = client_of(request).owner
         await self._queue.run(lambda sessions: sessions.close(session_id, owner))
         return json_response(CloseReply(session_id))
@@ -163,23 +173,23 @@ class RestApi:
         """Return the episode as its agent sees it: as text, HTML or JSON, or as a screenshot (png, jpeg) of its page."""
         if view == "png" or view == "jpeg":
             owner = None if client_of(request).admin else client_of(request).owner
-            shot = await self._stepper.screens.picture(session_named(request, None), owner, view)
-            return Response(shot, media_type=MEDIA[view])
-        return Response(await self._look(request, lambda session: render(session, view)), media_type=MEDIA[view])
+            screenshot = await self._stepper.screens.picture(session_id_of(request), owner, view)
+            return Response(screenshot, media_type=MEDIA_TYPES[view])
+        return Response(await self._view_of(request, lambda session: render(session, view)), media_type=MEDIA_TYPES[view])
 
     async def inspect(self, request: Request) -> Response:
         """Return everything about an episode, ground truth included. Needs the admin token (COMPANYOS_ADMIN_TOKEN)."""
-        if not self._admin:
+        if not self._has_admin_token:
             raise UnknownRoute("there is no such endpoint")
         if not client_of(request).admin:
             raise WrongToken
-        return Response(await self._look(request, lambda session: encode(inspect(session))), media_type=JSON)
+        return Response(await self._view_of(request, lambda session: encode(inspect(session))), media_type=JSON)
 
     async def manifest(self, request: Request) -> Response:
         """List families, splits, reward profiles and tools: those of every episode, or those of the given session."""
-        if not sessions_named(request):
+        if not session_ids_in(request):
             return Response(self._manifest, media_type=JSON)
-        toolbox = await self._look(request, lambda session: session.env.toolbox)
+        toolbox = await self._view_of(request, lambda session: session.env.toolbox)
         return json_response(manifest(toolbox, self._capacity))
 
     async def health(self) -> Response:
@@ -190,9 +200,9 @@ class RestApi:
         """Return the metrics for Prometheus."""
         return Response(self._metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    async def _look(self, request: Request, view: Callable[[Session], T]) -> T:
+    async def _view_of(self, request: Request, view: Callable[[Session], T]) -> T:
         """Return a view of a session, made inside the work queue: outside of it the session may change at any time."""
-        session_id = session_named(request, None)
+        session_id = session_id_of(request)
         owner = None if client_of(request).admin else client_of(request).owner
         return await self._queue.run(lambda sessions: view(sessions.observe(session_id, owner)))
 

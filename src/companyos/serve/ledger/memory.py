@@ -24,7 +24,7 @@ class MemoryLedger(Ledger):
     durable = False
 
     def __init__(self) -> None:
-        self._sessions: dict[str, tuple[SessionHeader, list[TurnRow]]] = {}
+        self._sessions: dict[str, tuple[SessionHeader, list[TurnRow]]] = {}  # oldest first
         self._handles: dict[str, Handle] = {}
         self._attempts: dict[str, ExamAttempt] = {}
 
@@ -45,11 +45,13 @@ class MemoryLedger(Ledger):
         if stored is None:
             return None
         header, rows = stored
-        return StoredSession(header, tuple(row.call for row in rows), rows[-1].at if rows else header.created)
+        return StoredSession(header, tuple(row.call for row in rows), touched=rows[-1].at if rows else header.created)
 
     def calls(self, session_id: str, after: int) -> tuple[Call, ...] | None:
-        stored = self._sessions.get(session_id)
-        return None if stored is None else tuple(row.call for row in stored[1][after:])
+        if session_id not in self._sessions:
+            return None
+        _, rows = self._sessions[session_id]
+        return tuple(row.call for row in rows[after:])
 
     def headers(self) -> list[SessionHeader]:
         return [header for header, _ in self._sessions.values()]
@@ -61,12 +63,12 @@ class MemoryLedger(Ledger):
         return [self._append(row) for row in rows]
 
     def _append(self, row: TurnRow) -> ServeError | None:
-        stored = self._sessions.get(row.session_id)
-        if stored is None:
+        if row.session_id not in self._sessions:
             return UnknownSession()
-        if row.turn <= len(stored[1]):
-            return TurnTaken(row.turn, stored[1][row.turn - 1].call)
-        stored[1].append(row)
+        _, rows = self._sessions[row.session_id]
+        if row.turn <= len(rows):
+            return TurnTaken(row.turn, rows[row.turn - 1].call)
+        rows.append(row)
         return None
 
     def remove(self, session_id: str) -> None:
@@ -85,14 +87,15 @@ class MemoryLedger(Ledger):
         return list(self._attempts.values())
 
     def expire(self, before: float) -> int:
-        old = [name for name in self._sessions if (stored := self.read(name)) is not None and stored.touched < before]
-        old_handles = [name for name, handle in self._handles.items() if handle.created < before]
-        for session_id in old[:MAX_EXPIRED]:
+        stored_sessions = filter(None, map(self.read, self._sessions))
+        old_sessions = [stored.header.session_id for stored in stored_sessions if stored.touched < before]
+        old_handles = [handle_id for handle_id, handle in self._handles.items() if handle.created < before]
+        for session_id in old_sessions[:MAX_EXPIRED]:
             del self._sessions[session_id]
-        room = max(0, MAX_EXPIRED - len(old))
+        room = max(0, MAX_EXPIRED - len(old_sessions))
         for handle_id in old_handles[:room]:
             del self._handles[handle_id]
-        return min(MAX_EXPIRED, len(old) + len(old_handles))
+        return min(MAX_EXPIRED, len(old_sessions) + len(old_handles))
 
     def count(self, owner: str) -> int:
         owners = [header.owner for header, _ in self._sessions.values()]

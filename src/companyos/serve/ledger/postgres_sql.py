@@ -25,14 +25,14 @@ CREATE TABLE companyos_attempt (id text COLLATE "C" PRIMARY KEY, session text NO
 CREATE INDEX companyos_attempt_owner ON companyos_attempt (owner);
 """
 # Format 1 stored the owner in the header alone.
-_FROM_1 = """
+_UPGRADE_FROM_1 = """
 ALTER TABLE companyos_session ADD COLUMN owner text NOT NULL DEFAULT '';
 UPDATE companyos_session SET owner = convert_from(header, 'UTF8')::json ->> 'owner';
 CREATE INDEX companyos_session_owner ON companyos_session (owner);
 """
-# Format 2 stored handles and attempts as sessions: the word stood in the field `reward`, the session in `task_id`, and the
-# id of an attempt began with "~exam.".
-_FROM_2 = f"""
+# Format 2 stored handles and attempts as sessions. The field `reward` of such a session was "handle" or "attempt", its field
+# `task_id` was the id of the session that it belonged to, and the id of an attempt began with "~exam.".
+_UPGRADE_FROM_2 = f"""
 {_OTHER_TABLES}
 INSERT INTO companyos_handle
 SELECT id, convert_from(header, 'UTF8')::json ->> 'task_id', created, owner FROM companyos_session
@@ -42,7 +42,7 @@ SELECT substr(id, 7), convert_from(header, 'UTF8')::json ->> 'task_id', owner FR
 WHERE convert_from(header, 'UTF8')::json ->> 'reward' = 'attempt';
 DELETE FROM companyos_session WHERE convert_from(header, 'UTF8')::json ->> 'reward' IN ('handle', 'attempt');
 """
-UPGRADES = {0: _SESSION_TABLES + _OTHER_TABLES, 1: _FROM_1 + _FROM_2, 2: _FROM_2, FORMAT: ""}
+UPGRADES = {0: _SESSION_TABLES + _OTHER_TABLES, 1: _UPGRADE_FROM_1 + _UPGRADE_FROM_2, 2: _UPGRADE_FROM_2, FORMAT: ""}
 
 BEGIN = """
 WITH opened AS (
@@ -52,7 +52,7 @@ WITH opened AS (
 INSERT INTO companyos_turn (session, turn, at, call)
 SELECT opened.id, made.turn, opened.created, made.call FROM opened, unnest(%b::int[], %b::bytea[]) AS made (turn, call)
 """
-# Always in the same order, so that two batches cannot deadlock.
+# Rows are locked in the same order in every batch, so that two batches cannot deadlock.
 APPEND = """
 INSERT INTO companyos_turn (session, turn, at, call)
 SELECT * FROM unnest(%b::text[], %b::int[], %b::float8[], %b::bytea[]) AS row (session, turn, at, call)
@@ -76,6 +76,7 @@ PUT_HANDLE = """
 INSERT INTO companyos_handle (id, session, created, owner) VALUES (%b, %b, %b, %b)
 ON CONFLICT (id) DO UPDATE SET session = excluded.session, created = excluded.created, owner = excluded.owner
 """
+# The condition that a session was last used before a time, which is passed twice.
 OLD = "created < %b AND NOT EXISTS (SELECT FROM companyos_turn WHERE session = id AND at >= %b)"
 # The condition stands twice: the outer one is checked again on a handle that was changed meanwhile.
 EXPIRE_HANDLES = """

@@ -48,14 +48,14 @@ CREATE TABLE attempt (id TEXT PRIMARY KEY, session TEXT NOT NULL, owner TEXT NOT
 CREATE INDEX attempt_owner ON attempt (owner);
 """
 # Format 1 stored the owner in the header alone.
-_FROM_1 = """
+_UPGRADE_FROM_1 = """
 ALTER TABLE session ADD COLUMN owner TEXT NOT NULL DEFAULT '';
 UPDATE session SET owner = json_extract(CAST(header AS TEXT), '$.owner');
 CREATE INDEX session_owner ON session (owner);
 """
-# Format 2 stored handles and attempts as sessions: the word stood in the field `reward`, the session in `task_id`, and the
-# id of an attempt began with "~exam.".
-_FROM_2 = f"""
+# Format 2 stored handles and attempts as sessions. The field `reward` of such a session was "handle" or "attempt", its field
+# `task_id` was the id of the session that it belonged to, and the id of an attempt began with "~exam.".
+_UPGRADE_FROM_2 = f"""
 {_OTHER_TABLES}
 INSERT INTO handle SELECT id, json_extract(CAST(header AS TEXT), '$.task_id'), created, owner FROM session
     WHERE json_extract(CAST(header AS TEXT), '$.reward') = 'handle';
@@ -63,10 +63,11 @@ INSERT INTO attempt SELECT substr(id, 7), json_extract(CAST(header AS TEXT), '$.
     WHERE json_extract(CAST(header AS TEXT), '$.reward') = 'attempt';
 DELETE FROM session WHERE json_extract(CAST(header AS TEXT), '$.reward') IN ('handle', 'attempt');
 """
-_UPGRADES = {0: _SESSION_TABLES + _OTHER_TABLES, 1: _FROM_1 + _FROM_2, 2: _FROM_2, FORMAT: ""}
-_OWNED = ("session", "handle", "attempt")  # tables with a column `owner`
-_KEY = "(SELECT key FROM session WHERE id = ?)"  # NULL for an unknown session, which the column `session` refuses
-_APPEND = f"INSERT INTO turn (session, turn, at, call) VALUES ({_KEY}, ?, ?, ?)"
+_UPGRADES = {0: _SESSION_TABLES + _OTHER_TABLES, 1: _UPGRADE_FROM_1 + _UPGRADE_FROM_2, 2: _UPGRADE_FROM_2, FORMAT: ""}
+_TABLES_WITH_OWNER = ("session", "handle", "attempt")
+# NULL for an unknown session. The column `session` of a turn refuses NULL.
+_SESSION_KEY = "(SELECT key FROM session WHERE id = ?)"
+_APPEND = f"INSERT INTO turn (session, turn, at, call) VALUES ({_SESSION_KEY}, ?, ?, ?)"
 
 
 class SqliteLedger(Ledger):
@@ -91,7 +92,7 @@ class SqliteLedger(Ledger):
                 self._create_tables(path)
                 self._db.execute("SELECT count(*) FROM session WHERE key = 0").fetchone()  # opens the log file
                 self._files, self._checked_at = self._identities(), time.monotonic()
-                undo.pop_all()
+                undo.pop_all()  # all went well, so the connection stays open
         except (sqlite3.Error, OSError) as error:
             raise BadSetting(f"cannot keep a ledger in {path}: {error}") from None
 
@@ -102,7 +103,8 @@ class SqliteLedger(Ledger):
             try:
                 self._db.execute("PRAGMA journal_mode = WAL")
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                primary_code = error.sqlite_errorcode & 0xFF  # the other bits give details
+                if primary_code != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                     raise
                 time.sleep(0.01)
             else:
@@ -117,6 +119,7 @@ class SqliteLedger(Ledger):
                 self._db.execute(statement)
 
     def _format(self, path: str) -> int:
+        """Return the format of the tables, 0 for a new file. Raise `BadSetting` if this version cannot read it."""
         [number] = self._db.execute("PRAGMA user_version").fetchone()
         if number not in _UPGRADES:
             raise BadSetting(f"{path} is a ledger of format {number}; this version reads formats up to {FORMAT}")
@@ -134,7 +137,7 @@ class SqliteLedger(Ledger):
     ) -> None:
         texts = [encode(call) for call in calls]
         try:
-            with self._commit() as db:
+            with self._transaction() as db:
                 for header in headers:
                     values = (header.session_id, header.created, encode(header), header.owner)
                     db.execute("INSERT INTO session (id, created, header, owner) VALUES (?, ?, ?, ?)", values)
@@ -147,102 +150,106 @@ class SqliteLedger(Ledger):
             raise IdTaken from None
 
     def read(self, session_id: str) -> StoredSession | None:
-        with self._answering() as db:
+        with self._database() as db:
             stored = db.execute("SELECT header FROM session WHERE id = ?", (session_id,)).fetchone()
             if stored is None:
                 return None
-            rows = db.execute(f"SELECT call, at FROM turn WHERE session = {_KEY} ORDER BY turn", (session_id,)).fetchall()
+            query = f"SELECT call, at FROM turn WHERE session = {_SESSION_KEY} ORDER BY turn"
+            rows = db.execute(query, (session_id,)).fetchall()
         header = decode_header(stored[0])
-        return StoredSession(header, tuple(decode_call(row[0]) for row in rows), rows[-1][1] if rows else header.created)
+        calls = tuple(decode_call(call) for call, _ in rows)
+        return StoredSession(header, calls, touched=rows[-1][1] if rows else header.created)
 
     def calls(self, session_id: str, after: int) -> tuple[Call, ...] | None:
-        with self._answering() as db:
-            later = f"SELECT call FROM turn WHERE session = {_KEY} AND turn > ? ORDER BY turn"
-            rows = db.execute(later, (session_id, after)).fetchall()
+        with self._database() as db:
+            query = f"SELECT call FROM turn WHERE session = {_SESSION_KEY} AND turn > ? ORDER BY turn"
+            rows = db.execute(query, (session_id, after)).fetchall()
             if not rows and db.execute("SELECT 1 FROM session WHERE id = ?", (session_id,)).fetchone() is None:
                 return None
         return tuple(decode_call(row[0]) for row in rows)
 
     def headers(self) -> list[SessionHeader]:
-        with self._answering() as db:
+        with self._database() as db:
             return [decode_header(raw) for (raw,) in db.execute("SELECT header FROM session ORDER BY key")]
 
     def newest(self, name: str) -> str | None:
-        with self._answering() as db:
+        with self._database() as db:
             # "/" is the character after ".", so this is a range of the index.
-            named = "SELECT id FROM session WHERE id > ? AND id < ? ORDER BY created DESC LIMIT 1"
-            row = db.execute(named, (f"{name}.", f"{name}/")).fetchone()
+            query = "SELECT id FROM session WHERE id > ? AND id < ? ORDER BY created DESC LIMIT 1"
+            row = db.execute(query, (f"{name}.", f"{name}/")).fetchone()
         return None if row is None else str(row[0])
 
     def append_all(self, rows: Sequence[TurnRow]) -> list[ServeError | None]:
         values = [(row.session_id, row.turn, row.at, encode(row.call)) for row in rows]
         try:
-            with self._commit() as db:
+            with self._transaction() as db:
                 db.executemany(_APPEND, values)
             return [None] * len(values)
         except sqlite3.IntegrityError:
             # One of the rows could not be written, which rolled all of them back. Try again, row by row.
-            with self._commit() as db:
+            with self._transaction() as db:
                 return [self._append(db, *value) for value in values]
 
     def _append(self, db: sqlite3.Connection, session_id: str, turn: int, at: float, call: bytes) -> ServeError | None:
+        """Append one turn. Return None, or why it cannot be written."""
         if db.execute("SELECT 1 FROM session WHERE id = ?", (session_id,)).fetchone() is None:
             return UnknownSession()
-        stored = db.execute(f"SELECT call FROM turn WHERE session = {_KEY} AND turn = ?", (session_id, turn)).fetchone()
+        query = f"SELECT call FROM turn WHERE session = {_SESSION_KEY} AND turn = ?"
+        stored = db.execute(query, (session_id, turn)).fetchone()
         if stored is not None:
             return TurnTaken(turn, decode_call(stored[0]))
         db.execute(_APPEND, (session_id, turn, at, call))
         return None
 
     def remove(self, session_id: str) -> None:
-        with self._commit() as db:
+        with self._transaction() as db:
             db.execute("DELETE FROM session WHERE id = ?", (session_id,))
 
     # -- handles and attempts --------------------------------------------------------------------------------------
 
     def handle(self, handle_id: str) -> Handle | None:
-        with self._answering() as db:
+        with self._database() as db:
             row = db.execute("SELECT id, session, created, owner FROM handle WHERE id = ?", (handle_id,)).fetchone()
         return None if row is None else Handle(*row)
 
     def put_handle(self, handle: Handle) -> None:
-        with self._commit() as db:
+        with self._transaction() as db:
             values = (handle.handle_id, handle.session_id, handle.created, handle.owner)
             db.execute("INSERT OR REPLACE INTO handle (id, session, created, owner) VALUES (?, ?, ?, ?)", values)
 
     def remove_handle(self, handle_id: str) -> None:
-        with self._commit() as db:
+        with self._transaction() as db:
             db.execute("DELETE FROM handle WHERE id = ?", (handle_id,))
 
     def attempts(self) -> list[ExamAttempt]:
-        with self._answering() as db:
+        with self._database() as db:
             return [ExamAttempt(*row) for row in db.execute("SELECT id, session, owner FROM attempt ORDER BY rowid")]
 
     # -- housekeeping ----------------------------------------------------------------------------------------------
 
     def expire(self, before: float) -> int:
-        old = "created < :before AND NOT EXISTS (SELECT 1 FROM turn WHERE session = key AND at >= :before)"
-        some = f"SELECT key FROM session WHERE {old} LIMIT {MAX_EXPIRED}"
-        some_handles = "SELECT id FROM handle WHERE created < :before LIMIT :room"
-        with self._commit() as db:
-            sessions = db.execute(f"DELETE FROM session WHERE key IN ({some})", {"before": before}).rowcount
+        is_old = "created < :before AND NOT EXISTS (SELECT 1 FROM turn WHERE session = key AND at >= :before)"
+        old_keys = f"SELECT key FROM session WHERE {is_old} LIMIT {MAX_EXPIRED}"
+        old_handle_ids = "SELECT id FROM handle WHERE created < :before LIMIT :room"
+        with self._transaction() as db:
+            sessions = db.execute(f"DELETE FROM session WHERE key IN ({old_keys})", {"before": before}).rowcount
             limits = {"before": before, "room": MAX_EXPIRED - sessions}
-            return sessions + db.execute(f"DELETE FROM handle WHERE id IN ({some_handles})", limits).rowcount
+            return sessions + db.execute(f"DELETE FROM handle WHERE id IN ({old_handle_ids})", limits).rowcount
 
     def count(self, owner: str) -> int:
-        counts = " + ".join(f"(SELECT count(*) FROM {table} WHERE owner = :owner)" for table in _OWNED)
-        with self._answering() as db:
+        counts = " + ".join(f"(SELECT count(*) FROM {table} WHERE owner = :owner)" for table in _TABLES_WITH_OWNER)
+        with self._database() as db:
             return int(db.execute(f"SELECT {counts}", {"owner": owner}).fetchone()[0])
 
     def ping(self) -> None:
-        with self._answering() as db:
+        with self._database() as db:
             db.execute("SELECT 1 FROM session LIMIT 1").fetchone()
 
     def close(self) -> None:
         self._db.close()
 
     @contextmanager
-    def _answering(self) -> Iterator[sqlite3.Connection]:
+    def _database(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection. Failures other than a violated constraint become `LedgerDown`."""
         try:
             self._check_file()
@@ -261,9 +268,9 @@ class SqliteLedger(Ledger):
             self._checked_at = now  # not set above, so that every operation fails while the file is gone
 
     @contextmanager
-    def _commit(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection inside a transaction."""
-        with self._answering() as db:
+        with self._database() as db:
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db

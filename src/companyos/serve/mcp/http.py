@@ -30,11 +30,14 @@ from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
 from companyos.serve.sessions.work_queue import WorkQueue
 
-_HEADER = b"mcp-session-id"
-_ID = re.compile(r"[A-Za-z0-9_-]{32}")  # the form of our ids; clients may not choose a name, because others could guess it
+_SESSION_HEADER = b"mcp-session-id"
+# A name that `initialize` made. Clients may not choose a name, because others could guess it.
+_SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{32}")
 
 
 class _Rpc(msgspec.Struct):
+    """The only field of a JSON-RPC request that is read here."""
+
     method: str = ""
 
 
@@ -45,46 +48,48 @@ class McpHttpEndpoint:
         self._queue = queue
         self._metrics = metrics
         self._settings = settings
-        self._life: asyncio.Task[None] | None = None
-        self._ready: asyncio.Future[ASGIApp] | None = None
+        self._lifespan_task: asyncio.Task[None] | None = None
+        self._loaded_app: asyncio.Future[ASGIApp] | None = None
 
     def open(self, app: FastAPI) -> None:
+        """Add the endpoint to the app."""
         app.router.routes.append(Route(MCP_PATH, self, methods=["POST"]))
 
     @asynccontextmanager
-    async def life(self) -> AsyncIterator[None]:
+    async def lifespan(self) -> AsyncIterator[None]:
         """Stop FastMCP when the server stops, if it was started."""
         yield
-        if self._life is not None:
-            self._life.cancel()
+        if self._lifespan_task is not None:
+            self._lifespan_task.cancel()
             with suppress(asyncio.CancelledError):
-                await self._life
+                await self._lifespan_task
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Read here, so that a body that is too large, too slow or not JSON gets the same error as at other endpoints.
         body = await body_of(Request(scope, receive))
         method = _read(body).method
-        scope["state"]["mcp_session"] = name = dict(scope["headers"]).get(_HEADER, b"").decode("latin-1")
-        if name and not _ID.fullmatch(name):
+        scope["state"]["mcp_session"] = session_name = dict(scope["headers"]).get(_SESSION_HEADER, b"").decode("latin-1")
+        if session_name and not _SESSION_NAME.fullmatch(session_name):
             raise UnknownSession
-        starts = method == "initialize" and not name
+        starts_session = method == "initialize" and not session_name
         unread = [body]
 
-        async def replay() -> Message:
+        async def receive_again() -> Message:  # the body was read above; FastMCP reads it again
             return {"type": "http.request", "body": unread.pop()} if unread else await receive()
 
-        async def named(message: Message) -> None:
-            if starts and message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (_HEADER, secrets.token_urlsafe(24).encode())]
+        async def send_with_session_id(message: Message) -> None:
+            if starts_session and message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (_SESSION_HEADER, secrets.token_urlsafe(24).encode())]
             await send(message)
 
-        await (await self._started())(scope, replay, named)
+        await (await self._loaded())(scope, receive_again, send_with_session_id)
 
-    async def _started(self) -> ASGIApp:
-        if self._ready is None:
-            self._ready = asyncio.get_running_loop().create_future()
-            self._life = asyncio.create_task(self._run(self._ready))
-        return await asyncio.shield(self._ready)
+    async def _loaded(self) -> ASGIApp:
+        """Return FastMCP's app. The first call loads and starts it."""
+        if self._loaded_app is None:
+            self._loaded_app = asyncio.get_running_loop().create_future()
+            self._lifespan_task = asyncio.create_task(self._run(self._loaded_app))
+        return await asyncio.shield(self._loaded_app)
 
     async def _run(self, ready: asyncio.Future[ASGIApp]) -> None:
         """Run FastMCP's lifespan in its own task, because the task that enters it must also leave it."""
@@ -97,6 +102,7 @@ class McpHttpEndpoint:
             ready.set_exception(error)
 
     def _load(self) -> Starlette:
+        """Import FastMCP and build its app."""
         from fastmcp.server.dependencies import get_http_request
 
         from companyos.serve.mcp.server import McpClient, build_server
@@ -104,11 +110,11 @@ class McpHttpEndpoint:
         def current_client() -> McpClient:
             state = get_http_request().scope["state"]
             client: Client = state["client"]
-            if not state["mcp_session"] and not client.bound:
+            if not state["mcp_session"] and not client.only_session:
                 raise Malformed("no session is named; `initialize` returns its id in the header Mcp-Session-Id")
-            asked = parse_qs(get_http_request().scope["query_string"].decode("latin-1"))
-            chosen = {field: values[0] for field, values in asked.items()}
-            return McpClient(state["mcp_session"], client.owner, client.agent, client.bound, chosen)
+            query = parse_qs(get_http_request().scope["query_string"].decode("latin-1"))
+            chosen = {field: values[0] for field, values in query.items()}
+            return McpClient(state["mcp_session"], client.owner, client.agent, client.only_session, chosen)
 
         return build_server(self._queue, self._settings, current_client, self._metrics.steps).http_app(
             MCP_PATH,

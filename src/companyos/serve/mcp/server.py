@@ -68,14 +68,17 @@ class _RequestMeta(msgspec.Struct, frozen=True):
 
 
 def build_server(
-    queue: WorkQueue, settings: Settings, current_client: Callable[[], McpClient], count: Callable[[int], None]
+    queue: WorkQueue, settings: Settings, current_client: Callable[[], McpClient], count_steps: Callable[[int], None]
 ) -> "FastMCP[Any]":
-    """Return the MCP server, for any transport. `current_client` returns the client of the request, `count` counts steps."""
+    """Return the MCP server, for any transport.
+
+    `current_client` returns the client of the current request. `count_steps` is told how many steps were made, for metrics.
+    """
     fastmcp_log = logging.getLogger("fastmcp")  # should use our handler and format
     fastmcp_log.handlers.clear()
     fastmcp_log.propagate, fastmcp_log.level = True, logging.WARNING
     offers_begin = settings.mcp_episodes  # whether the model may begin episodes
-    steps = _StepMiddleware(queue, settings, current_client, count)
+    steps = _StepMiddleware(queue, settings, current_client, count_steps)
     server: FastMCP[Any] = FastMCP(
         "companyos",
         _WITH_BEGIN if offers_begin else _WITHOUT_BEGIN,
@@ -106,12 +109,16 @@ class _StepMiddleware(Middleware):
     """Carries out calls before FastMCP looks up the tool, because a call to an unknown tool costs a step, too."""
 
     def __init__(
-        self, queue: WorkQueue, settings: Settings, current_client: Callable[[], McpClient], count: Callable[[int], None]
+        self,
+        queue: WorkQueue,
+        settings: Settings,
+        current_client: Callable[[], McpClient],
+        count_steps: Callable[[int], None],
     ) -> None:
         self._queue = queue
         self._settings = settings
         self._current_client = current_client
-        self._count = count
+        self._count_steps = count_steps
         self._beginning = asyncio.Lock()  # so that two concurrent requests begin one episode
         self._own_tools: dict[str, Callable[[dict[str, Any]], Awaitable[ToolResult]]] = {LOOK: self._look}
         if settings.mcp_episodes:
@@ -151,8 +158,9 @@ class _StepMiddleware(Middleware):
         """The brief of the current episode. With a task (a family or a task id), begin that task first."""
         return await self._brief_text({"task": task, "seed": seed, "chaos": chaos})
 
-    async def _brief_text(self, asked: Mapping[str, str]) -> str:
-        given = {name: value for name, value in asked.items() if value != ""}
+    async def _brief_text(self, fields: Mapping[str, str]) -> str:
+        """Return the brief of the current episode, or of a new one if a field of the reset is given."""
+        given = {name: value for name, value in fields.items() if value != ""}
         try:
             try:
                 session = (await self._open_session(given))[0] if given else await self._current()
@@ -185,17 +193,17 @@ class _StepMiddleware(Middleware):
         app, _, method = name.partition("_")
         call = checked(Call(app, method, params))
         result = await self._queue.step(StepRequest(await self._session_id_of(client), call, turn, client.owner))
-        self._count(1)
+        self._count_steps(1)
         return _result(step_reply(result, client.agent))
 
     async def _open_session(self, given: Mapping[str, Any]) -> tuple[Session, ResetBody]:
+        """Begin the episode that these fields of a reset ask for. Return its session, and the fields as a body."""
         client = self._current_client()
         if client.session_id:  # its token is valid for this session only, so it must not begin another one
             raise NotForAgents
         try:
-            body = msgspec.convert(
-                _with_numeric_chaos(given), ResetBody, strict=False
-            )  # prompts and URLs contain strings only
+            # Not strict, because prompts and URLs contain strings only.
+            body = msgspec.convert(_with_numeric_chaos(given), ResetBody, strict=False)
         except msgspec.ValidationError as error:
             raise Malformed(str(error)) from None
         session = await begin(self._queue, self._settings, body, client.owner, name=client.name)
@@ -204,6 +212,7 @@ class _StepMiddleware(Middleware):
         return session, body
 
     async def _current(self) -> Session:
+        """Return the session of the current client. Raise `NotBegun` if it has none and the model must begin it."""
         client = self._current_client()
         session_id = await self._session_id_of(client)
         return await self._queue.run(lambda sessions: sessions.observe(session_id, client.owner))
@@ -233,6 +242,7 @@ class _StepMiddleware(Middleware):
 
 
 def _request_meta(context: MiddlewareContext[CallToolRequestParams]) -> _RequestMeta:
+    """Return the fields of `_meta.companyos` in a request."""
     request = context.fastmcp_context and context.fastmcp_context.request_context
     meta = request.meta if request else None
     given = (meta.model_extra or {}).get(META_KEY, {}) if meta else {}
@@ -252,6 +262,7 @@ def _result(reply: StepReply | ResetReply) -> ToolResult:
 
 
 def _refusal(error: ServeError, current_client: Callable[[], McpClient]) -> ToolResult:
+    """Return an error as the result of a call."""
     fields = {"error": error.code}
     if isinstance(error, SessionOver):
         fields |= _trainer_fields(step_reply(error.result, current_client().agent), with_reward=False)

@@ -25,10 +25,11 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 def serve(session: str | None, flags: Mapping[str, str], chosen: Mapping[str, Any]) -> None:
     """Serve until the host closes stdin. By default nothing is stored, because the host chooses the working directory.
 
+    `session` names the MCP session; a server that is started later with the same name and ledger continues it.
     `flags` are settings by name. `chosen` has the fields of the reset that begins the episode.
     """
-    given = {f"{PREFIX}{name.upper()}": value for name, value in flags.items()}
-    settings = Settings.read({f"{PREFIX}LEDGER": NO_LEDGER, **os.environ, **given})
+    variables = {f"{PREFIX}{name.upper()}": value for name, value in flags.items()}
+    settings = Settings.read({f"{PREFIX}LEDGER": NO_LEDGER, **os.environ, **variables})
     name = secrets.token_urlsafe(24) if session is None else session
     client = McpClient(name, agent=settings.exam, chosen=chosen)
     if not _NAME.fullmatch(client.name):
@@ -41,7 +42,8 @@ def serve(session: str | None, flags: Mapping[str, str], chosen: Mapping[str, An
             asyncio.run(_begin(queue, settings, client))
         # FastMCP closes the stream it writes to when the host disconnects, so it gets a copy of stdout.
         with os.fdopen(os.dup(sys.stdout.fileno()), "w") as copy, redirect_stdout(copy):
-            asyncio.run(build_server(queue, settings, lambda: client, lambda _: None).run_stdio_async(show_banner=False))
+            server = build_server(queue, settings, current_client=lambda: client, count_steps=lambda _: None)
+            asyncio.run(server.run_stdio_async(show_banner=False))
     finally:
         queue.close()
         ledger.close()
@@ -49,9 +51,9 @@ def serve(session: str | None, flags: Mapping[str, str], chosen: Mapping[str, An
 
 async def _begin(queue: WorkQueue, settings: Settings, client: McpClient) -> None:
     """Begin the episode that the command line names, unless the named session already has one."""
-    under_way = await queue.run(lambda sessions: sessions.ledger.newest(client.name))
+    existing_id = await queue.run(lambda sessions: sessions.ledger.newest(client.name))
     try:
-        if under_way is None:
+        if existing_id is None:
             await begin(queue, settings, read_reset(client.chosen), client.owner, name=client.name)
     except ServeError as mistake:
         raise BadSetting(mistake.message) from None

@@ -1,4 +1,4 @@
-"""The bodies of requests and replies."""
+"""The bodies of requests and replies. Fields that are UNSET are left out of the JSON."""
 
 from typing import Annotated, Any, Literal
 
@@ -168,13 +168,21 @@ class RolloutReply(msgspec.Struct, frozen=True):
 
 
 def agent_observation(obs: Observation, screenshot: bytes | None = None) -> AgentObservation:
+    """Return an observation as its agent sees it."""
     scene, reply = obs.scene, obs.reply
-    shot = UNSET if screenshot is None else screenshot
-    left, progress = scene.max_steps - obs.step, UNSET if obs.progress is None else obs.progress
     return AgentObservation(
-        scene.brief, obs.now, obs.step, scene.max_steps, left,
-        reply.code, reply.message, reply.data, obs.text, progress, shot,
-    )  # fmt: skip
+        task=scene.brief,
+        now=obs.now,
+        step=obs.step,
+        max_steps=scene.max_steps,
+        steps_remaining=scene.max_steps - obs.step,
+        code=reply.code,
+        message=reply.message,
+        last_result=reply.data,
+        text=obs.text,
+        progress=UNSET if obs.progress is None else obs.progress,
+        screenshot=UNSET if screenshot is None else screenshot,
+    )
 
 
 def reset_reply_for_agent(session_id: str, obs: Observation, screenshot: bytes | None = None) -> ResetReply:
@@ -193,11 +201,11 @@ def reset_reply_for_trainer(
 def step_reply(result: StepResult, agent: bool) -> StepReply:
     """Return the reply to a step, for an agent or a trainer."""
     obs = result.observation
-    shown = agent_observation(obs, result.screenshot)
+    observation = agent_observation(obs, result.screenshot)
     if agent:
-        return StepReply(result.session_id, obs.step, shown, obs.done)
+        return StepReply(result.session_id, obs.step, observation, obs.done)
     success = UNSET if result.success is None else result.success
-    return StepReply(result.session_id, obs.step, shown, obs.done, obs.reward, success)
+    return StepReply(result.session_id, obs.step, observation, obs.done, obs.reward, success)
 
 
 def rollout_answer(answer: StepResult | ServeError) -> RolloutAnswer:
@@ -209,5 +217,6 @@ def rollout_answer(answer: StepResult | ServeError) -> RolloutAnswer:
 
 
 def error_reply(error: ServeError, agent: bool) -> ErrorReply:
+    """Return the body of an error. For an agent it contains no reward and no verdict."""
     result = step_reply(error.result, agent) if isinstance(error, SessionOver) else UNSET
     return ErrorReply(Problem(error.code, error.message, error.what_next), result)

@@ -1,4 +1,4 @@
-"""OpenEnv's WebSocket messages, in both of its dialects.
+"""OpenEnv's WebSocket messages (frames), in both of its dialects.
 
 A client sends `{"type": "reset" | "step" | "state" | "mcp" | "close", "data": …}`; the server answers with an observation, a
 state, an MCP reply or an error. The path determines the dialect of actions: CompanyOS's own (app, method, params), or
@@ -131,19 +131,20 @@ class StateMessage(msgspec.Struct, frozen=True, gc=False):
     done: bool = False
 
 
-class _Result(msgspec.Struct, frozen=True, gc=False):
+class _ResultData(msgspec.Struct, frozen=True, gc=False):
     observation: Any
     reward: float | None
     done: bool
     metadata: dict[str, Any] | UnsetType
 
 
-class _Observation(msgspec.Struct, frozen=True, tag_field="type", tag="observation", gc=False):
-    data: _Result
+class _ObservationFrame(msgspec.Struct, frozen=True, tag_field="type", tag="observation", gc=False):
+    data: _ResultData
 
 
-def observation(observed: Any, reward: float | None, done: bool) -> bytes:
-    return encode(_Observation(_Result(observed, reward, done, observed.metadata or UNSET)))
+def observation(message: Any, reward: float | None, done: bool) -> bytes:
+    """Return an encoded observation. `message` is an `ObservationMessage`, `ToolObservationMessage` or `ToolListMessage`."""
+    return encode(_ObservationFrame(_ResultData(message, reward, done, message.metadata or UNSET)))
 
 
 def state_message(obs: Observation, episode_id: str) -> StateMessage:
@@ -151,21 +152,24 @@ def state_message(obs: Observation, episode_id: str) -> StateMessage:
 
 
 def state(message: StateMessage) -> bytes:
+    """Return an encoded state."""
     return encode({"type": "state", "data": message})
 
 
 def mcp(reply: Any) -> bytes:
+    """Return an encoded reply to JSON-RPC."""
     return encode({"type": "mcp", "data": reply})
 
 
-def error(code: Code, message: str, **more: Any) -> bytes:
-    return encode({"type": "error", "data": {"message": message, "code": code, **more}})
+def error(code: Code, message: str, **fields: Any) -> bytes:
+    """Return an encoded error."""
+    return encode({"type": "error", "data": {"message": message, "code": code, **fields}})
 
 
-def refusal(why: ServeError, code: Code = Code.EXECUTION_ERROR) -> bytes:
+def refusal(problem: ServeError, code: Code = Code.EXECUTION_ERROR) -> bytes:
     """Return a `ServeError` as a message: OpenEnv's code, and our more specific one in `reason`."""
-    code = Code.CAPACITY_REACHED if isinstance(why, OverCapacity) else code
-    return error(code, why.message, reason=why.code, what_next=why.what_next)
+    code = Code.CAPACITY_REACHED if isinstance(problem, OverCapacity) else code
+    return error(code, problem.message, reason=problem.code, what_next=problem.what_next)
 
 
 # -- dialects ------------------------------------------------------------------------------------------------------------
@@ -183,7 +187,7 @@ class Dialect(Protocol):
     def call(self, action: Any) -> Call | None:
         """Return the call of an action, or None if it asks for the list of tools."""
 
-    def observed(self, action: Any, obs: Observation, metadata: dict[str, Any]) -> Any:
+    def observation_after(self, action: Any, obs: Observation, metadata: dict[str, Any]) -> Any:
         """Return the observation after an action."""
 
 
@@ -197,7 +201,7 @@ class CompanyDialect(Dialect):
     def call(self, action: CompanyActionData) -> Call:
         return Call(action.app, action.method, action.params)
 
-    def observed(self, action: CompanyActionData, obs: Observation, metadata: dict[str, Any]) -> ObservationMessage:
+    def observation_after(self, action: CompanyActionData, obs: Observation, metadata: dict[str, Any]) -> ObservationMessage:
         return observation_message(obs, metadata)
 
 
@@ -213,11 +217,13 @@ class ToolsDialect(Dialect):
             return None
         return call_named(action.tool_name, {} if action.arguments is UNSET else action.arguments)
 
-    def observed(self, action: ToolActionData, obs: Observation, metadata: dict[str, Any]) -> ToolObservationMessage:
-        reply, kind = obs.reply, _TOOL_ERRORS.get(obs.code)
-        error = None if kind is None else {"error_type": kind, "message": reply.message}
-        facts = {"step": obs.step, "code": reply.code, "last_result": reply.data, "message": reply.message, **metadata}
-        return ToolObservationMessage(facts, str(action.tool_name), obs.text, error)
+    def observation_after(
+        self, action: ToolActionData, obs: Observation, metadata: dict[str, Any]
+    ) -> ToolObservationMessage:
+        reply, error_type = obs.reply, _TOOL_ERRORS.get(obs.code)
+        error = None if error_type is None else {"error_type": error_type, "message": reply.message}
+        fields = {"step": obs.step, "code": reply.code, "last_result": reply.data, "message": reply.message, **metadata}
+        return ToolObservationMessage(metadata=fields, tool_name=str(action.tool_name), result=obs.text, error=error)
 
 
 class ToolListMessage(msgspec.Struct, frozen=True, gc=False):
@@ -233,16 +239,24 @@ def tool_list_message(toolbox: Toolbox) -> ToolListMessage:
 
 def observation_message(obs: Observation, metadata: dict[str, Any]) -> ObservationMessage:
     scene, reply = obs.scene, obs.reply
-    left = scene.max_steps - obs.step
     return ObservationMessage(
-        metadata, scene.brief, obs.now, obs.step, scene.max_steps, left,
-        reply.code, reply.message, reply.data, obs.text, obs.progress,
-    )  # fmt: skip
+        metadata=metadata,
+        task=scene.brief,
+        now=obs.now,
+        step=obs.step,
+        max_steps=scene.max_steps,
+        steps_remaining=scene.max_steps - obs.step,
+        code=reply.code,
+        message=reply.message,
+        last_result=reply.data,
+        text=obs.text,
+        progress=obs.progress,
+    )
 
 
 DIALECTS: tuple[Dialect, ...] = (CompanyDialect(), ToolsDialect())
 _TOOL_ERRORS = {UNKNOWN_TOOL: "tool_not_found", BAD_ARGUMENTS: "invalid_args"}
-_TYPES = ("reset", "step", "state", "mcp", "close")
+_FRAME_TYPES = ("reset", "step", "state", "mcp", "close")
 
 
 def _read(decode: Any, raw: str | bytes) -> Frame:
@@ -250,10 +264,10 @@ def _read(decode: Any, raw: str | bytes) -> Frame:
         frame: Frame = decode(raw)
         return frame
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as mistake:
-        raise BadFrame(_why(raw, mistake)) from None
+        raise BadFrame(_frame_error(raw, mistake)) from None
 
 
-def _why(raw: str | bytes, mistake: Exception) -> bytes:
+def _frame_error(raw: str | bytes, mistake: Exception) -> bytes:
     """Return the error reply to a frame. The checks come in the same order as in OpenEnv."""
     try:
         message = msgspec.json.decode(raw)
@@ -261,9 +275,10 @@ def _why(raw: str | bytes, mistake: Exception) -> bytes:
         return error(Code.INVALID_JSON, "Invalid JSON: nested too deep")
     except (msgspec.MsgspecError, UnicodeError) as broken:
         return error(Code.INVALID_JSON, f"Invalid JSON: {broken}")
-    kind = message.get("type", "") if isinstance(message, dict) else ""
-    if isinstance(message, dict) and kind not in _TYPES:
-        return error(Code.UNKNOWN_TYPE, f"Unknown message type: {str(kind)[:40]}")
-    what, _, where = str(mistake).partition(" - at `$")
-    path = [part for part in where.rstrip("`").split(".") if part]
-    return error(Code.VALIDATION_ERROR, "Invalid message", errors=[{"type": "invalid", "loc": path, "msg": what}])
+    frame_type = message.get("type", "") if isinstance(message, dict) else ""
+    if isinstance(message, dict) and frame_type not in _FRAME_TYPES:
+        return error(Code.UNKNOWN_TYPE, f"Unknown message type: {str(frame_type)[:40]}")
+    # for example "Expected `str`, got `int` - at `$.data.app`"
+    problem, _, path_text = str(mistake).partition(" - at `$")
+    path = [part for part in path_text.rstrip("`").split(".") if part]
+    return error(Code.VALIDATION_ERROR, "Invalid message", errors=[{"type": "invalid", "loc": path, "msg": problem}])

@@ -19,7 +19,7 @@ from companyos.serve.sessions.stepper import Stepper
 from companyos.serve.sessions.work_queue import WorkQueue
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
-_PARSED = (msgspec.MsgspecError, UnicodeError, RecursionError)
+_PARSE_FAILURES = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 class RpcRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,7 +51,7 @@ class JsonRpc:
         """Return the reply to a request in JSON."""
         try:
             return await self.answer(msgspec.json.decode(raw), client, session_id)
-        except _PARSED:
+        except _PARSE_FAILURES:
             return _error(None, PARSE_ERROR, "Parse error")
 
     async def answer(self, decoded: Any, client: Client, session_id: str = "") -> dict[str, Any]:
@@ -62,16 +62,16 @@ class JsonRpc:
             return _error(None, INVALID_REQUEST, f"Invalid request: {mistake}")
         try:
             return {"jsonrpc": "2.0", "id": request.id, "result": await self._result(request, client, session_id)}
-        except RpcError as why:
-            return _error(request.id, why.code, str(why))
-        except ServeError as why:
-            return _error(request.id, INTERNAL_ERROR, why.message, {"code": why.code, "what_next": why.what_next})
+        except RpcError as error:
+            return _error(request.id, error.code, str(error))
+        except ServeError as error:
+            return _error(request.id, INTERNAL_ERROR, error.message, {"code": error.code, "what_next": error.what_next})
 
     async def _result(self, request: RpcRequest, client: Client, session_id: str) -> Any:
         params, owner = request.params, client.owner
         match request.method:
             case "tools/list":
-                return {"tools": listed(await self._toolbox(_named(params, session_id), owner))}
+                return {"tools": listed(await self._toolbox(_session_name(params, session_id), owner))}
             case "tools/call":
                 return await self._call(params, owner, session_id)
             case "openenv/session/create":
@@ -89,50 +89,53 @@ class JsonRpc:
 
     async def _create(self, params: dict[str, Any], client: Client) -> str:
         """Make a handle: to a new episode if the parameters name a task, else to none until a reset."""
-        if client.bound:
+        if client.only_session:
             raise NotForAgents
-        begun, owner = "", client.owner
+        session_id, owner = "", client.owner
         if params:
             body = read_reset(params)
-            await self._stepper.expect(body.observation)
-            begun = (await begin(self._queue, self._settings, body, owner)).header.session_id
-        return await self._queue.run(lambda sessions: handles.open_handle(sessions, owner, begun))
+            await self._stepper.prepare_screens(body.observation)
+            session_id = (await begin(self._queue, self._settings, body, owner)).header.session_id
+        return await self._queue.run(lambda sessions: handles.open_handle(sessions, owner, session_id))
 
-    async def _call(self, params: dict[str, Any], owner: str, session_id: str) -> dict[str, Any]:
+    async def _call(self, params: dict[str, Any], owner: str, socket_session: str) -> dict[str, Any]:
+        """Make the step that a tools/call asks for, and return its result."""
         name = _text(params, "name", "Missing 'name' in params")
         arguments = params.get("arguments", {})
         if not isinstance(arguments, dict):
             raise RpcError(INVALID_PARAMS, "Invalid params - 'arguments' must be an object")
-        named = _named(params, session_id)
-        if not named:
+        session_name = _session_name(params, socket_session)
+        if not session_name:
             raise NotBegun
         try:
-            _, meant = await self._queue.run(lambda sessions: handles.follow(sessions, named, owner))
-            if not meant:
+            _, session_id = await self._queue.run(lambda sessions: handles.resolve(sessions, session_name, owner))
+            if not session_id:
                 raise NotBegun
-            return tool_result((await self._stepper(meant, call_named(name, arguments), None, owner)).observation)
+            result = await self._stepper.step_or_repeat_end(session_id, call_named(name, arguments), None, owner)
+            return tool_result(result.observation)
         except UnknownSession:
-            raise RpcError(INVALID_PARAMS, f"Unknown session_id: {named}") from None
+            raise RpcError(INVALID_PARAMS, f"Unknown session_id: {session_name}") from None
 
-    async def _toolbox(self, named: str, owner: str) -> Toolbox:
+    async def _toolbox(self, session_name: str, owner: str) -> Toolbox:
         """Return the tools of a session; without a session, the tools that every episode has."""
 
-        def offered(sessions: Sessions) -> Toolbox:
-            _, meant = handles.follow(sessions, named, owner)
-            return sessions.observe(meant, owner).env.toolbox if meant else TOOLBOX
+        def find(sessions: Sessions) -> Toolbox:
+            _, session_id = handles.resolve(sessions, session_name, owner)
+            return sessions.observe(session_id, owner).env.toolbox if session_id else TOOLBOX
 
         try:
-            return await self._queue.run(offered) if named else TOOLBOX
+            return await self._queue.run(find) if session_name else TOOLBOX
         except UnknownSession:
-            raise RpcError(INVALID_PARAMS, f"Unknown session_id: {named}") from None
+            raise RpcError(INVALID_PARAMS, f"Unknown session_id: {session_name}") from None
 
 
-def _named(params: dict[str, Any], session_id: str) -> str:
-    """Return the session of the socket, or the one that the parameters name, or ""."""
-    return session_id or (_text(params, "session_id", "") if "session_id" in params else "")
+def _session_name(params: dict[str, Any], socket_session: str) -> str:
+    """Return the session of the socket, or the session id or handle that the parameters name, or ""."""
+    return socket_session or (_text(params, "session_id", "") if "session_id" in params else "")
 
 
 def _text(params: dict[str, Any], name: str, missing: str) -> str:
+    """Return a parameter that must be a text. Raise `RpcError` if it is not, with the message `missing` if one is given."""
     value = params.get(name)
     if not value or not isinstance(value, str):
         raise RpcError(INVALID_PARAMS, missing or f"Invalid params - '{name}' must be a string")

@@ -21,7 +21,7 @@ from companyos.serve.openenv.protocol import BadFrame, CloseFrame, Code, Dialect
 from companyos.serve.openenv.rpc import JsonRpc
 from companyos.serve.ops.settings import Settings
 from companyos.serve.sessions.begin import begin, read_reset
-from companyos.serve.sessions.handles import follow, point
+from companyos.serve.sessions.handles import point_handle, resolve
 from companyos.serve.sessions.sessions import Session
 from companyos.serve.sessions.stepper import Stepper
 from companyos.serve.sessions.work_queue import WorkQueue
@@ -61,7 +61,7 @@ class WebSocketEndpoint:
                 raise OverCapacity(self._max_open, 1)
             await session.resume()
         except ServeError as error:
-            self.stepper.refused(error)
+            self.stepper.count_refusal(error)
             await send({"type": "websocket.send", "text": protocol.refusal(error, Code.SESSION_ERROR).decode()})
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -98,9 +98,9 @@ class _SocketSession:
         """Find the session or handle that the URL of the socket names, if any."""
         name, owner = self._session_id, self._owner
         if name:
-            self._handle, self._session_id = await self._endpoint.queue.run(lambda sessions: follow(sessions, name, owner))
+            self._handle, self._session_id = await self._endpoint.queue.run(lambda sessions: resolve(sessions, name, owner))
         if self._session_id:
-            await self._look()
+            await self._state_message()
 
     async def answer(self, text: str) -> bytes | None:
         """Return the reply to a frame, or None after `close`."""
@@ -118,11 +118,11 @@ class _SocketSession:
                 await self._close()
                 return None
             return await self._step(frame.data)
-        except BadFrame as why:
-            reply: bytes = why.args[0]
+        except BadFrame as bad_frame:
+            reply: bytes = bad_frame.args[0]
             return reply
         except ServeError as error:
-            endpoint.stepper.refused(error)
+            endpoint.stepper.count_refusal(error)
             return protocol.refusal(error)
         except Exception:
             _LOG.exception("a bug in a WebSocket request")
@@ -137,26 +137,26 @@ class _SocketSession:
             return protocol.observation(protocol.tool_list_message(toolbox), 0.0, done)
         if not self._session_id:
             raise NotBegun
-        result = await endpoint.stepper(self._session_id, call, action.metadata.turn, self._owner)
+        result = await endpoint.stepper.step_or_repeat_end(self._session_id, call, action.metadata.turn, self._owner)
         obs = result.observation
         metadata: dict[str, Any] = {} if result.screenshot is None else {"screenshot": result.screenshot}
         if result.success is not None and not self._client.agent:
             metadata["success"] = result.success
-        return protocol.observation(endpoint.dialect.observed(action, obs, metadata), self._reward(obs), obs.done)
+        return protocol.observation(endpoint.dialect.observation_after(action, obs, metadata), self._reward(obs), obs.done)
 
-    async def _reset(self, given: dict[str, Any]) -> bytes:
-        episode_id = given.pop("episode_id", None)
+    async def _reset(self, fields: dict[str, Any]) -> bytes:
+        episode_id = fields.pop("episode_id", None)
         if episode_id is not None and not (isinstance(episode_id, str) and len(episode_id) <= _MAX_EPISODE_ID):
             raise Malformed(f"Expected `str` of length <= {_MAX_EPISODE_ID} - at `$.episode_id`")
-        if self._client.bound:
+        if self._client.only_session:
             raise NotForAgents
-        body, stepper = read_reset(given), self._endpoint.stepper
-        await stepper.expect(body.observation)
+        body, stepper = read_reset(fields), self._endpoint.stepper
+        await stepper.prepare_screens(body.observation)
         session = await begin(self._endpoint.queue, self._endpoint.settings, body, self._owner, self._session_id)
         self._session_id, self._episode_id = session.header.session_id, episode_id or ""
         if self._handle:
             target = (self._handle, self._owner, self._session_id)
-            await self._endpoint.queue.run(lambda sessions: point(sessions, *target))
+            await self._endpoint.queue.run(lambda sessions: point_handle(sessions, *target))
         obs, shot = session.last, await stepper.first_picture(self._session_id, self._owner)
         metadata = {"session_id": self._session_id} | ({} if shot is None else {"screenshot": shot})
         return protocol.observation(protocol.observation_message(obs, metadata), self._reward(obs), obs.done)
@@ -168,9 +168,9 @@ class _SocketSession:
     async def _state(self) -> bytes:
         if not self._session_id:
             return protocol.state(protocol.StateMessage())
-        return protocol.state(await self._look())
+        return protocol.state(await self._state_message())
 
-    async def _look(self) -> protocol.StateMessage:
+    async def _state_message(self) -> protocol.StateMessage:
         return protocol.state_message((await self._session()).last, self._episode_id or self._session_id)
 
     async def _session(self) -> Session:

@@ -9,7 +9,8 @@ import msgspec
 from companyos.serve.ops.settings import Settings
 
 REQUESTS = logging.getLogger("companyos.requests")
-_PLAIN = frozenset([*vars(logging.makeLogRecord({})), "message", "asctime", "color_message"])
+# The fields that every record has, or that uvicorn adds; all others were passed as `extra`.
+_STANDARD_FIELDS = frozenset([*vars(logging.makeLogRecord({})), "message", "asctime", "color_message"])
 
 
 class JsonLines(logging.Formatter):
@@ -20,7 +21,7 @@ class JsonLines(logging.Formatter):
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname.lower(),
             "event": record.getMessage(),
-            **_extras(record),
+            **_extra_fields(record),
         }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
@@ -31,15 +32,15 @@ class TextLines(logging.Formatter):
     """Formats a record as text: the event, then its fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return super().format(record) + "".join(f" {name}={value}" for name, value in _extras(record).items())
+        return super().format(record) + "".join(f" {name}={value}" for name, value in _extra_fields(record).items())
 
 
-def _extras(record: logging.LogRecord) -> dict[str, Any]:
+def _extra_fields(record: logging.LogRecord) -> dict[str, Any]:
     """Return the fields that were passed as `extra`. Names with an underscore are skipped: Ray adds one to every record."""
-    return {name: value for name, value in vars(record).items() if name not in _PLAIN and not name.startswith("_")}
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD_FIELDS and not name.startswith("_")}
 
 
-class NoAddresses(logging.Filter):
+class NoSocketUrls(logging.Filter):
     """Drops the line that uvicorn logs for each WebSocket: it contains the URL, which may contain a session id."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -61,9 +62,9 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": formatters,
-        "filters": {"no addresses": {"()": NoAddresses}},
+        "filters": {"no socket urls": {"()": NoSocketUrls}},
         "handlers": {
-            "stderr": {"class": "logging.StreamHandler", "formatter": settings.log_format, "filters": ["no addresses"]}
+            "stderr": {"class": "logging.StreamHandler", "formatter": settings.log_format, "filters": ["no socket urls"]}
         },
         "loggers": loggers,
         "root": {"handlers": ["stderr"], "level": "WARNING"},

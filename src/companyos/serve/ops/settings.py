@@ -43,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token_sessions: Count = 100_000  # sessions of one token in the ledger
     token_sockets: Count = 4096  # open WebSockets of one token at one worker
     token_bytes: Count = 1_000_000_000  # bytes that one token may send to one worker per minute
-    allowed_hosts: tuple[str, ...] = ()  # accepted host names; `*`: any, as by default where others can connect
+    allowed_hosts: tuple[str, ...] = ()  # accepted host names; `*`: any, as by default field others can connect
     screens: Count = 32  # browser pages, one for each session that is observed by screenshots
     chromium: str = ""  # path of the browser; by default one of the system, or the one of Playwright
     cors_origins: tuple[str, ...] = ()  # origins whose pages may send requests from a browser
@@ -59,13 +59,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name, hint in get_type_hints(Settings).items():
             text = variables.get(f"{PREFIX}{name.upper()}") or (name == "port" and variables.get("PORT")) or ""
             if text:
-                given[name] = _parts(text) if get_origin(hint) is tuple else text
+                given[name] = _split_at_commas(text) if get_origin(hint) is tuple else text
         try:
             # Not strict, because variables hold numbers as text.
             settings = msgspec.convert(given, Settings, strict=False)
         except msgspec.ValidationError as error:
-            what, _, where = str(error).partition(" - at `$.")
-            raise BadSetting(f"{PREFIX}{where.rstrip('`').upper()}: {what}") from None
+            # for example "Expected `int` >= 1 - at `$.workers`"
+            problem, _, field = str(error).partition(" - at `$.")
+            raise BadSetting(f"{PREFIX}{field.rstrip('`').upper()}: {problem}") from None
         if settings.workers > 1 and settings.ledger == NO_LEDGER:
             raise BadSetting("several workers share their sessions through a ledger: give a file, or run one worker")
         _check_exam(settings)
@@ -84,5 +85,5 @@ def _check_exam(settings: Settings) -> None:
         raise BadSetting("an exam records its attempts in the ledger: give a file or postgresql://...")
 
 
-def _parts(text: str) -> list[str]:
+def _split_at_commas(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]

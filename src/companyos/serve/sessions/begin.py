@@ -15,7 +15,7 @@ from companyos.families import canonical
 from companyos.serve.errors import InvalidTask, Malformed, UnknownSession
 from companyos.serve.messages.bodies import ResetBody
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.screens import PICTURED
+from companyos.serve.sessions.screens import SCREENSHOT_PREFIX
 from companyos.serve.sessions.sessions import Session, Sessions
 from companyos.serve.sessions.work_queue import WorkQueue
 
@@ -23,29 +23,30 @@ DEFAULT_FAMILY = "vendor_onboarding"
 
 
 async def begin(
-    queue: WorkQueue, settings: Settings, body: ResetBody, owner: str, in_place_of: str = "", name: str = ""
+    queue: WorkQueue, settings: Settings, body: ResetBody, owner: str, replaced_id: str = "", name: str = ""
 ) -> Session:
-    """Begin the session that a reset asks for, and close the session `in_place_of`, which it replaces.
+    """Begin the session that a reset asks for, and close the session `replaced_id`, if one is given.
 
     The id starts with `name`, if one is given. Raise `Malformed` or `InvalidTask` if there is no such task, and, in an exam,
     `AttemptUsed` if this owner has begun the task before.
     """
-    _check_terms(settings, body)
-    pictured = body.observation == "screenshot"
-    if pictured and name:
+    _check_allowed(settings, body)
+    with_screenshots = body.observation == "screenshot"
+    if with_screenshots and name:
         raise Malformed("screenshots are only available at /reset and /ws - at `$.observation`")
 
-    def change(sessions: Sessions) -> Session:
-        if in_place_of:
+    def replace_session(sessions: Sessions) -> Session:
+        if replaced_id:
             with suppress(UnknownSession):  # it may have expired
-                sessions.close(in_place_of, owner)
-        return sessions.create(task, reward, body.progress, owner, PICTURED if pictured else name, settings.exam)
+                sessions.close(replaced_id, owner)
+        prefix = SCREENSHOT_PREFIX if with_screenshots else name
+        return sessions.create(task, reward, body.progress, owner, prefix, one_attempt=settings.exam)
 
-    with _named(body):
+    with _errors_with_field(body):
         task = _task(body)
         reward = chosen_name(body.reward)
         profile(reward)  # checked before the old session is closed
-        return await queue.run(change)
+        return await queue.run(replace_session)
 
 
 def task_id_for_reply(body: ResetBody, session: Session, trusted: bool) -> str:
@@ -53,11 +54,17 @@ def task_id_for_reply(body: ResetBody, session: Session, trusted: bool) -> str:
 
     The canonical id leaves out an override whose value equals the seed's own, so it would reveal that value.
     """
-    named = body.task if isinstance(body.task, str) and "-" in body.task else ""
-    return session.header.task_id if trusted or not named else named
+    requested_id = body.task if isinstance(body.task, str) and _is_task_id(body.task) else ""
+    return session.header.task_id if trusted or not requested_id else requested_id
 
 
-def _check_terms(settings: Settings, body: ResetBody) -> None:
+def _is_task_id(name: str) -> bool:
+    """Return whether a name is a task id and not a family: only an id contains a hyphen."""
+    return "-" in name
+
+
+def _check_allowed(settings: Settings, body: ResetBody) -> None:
+    """Raise `Malformed` or `InvalidTask` if the settings do not allow this reset."""
     if body.progress and not settings.progress:
         raise Malformed("this server does not show progress (COMPANYOS_PROGRESS) - at `$.progress`")
     if settings.exam and _has_overrides(body):
@@ -65,15 +72,16 @@ def _check_terms(settings: Settings, body: ResetBody) -> None:
 
 
 def _has_overrides(body: ResetBody) -> bool:
+    """Return whether the task id sets a hidden cause itself: only an override contains a dot."""
     return isinstance(body.task, str) and "." in body.task
 
 
 def episode(body: ResetBody, progress: bool) -> CompanyEnv:
     """Return the episode that a reset asks for, without a session. `progress`: whether the reset may ask for progress."""
-    _check_terms(Settings(progress=progress), body)
+    _check_allowed(Settings(progress=progress), body)
     if body.observation == "screenshot":
         raise Malformed("screenshots need the pages of `companyos serve` - at `$.observation`")
-    with _named(body):
+    with _errors_with_field(body):
         return CompanyEnv(_task(body), chosen_name(body.reward), body.progress)
 
 
@@ -86,26 +94,29 @@ def read_reset(given: Mapping[str, Any]) -> ResetBody:
 
 
 def _task(body: ResetBody) -> TaskId:
-    chosen = {name: getattr(body, name) for name in ("task", "seed", "chaos", "split", "index")}
-    given = {name: value for name, value in chosen.items() if value is not msgspec.UNSET}
+    """Return the task that a reset asks for: by index and split, by family, or by task id."""
+    fields = {name: getattr(body, name) for name in ("task", "seed", "chaos", "split", "index")}
+    given = {name: value for name, value in fields.items() if value is not msgspec.UNSET}
     if "index" in given:
-        _only(given, ("index", "split", "chaos"), "`{}` cannot be given with an index; the index and the split determine it")
+        message = "`{}` cannot be given with an index; the index and the split determine it"
+        _refuse_other_fields(given, ("index", "split", "chaos"), message)
         return task_at(given.get("split", SPLITS[0]), given["index"], given.get("chaos", CHAOS))
     name = given.pop("task", DEFAULT_FAMILY)
-    if "-" not in name:
+    if not _is_task_id(name):
         return task_named(name, **given)
-    _only(given, (), "`{}` cannot be given with a task id, which contains it; give it with a family")
+    _refuse_other_fields(given, (), "`{}` cannot be given with a task id, which contains it; give it with a family")
     return canonical(TaskId.parse(name))
 
 
-def _only(given: Mapping[str, Any], allowed: tuple[str, ...], why: str) -> None:
+def _refuse_other_fields(given: Mapping[str, Any], allowed: tuple[str, ...], message: str) -> None:
+    """Raise `Malformed` if a field is given that is not allowed. `message` has a `{}` for the name of the field."""
     for name in given:
         if name not in allowed:
-            raise Malformed(f"{why.format(name)} - at `$.{name}`")
+            raise Malformed(f"{message.format(name)} - at `$.{name}`")
 
 
 @contextmanager
-def _named(body: ResetBody) -> Iterator[None]:
+def _errors_with_field(body: ResetBody) -> Iterator[None]:
     """Turn errors of the core into `Malformed` or `InvalidTask`, which name the field."""
     try:
         yield

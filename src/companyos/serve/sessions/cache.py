@@ -18,7 +18,7 @@ class SessionCache:
     def __init__(self, capacity: int, idle_seconds: float, evicts: bool) -> None:
         self.capacity = capacity
         self.evictions = 0  # sessions that were evicted before their end
-        self._idle = idle_seconds
+        self._idle_seconds = idle_seconds
         self._evicts = evicts
         self._sessions: OrderedDict[str, Session] = OrderedDict()
 
@@ -41,7 +41,7 @@ class SessionCache:
         while len(self._sessions) + count > self.capacity:
             oldest = next(iter(self), None)
             if oldest is None or not self._may_drop(oldest, now):
-                wait = self._idle if oldest is None else oldest.touched + self._idle - now
+                wait = self._idle_seconds if oldest is None else oldest.touched + self._idle_seconds - now
                 raise OverCapacity(self.capacity, max(1, math.ceil(wait)))
             self._sessions.popitem(last=False)
 
@@ -68,4 +68,4 @@ class SessionCache:
             self._sessions.popitem(last=False)
 
     def _may_drop(self, session: Session, now: float) -> bool:
-        return session.env.done or session.touched + self._idle <= now
+        return session.env.done or session.touched + self._idle_seconds <= now

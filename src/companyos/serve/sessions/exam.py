@@ -1,4 +1,8 @@
-"""Results of an exam, read from its ledger by the person who judges it. The exam server itself shows them to nobody."""
+"""Results of an exam, read from its ledger by the person who judges it.
+
+An exam is a server that evaluates agents (`companyos serve --exam`): each token has one attempt per task, and no reply
+contains a reward or a verdict. So the server itself shows these results to nobody.
+"""
 
 import msgspec
 
@@ -29,6 +33,7 @@ def attempts(ledger_address: str) -> list[ExamResult]:
 
 
 def _result(sessions: Sessions, attempt: ExamAttempt) -> ExamResult | None:
+    """Return the result of an attempt, or None if its session has expired."""
     try:
         env = sessions.observe(attempt.session_id, None).env
     except UnknownSession:

@@ -17,16 +17,16 @@ def open_handle(sessions: Sessions, owner: str, session_id: str = "") -> str:
     """Make a handle to a session, or to none yet, and return its name. It counts against the owner's session quota."""
     sessions.quota.take(sessions.ledger, owner, 1)
     handle_id = secrets.token_urlsafe(24)
-    point(sessions, handle_id, owner, session_id)
+    point_handle(sessions, handle_id, owner, session_id)
     return handle_id
 
 
-def point(sessions: Sessions, handle_id: str, owner: str, session_id: str) -> None:
+def point_handle(sessions: Sessions, handle_id: str, owner: str, session_id: str) -> None:
     """Make a handle point to another session."""
     sessions.ledger.put_handle(Handle(handle_id, session_id, time.time(), owner))
 
 
-def follow(sessions: Sessions, name: str, owner: str) -> tuple[str, str]:
+def resolve(sessions: Sessions, name: str, owner: str) -> tuple[str, str]:
     """Resolve the name of a session or a handle. Return the handle, or "", and the session, or "" if none has begun.
 
     Raise `UnknownSession` if this owner has neither a session nor a handle with this name.
@@ -46,7 +46,7 @@ def follow(sessions: Sessions, name: str, owner: str) -> tuple[str, str]:
 
 def close(sessions: Sessions, name: str, owner: str) -> None:
     """Delete a session by its own name or by its handle; the handle is deleted with it."""
-    handle_id, session_id = follow(sessions, name, owner)
+    handle_id, session_id = resolve(sessions, name, owner)
     if session_id:
         sessions.close(session_id, owner)
     if handle_id:

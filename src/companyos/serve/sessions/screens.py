@@ -7,7 +7,7 @@ from companyos.serve.steps import StepRequest, StepResult
 Picture = Literal["png", "jpeg"]
 SCREEN = "screen"  # the app of clicks, keys and other gestures, in sessions that are observed by screenshots
 # The ids of these sessions start with this prefix, so every worker recognises them without asking the ledger.
-PICTURED = "~screen"
+SCREENSHOT_PREFIX = "~screen"
 
 
 class ScreenBackend(Protocol):
@@ -26,6 +26,6 @@ class ScreenBackend(Protocol):
         """Stop the browser."""
 
 
-def is_pictured(session_id: str) -> bool:
+def has_screenshots(session_id: str) -> bool:
     """Return whether a session is observed by screenshots."""
-    return session_id.startswith(PICTURED)
+    return session_id.startswith(SCREENSHOT_PREFIX)

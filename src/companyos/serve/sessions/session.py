@@ -24,12 +24,14 @@ class Session:
         self.play(calls)
 
     def play(self, calls: Iterable[Call]) -> None:
+        """Make these calls in the episode."""
         for call in calls:
             self.last = self.env.step(call)
             self.size += size_of(call)
 
     def fork(self, header: SessionHeader) -> "Session":
-        fork = Session.__new__(Session)
+        """Return an independent copy of this session, under another header."""
+        fork = Session.__new__(Session)  # without `__init__`, which would play the episode again
         fork.header, fork.touched = header, header.created
         fork.env, fork.last, fork.size = self.env.fork(), self.last, self.size
         return fork

@@ -32,15 +32,15 @@ from companyos.serve.errors import (
 )
 from companyos.serve.ledger import IdTaken, Ledger, SessionHeader, StoredSession, TurnRow, attempt_of, can_be_id
 from companyos.serve.sessions.cache import SessionCache
-from companyos.serve.sessions.screens import PICTURED, is_pictured
+from companyos.serve.sessions.screens import SCREENSHOT_PREFIX, has_screenshots
 from companyos.serve.sessions.session import Session, size_of
 from companyos.serve.steps import StepRequest, StepResult
 
 __all__ = ["Answer", "ReplayBudget", "Session", "Sessions"]
 
 Answer = StepResult | ServeError
-SESSION_BYTES = 1_000_000
-TOKEN_SESSIONS = 100_000
+MAX_SESSION_BYTES = 1_000_000  # of the calls of one session
+MAX_TOKEN_SESSIONS = 100_000  # in the ledger, for one token
 
 
 class ReplayBudget:
@@ -50,6 +50,7 @@ class ReplayBudget:
         self._limit = self._left = limit
 
     def spend(self) -> None:
+        """Count one old turn, or raise `OldTurns` if the limit is reached."""
         if not self._left:
             raise OldTurns(self._limit)
         self._left -= 1
@@ -65,16 +66,16 @@ class Sessions:
         idle_seconds: float = 300.0,
         ttl_seconds: float = 86400.0,
         clock: Callable[[], float] = time.time,
-        session_bytes: int = SESSION_BYTES,
-        token_sessions: int = TOKEN_SESSIONS,
+        session_bytes: int = MAX_SESSION_BYTES,
+        token_sessions: int = MAX_TOKEN_SESSIONS,
     ) -> None:
         self.ledger = ledger
         self.quota = SessionQuota(token_sessions)
         self.cache = SessionCache(capacity, idle_seconds, ledger.durable)
-        self._ttl = ttl_seconds
+        self._ttl_seconds = ttl_seconds
         self._clock = clock
-        self._bytes = session_bytes
-        self.keeps_closed = False  # True in an exam: closed sessions stay in the ledger to be judged
+        self._max_bytes = session_bytes
+        self.keeps_closed = False  # True in an exam: closed sessions stay in the ledger, so that they can be judged
 
     def __len__(self) -> int:
         """Return how many sessions are in memory."""
@@ -93,26 +94,26 @@ class Sessions:
         progress: bool = False,
         owner: str = "",
         name: str = "",
-        once: bool = False,
+        one_attempt: bool = False,
     ) -> Session:
         """Begin an episode under an unguessable id. With a `name`, the id starts with it, so `newest(name)` finds it.
 
-        With `once`, raise `AttemptUsed` if this owner has begun the task before, on any server that shares the ledger.
+        With `one_attempt`, raise `AttemptUsed` if this owner has begun the task before, on any server with this ledger.
         """
         now = self._clock()
         self.cache.check_room(1, now)
-        header = SessionHeader(_unguessable(name), str(task), reward, progress, BENCHMARK_VERSION, now, owner)
+        header = SessionHeader(_random_id(name), str(task), reward, progress, BENCHMARK_VERSION, now, owner)
         session = Session(header, now)
         self.quota.take(self.ledger, owner, 1)
         try:
-            self.ledger.begin([header], attempt=attempt_of(header, task) if once else None)
+            self.ledger.begin([header], attempt=attempt_of(header, task) if one_attempt else None)
         except IdTaken:
             raise AttemptUsed from None
         self.cache.add(session)
         return session
 
     def step(self, step: StepRequest) -> StepResult:
-        """Make one step, or raise why it was refused."""
+        """Make one step, or raise the error with which it is refused."""
         [answer] = self.step_all([step])
         if isinstance(answer, ServeError):
             raise answer
@@ -128,8 +129,8 @@ class Sessions:
         for index in range(len(steps) - 1, -1, -1):
             queues.setdefault(steps[index].session_id, []).append((index, steps[index]))
         while queues:
-            self._step_each([queue[-1] for queue in reversed(queues.values())], answers, replays)
-            # A step without an answer is made again: another worker was faster.
+            self._step_once_in_each([queue[-1] for queue in reversed(queues.values())], answers, replays)
+            # A step without an answer is tried again: another worker was faster.
             for queue in queues.values():
                 if queue[-1][0] in answers:
                     queue.pop()
@@ -145,7 +146,7 @@ class Sessions:
     def entry(self, session_id: str, owner: str | None = "") -> StoredSession:
         """Return a session as the ledger stores it, without loading it into memory or renewing its lifetime."""
         stored = self.ledger.read(session_id) if can_be_id(session_id) else None
-        if stored is None or not may_use(owner, stored.header) or stored.touched + self._ttl < self._clock():
+        if stored is None or not may_use(owner, stored.header) or stored.touched + self._ttl_seconds < self._clock():
             raise UnknownSession
         if stored.header.version != BENCHMARK_VERSION:
             raise OtherVersion(stored.header.version)
@@ -162,8 +163,8 @@ class Sessions:
         session, now = self.observe(session_id, owner), self._clock()
         self.cache.check_room(count, now)
         self.quota.take(self.ledger, session.header.owner, count)
-        replace, name = msgspec.structs.replace, PICTURED if is_pictured(session_id) else ""
-        headers = [replace(session.header, session_id=_unguessable(name), created=now) for _ in range(count)]
+        replace, name = msgspec.structs.replace, SCREENSHOT_PREFIX if has_screenshots(session_id) else ""
+        headers = [replace(session.header, session_id=_random_id(name), created=now) for _ in range(count)]
         self.ledger.begin(headers, session.calls)
         forks = [session.fork(header) for header in headers]
         for fork in forks:
@@ -181,11 +182,11 @@ class Sessions:
         """Drop idle sessions from memory and expired records from the ledger. Return how many the ledger deleted."""
         now = self._clock()
         self.cache.sweep(now)
-        return self.ledger.expire(now - self._ttl)
+        return self.ledger.expire(now - self._ttl_seconds)
 
     # -- one round of steps ----------------------------------------------------------------------------------------
 
-    def _step_each(
+    def _step_once_in_each(
         self, steps: Sequence[tuple[int, StepRequest]], answers: dict[int, Answer], replays: ReplayBudget | None
     ) -> None:
         """Make one step in each of several sessions. A step that lost a race to another worker gets no answer yet."""
@@ -195,12 +196,12 @@ class Sessions:
             for index, step in steps:
                 try:
                     session = self._find(step.session_id, step.owner)
-                    known = self._answer(session, step, replays)
+                    recorded_result = self._recorded_result(session, step, replays)
                 except ServeError as error:
                     answers[index] = error
                     continue
-                if known is not None:
-                    answers[index] = known
+                if recorded_result is not None:
+                    answers[index] = recorded_result
                     continue
                 stepped.append((index, session))
                 session.play([step.call])
@@ -219,24 +220,27 @@ class Sessions:
             else:
                 self.cache.forget(session.header.session_id)
 
-    def _answer(self, session: Session, step: StepRequest, replays: ReplayBudget | None) -> StepResult | None:
-        """Return the recorded result if the turn was already made, or None if the step is the next one."""
+    def _recorded_result(self, session: Session, step: StepRequest, replays: ReplayBudget | None) -> StepResult | None:
+        """Return the recorded result if this turn was already made, or None if the step is the next turn.
+
+        Raise the `ServeError` if the step is refused.
+        """
         env = session.env
         if step.turn is not None and step.turn > env.step_count + 1:
             self._catch_up(session)
-        due = env.step_count + 1
-        if step.turn is not None and step.turn < due:
-            return self._recorded(session, step.turn, step.call, replays)
+        next_turn = env.step_count + 1
+        if step.turn is not None and step.turn < next_turn:
+            return self._result_of_turn(session, step.turn, step.call, replays)
         if env.done:
             raise SessionOver(session.result)
-        if step.turn is not None and step.turn > due:
-            raise TurnAhead(step.turn, due)
-        if session.size + size_of(step.call) > self._bytes:
-            raise SessionFull(self._bytes)
+        if step.turn is not None and step.turn > next_turn:
+            raise TurnAhead(step.turn, next_turn)
+        if session.size + size_of(step.call) > self._max_bytes:
+            raise SessionFull(self._max_bytes)
         return None
 
     @staticmethod
-    def _recorded(session: Session, turn: int, call: Call, replays: ReplayBudget | None) -> StepResult:
+    def _result_of_turn(session: Session, turn: int, call: Call, replays: ReplayBudget | None) -> StepResult:
         """Return the result of a turn that was already made, or raise `TurnTaken` if it was made with another call."""
         recorded = session.env.turns[turn - 1].call
         if _canonical(call) != _canonical(recorded):
@@ -250,9 +254,10 @@ class Sessions:
     # -- memory ----------------------------------------------------------------------------------------------------
 
     def _find(self, session_id: str, owner: str | None) -> Session:
+        """Return a session from memory, or from the ledger if it is not in memory. Raise `UnknownSession`."""
         now = self._clock()
         session = self.cache.get(session_id)
-        if session is None or session.touched + self._ttl < now:
+        if session is None or session.touched + self._ttl_seconds < now:
             session = self._load(session_id, owner, now)
         if not may_use(owner, session.header):
             raise UnknownSession
@@ -271,20 +276,21 @@ class Sessions:
 
     def _catch_up(self, session: Session) -> None:
         """Play the turns that other workers have added to the ledger."""
-        later = self.ledger.calls(session.header.session_id, session.env.step_count)
-        if later is None:
+        calls = self.ledger.calls(session.header.session_id, session.env.step_count)
+        if calls is None:
             self.cache.forget(session.header.session_id)
             raise UnknownSession
-        session.play(later)
+        session.play(calls)
 
 
-def _unguessable(name: str) -> str:
+def _random_id(name: str) -> str:
     """Return a random session id, which starts with the name if there is one."""
     return f"{name}.{secrets.token_urlsafe(16)}" if name else secrets.token_urlsafe(24)
 
 
 def _canonical(call: Call) -> bytes:
-    # Compared as bytes, because in Python 1 equals True and 1.0; sorted, because clients need not keep the order of keys.
+    """Return a call as bytes that are equal for equal calls."""
+    # In Python 1 equals True and 1.0, so calls are not compared as values. Keys are sorted: clients may change their order.
     return msgspec.json.encode(call, order="sorted")
 
 

@@ -17,7 +17,7 @@ from companyos.serve.sessions.screens import Picture
 from companyos.serve.sessions.sessions import Session
 
 View = Literal["text", "html", "json"]
-MEDIA: dict[View | Picture, str] = {
+MEDIA_TYPES: dict[View | Picture, str] = {
     "text": "text/plain; charset=utf-8",
     "html": "text/html; charset=utf-8",
     "json": "application/json",
@@ -49,6 +49,7 @@ def render(session: Session, view: View) -> str:
 
 
 def _history(env: CompanyEnv) -> Iterator[tuple[Call, Observation]]:
+    """Yield each call and the observation after it."""
     for number, turn in enumerate(env.turns, 1):
         yield turn.call, Observation(env.scene, turn.now, number, turn.reply, 0.0, False)
 
@@ -72,20 +73,21 @@ class Inspection(msgspec.Struct, frozen=True):
 
 
 def inspect(session: Session) -> Inspection:
+    """Return everything about the episode of a session."""
     env = session.env
     world, ending = env.world, env.setting.ending
     return Inspection(
-        env.task_id,
-        env.reward,
-        env.digest(),
-        env.done,
-        env.success,
-        env.lost(),
-        env.setting.causes,
-        ending.name,
-        ending.resolution,
-        ending.reason,
-        {name: goal.holds(world) for name, goal in ending.named_goals.items()},
-        env.turns,
-        {kind.__name__: list(world.all(kind)) for kind in KINDS},
+        task_id=env.task_id,
+        reward=env.reward,
+        digest=env.digest(),
+        done=env.done,
+        success=env.success,
+        lost=env.lost(),
+        causes=env.setting.causes,
+        ending=ending.name,
+        resolution=ending.resolution,
+        reason=ending.reason,
+        goals={name: goal.holds(world) for name, goal in ending.named_goals.items()},
+        turns=env.turns,
+        records={kind.__name__: list(world.all(kind)) for kind in KINDS},
     )

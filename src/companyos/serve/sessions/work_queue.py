@@ -10,9 +10,9 @@ from companyos.serve.sessions.sessions import Answer, ReplayBudget, Sessions
 from companyos.serve.steps import StepRequest, StepResult
 
 T = TypeVar("T")
-Waiting = tuple[StepRequest, asyncio.Future[Answer]]
-SLICE = 32  # steps of one request that run without a pause on the event loop: a few milliseconds
-THREAD_SLICE = 128  # the same in a worker thread, where each commit waits for a disk
+WaitingStep = tuple[StepRequest, asyncio.Future[Answer]]
+STEPS_PER_SLICE = 32  # that run on the event loop without a pause: a few milliseconds
+STEPS_PER_THREAD_SLICE = 128  # the same in a worker thread, where each commit waits for a disk
 MAX_REPLAYS = 64  # old turns that one request may ask for
 
 
@@ -22,7 +22,7 @@ class WorkQueue:
     def __init__(self, sessions: Sessions) -> None:
         self.sessions = sessions
         self._thread = None if sessions.ledger.quick else ThreadPoolExecutor(1, "sessions")
-        self._waiting: list[Waiting] = []
+        self._waiting: list[WaitingStep] = []
         self._draining: asyncio.Task[None] | None = None
 
     async def step(self, step: StepRequest) -> StepResult:
@@ -42,24 +42,24 @@ class WorkQueue:
             raise answer
         return answer
 
-    async def step_all(self, steps: Sequence[StepRequest], show: Callable[[Answer], T]) -> list[T]:
-        """Make the steps of one request and return `show` of each answer. Other requests run between slices of steps.
+    async def step_all(self, steps: Sequence[StepRequest], make_reply: Callable[[Answer], T]) -> list[T]:
+        """Make the steps of one request and return `make_reply(answer)` for each. Other requests run between slices.
 
         If the ledger fails after some steps were made, the remaining answers are that failure.
         """
         replays = ReplayBudget(MAX_REPLAYS)
-        shown: list[T] = []
-        size = SLICE if self._thread is None else THREAD_SLICE
+        replies: list[T] = []
+        size = STEPS_PER_SLICE if self._thread is None else STEPS_PER_THREAD_SLICE
         for start in range(0, len(steps), size):
             try:
                 answers = await self._step_slice(steps[start : start + size], replays)
             except LedgerDown as down:
-                if not shown:
+                if not replies:
                     raise
-                return shown + [show(down) for _ in steps[start:]]
-            shown += [show(answer) for answer in answers]
+                return replies + [make_reply(down) for _ in steps[start:]]
+            replies += [make_reply(answer) for answer in answers]
             await asyncio.sleep(0)
-        return shown
+        return replies
 
     async def _step_slice(self, steps: Sequence[StepRequest], replays: ReplayBudget | None = None) -> list[Answer]:
         return await self.run(lambda sessions: sessions.step_all(steps, replays))
@@ -75,6 +75,7 @@ class WorkQueue:
             self._thread.shutdown()
 
     def _run_batch(self) -> None:
+        """Make all waiting steps, on the event loop."""
         batch, self._waiting = self._waiting, []
         try:
             _set_results(batch, self.sessions.step_all([step for step, _ in batch]))
@@ -92,13 +93,13 @@ class WorkQueue:
         self._draining = None
 
 
-def _set_results(batch: Sequence[Waiting], answers: Sequence[Answer]) -> None:
+def _set_results(batch: Sequence[WaitingStep], answers: Sequence[Answer]) -> None:
     for (_, future), answer in zip(batch, answers, strict=True):
         if not future.done():  # the client may have disconnected
             future.set_result(answer)
 
 
-def _set_exceptions(batch: Sequence[Waiting], error: Exception) -> None:
+def _set_exceptions(batch: Sequence[WaitingStep], error: Exception) -> None:
     """Pass an error, even if it is a bug, to every request of the batch, which raises it."""
     for _, future in batch:
         if not future.done():

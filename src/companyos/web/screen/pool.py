@@ -24,7 +24,7 @@ from companyos.serve.errors import Malformed, NoScreens, OverCapacity, ScreenLos
 from companyos.serve.ops import programs
 from companyos.serve.ops.metrics import Metrics
 from companyos.serve.ops.settings import Settings
-from companyos.serve.sessions.screens import SCREEN, Picture, is_pictured
+from companyos.serve.sessions.screens import SCREEN, Picture, has_screenshots
 from companyos.serve.sessions.sessions import Session
 from companyos.serve.sessions.work_queue import WorkQueue
 from companyos.serve.steps import StepRequest, StepResult
@@ -157,7 +157,7 @@ class ScreenPool:
 
     def _is_idle(self, session_id: str, screen: Screen) -> bool:
         """Return whether only time is lost with the page: the session was only rendered, or has been idle for long."""
-        return not is_pictured(session_id) or screen.touched + self._settings.idle_seconds < time.monotonic()
+        return not has_screenshots(session_id) or screen.touched + self._settings.idle_seconds < time.monotonic()
 
     async def _discard(self, session_id: str) -> None:
         screen = self._screens.pop(session_id, None)
