@@ -71,7 +71,10 @@ class Roles:
         return bool(self._trainers or self._agents)
 
     def client(self, token: bytes, session_id: str) -> Client | None:
-        """Return the client with this token (empty: none), or None if the server needs a token and this one is not valid."""
+        """Return the client that sends this token, or None if the server needs a token and this one is not valid.
+
+        `token` is empty for a request without a token. `session_id` is the session that the request names, or empty.
+        """
         # Digests are compared, so that the duration of the comparison reveals nothing about a token.
         token_digest = digest_of(token) if token else None
         admin = token_digest is not None and token_digest == self._admin

@@ -72,14 +72,14 @@ class IdTaken(Exception):
 def attempt_of(header: SessionHeader, task: TaskId) -> ExamAttempt:
     """Return the attempt that a session uses up.
 
-    The doses and the weather of a task are not part of its id: the facts of a task are the same at every dose.
+    Task ids that differ only in doses or weather (the draw of the troubles) share one attempt: they have the same facts.
     """
     digest = blake2b(f"{header.owner} {task.key}".encode(), digest_size=24).hexdigest()
     return ExamAttempt(digest, header.session_id, header.owner)
 
 
 class Ledger(Protocol):
-    """The contract of a ledger.
+    """The contract of a ledger, with three properties that say how to use it.
 
     `quick`: it answers within microseconds, so calls need no thread of their own. `gathers`: each commit has a cost, so
     steps are better written together. `durable`: it stores sessions outside the memory of this process, so a session may be

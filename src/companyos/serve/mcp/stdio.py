@@ -31,7 +31,7 @@ def serve(session: str | None, flags: Mapping[str, str], chosen: Mapping[str, An
     variables = {f"{PREFIX}{name.upper()}": value for name, value in flags.items()}
     settings = Settings.read({f"{PREFIX}LEDGER": NO_LEDGER, **os.environ, **variables})
     name = secrets.token_urlsafe(24) if session is None else session
-    client = McpClient(name, agent=settings.exam, chosen=chosen)
+    client = McpClient(name, agent=settings.exam, chosen=chosen)  # in an exam every client is an agent
     if not _NAME.fullmatch(client.name):
         raise BadSetting("the name of a session must have 1 to 32 letters, digits, - or _")
     logging.config.dictConfig(configuration(settings))

@@ -1,9 +1,10 @@
 """OpenEnv's WebSocket protocol, on sessions that survive the socket.
 
 A socket uses one session. `reset` begins it and returns its id in `metadata.session_id`. A socket that is opened with
-`?session_id=…`, at any worker, uses that session. Another `reset`, and `close`, delete it; a dropped socket does not. If the
-socket was opened with a handle instead of a session id, each reset points the handle to the new session, and `close` keeps
-both.
+`?session_id=…`, at any worker, uses that session. Another `reset`, and `close`, delete it; a dropped socket does not.
+
+A handle is a name that stays the same while the sessions behind it change. If the socket was opened with a handle instead of
+a session id, each reset points the handle to the new session, and `close` keeps both.
 """
 
 import logging

@@ -125,7 +125,7 @@ class Sessions:
         `replays` limits how many old turns are looked up; without it there is no limit.
         """
         answers: dict[int, Answer] = {}
-        queues: dict[str, list[tuple[int, StepRequest]]] = {}  # per session, in reverse order, so that the next is last
+        queues: dict[str, list[tuple[int, StepRequest]]] = {}  # per session; its last entry is the next step, for `pop`
         for index in range(len(steps) - 1, -1, -1):
             queues.setdefault(steps[index].session_id, []).append((index, steps[index]))
         while queues:

@@ -1,8 +1,8 @@
 """Decides when a page may show the ground truth of a task: the right ending, the facts, and the expert's solution.
 
 A trainer may see it at any time. Other clients see it once no session of that task is unfinished on this server. Otherwise
-one could fork a session, lose the fork, read its verdict, and win the original. Ids that differ only in doses, weather or
-overrides count as the same task here, because the seed gives them the same facts.
+a client could fork a session, lose the fork, read its verdict, and win the original. Ids that differ only in doses, weather
+(the draw of the troubles) or overrides count as the same task here, because the seed gives them the same facts.
 """
 
 from collections.abc import Iterable
