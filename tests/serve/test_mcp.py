@@ -398,7 +398,7 @@ def test_arguments_nested_too_deep_cost_no_turn() -> None:
 def test_a_bug_is_logged_and_tells_the_caller_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the cause is cfo_away")
 
     with AppClient(mcp_episodes=True) as api:
