@@ -6,6 +6,9 @@ export PYTHON ?= python3
 # browser tests or training need, and some packages pin versions that conflict with others.
 VENV := .venv
 BIN := $(VENV)/bin
+# What `make run` installs: the server, and nothing that only tests need.
+RUN := .venv-run
+RUN_BIN := $(RUN)/bin
 SERVE := .venv-serve
 SERVE_BIN := $(SERVE)/bin
 WEB := .venv-web
@@ -37,11 +40,12 @@ help: ## List all targets (this list)
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-17s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 ##@ Try it
-run: $(SERVE)/.ready ## Start a server with web pages at port 8000; Ctrl-C stops it
-	@$(SERVE_BIN)/companyos serve
+run: $(RUN)/.ready ## Start a server with web pages at port 8000; Ctrl-C stops it
+	@echo "Starting the server ..."
+	@$(RUN_BIN)/companyos serve
 
-demo: $(VENV)/.ready ## Show a random agent and the expert at work in the terminal
-	@$(BIN)/companyos demo
+demo: $(RUN)/.ready ## Show a random agent and the expert at work in the terminal
+	@$(RUN_BIN)/companyos demo
 
 ##@ Check a change
 # Every change must pass `make test` before it is committed. It takes minutes; slower tests have targets of their own.
@@ -153,12 +157,16 @@ bench-screens: $(WEB)/.ready $(WEB)/.packages ## Measure sessions that work by s
 
 ##@ Tidy up
 clean: ## Delete all virtual environments, caches and build outputs
-	rm -rf $(VENV) .venv-3.* $(SERVE) $(WEB) $(GYM) $(TRAIN) $(DOCS) $(DIST) $(PEERS) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) .venv-3.* $(RUN) $(SERVE) $(WEB) $(GYM) $(TRAIN) $(DOCS) $(DIST) $(PEERS) $(HOSTS:%=.venv-host-%) .pytest_cache .mypy_cache .ruff_cache \
 		.hypothesis .import_linter_cache dist build
 
 # The virtual environments, each with the extras that pip installs into it.
 $(VENV)/.ready: pyproject.toml
 	@.ci/timed "set-up of $(VENV)" .ci/venv $(VENV) -e ".[dev]"
+
+$(RUN)/.ready: pyproject.toml
+	@echo "Installing CompanyOS and its server into $(RUN) (135 MB, half a minute, only this time) ..."
+	@PIP_NO_CACHE_DIR=1 .ci/venv $(RUN) -e ".[serve]"
 
 # .ci/pythons uses these for the core tests on other versions of Python.
 .PRECIOUS: .venv-3.%/.ready
@@ -197,7 +205,7 @@ $(PEERS)/.ready: pyproject.toml
 
 # Programs that the tests need and pip cannot install.
 $(SERVE)/.packages: .ci/packages $(SERVE)/.ready
-	@.ci/packages postgresql caddy
+	@.ci/packages postgresql caddy fish zsh
 	@touch $@
 
 $(WEB)/.packages: .ci/packages $(WEB)/.ready

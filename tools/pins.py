@@ -1,7 +1,6 @@
 """Write the exact versions that the image installs to requirements.txt: `python -m tools.pins`.
 
-They are the installed versions of the extra `serve` and its dependencies, with which the tests ran. `openenv` is left out:
-the server implements its protocol without the package, and an image without it is a third of the size.
+They are the installed versions of the extra `serve` and its dependencies, with which the tests ran.
 """
 
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 FILE = Path(__file__).parents[1] / "requirements.txt"
-FOR_HOSTS = "openenv"
 _HEADING = """\
 # What the image installs. Written by `python -m tools.pins` in the server's environment; a test holds it to pyproject.toml.
 """
@@ -31,8 +29,6 @@ def needed() -> dict[str, list[Requirement]]:
         seen.add((name, extra))
         for requirement in _asked_by(name, extra):
             other = canonicalize_name(requirement.name)
-            if (name, other) == ("companyos", FOR_HOSTS):
-                continue
             found.setdefault(other, []).append(requirement)
             waiting += [(other, one) for one in ("", *requirement.extras)]
     return found

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import companyos
 from tests.blocks import ROOT
@@ -43,6 +44,15 @@ def test_make_help_says_one_line_about_every_phony_target() -> None:
     ).stdout
     described = re.findall(r"^  ([a-z-]+) +(\S.*)$", shown, re.MULTILINE)
     assert sorted(target for target, _ in described) == sorted(phony_targets())
+
+
+def test_make_run_installs_the_server_and_no_tools_of_the_tests() -> None:
+    [installed] = re.findall(r"^\$\(RUN\)/\.ready: .*\n(?:\t.*\n)*?\t@.*\.ci/venv \$\(RUN\) (.*)$", MAKEFILE, re.MULTILINE)
+    assert installed == '-e ".[serve]"'
+    packages = {Requirement(line).name for line in PROJECT["optional-dependencies"]["serve"]}
+    for extra in ("dev", "serve-dev", "openenv"):
+        others = {Requirement(line).name for line in PROJECT["optional-dependencies"][extra]}
+        assert packages & others <= {"jinja2"}  # which tests of the reports need, too
 
 
 def test_make_without_a_target_shows_the_help() -> None:

@@ -82,7 +82,6 @@ def test_steps_are_found_however_they_are_broken_into_lines(steps: list[str], br
 
 def test_the_image_installs_all_that_the_server_needs_and_no_more() -> None:
     assert set(pins.pinned()) == set(pins.needed())
-    assert pins.FOR_HOSTS not in pins.pinned()
 
 
 def test_every_pin_is_within_what_is_asked_of_it() -> None:
@@ -102,7 +101,7 @@ def test_pins_name_no_place_to_download_from() -> None:
     assert "://" not in pins.FILE.read_text()
 
 
-def test_the_server_starts_without_what_is_for_hosts() -> None:
+def test_the_server_starts_without_the_package_openenv() -> None:
     script = "import sys; sys.modules['openenv'] = None; from companyos.serve.app import create; create()"
     surroundings = {"COMPANYOS_LEDGER": "none", "PYTHONPATH": ":".join(sys.path)}
     subprocess.run([sys.executable, "-c", script], env=surroundings, check=True)

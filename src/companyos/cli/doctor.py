@@ -31,6 +31,7 @@ ENABLES = {
     "inspect": "`inspect eval companyos/core`",
     "llm": "language models behind an endpoint: `companyos eval --agent openai:MODEL`",
     "nemo-gym": "a resources server for NeMo Gym",
+    "openenv": "an OpenEnv client and environment: `companyos.integrations.openenv`",
     "peers": "a race with other environments: `companyos bench --peers`",
     "pettingzoo": "departments as agents of PettingZoo's parallel API",
     "ray": "evaluation on a cluster: `companyos eval --ray ADDRESS`",
