@@ -23,5 +23,6 @@ def check_looks(seen: Visit, width: int) -> None:
     address = seen.page.url
     assert seen.page.evaluate("document.documentElement.scrollWidth") == width, f"{address} scrolls sideways"
     violations = Axe().run(seen.page).response["violations"]
-    serious = [(one["id"], one["nodes"][0]["html"]) for one in violations if one["impact"] in ("serious", "critical")]
+    found = [violation for violation in violations if violation["impact"] in ("serious", "critical")]
+    serious = [(violation["id"], violation["nodes"][0]["html"]) for violation in found]
     assert not serious, f"{address}: {serious}"

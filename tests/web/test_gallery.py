@@ -105,7 +105,7 @@ def test_files_are_read_in_another_process(site: RunningSite, monkeypatch: pytes
     def here(*_: object) -> None:
         raise AssertionError("read by the worker")
 
-    for name in ("_result", "_log"):
+    for name in ("_summary_of", "_training_log"):
         monkeypatch.setattr(ResultsFolder, name, here)
     for place in ("/gallery", "/replay"):
         page = httpx.get(f"{site.url}{place}", timeout=60)

@@ -23,7 +23,7 @@ def test_an_expert_solves_a_task_of_every_family_through_the_pages(site: Running
         driver.begin(site.url, name, SEED, CHAOS)
         call = next(program)
         while not env.done:
-            said = driver.make(call)
+            said = driver.perform(call)
             env.step(said)
             there = site.session(seen.page.url).env
             assert (there.turns[-1].call, there.digest()) == (said, env.digest())
@@ -105,7 +105,7 @@ def test_the_office_works_without_javascript(site: RunningSite) -> None:
         driver = begun(seen, site, "handbook_update")
         call = next(program)
         while not env.done:
-            env.step(driver.make(call))
+            env.step(driver.perform(call))
             if not env.done:
                 call = program.send(env.turns[-1].reply)
         assert site.session(seen.page.url).env.digest() == env.digest()

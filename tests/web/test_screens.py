@@ -214,12 +214,12 @@ def test_a_reused_page_has_no_traces_and_cannot_leave_its_session() -> None:
             screen, found = Screen(office), []
             await screen.open(await playwright.chromium.launch(executable_path=program))
             for owner in ("me", "you"):
-                screen.belong(f"of-{owner}", owner)
+                screen.assign_to(f"of-{owner}", owner)
                 await screen.clear()
                 for turn in (0, 1):
                     await screen.show(turn)
                     found.append(await screen._page.title())
-                await screen.do(Click(5, 5))
+                await screen.perform(Click(5, 5))
             return found
 
     first, later, *others = asyncio.run(titles())

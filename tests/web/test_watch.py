@@ -224,7 +224,7 @@ def test_watch_links_work_on_another_server_only_with_the_same_key(site: Running
 def test_watching_does_not_keep_a_session_in_memory_or_change_it(site: RunningSite, solved: CompanyEnv) -> None:
     agent = site.agent(TASK)
     agent.make(calls_of(solved)[:5])
-    session = next(one for one in site.watch._lane.sessions.live() if one.header.session_id == agent.session_id)
+    session = next(one for one in site.watch._queue.sessions.live() if one.header.session_id == agent.session_id)
     touched, digest = session.touched, session.env.digest()
     for place in ("", "?view=agent", "/world"):
         assert httpx.get(f"{agent.place}{place}", headers=AS_ADMIN).status_code == 200
@@ -258,7 +258,7 @@ def test_a_watcher_that_does_not_read_delays_nobody(site: RunningSite) -> None:
         wait_for(lambda: site.watch.watchers > 0)
         most = make(task).max_steps
         agent.make([call] * (most - 1))
-        assert site.watch._lane.sessions.observe(agent.session_id).env.step_count == most - 1
+        assert site.watch._queue.sessions.observe(agent.session_id).env.step_count == most - 1
     wait_for(lambda: site.watch.watchers == 0)
 
 

@@ -76,7 +76,7 @@ class CompanyTask(AbstractBrowserTask):
         program = family(self._task.family).expert(env.so_far(), ExpertStyle())
         call = next(program)
         while not env.done:
-            sent = driver.make(call)  # in the browser; the page may send the citations in another order
+            sent = driver.perform(call)  # in the browser; the page may send the citations in another order
             env.step(sent)
             if not env.done:
                 call = program.send(env.turns[-1].reply)

@@ -11,7 +11,7 @@ from companyos.serve.errors import Busy
 
 Args = TypeVarTuple("Args")
 T = TypeVar("T")
-MAX_WAITING = 8  # jobs that run or wait; the process does one at a time
+MAX_WAITING = 8  # jobs, including the one that runs; the process does one at a time
 
 
 class TooManyReplays(Busy):
@@ -26,23 +26,23 @@ class BackgroundProcess:
     """A process that starts with the first job. Arguments and results are pickled."""
 
     def __init__(self) -> None:
-        self._crew: ProcessPoolExecutor | None = None
+        self._pool: ProcessPoolExecutor | None = None
         self._waiting = 0
 
     async def run(self, function: Callable[[*Args], T], *args: *Args) -> T:
         """Call a module-level function in the process. Raise `TooManyReplays` when too many jobs wait."""
         if self._waiting >= MAX_WAITING:
             raise TooManyReplays
-        self._crew = self._crew or process_pool(1)
+        self._pool = self._pool or process_pool(1)
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._crew, function, *args)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
         except BrokenProcessPool:
-            self._crew = None  # the next job starts a new process
+            self._pool = None  # the next job starts a new process
             raise
         finally:
             self._waiting -= 1
 
     def close(self) -> None:
-        if self._crew is not None:
-            self._crew.shutdown(cancel_futures=True)
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)

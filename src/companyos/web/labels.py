@@ -35,11 +35,14 @@ def title_and_question(family: Family) -> tuple[str, str]:
 def goal_in_words(name: str) -> str:
     """Return a goal's name as words: `TicketIs:verified` becomes `Ticket is: verified`."""
     head, colon, rest = name.partition(":")
-    words = re.sub(r"(?<!^)([A-Z])", lambda letter: f" {letter[1].lower()}", head)
+    # A space before each capital letter except the first: "TicketIs" becomes "Ticket is".
+    words = re.sub(r"(?<!^)([A-Z])", lambda match: f" {match[1].lower()}", head)
     return f"{words}{colon} {rest}".strip().replace("_", " ")
 
 
 def with_code(text: str) -> Markup:
     """Return the text as HTML, with `<code>` elements for text between backquotes."""
-    pieces = text.split("`")
-    return Markup("").join(Markup("<code>{}</code>").format(one) if n % 2 else escape(one) for n, one in enumerate(pieces))
+    pieces = text.split("`")  # every second piece was between backquotes
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if number % 2 else escape(piece) for number, piece in enumerate(pieces)
+    )

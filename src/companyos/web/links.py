@@ -14,7 +14,7 @@ from companyos.core.errors import BadTask
 from companyos.core.task import MAX_LENGTH, TaskId
 
 _CHECKSUM_BYTES = 6
-_MAX_CODE_LENGTH = 4 * (MAX_LENGTH + _CHECKSUM_BYTES) // 3 + 4
+_MAX_CODE_LENGTH = 4 * (MAX_LENGTH + _CHECKSUM_BYTES) // 3 + 4  # Base64 writes 3 bytes as 4 characters
 
 
 def encode_task_link(task: TaskId) -> str:
@@ -57,5 +57,6 @@ def _checksum(text: bytes, key: bytes) -> bytes:
 
 def _xor(text: bytes, key: bytes) -> bytes:
     """XOR a text with a byte stream. The key includes the checksum, so each text has its own stream."""
-    stream = b"".join(blake2b(bytes([n]), key=key, person=b"companyos link").digest() for n in range(len(text) // 64 + 1))
+    blocks = range(len(text) // 64 + 1)  # a digest has 64 bytes
+    stream = b"".join(blake2b(bytes([block]), key=key, person=b"companyos link").digest() for block in blocks)
     return bytes(byte ^ mask for byte, mask in zip(text, stream, strict=False))

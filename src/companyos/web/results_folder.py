@@ -14,7 +14,7 @@ from companyos.serve.errors import UnknownRoute
 
 MAX_ENTRIES = 2000  # files and folders that one search looks at
 MAX_LOG_SIZE = 64_000_000  # bytes
-_MAX_PLOTTED = 1e300
+_MAX_PLOTTED = 1e300  # a chart cannot draw larger numbers
 _MAX_DEPTH = 4  # levels of subfolders
 
 
@@ -42,10 +42,10 @@ class ResultsFolder:
 
     def runs(self) -> list[EvaluationSummary]:
         """Return all evaluation runs that have numbers."""
-        return [run for file in self._files("*results.json") if (run := self._result(file)) is not None]
+        return [run for file in self._files("*results.json") if (run := self._summary_of(file)) is not None]
 
     def result(self, name: str) -> EvaluationSummary:
-        return _named(self.runs(), name)
+        return _find_by_name(self.runs(), name)
 
     def run(self, name: str) -> Run | None:
         """Return a run with its episodes, or None if they are missing or unreadable."""
@@ -60,7 +60,7 @@ class ResultsFolder:
     def transcript(self, name: str, task_id: str, trial: int) -> str:
         """Return the transcript of one episode of a run."""
         run = self.run(name)
-        if run is None or not any((one.task_id, one.trial) == (task_id, trial) for one in run.outcomes):
+        if run is None or (task_id, trial) not in {(outcome.task_id, outcome.trial) for outcome in run.outcomes}:
             raise UnknownRoute("there is no such episode in this run")
         text = saved_episode(run.folder, EpisodeKey(task_id, trial))
         if text is None:
@@ -69,10 +69,10 @@ class ResultsFolder:
 
     def logs(self) -> list[TrainingLog]:
         """Return the logs of all training runs."""
-        return [log for file in self._files("*.jsonl") if (log := self._log(file)) is not None]
+        return [log for file in self._files("*.jsonl") if (log := self._training_log(file)) is not None]
 
     def log(self, name: str) -> TrainingLog:
-        return _named(self.logs(), name)
+        return _find_by_name(self.logs(), name)
 
     # -- files -----------------------------------------------------------------------------------------------------
 
@@ -94,21 +94,22 @@ class ResultsFolder:
                 elif path.is_dir() and path.name != FOLDER and depth < _MAX_DEPTH:
                     waiting.append((path, depth + 1))
 
-    def _name(self, path: Path) -> str:
+    def _relative_path(self, path: Path) -> str:
         assert self.folder is not None
         return path.relative_to(self.folder).as_posix()
 
-    def _result(self, file: Path) -> EvaluationSummary | None:
+    def _summary_of(self, file: Path) -> EvaluationSummary | None:
+        """Return the numbers in a file, or None if it has none."""
         try:
             raw = file.read_bytes()
             results = msgspec.json.decode(raw, type=Results)
             agent = msgspec.json.decode(raw, type=_AgentName).agent
         except (msgspec.MsgspecError, UnicodeDecodeError, OSError):
             return None
-        whole = file.name == RESULTS and (file.parent / RUN).is_file()
-        return EvaluationSummary(self._name(file.parent if whole else file), agent, results, whole)
+        has_episodes = file.name == RESULTS and (file.parent / RUN).is_file()
+        return EvaluationSummary(self._relative_path(file.parent if has_episodes else file), agent, results, has_episodes)
 
-    def _log(self, file: Path) -> TrainingLog | None:
+    def _training_log(self, file: Path) -> TrainingLog | None:
         """Return a file as a training log, or None if it is not one. An incomplete last line is ignored."""
         try:
             if file.stat().st_size > MAX_LOG_SIZE:
@@ -121,13 +122,14 @@ class ResultsFolder:
         except (msgspec.MsgspecError, UnicodeDecodeError, OSError):
             return None
         records = tuple(record for record in decoded if isinstance(record, dict) and is_number(record.get("update")))
-        return TrainingLog(self._name(file).removesuffix("/log.jsonl"), records)
+        return TrainingLog(self._relative_path(file).removesuffix("/log.jsonl"), records)
 
 
-Named = TypeVar("Named", EvaluationSummary, TrainingLog)
+NamedResult = TypeVar("NamedResult", EvaluationSummary, TrainingLog)
 
 
-def _named(runs: Iterable[Named], name: str) -> Named:
+def _find_by_name(runs: Iterable[NamedResult], name: str) -> NamedResult:
+    """Return the run or log with a name. Raise `UnknownRoute` if there is none."""
     for run in runs:
         if run.name == name:
             return run
@@ -139,6 +141,7 @@ class _AgentName(msgspec.Struct):
 
 
 def _is_update(line: bytes) -> bool:
+    """Return whether a line of a file is the record of one training update."""
     record = msgspec.json.decode(line) if line.strip() else None
     return isinstance(record, dict) and is_number(record.get("update"))
 

@@ -1,4 +1,4 @@
-"""Contains what all pages share: templates, static files, response headers, error pages, forms and sign-in."""
+"""What all pages share: templates, static files, response headers, error pages, forms and sign-in."""
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
@@ -38,14 +38,14 @@ from companyos.web.labels import capitalized, in_words, title_and_question, tool
 HTML = "text/html; charset=utf-8"
 STATIC, SIGN_IN = "/static", "/sign-in"
 MAX_FORM_FIELDS = 1000
-_MEDIA = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+_MEDIA_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 # Pages run and load only files of `static/`, and no other site can show them in a frame.
-_POLICY = (
+_CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
-    "content-security-policy": _POLICY,
+    "content-security-policy": _CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",  # an address may contain a session id, which is enough to play on
     "cross-origin-opener-policy": "same-origin",
@@ -69,17 +69,17 @@ _ADVICE = {
 class PageGroup(Protocol):
     """Pages that belong together and share a path prefix."""
 
-    place: str  # the first path segment, such as `/office`
+    prefix: str  # the first path segment, such as `/office`
     title: str  # in the navigation bar; empty: not in it
 
-    def open(self, app: FastAPI, site: "Site", lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
+    def open(self, app: FastAPI, site: "Site", queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         """Add the pages to the app."""
 
 
 class ScreenshotService(ScreenBackend, Protocol):
     """Takes screenshots of pages."""
 
-    def open(self, app: FastAPI, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
+    def open(self, app: FastAPI, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         """Set the app whose pages are shown."""
 
 
@@ -89,7 +89,7 @@ class Site:
     def __init__(self, groups: Sequence[PageGroup], screens: ScreenshotService) -> None:
         self.screens = screens
         self._groups = groups
-        self._places = {group.place for group in groups} | {STATIC, SIGN_IN}
+        self._prefixes = {group.prefix for group in groups} | {STATIC, SIGN_IN}
         self._files = _static_files()
         self._settings = Settings()
         self.background = BackgroundProcess()
@@ -104,20 +104,20 @@ class Site:
         filters = (in_words, capitalized, tool_title, with_code)
         self.templates.filters |= {function.__name__: function for function in filters}
         self.templates.globals |= {"asset": self._asset, "reward_sparkline": charts.reward_sparkline}
-        self.templates.globals["page_links"] = [(group.place, group.title) for group in groups if group.title]
+        self.templates.globals["page_links"] = [(group.prefix, group.title) for group in groups if group.title]
 
     # -- the server's interface, `serve.http.pages.Pages` ---------------------------------------------------------------
 
-    def open(self, app: FastAPI, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
+    def open(self, app: FastAPI, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         self._settings = settings
         for group in self._groups:
-            group.open(app, self, lane, metrics, settings)
-        self.screens.open(app, lane, metrics, settings)
+            group.open(app, self, queue, metrics, settings)
+        self.screens.open(app, queue, metrics, settings)
         app.router.routes.extend(
             [
-                Route(f"{STATIC}/{{name}}", self._file),
-                Route(SIGN_IN, self._ask_token),
-                Route(SIGN_IN, self._take_token, methods=["POST"]),
+                Route(f"{STATIC}/{{name}}", self._serve_file),
+                Route(SIGN_IN, self._sign_in_page),
+                Route(SIGN_IN, self._sign_in, methods=["POST"]),
             ]
         )
 
@@ -126,8 +126,8 @@ class Site:
             callback()
 
     def route_name(self, path: str) -> str:
-        first = "/" + path.split("/", 2)[1]
-        return first if first in self._places else ""
+        prefix = "/" + path.split("/", 2)[1]
+        return prefix if prefix in self._prefixes else ""
 
     def is_open(self, path: str) -> bool:
         return path == SIGN_IN or path.startswith(f"{STATIC}/")
@@ -151,7 +151,7 @@ class Site:
             error=error,
             families=titles if isinstance(error, InvalidTask | UnknownRoute) else [],
             what_next=_ADVICE.get(error.code, error.what_next),
-            back=_session_in(scope["path"], error),
+            back=_session_address(scope["path"], error),
         )
         if (seconds := getattr(error, "retry_after", None)) is not None:
             response.headers["retry-after"] = str(seconds)
@@ -171,21 +171,23 @@ class Site:
         """Return the address of a static file. It changes with the content, so browsers may cache it forever."""
         return f"{STATIC}/{name}?v={self._files[name][1]}"
 
-    async def _file(self, request: Request) -> Response:
+    async def _serve_file(self, request: Request) -> Response:
         if request.path_params["name"] not in self._files:
             raise UnknownRoute("there is no such file")
         raw, digest = self._files[request.path_params["name"]]
-        caching = "public, max-age=31536000, immutable" if request.query_params.get("v") == digest else "no-cache"
-        media = _MEDIA[request.path_params["name"].rpartition(".")[2]]
-        return Response(raw, headers={"cache-control": caching, "x-content-type-options": "nosniff"}, media_type=media)
+        cache_control = "public, max-age=31536000, immutable" if request.query_params.get("v") == digest else "no-cache"
+        media_type = _MEDIA_TYPES[request.path_params["name"].rpartition(".")[2]]
+        return Response(
+            raw, headers={"cache-control": cache_control, "x-content-type-options": "nosniff"}, media_type=media_type
+        )
 
-    async def _ask_token(self, request: Request) -> Response:
-        return self.page("sign_in.html", wrong=False, back=_local(request.query_params.get("back", "/")))
+    async def _sign_in_page(self, request: Request) -> Response:
+        return self.page("sign_in.html", wrong=False, back=_local_or_root(request.query_params.get("back", "/")))
 
-    async def _take_token(self, request: Request) -> Response:
+    async def _sign_in(self, request: Request) -> Response:
         """Store the token in a cookie that scripts cannot read and that other sites' forms do not send."""
         form = await read_form(request)
-        token, back = form.one("token").strip(), _local(form.one("back"))
+        token, back = form.first("token").strip(), _local_or_root(form.first("back"))
         if token not in (*self._settings.tokens, self._settings.admin_token or None):
             return self.page("sign_in.html", WrongToken.status, wrong=True, back=back)
         reply = RedirectResponse(back, 303, HEADERS)
@@ -203,11 +205,12 @@ class SubmittedForm:
             # Browsers send lines with CRLF.
             self._values.setdefault(name, []).append(value.replace("\r\n", "\n"))
 
-    def one(self, name: str) -> str:
+    def first(self, name: str) -> str:
         """Return the first value of a name, or an empty text."""
         return self._values.get(name, [""])[0]
 
-    def all(self, name: str) -> list[str]:
+    def values(self, name: str) -> list[str]:
+        """Return all values of a name."""
         return self._values.get(name, [])
 
     def __contains__(self, name: str) -> bool:
@@ -228,7 +231,7 @@ async def read_form(request: Request) -> SubmittedForm:
 
 
 def check_origin(request: Request) -> None:
-    """Refuse requests that a page of another site sends. Programs send no origin and pass.
+    """Refuse requests that a page of another site sends. Programs send no `Origin` header, so they pass.
 
     This is a second defence: another site does not know the session id in the address either.
     """
@@ -245,7 +248,7 @@ def redirect_to(path: str) -> Response:
     return RedirectResponse(path, 303, HEADERS)
 
 
-def _session_in(path: str, error: ServeError) -> str:
+def _session_address(path: str, error: ServeError) -> str:
     """Return the address of the session in which the error happened, or an empty text."""
     parts = path.split("/")
     in_session = parts[1] == "office" and len(parts) > 3 and not isinstance(error, UnknownSession | OtherVersion)
@@ -253,18 +256,20 @@ def _session_in(path: str, error: ServeError) -> str:
 
 
 def _address_of(scope: Scope) -> str:
+    """Return the path of a request with its query."""
     query = scope["query_string"].decode("latin-1")
     return f"{scope['path']}?{query}" if query else str(scope["path"])
 
 
-def _local(address: str) -> str:
+def _local_or_root(address: str) -> str:
     """Return the address if it is on this server, else `/`, so that a sign-in link cannot lead to another site."""
     parts = urlsplit(address)
-    here = not parts.scheme and not parts.netloc and address.startswith("/") and "\\" not in address
-    return address if here and not address.startswith("//") else "/"
+    is_path = address.startswith("/") and not address.startswith("//") and "\\" not in address
+    return address if is_path and not parts.scheme and not parts.netloc else "/"
 
 
 def _static_files() -> dict[str, tuple[bytes, str]]:
+    """Return the content and the digest of each static file, by name."""
     contents = {}
     for file in (files("companyos.web") / "static").iterdir():
         raw = file.read_bytes()

@@ -42,18 +42,18 @@ def form_arguments(tool: Tool) -> tuple[FormArgument, ...]:
 
 def _argument(tool: Tool, name: str) -> FormArgument:
     hint = tool.hints[name]
-    given, plain = hint_without_none(hint), plain_hint(hint)
     schema = tool.schema["function"]["parameters"]["properties"][name]
+    # The schema of an optional argument is `{"anyOf": [{…}, {"type": "null"}]}`. Merge the first part into it.
     described = next((part for part in schema.get("anyOf", ()) if part.get("type") != "null"), {}) | schema
-    required, kind = name in tool.required, _kind(hint, given, plain)
-    record = reference(given)
+    required, kind = name in tool.required, _kind(hint)
+    record = reference(hint_without_none(hint))
     return FormArgument(
         name=name,
         kind=kind,
         required=required,
         never_empty=required and kind in ("record", "choice", "prose", "number", "list"),
         help=described.get("description", ""),
-        choices=tuple(map(str, get_args(plain))) if kind == "choice" else (),
+        choices=tuple(map(str, get_args(plain_hint(hint)))) if kind == "choice" else (),
         record=record.__name__ if record else "",
         minimum=described.get("minimum"),
         maximum=described.get("maximum"),
@@ -63,7 +63,9 @@ def _argument(tool: Tool, name: str) -> FormArgument:
     )
 
 
-def _kind(hint: Any, given: Any, plain: Any) -> FieldKind:
+def _kind(hint: Any) -> FieldKind:
+    """Return which field of a form asks for an argument of this type."""
+    given, plain = hint_without_none(hint), plain_hint(hint)
     if is_evidence(hint):
         return "citations"
     if get_origin(plain) is dict:
@@ -78,7 +80,7 @@ def _kind(hint: Any, given: Any, plain: Any) -> FieldKind:
         return "number"
     if reference(given):
         return "record"
-    return "prose" if PROSE in getattr(given, "__metadata__", ()) else "text"
+    return "prose" if PROSE in getattr(hint_without_none, "__metadata__", ()) else "text"
 
 
 def read_call(tool: Tool, form: SubmittedForm) -> Call:
@@ -108,14 +110,14 @@ def as_typed(value: Any) -> str:
 
 
 def _read_text(argument: FormArgument, form: SubmittedForm) -> str | None:
-    text = form.one(argument.name)
+    text = form.first(argument.name)
     if argument.kind in ("record", "choice"):
         text = text.strip()
     return text if text or argument.required else None
 
 
 def _read_number(argument: FormArgument, form: SubmittedForm) -> int | None:
-    text = form.one(argument.name).strip()
+    text = form.first(argument.name).strip()
     if not text and not argument.required:
         return None
     try:
@@ -129,15 +131,15 @@ def _read_check(argument: FormArgument, form: SubmittedForm) -> bool | None:
 
 
 def _read_list(argument: FormArgument, form: SubmittedForm) -> list[str] | None:
-    items = form.one(argument.name).replace(",", " ").split()
+    items = form.first(argument.name).replace(",", " ").split()
     return items if items or argument.required else None
 
 
 def _read_pairs(argument: FormArgument, form: SubmittedForm) -> dict[str, Any] | None:
     """Read the fields that the page named (`data.amount`), then the pairs that the person named."""
     prefix = f"{argument.name}."
-    pairs = [(name.removeprefix(prefix), form.one(name)) for name in form if name.startswith(prefix)]
-    pairs += zip(form.all(f"{argument.name}:name"), form.all(f"{argument.name}:value"), strict=False)
+    pairs = [(name.removeprefix(prefix), form.first(name)) for name in form if name.startswith(prefix)]
+    pairs += zip(form.values(f"{argument.name}:name"), form.values(f"{argument.name}:value"), strict=False)
     read = str if argument.texts_only else typed_value
     values = {name.strip(): read(value.strip()) for name, value in pairs if name.strip() and value.strip()}
     return values if values or argument.required else None
@@ -146,13 +148,13 @@ def _read_pairs(argument: FormArgument, form: SubmittedForm) -> dict[str, Any] |
 def _read_citations(argument: FormArgument, form: SubmittedForm) -> list[dict[str, Any]]:
     """Return the facts that were ticked, then those that were typed."""
     try:
-        ticked = [msgspec.json.decode(raw, type=Citation) for raw in form.all(argument.name)]
+        ticked = [msgspec.json.decode(raw, type=Citation) for raw in form.values(argument.name)]
     except msgspec.MsgspecError as error:
         raise Malformed(f"{argument.name}: {error}") from None
-    columns = (form.all(f"{argument.name}:{part}") for part in ("record", "field", "value"))
+    columns = (form.values(f"{argument.name}:{part}") for part in ("record", "field", "value"))
     typed = [(record.strip(), field.strip(), value.strip()) for record, field, value in zip(*columns, strict=False)]
     facts = [Citation(record, field, typed_value(value)) for record, field, value in typed if record or field or value]
-    return [{"record": one.record, "field": one.field, "value": one.value} for one in [*ticked, *facts]]
+    return [{"record": fact.record, "field": fact.field, "value": fact.value} for fact in [*ticked, *facts]]
 
 
 _READERS: dict[FieldKind, Any] = {
@@ -175,9 +177,8 @@ class ToolForm(msgspec.Struct):
     arguments: tuple[FormArgument, ...]
     values: Mapping[str, Any]
     options: Mapping[str, Sequence[str]]  # by argument: known values that fit
-    fields: Mapping[
-        str, Sequence[tuple[str, bool, str]]
-    ] = {}  # by argument of kind "pairs": name, whether it is required, proposed value
+    # By argument of kind "pairs": name, whether it is required, proposed value.
+    fields: Mapping[str, Sequence[tuple[str, bool, str]]] = {}
     facts: Sequence["CitableRecord"] = ()  # offered as citations
     kinds: Sequence[str] = ()  # of company forms that the tool can fill in, such as approval types
 
@@ -194,8 +195,9 @@ class ToolForm(msgspec.Struct):
         return str(value)
 
     def pair(self, argument: FormArgument, name: str, proposed: str) -> str:
-        given = self.values.get(argument.name)
-        return as_typed(given[name]) if isinstance(given, dict) and name in given else proposed
+        """Return the text that is filled in for one pair of an argument."""
+        pairs = self.values.get(argument.name)
+        return as_typed(pairs[name]) if isinstance(pairs, dict) and name in pairs else proposed
 
 
 class CitableRecord(msgspec.Struct, frozen=True):

@@ -23,7 +23,7 @@ CALL_FORM_ID = "go"  # the id of the page's form whose buttons send a call as on
 TITLE_FIELDS = ("title", "name")  # the first that has a value is the heading of a record
 BADGE_FIELDS = ("status", "priority", "resolution", "reason", "pipeline", "presence", "verdict", "code", "topic")
 PROSE_FIELDS = ("text", "note", "message")
-_TONES = {
+_WORDS_BY_TONE = {
     tone: words.split(",")
     for tone, words in {
         "good": "done,approved,in force,idle,in,completed,active,ok,high_trust,paid,valid",
@@ -33,7 +33,7 @@ _TONES = {
         "mute": "cancelled,superseded,withdrawn,low,duplicate,inactive",
     }.items()
 }
-_TONE_OF = {word: tone for tone, words in _TONES.items() for word in words}
+_TONE_OF = {word: tone for tone, words in _WORDS_BY_TONE.items() for word in words}  # the reverse of `_WORDS_BY_TONE`
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -70,14 +70,14 @@ class ValueRenderer:
 
     def text(self, text: str) -> Markup:
         """Return the text with its ids as buttons."""
-        pieces, at = [], 0
+        pieces, copied = [], 0  # `copied` is the position up to which the text is in `pieces`
         for start, end, kind in ids_in(text) if self._live else ():
             tool = opening_tools().get(kind)
             if tool is None or (kind is Metric and end - start < len(text) and not _looks_like_metric(text[start:end])):
                 continue
-            pieces += [escape(text[at:start]), self.button(Call(tool.app, tool.method, {tool.target: text[start:end]}))]
-            at = end
-        return Markup("").join([*pieces, escape(text[at:])])
+            pieces += [escape(text[copied:start]), self.button(Call(tool.app, tool.method, {tool.target: text[start:end]}))]
+            copied = end
+        return Markup("").join([*pieces, escape(text[copied:])])
 
     def button(self, call: Call) -> Markup:
         """Return a button with an id, which makes the call that opens it."""
@@ -175,19 +175,21 @@ def record_kind(id: str) -> str:
 
 
 def _facts(data: Mapping[str, Any], renderer: ValueRenderer, without: Sequence[str] = ()) -> list[tuple[str, Markup]]:
+    """Return the fields of a reply, except some."""
     return [(name, renderer.value(value, name)) for name, value in data.items() if name not in without]
 
 
 def _record(data: Mapping[str, Any], renderer: ValueRenderer, history_of: HistoryOf) -> ReplyLayout:
+    """Return the layout of one record."""
     kind = record_kind(data["id"])
-    head = next((name for name in TITLE_FIELDS if data.get(name)), "")
+    title_field = next((name for name in TITLE_FIELDS if data.get(name)), "")
     pills = [name for name in ("status", "priority", "resolution", "pipeline", "presence") if data.get(name)]
     prose = [name for name in PROSE_FIELDS if data.get(name)]
-    rest = ("id", head, *pills, *prose)
+    shown_above = ("id", title_field, *pills, *prose)
     figures = []
     if kind == "Metric":
         figures = _metric(data, history_of(data["id"]))
-        rest = (*rest, *(("value", "unit") if "value" in data else ("sources",)))
+        shown_above = (*shown_above, *(("value", "unit") if "value" in data else ("sources",)))
     if kind == "Person" and "presence" in data and "manager" in data:
         figures = [
             (
@@ -195,17 +197,17 @@ def _record(data: Mapping[str, Any], renderer: ValueRenderer, history_of: Histor
                 charts.calendar(history_of(data["id"]).now, data.get("away_from"), data.get("away_until")),
             )
         ]
-    shown = [name for name in data if name not in rest]
-    wide = [name for name in shown if data[name] and isinstance(data[name], dict | list) and name != "sources"]
-    empty = [name for name in shown if data[name] in (None, "", [])]
+    other = [name for name in data if name not in shown_above]
+    wide = [name for name in other if data[name] and isinstance(data[name], dict | list) and name != "sources"]
+    empty = [name for name in other if data[name] in (None, "", [])]
     return ReplyLayout(
         "record",
-        title=str(data[head]) if head else data["id"],
+        title=str(data[title_field]) if title_field else data["id"],
         id=data["id"],
         kind=kind,
         pills=[(name, renderer.value(data[name], name)) for name in pills],
         prose=[(name, renderer.text(str(data[name]))) for name in prose],
-        facts=[(name, renderer.value(data[name], name)) for name in shown if name not in (*empty, *wide)],
+        facts=[(name, renderer.value(data[name], name)) for name in other if name not in (*empty, *wide)],
         wide=[(name, renderer.value(data[name], name)) for name in wide],
         empty=empty,
         figures=figures,
@@ -216,32 +218,34 @@ def _metric(data: Mapping[str, Any], history: RecordHistory) -> list[tuple[str, 
     """Return a metric's value, its age, and its values in earlier replies."""
     if "sources" in data:
         sources = Markup("").join(Markup("<li>{}</li>").format(source) for source in data["sources"])
-        flow = '<div class="lineage"><ul class="chips">{}</ul><span aria-hidden="true">→</span><b>{}</b></div>'
-        return [("Lineage", Markup(flow).format(sources, data["id"]))]
+        template = '<div class="lineage"><ul class="chips">{}</ul><span aria-hidden="true">→</span><b>{}</b></div>'
+        return [("Lineage", Markup(template).format(sources, data["id"]))]
     if "value" not in data:
         return []
     figures = [("Value", Markup('<p class="figure">{} <small>{}</small></p>').format(data["value"], data.get("unit", "")))]
     if isinstance(data.get("age_days"), int):
-        limits = [shown["max_age_days"] for _, shown in history.replies if isinstance(shown.get("max_age_days"), int)]
+        limits = [record["max_age_days"] for _, record in history.replies if isinstance(record.get("max_age_days"), int)]
         figures.append(("Freshness", charts.freshness(data["age_days"], limits[-1] if limits else None)))
-    values = [(step, shown["value"]) for step, shown in history.replies if isinstance(shown.get("value"), int | float)]
+    values = [(step, record["value"]) for step, record in history.replies if isinstance(record.get("value"), int | float)]
     if len(values) > 1:
         figures.append(("Readings you have seen", charts.readings(values)))
     return figures
 
 
 def _message(row: Mapping[str, Any], renderer: ValueRenderer) -> dict[str, Markup]:
-    shown = ("id", "at", "sender", "topic", "about", "text")
-    message = {name: renderer.value(row.get(name), name) for name in shown}
-    return message | {"more": renderer.value({name: value for name, value in row.items() if name not in shown} or None)}
+    """Return the fields of a message, and all others under `more`."""
+    main_fields = ("id", "at", "sender", "topic", "about", "text")
+    message = {name: renderer.value(row.get(name), name) for name in main_fields}
+    other_fields = {name: value for name, value in row.items() if name not in main_fields}
+    return message | {"more": renderer.value(other_fields or None)}
 
 
 def _event(row: Mapping[str, Any], renderer: ValueRenderer) -> dict[str, Any]:
     """Return a comment, or a change of one field."""
     if "text" in row:
-        own = ("id", "ticket_id", "author", "at", "to", "text")
-        stated = [(name, renderer.value(value)) for name, value in row.items() if name not in own]
-        return {"comment": True, "stated": stated} | {name: renderer.value(row.get(name)) for name in own}
+        main_fields = ("id", "ticket_id", "author", "at", "to", "text")
+        stated = [(name, renderer.value(value)) for name, value in row.items() if name not in main_fields]
+        return {"comment": True, "stated": stated} | {name: renderer.value(row.get(name)) for name in main_fields}
     names = ("at", "author", "record", "field", "before", "after")
     return {"comment": False, "has": set(row)} | {name: renderer.value(row.get(name)) for name in names}
 

@@ -19,10 +19,10 @@ class MenuItem(msgspec.Struct, frozen=True):
     """An entry of the menu. It makes a call at once (`line`) or opens a tool's form."""
 
     title: str
-    about: str
+    about: str  # the first line of the tool's description
     line: str = ""
     tool: str = ""
-    writes: bool = False
+    writes: bool = False  # the tool changes records
     has_arguments: bool = False  # the tool also has arguments, which its form asks for
 
 
@@ -53,11 +53,17 @@ def app_menus(toolbox: Toolbox) -> tuple[AppMenu, ...]:
 
 
 def _menu_item(tool: Tool) -> MenuItem:
-    about = tool.description.partition("\n")[0]
     # A tool without required arguments is called at once. The filters of a list can be set on its page.
     at_once = not tool.required and not tool.writes and ("page" in tool.hints or not tool.hints)
     line = write_line(Call(tool.app, tool.method)) if at_once else ""
-    return MenuItem(tool_title(tool), about, line, tool.name, tool.writes, bool(tool.hints))
+    return MenuItem(
+        title=tool_title(tool),
+        about=tool.description.partition("\n")[0],
+        line=line,
+        tool=tool.name,
+        writes=tool.writes,
+        has_arguments=bool(tool.hints),
+    )
 
 
 class ReadAction(msgspec.Struct, frozen=True):

@@ -17,11 +17,11 @@ from companyos.web.episode.forms import CitableRecord, FormArgument, ToolForm, a
 from companyos.web.episode.layouts import HistoryOf, RecordHistory
 
 MAX_OPTIONS = 60  # proposed values of one field
-_CACHED_SESSIONS = 512  # whose replies need not be read again
+_MAX_CACHED_SESSIONS = 512
 
 
 class OfficeView(msgspec.Struct):
-    """An episode at one moment. Built inside the lane (one session job at a time); it does not change afterwards."""
+    """An episode at one moment. Built as a job of the `WorkQueue`; it does not change afterwards."""
 
     session_id: str
     scene: Scene
@@ -31,7 +31,7 @@ class OfficeView(msgspec.Struct):
     turns: Sequence[Turn]
     done: bool
     success: bool | None
-    told: Knowledge  # what the replies so far have said
+    knowledge: Knowledge  # what the replies so far have said
 
     @property
     def step(self) -> int:
@@ -42,24 +42,25 @@ class OfficeView(msgspec.Struct):
         return self.step + 1
 
     @property
-    def place(self) -> str:
+    def path(self) -> str:
+        """The address of the session's pages, without a slash at the end."""
         return f"/office/{self.session_id}"
 
     @property
     def messages_seen(self) -> int:
         """The number of messages that replies have shown. The number of unread ones stays hidden, as it is from agents."""
-        return len(tuple(self.told.known(Message)))
+        return len(tuple(self.knowledge.known(Message)))
 
     def history_up_to(self, turn: int) -> HistoryOf:
         """Return a function that gives what the replies up to a turn have said about a record."""
 
         def history_of(id: str) -> RecordHistory:
             replies = [
-                (number, shown)
-                for number, made in enumerate(self.turns[:turn], 1)
-                if made.reply.ok
-                for shown in records_in(made.reply.data)
-                if shown.get("id") == id
+                (number, record)
+                for number, past_turn in enumerate(self.turns[:turn], 1)
+                if past_turn.reply.ok
+                for record in records_in(past_turn.reply.data)
+                if record.get("id") == id
             ]
             return RecordHistory(self.turns[turn - 1].now, replies)
 
@@ -75,45 +76,45 @@ class OfficeView(msgspec.Struct):
 
     def tool_form(self, tool: Tool, values: Mapping[str, Any]) -> ToolForm:
         """Return a tool's form, with known values filled in or proposed."""
-        table, arguments = Candidates(self.told, self.toolbox), form_arguments(tool)
-        proposing = [one for one in arguments if one.kind in ("text", "record", "list")]
-        asks_pairs = [one for one in arguments if one.kind == "pairs" and one.required]
-        asks_citations = any(one.kind == "citations" for one in arguments)
+        candidates, arguments = Candidates(self.knowledge, self.toolbox), form_arguments(tool)
+        with_options = [argument for argument in arguments if argument.kind in ("text", "record", "list")]
+        required_pairs = [argument for argument in arguments if argument.kind == "pairs" and argument.required]
+        asks_citations = any(argument.kind == "citations" for argument in arguments)
         return ToolForm(
             tool,
             arguments,
             values,
-            options={one.name: _options(table, tool, one) for one in proposing},
-            fields={one.name: self._company_form_fields(values) for one in asks_pairs},
+            options={argument.name: _options(candidates, tool, argument) for argument in with_options},
+            fields={argument.name: self._company_form_fields(values) for argument in required_pairs},
             facts=self._citable_records(values) if asks_citations else (),
-            kinds=tuple(self.told.forms) if asks_pairs and tool.target else (),
+            kinds=tuple(self.knowledge.forms) if required_pairs and tool.target else (),
         )
 
     def _company_form_fields(self, values: Mapping[str, Any]) -> list[tuple[str, bool, str]]:
         """Return the fields of the approval type, if a reply has shown it: name, whether it is required, proposed value."""
         approval_type = str(values.get("approval_type", ""))
         for turn in reversed(self.turns):
-            for shown in records_in(turn.reply.data):
-                if shown.get("id") == approval_type and "required" in shown:
-                    known = _ticket_facts(self.told, values)
-                    required = [(name, True, known.get(name, "")) for name in shown["required"]]
-                    return required + [(name, False, "") for name in shown["optional"]]
+            for record in records_in(turn.reply.data):
+                if record.get("id") == approval_type and "required" in record:
+                    proposed = _ticket_facts(self.knowledge, values)
+                    required = [(name, True, proposed.get(name, "")) for name in record["required"]]
+                    return required + [(name, False, "") for name in record["optional"]]
         return []
 
     def _citable_records(self, values: Mapping[str, Any]) -> list[CitableRecord]:
         """Return all facts that can be cited, by record. The records that were read last come first."""
         ticked = cited_in(values.get("evidence"))
         by_record: dict[str, list[tuple[str, str, str, bool]]] = {}
-        for (record, field), value in self.told.facts.items():
+        for (record, field), value in self.knowledge.facts.items():
             citation = msgspec.json.encode({"record": record, "field": field, "value": value}).decode()
-            shown = "–" if value is None else str(value)
-            by_record.setdefault(record, []).append((field, shown, citation, (record, field) in ticked))
+            value_text = "–" if value is None else str(value)
+            by_record.setdefault(record, []).append((field, value_text, citation, (record, field) in ticked))
         order = {record: number for number, record in enumerate(_reading_order(self.turns))}
         latest_first = sorted(by_record, key=lambda record: order.get(record, -1), reverse=True)
         return [CitableRecord(record, self._title(record), by_record[record]) for record in latest_first]
 
     def _title(self, record: str) -> str:
-        values = (self.told.facts.get((record, name)) for name in ("title", "name", "subject", "text"))
+        values = (self.knowledge.facts.get((record, name)) for name in ("title", "name", "subject", "text"))
         return str(next((value for value in values if value), ""))
 
 
@@ -121,10 +122,13 @@ class OfficeViews:
     """Builds views of sessions, and caches what each session's replies have said."""
 
     def __init__(self) -> None:
-        self._cache: OrderedDict[str, tuple[int, Knowledge]] = OrderedDict()
+        self._cache: OrderedDict[str, tuple[int, Knowledge]] = OrderedDict()  # session id: turns heard, knowledge
 
     def of(self, session: Session) -> OfficeView:
-        """Return the current view of a session. Call this inside the lane; elsewhere the session may change meanwhile."""
+        """Return the current view of a session.
+
+        Call this only in a job of the `WorkQueue`: elsewhere the session may change at the same time.
+        """
         env = session.env
         turns = tuple(env.turns)
         return OfficeView(
@@ -136,24 +140,24 @@ class OfficeViews:
             turns,
             env.done,
             env.success,
-            self._told(session.header.session_id, env.scene.brief, turns),
+            self._knowledge(session.header.session_id, env.scene.brief, turns),
         )
 
-    def _told(self, session_id: str, brief: str, turns: Sequence[Turn]) -> Knowledge:
-        heard, told = self._cache.pop(session_id, (0, None))
-        if told is None or heard > len(turns):
-            heard, told = 0, Knowledge(brief)
-        for turn in turns[heard:]:
-            told.hear(turn.reply)
-        self._cache[session_id] = (len(turns), told)
-        if len(self._cache) > _CACHED_SESSIONS:
+    def _knowledge(self, session_id: str, brief: str, turns: Sequence[Turn]) -> Knowledge:
+        turns_heard, knowledge = self._cache.pop(session_id, (0, None))
+        if knowledge is None or turns_heard > len(turns):
+            turns_heard, knowledge = 0, Knowledge(brief)
+        for turn in turns[turns_heard:]:
+            knowledge.hear(turn.reply)
+        self._cache[session_id] = (len(turns), knowledge)
+        if len(self._cache) > _MAX_CACHED_SESSIONS:
             self._cache.popitem(last=False)
-        return told
+        return knowledge
 
 
 def cited_in(evidence: Any) -> set[tuple[str, str]]:
     """Return the facts that a call cites, as (record, field). The evidence can have any shape, because an agent wrote it."""
-    citations = [one for one in evidence if isinstance(one, dict)] if isinstance(evidence, list) else []
+    citations = [item for item in evidence if isinstance(item, dict)] if isinstance(evidence, list) else []
     pairs = [(citation.get("record"), citation.get("field")) for citation in citations]
     return {(record, field) for record, field in pairs if isinstance(record, str) and isinstance(field, str)}
 
@@ -172,25 +176,27 @@ def _reading_order(turns: Sequence[Turn]) -> dict[str, None]:
     """Return the ids of the records that were shown, the one shown last at the end."""
     order: dict[str, None] = {}
     for turn in turns:
-        for shown in records_in(turn.reply.data):
-            if isinstance(shown.get("id"), str):
-                order.pop(shown["id"], None)
-                order[shown["id"]] = None
+        for record in records_in(turn.reply.data):
+            if isinstance(record.get("id"), str):
+                order.pop(record["id"], None)  # a key that is added again moves to the end
+                order[record["id"]] = None
     return order
 
 
-def _options(table: Candidates, tool: Tool, argument: FormArgument) -> list[str]:
+def _options(candidates: Candidates, tool: Tool, argument: FormArgument) -> list[str]:
+    """Return the known values that fit an argument, without repetitions."""
     if argument.name not in tool.hints:
         return []
-    proposed = (one[0] if isinstance(one, list) else one for one in table.options(tool, argument.name))
-    return list(dict.fromkeys(str(one) for one in proposed if one not in ("", None)))[-MAX_OPTIONS:]
+    values = (value[0] if isinstance(value, list) else value for value in candidates.options(tool, argument.name))
+    return list(dict.fromkeys(str(value) for value in values if value not in ("", None)))[-MAX_OPTIONS:]
 
 
-def _ticket_facts(told: Knowledge, values: Mapping[str, Any]) -> dict[str, str]:
+def _ticket_facts(knowledge: Knowledge, values: Mapping[str, Any]) -> dict[str, str]:
     """Return the known facts of the ticket that a form is about, to fill in fields of the same name."""
-    ticket = str(
-        values.get("ticket_id") or next(iter(told.known(Ticket)), "")
-    )  # the brief names its ticket, so that one is known first
+    # The brief names the ticket of the task, so that ticket is the first one that is known.
+    ticket = str(values.get("ticket_id") or next(iter(knowledge.known(Ticket)), ""))
     return {"ticket_id": ticket} | {
-        field: as_typed(value) for (record, field), value in told.facts.items() if record == ticket and value is not None
+        field: as_typed(value)
+        for (record, field), value in knowledge.facts.items()
+        if record == ticket and value is not None
     }

@@ -82,19 +82,20 @@ class EpisodeReview(msgspec.Struct, frozen=True):
 
 def review(text: bytes, twin: str = "") -> EpisodeReview:
     """Replay a transcript. `twin` names the cause and the value of the twin (`cause.value`); otherwise one is chosen."""
-    recorded = read(text)
-    header = recorded.header
+    transcript = read(text)
+    header = transcript.header
     try:
-        replayed = ReplayedEpisode(recorded)
-    except (ReplayDiffers, ValueError) as mistake:
-        raise UnreadableTranscript(str(mistake)) from None
+        replayed = ReplayedEpisode(transcript)
+    except (ReplayDiffers, ValueError) as error:
+        raise UnreadableTranscript(str(error)) from None
     recorder, env = TurnRecorder.of(replayed), replayed.end
     # Blame and twins are defined for a single worker, so episodes with several actors have neither.
     blamed = None if header.actors else blame(replayed)
-    choices = () if header.actors else _choices(env.task_id)
+    choices = () if header.actors else _twin_choices(env.task_id)
     # The causes that the agent misjudged, and those that it never looked at.
     suspect_causes = (*blamed.misjudged, *blamed.blind) if blamed else ()
     verdict, ending = env.verdict, env.setting.ending  # `setting` is the start state of the task and its right ending
+    goals = verdict.goals if verdict else {}
     return EpisodeReview(
         task_id=env.task_id,
         brief=env.scene.brief,  # `scene` holds what stays the same in all observations
@@ -105,7 +106,7 @@ def review(text: bytes, twin: str = "") -> EpisodeReview:
         success=env.success,
         turns=tuple(recorder.turns),
         milestones=tuple(name for name, _ in recorder.milestones),
-        goals=tuple((goal_in_words(n), ending.asks(n), holds) for n, holds in verdict.goals.items()) if verdict else (),
+        goals=tuple((goal_in_words(name), ending.asks(name), reached) for name, reached in goals.items()),
         damage=damage_of(env),
         causes=tuple(hidden_causes(env)),
         right_ending=_right_ending(recorder),
@@ -113,7 +114,7 @@ def review(text: bytes, twin: str = "") -> EpisodeReview:
         explanation=tuple(sentences(blamed)) if blamed else (),
         mismatch=difference(replayed),
         choices=choices,
-        twin=_choose_twin(recorded, recorder, choices, twin, suspect_causes) if choices else None,
+        twin=_choose_twin(transcript, recorder, choices, twin, suspect_causes) if choices else None,
     )
 
 
@@ -123,19 +124,19 @@ def read(text: bytes) -> Transcript:
     if stated is not None and stated.version != BENCHMARK_VERSION:
         raise OtherVersionTranscript(f"this transcript is of benchmark version {stated.version}, task {stated.task_id}")
     try:
-        recorded = Transcript.from_jsonl(text)
-        TaskId.parse(recorded.header.task_id)
+        transcript = Transcript.from_jsonl(text)
+        TaskId.parse(transcript.header.task_id)
     except RecursionError:
         raise UnreadableTranscript("not a transcript: its JSON is nested too deeply") from None
-    except ValueError as mistake:
-        raise UnreadableTranscript(str(mistake)) from None
-    return recorded
+    except ValueError as error:
+        raise UnreadableTranscript(str(error)) from None
+    return transcript
 
 
-def _replay(recorded: Transcript, task_id: str) -> TurnRecorder:
+def _replay(transcript: Transcript, task_id: str) -> TurnRecorder:
     """Make the calls of a transcript on another task, until they end or the task is over."""
-    recorder = TurnRecorder(CompanyEnv(TaskId.parse(task_id), recorded.header.reward))
-    for turn in recorded.turns:
+    recorder = TurnRecorder(CompanyEnv(TaskId.parse(task_id), transcript.header.reward))
+    for turn in transcript.turns:
         if recorder.env.done:
             break
         recorder.step(action_of(turn))
@@ -145,36 +146,38 @@ def _replay(recorded: Transcript, task_id: str) -> TurnRecorder:
 # -- twins -------------------------------------------------------------------------------------------------------------
 
 
-def _choices(task_id: str) -> tuple[TwinChoice, ...]:
-    others = {other for _, other in twins_with_other_ending(task_id)}
+def _twin_choices(task_id: str) -> tuple[TwinChoice, ...]:
+    """Return the twins of a task, those with another right ending first."""
+    with_other_ending = {twin for _, twin in twins_with_other_ending(task_id)}
     twins = [
-        TwinChoice(f"{cause.name}.{value}", f"{in_words(cause.name)}: {_value(value)}", other in others)
-        for cause, value, other in twin_tasks(task_id)
+        TwinChoice(f"{cause.name}.{value}", f"{in_words(cause.name)}: {_value_text(value)}", twin in with_other_ending)
+        for cause, value, twin in twin_tasks(task_id)
     ]
     return tuple(sorted(twins, key=lambda twin: not twin.other_ending))
 
 
-def _value(value: str) -> str:
+def _value_text(value: str) -> str:
+    """Return the value of a cause as a text for people: `0` and `1` are truth values."""
     return {"0": "no", "1": "yes"}.get(value, value.replace("_", " "))
 
 
 def _choose_twin(
-    recorded: Transcript, ours: TurnRecorder, choices: Sequence[TwinChoice], wanted: str, suspect_causes: Sequence[str]
+    transcript: Transcript, episode: TurnRecorder, choices: Sequence[TwinChoice], wanted: str, suspect_causes: Sequence[str]
 ) -> TwinReplay:
     """Replay the wanted twin. Without one, replay the first twin that has another right ending and gives different replies.
 
     Twins of suspect causes are tried first. If no twin fits, return the one that was tried first.
     """
-    tasks = {f"{cause.name}.{value}": other for cause, value, other in twin_tasks(ours.env.task_id)}
+    tasks = {f"{cause.name}.{value}": twin for cause, value, twin in twin_tasks(episode.env.task_id)}
     by_name = {choice.name: choice for choice in choices}
     if wanted in by_name:
-        return _replay_twin(recorded, ours, by_name[wanted], tasks[wanted])
-    order = sorted(
+        return _replay_twin(transcript, episode, by_name[wanted], tasks[wanted])
+    likely_first = sorted(
         choices, key=lambda choice: (not choice.other_ending, choice.name.partition(".")[0] not in suspect_causes)
     )
     first = None
-    for choice in order:
-        twin = _replay_twin(recorded, ours, choice, tasks[choice.name])
+    for choice in likely_first:
+        twin = _replay_twin(transcript, episode, choice, tasks[choice.name])
         first = first or twin
         if not choice.other_ending:
             break
@@ -184,17 +187,20 @@ def _choose_twin(
     return first
 
 
-def _replay_twin(recorded: Transcript, ours: TurnRecorder, choice: TwinChoice, task_id: str) -> TwinReplay:
-    theirs = _replay(recorded, task_id)
-    pairs = zip(ours.turns, theirs.turns, strict=False)
-    diverges = next((our.number for our, their in pairs if _reply_of(our) != _reply_of(their)), 0)
-    if not diverges and len(ours.turns) != len(theirs.turns):
-        diverges = min(len(ours.turns), len(theirs.turns)) + 1
-    right_ending, turns = _right_ending(theirs), tuple(theirs.turns)
-    return TwinReplay(choice.name, choice.title, choice.other_ending, right_ending, turns, diverges, theirs.env.success)
+def _replay_twin(transcript: Transcript, episode: TurnRecorder, choice: TwinChoice, task_id: str) -> TwinReplay:
+    twin_recorder = _replay(transcript, task_id)
+    pairs = zip(episode.turns, twin_recorder.turns, strict=False)
+    diverges = next((turn.number for turn, twin_turn in pairs if _reply_of(turn) != _reply_of(twin_turn)), 0)
+    if not diverges and len(episode.turns) != len(twin_recorder.turns):
+        diverges = min(len(episode.turns), len(twin_recorder.turns)) + 1
+    right_ending, turns = _right_ending(twin_recorder), tuple(twin_recorder.turns)
+    return TwinReplay(
+        choice.name, choice.title, choice.other_ending, right_ending, turns, diverges, twin_recorder.env.success
+    )
 
 
 def _reply_of(turn: RecordedTurn) -> tuple[str, str, str]:
+    """Return what the agent saw after a call: clock, code and text of the reply."""
     return turn.moment.clock, turn.moment.code, turn.moment.reply
 
 
@@ -205,8 +211,8 @@ def _right_ending(recorder: TurnRecorder) -> str:
 
 def split_differences(reply: str, other: str) -> list[tuple[str, bool]]:
     """Split a reply into pieces, each with whether the other reply lacks it."""
-    there = set(_SEPARATORS.split(other))
-    return [(piece, piece not in there) for piece in _SEPARATORS.split(reply) if piece]
+    other_pieces = set(_SEPARATORS.split(other))
+    return [(piece, piece not in other_pieces) for piece in _SEPARATORS.split(reply) if piece]
 
 
-_SEPARATORS = re.compile(r"(; |\n)")
+_SEPARATORS = re.compile(r"(; |\n)")  # between two fields, and between two lines, of a reply

@@ -22,7 +22,8 @@ from companyos.families.kit.case import Trouble
 from companyos.families.kit.family import write_value
 from companyos.web.labels import in_words
 
-_INCIDENTS = {"policy_change": "policy_drift", "chatter": "noise"}  # agenda entry: the dial that put it there
+# For each kind of event that a dial schedules during the episode: that dial.
+_DIAL_OF_EVENT = {"policy_change": "policy_drift", "chatter": "noise"}
 _MAX_VALUE_LENGTH = 160  # characters
 
 
@@ -31,7 +32,7 @@ class RecordChange(msgspec.Struct, frozen=True):
 
     kind: str
     record: str
-    made: bool  # the turn created the record
+    created: bool  # by this turn
     fields: tuple[tuple[str, str, str], ...]  # name, before, after
     who: str  # empty: the worker of the task
     dial: str  # the chaos dial that caused the write, if one did
@@ -52,6 +53,7 @@ class RecordedTurn(msgspec.Struct, frozen=True):
 
     @property
     def tone(self) -> str:
+        """The colour of the reply: "good", "warn" or "bad"."""
         code = self.moment.code
         return "good" if code == OK else "warn" if code == NO_ANSWER else "bad"
 
@@ -75,7 +77,7 @@ class TurnRecorder:
         self.begins = env.look().now
         self.turns: list[RecordedTurn] = []
         self._milestones = env.setting.ending.milestones
-        self._reached = holding(env)
+        self._reached = holding(env)  # the numbers of the milestones that hold now
         self._journal_length = len(env.world.journal)
 
     @classmethod
@@ -95,43 +97,44 @@ class TurnRecorder:
     def _add(self, env: CompanyEnv) -> RecordedTurn:
         """Record the last turn of an episode."""
         self.env = env
-        made, before = env.turns[-1], self._reached
-        self._reached = now = holding(env)
-        written = tuple(map(self._written, env.world.journal[self._journal_length :]))
+        turn, reached_before = env.turns[-1], self._reached
+        self._reached = reached_now = holding(env)
+        written = tuple(map(self._record_change, env.world.journal[self._journal_length :]))
         self._journal_length = len(env.world.journal)
-        troubles = [change.dial for change in written if change.dial] + ["flaky"] * (made.reply.code == NO_ANSWER)
-        turn = RecordedTurn(
+        troubles = [change.dial for change in written if change.dial] + (["flaky"] if turn.reply.code == NO_ANSWER else [])
+        recorded = RecordedTurn(
             number=len(env.turns),
-            app=made.call.app,
-            method=made.call.method,
-            actor=made.actor,
-            moment=moment(made, now),
+            app=turn.call.app,
+            method=turn.call.method,
+            actor=turn.actor,
+            moment=moment(turn, reached_now),
             troubles=tuple(dict.fromkeys(troubles)),
             written=written,
-            reached=self._names(set(now) - set(before)),
-            undone=self._names(set(before) - set(now)),
+            reached=self._names(set(reached_now) - set(reached_before)),
+            undone=self._names(set(reached_before) - set(reached_now)),
         )
-        self.turns.append(turn)
-        return turn
+        self.turns.append(recorded)
+        return recorded
 
     @property
     def milestones(self) -> list[tuple[str, bool]]:
         """All milestones, and whether each is reached now."""
-        return [(in_words(one.name), number in self._reached) for number, one in enumerate(self._milestones)]
+        return [(in_words(goal.name), number in self._reached) for number, goal in enumerate(self._milestones)]
 
     def _names(self, numbers: set[int]) -> tuple[str, ...]:
+        """Return the names of milestones by their numbers."""
         return tuple(in_words(self._milestones[number].name) for number in sorted(numbers))
 
-    def _written(self, change: Change) -> RecordChange:
-        mine = self.env.setting.case.actor
+    def _record_change(self, change: Change) -> RecordChange:
+        worker = self.env.setting.case.actor
         return RecordChange(
             kind=type(change.after).__name__,
             record=change.after.id,
-            made=change.before is None,
+            created=change.before is None,
             fields=tuple(
                 (name, _short_text(before), _short_text(after)) for name, (before, after) in change.fields().items()
             ),
-            who="" if change.actor == mine else change.actor or in_words(change.why).lower(),
+            who="" if change.actor == worker else change.actor or in_words(change.why).lower(),
             dial=self._dial(change),
         )
 
@@ -144,7 +147,7 @@ class TurnRecorder:
             return "refresh"
         if isinstance(after, Approval) and after.status == "rejected" and after.code in OBJECTION_CODES:
             return "rejections"
-        return _INCIDENTS.get(change.why, "")
+        return _DIAL_OF_EVENT.get(change.why, "")
 
 
 def hidden_causes(env: CompanyEnv) -> list[HiddenCause]:

@@ -20,7 +20,7 @@ class CallLine(msgspec.Struct, frozen=True):
     code: str
     ok: bool
     writes: bool
-    shared: bool  # the other one made the same call
+    shared: bool  # the player and the expert both made this call
 
 
 class VerdictSummary(msgspec.Struct, frozen=True):
@@ -28,10 +28,10 @@ class VerdictSummary(msgspec.Struct, frozen=True):
 
     success: bool
     out_of_steps: bool
-    right: str
-    closed_as: str
-    goals: Sequence[tuple[str, str, bool]]
-    damage: Sequence[tuple[str, str]]
+    right: str  # the right ending
+    closed_as: str  # the player's ending; empty: the ticket was not closed
+    goals: Sequence[tuple[str, str, bool]]  # name, what it asks for, whether it was reached
+    damage: Sequence[tuple[str, str]]  # record, field
     steps: int
     budget: int
     par: int  # the number of steps that the expert takes
@@ -39,7 +39,7 @@ class VerdictSummary(msgspec.Struct, frozen=True):
     parts: Sequence[tuple[str, float]]  # the return by reward term
     yours: Sequence[CallLine]
     experts: Sequence[CallLine]
-    code: str
+    code: str  # of the link that starts the same task
     family: str
 
 
@@ -48,19 +48,19 @@ def summarize_verdict(env: CompanyEnv) -> VerdictSummary:
     verdict, ending, task = env.verdict, env.setting.ending, TaskId.parse(env.task_id)
     assert verdict is not None
     expert = _expert_turns(task)
-    mine = {write_line(turn.call) for turn in env.turns}
-    theirs = {write_line(turn.call) for turn in expert}
+    player_lines = {write_line(turn.call) for turn in env.turns}
+    expert_lines = {write_line(turn.call) for turn in expert}
     parts: dict[str, float] = {}
     for turn in env.turns:
-        for name, worth in turn.parts.items():
-            parts[name] = parts.get(name, 0.0) + worth
-    last = env.turns[-1].call.params if env.turns else {}
+        for name, reward in turn.parts.items():
+            parts[name] = parts.get(name, 0.0) + reward
+    last_params = env.turns[-1].call.params if env.turns else {}
     resolved = any(turn.reply.ok and turn.call.method == "resolve_ticket" for turn in env.turns[-1:])
     return VerdictSummary(
         success=verdict.success,
         out_of_steps=env.step_count >= env.max_steps and not resolved,
         right=_ending_text(ending.resolution, ending.reason),
-        closed_as=_ending_text(last.get("resolution"), last.get("reason")) if resolved else "",
+        closed_as=_ending_text(last_params.get("resolution"), last_params.get("reason")) if resolved else "",
         goals=[(goal_in_words(name), ending.asks(name), reached) for name, reached in verdict.goals.items()],
         damage=[(harm.record, harm.field) for harm in verdict.damage],
         steps=env.step_count,
@@ -68,8 +68,8 @@ def summarize_verdict(env: CompanyEnv) -> VerdictSummary:
         par=len(expert),
         total=env.total,
         parts=sorted(parts.items(), key=lambda part: -abs(part[1])),
-        yours=_call_lines(env, env.turns, theirs),
-        experts=_call_lines(env, expert, mine),
+        yours=_call_lines(env, env.turns, expert_lines),
+        experts=_call_lines(env, expert, player_lines),
         code=encode_task_link(task),
         family=task.family,
     )
@@ -79,11 +79,12 @@ def _ending_text(resolution: object, reason: object) -> str:
     return f"{resolution}, {reason}".replace("_", " ")
 
 
-def _call_lines(env: CompanyEnv, turns: Sequence[Turn], others: set[str]) -> list[CallLine]:
+def _call_lines(env: CompanyEnv, turns: Sequence[Turn], other_lines: set[str]) -> list[CallLine]:
+    """Return the calls of an episode as lines. `other_lines` are those of the player or the expert to compare with."""
     lines = []
     for turn in turns:
         line, tool = write_line(turn.call), env.toolbox.find(turn.call)
-        lines.append(CallLine(line, turn.reply.code, turn.reply.ok, bool(tool and tool.writes), line in others))
+        lines.append(CallLine(line, turn.reply.code, turn.reply.ok, bool(tool and tool.writes), line in other_lines))
     return lines
 
 

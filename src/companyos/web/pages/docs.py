@@ -21,9 +21,9 @@ _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+")
 class DocsPage:
     """The page `/docs`."""
 
-    place, title = DOCS, ""
+    prefix, title = DOCS, ""
 
-    def open(self, app: FastAPI, site: Site, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
+    def open(self, app: FastAPI, site: Site, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         async def docs(request: Request) -> Response:
             url = f"{request.url.scheme}://{request.url.netloc}"
             lines = example_lines(url if _PLAIN_URL.fullmatch(url) else "http://127.0.0.1:8000", settings)

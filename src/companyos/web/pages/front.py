@@ -16,9 +16,9 @@ from companyos.web.site import Site
 class FrontPage:
     """The page `/`."""
 
-    place, title = "/", ""
+    prefix, title = "/", ""
 
-    def open(self, app: FastAPI, site: Site, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
+    def open(self, app: FastAPI, site: Site, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
         families = [(name, *title_and_question(family)) for name, family in FAMILIES.items()]
 
         async def front(_: Request) -> Response:

@@ -43,7 +43,7 @@ from companyos.web.site import Site
 MAX_CURVES = 8  # in one chart; the style sheet has that many colours
 MAX_EPISODES = 200  # listed on the page of a run
 # The names in training logs that people look for first, in this order. Other numbers follow.
-_FIRST = ("success", "reward", "loss", "checkup/success", "checkup/pair_pass", "invalid", "routing", "twins", "dose")
+_FIRST_PLOTTED = ("success", "reward", "loss", "checkup/success", "checkup/pair_pass", "invalid", "routing", "twins", "dose")
 _SHARE_NAMES = (
     "success",
     "invalid",
@@ -62,17 +62,17 @@ _NOT_PLOTTED = ("update", "elapsed", "seed")
 class GalleryPages:
     """The pages under `/gallery`."""
 
-    place, title = "/gallery", "Gallery"
+    prefix, title = "/gallery", "Gallery"
 
     def __init__(self, results_folder: ResultsFolder) -> None:
         self._results, self._truth = results_folder, Truth()
 
-    def open(self, app: FastAPI, site: Site, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
-        self._site, self._lane = site, lane
+    def open(self, app: FastAPI, site: Site, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
+        self._site, self._queue = site, queue
         site.templates.globals |= {"share": share}
         app.router.routes.extend(
             [
-                Route("/gallery", self.all),
+                Route("/gallery", self.overview),
                 Route("/gallery/run", self.run),
                 Route("/gallery/training", self.training),
             ]
@@ -82,7 +82,7 @@ class GalleryPages:
         """Read files in the background process. Without a results folder there is nothing slow to do."""
         return function(*args) if self._results.folder is None else await self._site.background.run(function, *args)
 
-    async def all(self, request: Request) -> Response:
+    async def overview(self, request: Request) -> Response:
         """The main page: results, training runs, families and dials."""
         runs, logs = await self._read(_runs_and_logs, self._results)
         return self._site.page(
@@ -124,15 +124,19 @@ class GalleryPages:
         """Return the episodes that the visitor may see. Tasks with an unfinished session on this server stay hidden."""
         if client_of(request).trusted or not outcomes:
             return outcomes
-        tasks = {one.task_id: task for one in outcomes if (task := _task(one.task_id)) is not None}
-        open_tasks = await self._lane.run(lambda sessions: self._truth.unfinished(sessions, tasks.values()))
-        return [one for one in outcomes if one.task_id not in tasks or tasks[one.task_id].key not in open_tasks]
+        ids = {outcome.task_id for outcome in outcomes}
+        tasks = {task_id: task for task_id in ids if (task := _task_or_none(task_id)) is not None}
+        open_tasks = await self._queue.run(lambda sessions: self._truth.unfinished(sessions, tasks.values()))
+        hidden = {task_id for task_id, task in tasks.items() if task.key in open_tasks}
+        return [outcome for outcome in outcomes if outcome.task_id not in hidden]
 
     async def training(self, request: Request) -> Response:
         """The curves of one training run."""
         log = await self._read(self._results.log, request.query_params.get("at", ""))
         series = _series(log.records)
-        order = sorted(series, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
+        order = sorted(
+            series, key=lambda name: (_FIRST_PLOTTED.index(name) if name in _FIRST_PLOTTED else len(_FIRST_PLOTTED), name)
+        )
         curves = [(_curve_title(name), _training_chart(name, series[name], name)) for name in order]
         seconds = log.records[-1].get("elapsed") if log.records else None
         return self._site.page("gallery_training.html", log=log, curves=curves, updates=len(log.records), seconds=seconds)
@@ -165,7 +169,8 @@ def _cause_counts(name: str) -> tuple[int, int]:
     return facts, len(specs) - facts
 
 
-def _line(name: str, curve: Curve) -> ChartLine:
+def _dose_line(name: str, curve: Curve) -> ChartLine:
+    """Return success by dose as a line with its intervals."""
     doses = [(float(dose), success) for dose, success in curve.doses.items()]
     bands = [(x, y.low, y.high) for x, y in doses if y.low is not None and y.high is not None]
     return ChartLine(name, [(x, y.value) for x, y in doses], bands)
@@ -175,28 +180,30 @@ def _dose_chart(dial: str, curve: Curve) -> tuple[str, str, Markup]:
     """Return the title, the summary and the chart of success by the dose of a dial."""
     title = f"Success over the dose of {'all dials' if dial == ALL else in_words(dial).lower()}"
     summary = f"area {100 * curve.area.value:.1f} %, halved at {curve.ec50.text}"
-    return title, summary, plot([_line("success", curve)], title, "dose of trouble", share=True)
+    return title, summary, plot([_dose_line("success", curve)], title, "dose of trouble", share=True)
 
 
 def _compare_doses(runs: Sequence[EvaluationSummary]) -> tuple[Markup, list[str]] | None:
     """Return one chart with the dose curves of all runs that have one, and the agents' names."""
-    dosed = [(run.agent, run.results.overall.curves[ALL]) for run in runs if ALL in run.results.overall.curves]
-    if not dosed:
+    curves = [(run.agent, run.results.overall.curves[ALL]) for run in runs if ALL in run.results.overall.curves]
+    if not curves:
         return None
-    lines = [_line(agent, curve) for agent, curve in dosed[:MAX_CURVES]]
+    lines = [_dose_line(agent, curve) for agent, curve in curves[:MAX_CURVES]]
     return plot(lines, "Success over the dose of all dials", "dose of trouble", True, 240), [line.name for line in lines]
 
 
 def _columns(results: Results) -> list[tuple[str, str]]:
     """Return the columns (label, name) of the families' table: shares that at least one family has."""
-    shown = {line.label: name for line, name in zip((*HEADLINE, *DETAILS), _NAMES, strict=True) if name}
+    metric_by_label = {line.label: name for line, name in zip((*HEADLINE, *DETAILS), _METRIC_NAMES, strict=True) if name}
     return [
-        (label, name) for label, name in shown.items() if any(name in block.numbers for block in results.families.values())
+        (label, name)
+        for label, name in metric_by_label.items()
+        if any(name in block.numbers for block in results.families.values())
     ]
 
 
 # The number behind each line of the headline, in its order. Empty where the line comes from a curve.
-_NAMES = (
+_METRIC_NAMES = (
     "success", "", "score", "pair_pass", "", "", "", "", "efficiency", "routing", "recovery", "damage", "invalid_calls",
     "refused_calls", "refusal_precision", "refusal_recall", "", "",
 )  # fmt: skip
@@ -215,7 +222,7 @@ def _cost_of_dials(results: Results) -> list[tuple[str, FormattedNumber, int]]:
     ]
 
 
-def _task(task_id: str) -> TaskId | None:
+def _task_or_none(task_id: str) -> TaskId | None:
     """Return the task of an id, or None for a task of another benchmark version, which has no session here."""
     try:
         return TaskId.parse(task_id)
@@ -237,24 +244,27 @@ Points = list[tuple[float, float]]
 
 
 def _series(records: Sequence[Mapping[str, Any]]) -> dict[str, Points]:
-    """Return all numbers that were logged more than once, by name. Of nested values only those of checkups are included."""
+    """Return all numbers that were logged more than once, by name.
+
+    A checkup is a small evaluation during training. Its numbers are included; other nested values are not.
+    """
     series: dict[str, Points] = {}
     for record in records:
-        inner = {f"checkup/{name}": value for name, value in _mapping(record.get("checkup")).items()}
-        for name, value in {**record, **inner}.items():
+        checkup = {f"checkup/{name}": value for name, value in _mapping_or_empty(record.get("checkup")).items()}
+        for name, value in {**record, **checkup}.items():
             if name not in _NOT_PLOTTED and is_number(value):
                 series.setdefault(name, []).append((float(record["update"]), float(value)))
     return {name: points for name, points in series.items() if len(points) > 1}
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping_or_empty(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
 def _summary(log: TrainingLog) -> tuple[str, Markup | None, int]:
     """Return the title and chart of a log's most interesting number, and the number of updates."""
     series = _series(log.records)
-    name = next((name for name in _FIRST if name in series), "")
+    name = next((name for name in _FIRST_PLOTTED if name in series), "")
     chart = _training_chart(name, series[name], _curve_title(name), 150) if name else None
     return _curve_title(name), chart, len(log.records)
 
@@ -264,9 +274,11 @@ def _training_chart(name: str, points: Points, title: str, height: int = 190) ->
 
 
 def _is_share(name: str, points: Points) -> bool:
+    """Return whether a logged number is a share, which is plotted in percent."""
     return name.rpartition("/")[2] in _SHARE_NAMES and all(0 <= value <= 1 for _, value in points)
 
 
 def _curve_title(name: str) -> str:
-    before, _, last = name.rpartition("/")
-    return in_words(last) + (" on held-out tasks" if before == "checkup" else "")
+    """Return the title of a logged number: `checkup/success` becomes "Success on held-out tasks"."""
+    group, _, metric = name.rpartition("/")
+    return in_words(metric) + (" on held-out tasks" if group == "checkup" else "")

@@ -33,16 +33,16 @@ from companyos.web.episode.office_view import OfficeView, OfficeViews
 from companyos.web.episode.verdict import VerdictSummary, summarize_verdict
 from companyos.web.site import Site, SubmittedForm, read_form, redirect_to
 
-MAX_INLINE = 4  # a write tool with at most this many arguments has its form beside the record
+MAX_INLINE_ARGUMENTS = 4  # a write tool with at most this many arguments has its form beside the record
 
 
 class OfficePages:
     """The pages under `/office`."""
 
-    place, title = "/office", ""
+    prefix, title = "/office", ""
 
-    def open(self, app: FastAPI, site: Site, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
-        self._site, self._lane, self._metrics = site, lane, metrics
+    def open(self, app: FastAPI, site: Site, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
+        self._site, self._queue, self._metrics = site, queue, metrics
         self._views, self._truth = OfficeViews(), Truth()
         site.templates.globals |= {
             "CALL_FORM_ID": CALL_FORM_ID,
@@ -71,27 +71,27 @@ class OfficePages:
         call, turn = checked(_call(form, view.toolbox)), _turn(form)
         try:
             step = StepRequest(view.session_id, call, turn, client_of(request).owner)
-            outcome = await self._lane.step(step)
-        except TurnTaken as taken:
+            result = await self._queue.step(step)
+        except TurnTaken as error:
             # The form came from an old page. Nothing was done; the player decides whether to send it again.
             view = await self._view(request)
             return self._show(
-                "office_turn_taken.html", view, 409, call=call, line=write_line(call), taken=turn, stands=taken.recorded
+                "office_turn_taken.html", view, 409, call=call, line=write_line(call), taken=turn, recorded=error.recorded
             )
         except TurnAhead:
             raise Malformed(f"turn {turn} is not due yet") from None
         except SessionOver:
-            return redirect_to(f"{view.place}/verdict")
+            return redirect_to(f"{view.path}/verdict")
         self._metrics.steps(1)
         # The verdict page also shows the last call.
-        return redirect_to(f"{view.place}/verdict" if outcome.observation.done else f"{view.place}/{turn}")
+        return redirect_to(f"{view.path}/verdict" if result.observation.done else f"{view.path}/{turn}")
 
     # -- pages -------------------------------------------------------------------------------------------------------
 
     async def last(self, request: Request) -> Response:
         """Redirect to the page of the last turn."""
         view = await self._view(request)
-        return redirect_to(f"{view.place}/{view.step}")
+        return redirect_to(f"{view.path}/{view.step}")
 
     async def turn(self, request: Request) -> Response:
         """The reply of one call, and what can be done with it."""
@@ -105,13 +105,13 @@ class OfficePages:
         layout = lay_out(tool, turn.reply.data, renderer, view.history_up_to(number)) if turn.reply.ok else None
         record = (layout.id or _record_of(tool, turn.call)) if layout and not view.done else ""
         reads, writes = actions_on(view.toolbox, record, tool.name if tool else "") if record else ([], [])
-        inline = [one for one in writes if len(form_arguments(one)) <= MAX_INLINE and not one.ends]
+        inline = [writer for writer in writes if len(form_arguments(writer)) <= MAX_INLINE_ARGUMENTS and not writer.ends]
         is_list = tool is not None and bool(tool.hints) and not tool.writes and not tool.target
         return self._show(
             "office_turn.html",
             view,
             turn=number,
-            made=turn,
+            shown_turn=turn,
             tool=tool,
             line=write_line(turn.call),
             layout=layout,
@@ -120,8 +120,8 @@ class OfficePages:
             unanswered=turn.reply.code == NO_ANSWER,
             record=record,
             reads=reads,
-            inline_forms=[view.tool_form(one, {one.target: record}) for one in inline],
-            linked_tools=[one for one in writes if one not in inline],
+            inline_forms=[view.tool_form(writer, {writer.target: record}) for writer in inline],
+            linked_tools=[writer for writer in writes if writer not in inline],
             filters=view.tool_form(tool, turn.call.params) if tool and is_list and not view.done else None,
             page_lines=_page_lines(turn.call, layout.page, layout.pages) if layout and not view.done else (None, None),
             retry=view.tool_form(tool, turn.call.params)
@@ -137,31 +137,29 @@ class OfficePages:
         if tool is None:
             raise UnknownRoute(f"there is no tool {request.path_params['tool']!r}")
         tool_form = view.tool_form(tool, dict(request.query_params))
-        shown = view.last_shown(tool_form.about) if tool_form.about else None
-        record = lay_out(None, shown[1], ValueRenderer(not view.done), view.history_up_to(shown[0])) if shown else None
-        return self._show(
-            "office_form.html", view, turn=None, tool_form=tool_form, record=record, at=shown[0] if shown else 0
-        )
+        step, data = (view.last_shown(tool_form.about) if tool_form.about else None) or (0, None)
+        record = lay_out(None, data, ValueRenderer(not view.done), view.history_up_to(step)) if data else None
+        return self._show("office_form.html", view, turn=None, tool_form=tool_form, record=record, at=step)
 
     async def steps(self, request: Request) -> Response:
         """The list of all calls so far."""
         view = await self._view(request)
-        made = [(number, one, write_line(one.call)) for number, one in enumerate(view.turns, 1)]
-        return self._show("office_steps.html", view, turn=None, made=made[::-1])
+        steps = [(number, turn, write_line(turn.call)) for number, turn in enumerate(view.turns, 1)]
+        return self._show("office_steps.html", view, turn=None, steps=steps[::-1])
 
     async def verdict(self, request: Request) -> Response:
         """The verdict, once the episode is over."""
         view = await self._view(request)
         if not view.done:
-            return redirect_to(f"{view.place}/{view.step}")
-        owner, session_id, caller = self._owner(request), view.session_id, client_of(request)
+            return redirect_to(f"{view.path}/{view.step}")
+        owner, session_id, client = self._owner(request), view.session_id, client_of(request)
 
-        def look(sessions: Sessions) -> tuple[bool, VerdictSummary | None]:
+        def look_at_verdict(sessions: Sessions) -> tuple[bool, VerdictSummary | None]:
             env = sessions.observe(session_id, owner).env
-            may_see = self._truth.may_see(sessions, caller, TaskId.parse(env.task_id))
+            may_see = self._truth.may_see(sessions, client, TaskId.parse(env.task_id))
             return bool(env.success), summarize_verdict(env) if may_see else None
 
-        success, verdict = await self._lane.run(look)
+        success, verdict = await self._queue.run(look_at_verdict)
         if verdict is None:
             return self._show("office_verdict_withheld.html", view, turn=None, success=success)
         return self._show("office_verdict.html", view, turn=None, verdict=verdict)
@@ -169,12 +167,13 @@ class OfficePages:
     # -- helpers ---------------------------------------------------------------------------------------------------
 
     def _owner(self, request: Request) -> str | None:
-        caller = client_of(request)
-        return None if caller.admin else caller.owner
+        """Return whose sessions the visitor may open. None: everybody's."""
+        client = client_of(request)
+        return None if client.admin else client.owner
 
     async def _view(self, request: Request) -> OfficeView:
         owner, session_id = self._owner(request), request.path_params["session_id"]
-        return await self._lane.run(lambda sessions: self._views.of(sessions.observe(session_id, owner)))
+        return await self._queue.run(lambda sessions: self._views.of(sessions.observe(session_id, owner)))
 
     def _show(self, template: str, view: OfficeView, status: int = 200, **values: Any) -> Response:
         return self._site.page(template, status, view=view, renderer=ValueRenderer(not view.done), **values)
@@ -183,18 +182,19 @@ class OfficePages:
 def _call(form: SubmittedForm, toolbox: Toolbox) -> Call:
     """Return the call of a button's line or of a form's fields. An invalid one makes no step."""
     if "_line" in form:
-        parsed = parse_line(form.one("_line"), toolbox)
+        parsed = parse_line(form.first("_line"), toolbox)
         if isinstance(parsed, str):
             raise Malformed(parsed)
         return parsed
-    tool = find_tool(form.one("_tool"), toolbox)
+    tool = find_tool(form.first("_tool"), toolbox)
     if tool is None:
-        raise Malformed(f"there is no tool {form.one('_tool')!r}")
+        raise Malformed(f"there is no tool {form.first('_tool')!r}")
     return read_call(tool, form)
 
 
 def _turn(form: SubmittedForm) -> int:
-    text = form.one("_turn")
+    """Return the number of the turn that a form is for."""
+    text = form.first("_turn")
     if not text.isdecimal() or not text.isascii() or len(text) > 9 or int(text) < 1:
         raise Malformed("the form does not say which turn this is for")
     return int(text)

@@ -38,10 +38,10 @@ DAYS = (
 class PlayPages:
     """The pages under `/play`."""
 
-    place, title = "/play", "Play"
+    prefix, title = "/play", "Play"
 
-    def open(self, app: FastAPI, site: Site, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
-        self._site, self._lane, self._settings = site, lane, settings
+    def open(self, app: FastAPI, site: Site, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
+        self._site, self._queue, self._settings = site, queue, settings
         app.router.routes.extend(
             [
                 Route("/play", self.choose),
@@ -60,7 +60,7 @@ class PlayPages:
             chosen=chosen if chosen in FAMILIES else next(iter(FAMILIES)),
             days=DAYS,
             seed=secrets.randbelow(PROPOSED_SEEDS),
-            most=MAX_SEED,
+            max_seed=MAX_SEED,
         )
 
     async def begin(self, request: Request) -> Response:
@@ -84,22 +84,23 @@ class PlayPages:
         return await self._start(request, ResetBody(task=str(_linked_task(request))))
 
     async def _start(self, request: Request, body: ResetBody) -> Response:
-        session = await begin(self._lane, self._settings, body, client_of(request).owner)
+        session = await begin(self._queue, self._settings, body, client_of(request).owner)
         return redirect_to(f"/office/{session.header.session_id}/0")
 
 
 def _reset_body(form: SubmittedForm) -> ResetBody:
     """Return the reset request of the form. Empty fields get their defaults."""
-    task = form.one("family")
-    given = {"task": task or None, "seed": _number(form, "seed", int), "chaos": _number(form, "chaos", float)}
+    task = form.first("family")
+    fields = {"task": task or None, "seed": _number(form, "seed", int), "chaos": _number(form, "chaos", float)}
     with suppress(BadTask):  # a whole task id includes the seed and the dose
         TaskId.parse(task)
-        given = {"task": task}
-    return read_reset(given)
+        fields = {"task": task}
+    return read_reset(fields)
 
 
 def _number(form: SubmittedForm, name: str, kind: type[int] | type[float]) -> int | float | None:
-    text = form.one(name).strip()
+    """Return the number in a field, or None if it is empty."""
+    text = form.first(name).strip()
     try:
         return msgspec.convert(text, kind, strict=False) if text else None
     except msgspec.ValidationError:
@@ -107,10 +108,11 @@ def _number(form: SubmittedForm, name: str, kind: type[int] | type[float]) -> in
 
 
 def _linked_task(request: Request) -> TaskId:
+    """Return the task of the link that was opened."""
     try:
         task = decode_task_link(request.path_params["code"])
         family(task.family)
         read_doses(task.doses)
-    except ValueError as mistake:
-        raise InvalidTask(str(mistake) if isinstance(mistake, BadTask) else "this link does not lead to a task") from None
+    except ValueError as error:
+        raise InvalidTask(str(error) if isinstance(error, BadTask) else "this link does not lead to a task") from None
     return task

@@ -34,14 +34,14 @@ from companyos.web.site import Site, check_origin
 class ReplayPages:
     """The pages under `/replay`."""
 
-    place, title = "/replay", "Replay"
+    prefix, title = "/replay", "Replay"
 
     def __init__(self, watch: WatchPages, results_folder: ResultsFolder) -> None:
         self._watch, self._results = watch, results_folder
         self._truth = Truth()
 
-    def open(self, app: FastAPI, site: Site, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
-        self._site, self._lane = site, lane
+    def open(self, app: FastAPI, site: Site, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
+        self._site, self._queue = site, queue
         site.templates.globals |= {"split_differences": split_differences}
         app.router.routes.extend(
             [
@@ -63,9 +63,9 @@ class ReplayPages:
             async with request.form(max_files=1, max_fields=4) as form:
                 file, twin = form.get("file"), form.get("twin", "")
                 text = await file.read() if isinstance(file, UploadFile) else str(form.get("text", "")).encode()
-        except HTTPException as mistake:
-            raise Malformed(f"this is not a valid form: {mistake.detail}") from None
-        return await self._show(request, text, str(twin), again=text.decode("utf-8", "replace"))
+        except HTTPException as error:
+            raise Malformed(f"this is not a valid form: {error.detail}") from None
+        return await self._show(request, text, str(twin), uploaded=text.decode("utf-8", "replace"))
 
     async def episode(self, request: Request) -> Response:
         """Replay an episode of a run in the results folder."""
@@ -83,7 +83,7 @@ class ReplayPages:
         """Replay a finished session, with its hidden causes. An admin may look before the end."""
         code, owner = request.path_params["code"], owner_of(request)
         session_id = self._watch.session_of(code)
-        watched: WatchedEpisode = await self._lane.run(lambda sessions: WatchedEpisode(sessions, session_id, owner))
+        watched: WatchedEpisode = await self._queue.run(lambda sessions: WatchedEpisode(sessions, session_id, owner))
         env = watched.recorder.env
         if not env.done and not client_of(request).admin:
             raise UnknownRoute("this episode is not over yet; you can watch it now and replay it later")
@@ -95,23 +95,24 @@ class ReplayPages:
         request: Request,
         text: bytes,
         twin: str,
-        again: str = "",
+        uploaded: str = "",
         source: dict[str, str] | None = None,
         run: str = "",
     ) -> Response:
         try:
             reviewed: EpisodeReview = await self._site.background.run(review, text, twin)
-        except UnreadableTranscript as mistake:
-            other = isinstance(mistake, OtherVersionTranscript)
-            return await self._ask_for_file(422, str(mistake), other)
-        caller, task = client_of(request), TaskId.parse(reviewed.task_id)
-        if not (reviewed.done or caller.trusted):
+        except UnreadableTranscript as error:
+            return await self._ask_for_file(422, str(error), isinstance(error, OtherVersionTranscript))
+        client, task = client_of(request), TaskId.parse(reviewed.task_id)
+        if not (reviewed.done or client.trusted):
             raise NotOver
-        if not await self._lane.run(lambda sessions: self._truth.may_see(sessions, caller, task)):
+        if not await self._queue.run(lambda sessions: self._truth.may_see(sessions, client, task)):
             raise StillOpen
         title, _ = title_and_question(family(task.family))
-        return self._site.page("replay_episode.html", review=reviewed, title=title, again=again, source=source, run=run)
+        return self._site.page("replay_episode.html", review=reviewed, title=title, again=uploaded, source=source, run=run)
 
-    async def _ask_for_file(self, status: int = 200, wrong: str = "", other: bool = False) -> Response:
+    async def _ask_for_file(self, status: int = 200, wrong: str = "", other_version: bool = False) -> Response:
         runs = await self._site.background.run(self._results.runs) if self._results.folder is not None else []
-        return self._site.page("replay_upload.html", status, wrong=wrong, other=other, version=BENCHMARK_VERSION, runs=runs)
+        return self._site.page(
+            "replay_upload.html", status, wrong=wrong, other=other_version, version=BENCHMARK_VERSION, runs=runs
+        )

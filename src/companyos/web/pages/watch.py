@@ -42,7 +42,7 @@ MAX_WATCHERS = 100  # at the same time, in one worker
 POLL_SECONDS = 0.3  # between two reads of the ledger
 HEARTBEAT_SECONDS = 10.0  # a comment is sent after this silence, to notice a closed connection
 MAX_STREAM_SECONDS = 600.0  # of one stream; a browser then reconnects by itself
-_GRACE_SECONDS = 30.0  # for reading what was sent last
+_GRACE_SECONDS = 30.0  # for a client to read the last events
 
 
 class TooManyWatchers(Busy):
@@ -65,13 +65,13 @@ class WatchedEpisode:
 
     def catch_up(self, sessions: Sessions) -> Sequence[RecordedTurn]:
         """Replay the calls that were made since the last time."""
-        later = sessions.ledger.calls(self.session_id, len(self.recorder.turns))
-        if later is None:
+        new_calls = sessions.ledger.calls(self.session_id, len(self.recorder.turns))
+        if new_calls is None:
             raise UnknownSession
-        return [self.recorder.step(call) for call in later]
+        return [self.recorder.step(call) for call in new_calls]
 
-    def shown(self, whole: bool) -> dict[str, Any]:
-        """Return the values of the status area. `whole` includes hidden data: rewards, milestones and troubles."""
+    def status(self, with_hidden: bool) -> dict[str, Any]:
+        """Return the values of the status area. `with_hidden` adds hidden data: rewards, milestones and troubles."""
         recorder, env = self.recorder, self.recorder.env
         last = recorder.turns[-1] if recorder.turns else None
         by_app = {app: [turn for turn in recorder.turns if turn.app == app] for app in APPS}
@@ -83,23 +83,23 @@ class WatchedEpisode:
             "max_steps": env.max_steps,
             "done": env.done,
             "success": env.success,
-            "whole": whole,
-            "total": env.total if whole or env.done else None,
-            "rewards": [turn.moment.reward for turn in recorder.turns] if whole or env.done else [],
+            "with_hidden": with_hidden,
+            "total": env.total if with_hidden or env.done else None,
+            "rewards": [turn.moment.reward for turn in recorder.turns] if with_hidden or env.done else [],
             "faults": sum("flaky" in turn.troubles for turn in recorder.turns),
             "refused": sum(turn.tone == "bad" for turn in recorder.turns),
-            "milestones": recorder.milestones if whole else [],
-            "troubles": [(turn.number, dial) for turn in recorder.turns for dial in turn.troubles] if whole else [],
+            "milestones": recorder.milestones if with_hidden else [],
+            "troubles": [(turn.number, dial) for turn in recorder.turns for dial in turn.troubles] if with_hidden else [],
         }
 
 
 class WatchPages:
     """The pages under `/watch`."""
 
-    place, title = "/watch", "Watch"
+    prefix, title = "/watch", "Watch"
 
-    def open(self, app: FastAPI, site: Site, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
-        self._site, self._lane = site, lane
+    def open(self, app: FastAPI, site: Site, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
+        self._site, self._queue = site, queue
         self._key = blake2b((settings.watch_key or secrets.token_hex()).encode(), digest_size=32).digest()
         self._workers = settings.workers
         self._admin = bool(settings.admin_token)
@@ -113,7 +113,7 @@ class WatchPages:
                 Route("/watch", self.find, methods=["POST"]),
                 Route(f"{session}/events", self.events),
                 Route(f"{session}/world", self.world),
-                Route(session, self.look),
+                Route(session, self.session_page),
             ]
         )
 
@@ -133,13 +133,14 @@ class WatchPages:
     async def list_sessions(self, request: Request) -> Response:
         """The list of sessions in the memory of the worker that answers."""
         owner, now = owner_of(request), time.time()
-        live: list[dict[str, Any]] = await self._lane.run(
-            lambda sessions: [self._row(session, now) for session in sessions.live(owner)[:MAX_LISTED]]
+        live: list[dict[str, Any]] = await self._queue.run(
+            lambda sessions: [self._list_row(session, now) for session in sessions.live(owner)[:MAX_LISTED]]
         )
         could_sign_in = self._admin and owner is not None
         return self._site.page("watch_list.html", live=live, workers=self._workers, all=not owner, admin=could_sign_in)
 
-    def _row(self, session: Session, now: float) -> dict[str, Any]:
+    def _list_row(self, session: Session, now: float) -> dict[str, Any]:
+        """Return the values of a session's row in the list."""
         env, turns = session.env, session.env.turns
         return {
             "code": self.code(session.header.session_id),
@@ -151,18 +152,18 @@ class WatchPages:
             "success": env.success,
             "line": write_line(turns[-1].call) if turns else "",
             "reply_code": turns[-1].reply.code if turns else OK,
-            "idle": _ago(now - session.touched),
+            "idle": _duration(now - session.touched),
         }
 
     async def find(self, request: Request) -> Response:
         """Redirect to the page of a session by its id. It need not be in this worker's memory."""
-        session_id, owner = (await read_form(request)).one("session").strip(), owner_of(request)
-        await self._lane.run(lambda sessions: sessions.entry(session_id, owner))
+        session_id, owner = (await read_form(request)).first("session").strip(), owner_of(request)
+        await self._queue.run(lambda sessions: sessions.entry(session_id, owner))
         return redirect_to(f"/watch/{self.code(session_id)}")
 
-    async def look(self, request: Request) -> Response:
+    async def session_page(self, request: Request) -> Response:
         """The page of an episode. A script, if the browser runs it, adds new calls."""
-        watched, whole = await self._watched(request), _whole(request)
+        watched, with_hidden = await self._watched(request), _shows_hidden(request)
         env = watched.recorder.env
         return self._site.page(
             "watch_session.html",
@@ -170,10 +171,10 @@ class WatchPages:
             brief=env.scene.brief,
             turns=watched.recorder.turns[::-1],
             may_see_all=client_of(request).admin,
-            task_id=env.task_id if whole else "",
-            causes=hidden_causes(env) if whole else [],
-            ending=env.setting.ending if whole else None,
-            **watched.shown(whole),
+            task_id=env.task_id if with_hidden else "",
+            causes=hidden_causes(env) if with_hidden else [],
+            ending=env.setting.ending if with_hidden else None,
+            **watched.status(with_hidden),
         )
 
     async def world(self, request: Request) -> Response:
@@ -185,7 +186,7 @@ class WatchPages:
         watched = await self._watched(request)
         world = watched.recorder.env.world
         kinds = [(kind.__name__, kind.hidden, [view(record) for record in world.all(kind)]) for kind in KINDS]
-        return self._site.page("watch_world.html", code=request.path_params["code"], kinds=kinds, **watched.shown(True))
+        return self._site.page("watch_world.html", code=request.path_params["code"], kinds=kinds, **watched.status(True))
 
     # -- live updates ------------------------------------------------------------------------------------------------
 
@@ -193,18 +194,18 @@ class WatchPages:
         """Stream new turns as server-sent events, from the first one that the page does not show yet."""
         if self.watchers >= MAX_WATCHERS:
             raise TooManyWatchers
-        known = _number(request.headers.get("last-event-id") or request.query_params.get("after", "0"))
+        known_turns = _count_of(request.headers.get("last-event-id") or request.query_params.get("after", "0"))
         watched = await self._watched(request)
-        return _EventStream(self, self._stream(watched, known, _whole(request)))
+        return _EventStream(self, self._stream(watched, known_turns, _shows_hidden(request)))
 
-    async def _stream(self, watched: WatchedEpisode, known: int, whole: bool) -> AsyncIterator[bytes]:
+    async def _stream(self, watched: WatchedEpisode, known_turns: int, with_hidden: bool) -> AsyncIterator[bytes]:
         try:
             began = last_sent = time.monotonic()
-            fresh: Sequence[RecordedTurn] = watched.recorder.turns[known:]
+            new_turns: Sequence[RecordedTurn] = watched.recorder.turns[known_turns:]
             yield b": here\n\n"
             while time.monotonic() - began < MAX_STREAM_SECONDS:
-                if fresh:
-                    yield self._event(watched, fresh, whole)
+                if new_turns:
+                    yield self._event(watched, new_turns, with_hidden)
                     last_sent = time.monotonic()
                 elif time.monotonic() - last_sent > HEARTBEAT_SECONDS:
                     yield b": still here\n\n"
@@ -213,20 +214,24 @@ class WatchPages:
                     yield b"event: over\ndata: {}\n\n"
                     return
                 await asyncio.sleep(POLL_SECONDS)
-                fresh = await self._lane.run(watched.catch_up)
+                new_turns = await self._queue.run(watched.catch_up)
         except UnknownSession:
             yield b"event: gone\ndata: {}\n\n"
 
-    def _event(self, watched: WatchedEpisode, fresh: Sequence[RecordedTurn], whole: bool) -> bytes:
+    def _event(self, watched: WatchedEpisode, new_turns: Sequence[RecordedTurn], with_hidden: bool) -> bytes:
         """Return an event with HTML of the same templates as the page, which escape all values."""
-        parts: Any = self._site.templates.get_template("episode_macros.html").make_module(watched.shown(whole))
-        calls = [str(parts.call(turn, whole, True)) for turn in reversed(fresh)]
-        update = {"calls": "".join(calls), "state": str(parts.state()), "announcement": str(parts.announcement(fresh[-1]))}
-        return b"id: %d\ndata: %s\n\n" % (fresh[-1].number, msgspec.json.encode(update))
+        macros: Any = self._site.templates.get_template("episode_macros.html").make_module(watched.status(with_hidden))
+        calls = [str(macros.call(turn, with_hidden, True)) for turn in reversed(new_turns)]
+        update = {
+            "calls": "".join(calls),
+            "state": str(macros.state()),
+            "announcement": str(macros.announcement(new_turns[-1])),
+        }
+        return b"id: %d\ndata: %s\n\n" % (new_turns[-1].number, msgspec.json.encode(update))
 
     async def _watched(self, request: Request) -> WatchedEpisode:
         session_id, owner = self.session_of(request.path_params["code"]), owner_of(request)
-        return await self._lane.run(lambda sessions: WatchedEpisode(sessions, session_id, owner))
+        return await self._queue.run(lambda sessions: WatchedEpisode(sessions, session_id, owner))
 
 
 class _EventStream(StreamingResponse):
@@ -248,20 +253,22 @@ class _EventStream(StreamingResponse):
 
 def owner_of(request: Request) -> str | None:
     """Return whose sessions the visitor may see. None: everybody's."""
-    caller = client_of(request)
-    return None if caller.admin else caller.owner
+    client = client_of(request)
+    return None if client.admin else client.owner
 
 
-def _whole(request: Request) -> bool:
-    """Return whether the page shows everything: for admins, unless they choose the agent's view."""
+def _shows_hidden(request: Request) -> bool:
+    """Return whether the page shows hidden data: for admins, unless they choose the agent's view."""
     return client_of(request).admin and request.query_params.get("view") != "agent"
 
 
-def _number(text: str) -> int:
+def _count_of(text: str) -> int:
+    """Return the number in a text, or 0 if it is not a short whole number."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
 
 
-def _ago(seconds: float) -> str:
+def _duration(seconds: float) -> str:
+    """Return a duration in its largest unit: `12 s`, `5 min` or `2 h`."""
     if seconds < 60:
         return f"{max(seconds, 0):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"

@@ -25,12 +25,12 @@ class OfficeDriver:
         self.page.get_by_label("The same number always gives").fill(str(seed))
         self.page.get_by_role("button", name="Begin").click()
 
-    def make(self, call: Call) -> Call:
-        """Make a call. Return it as it was sent: ticked facts are in the order of the page."""
+    def perform(self, call: Call) -> Call:
+        """Make a call on the page. Return it as it was sent: ticked facts are in the order of the page."""
         line = write_line(call)
         self._wait_for_page()
         buttons = self.page.locator("button[name=_line]:visible")
-        lines = buttons.evaluate_all("all => all.map(one => one.value)")
+        lines = buttons.evaluate_all("elements => elements.map(element => element.value)")
         if line in lines:
             buttons.nth(lines.index(line)).click()
             return call
@@ -56,13 +56,15 @@ class OfficeDriver:
         self.page.wait_for_load_state("domcontentloaded")
 
     def fill(self, tool: Tool, call: Call) -> dict[str, Any]:
+        """Fill in the form of a tool. Return the arguments that the page sends in another order than the call."""
         changed = {}
         for argument in form_arguments(tool):
             if argument.name in call.params:
                 if argument.kind == "citations":
                     changed[argument.name] = self._cite(argument, call.params[argument.name])
                 else:
-                    getattr(self, f"_{argument.kind}", self._text)(argument, call.params[argument.name])
+                    fill_in = getattr(self, f"_{argument.kind}", self._text)  # such as `_choice`
+                    fill_in(argument, call.params[argument.name])
         return changed
 
     def _field(self, name: str) -> Any:
@@ -81,26 +83,26 @@ class OfficeDriver:
         self._field(argument.name).fill(", ".join(value))
 
     def _pairs(self, argument: FormArgument, value: dict[str, Any]) -> None:
-        rest = []
+        unlisted = []  # pairs for which the form has no field of their own
         for name, item in value.items():
             field = self._field(f"{argument.name}.{name}")
             text = item if argument.texts_only else as_typed(item)
             if field.count():
                 field.fill(text)
             else:
-                rest.append((name, text))
+                unlisted.append((name, text))
         for field in self.page.locator(f'main form.call [name^="{argument.name}."]').all():
             if field.get_attribute("name").partition(".")[2] not in value:
                 field.fill("")
-        for row, pair in enumerate(rest):
+        for row, pair in enumerate(unlisted):
             for column, text in zip(("name", "value"), pair, strict=True):
                 self._field(f"{argument.name}:{column}").nth(row).fill(text)
 
     def _cite(self, argument: FormArgument, facts: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Tick the facts that the page lists and type the others. Return the facts in the order in which they are sent."""
-        shown = self._field(argument.name).evaluate_all("all => all.map(one => one.value)")
+        listed_citations = self._field(argument.name).evaluate_all("elements => elements.map(element => element.value)")
         wanted = {msgspec.json.encode(fact).decode(): fact for fact in facts}
-        ticked = [(number, wanted[citation]) for number, citation in enumerate(shown) if citation in wanted]
+        ticked = [(number, wanted[citation]) for number, citation in enumerate(listed_citations) if citation in wanted]
         for number, _ in ticked:
             box = self._field(argument.name).nth(number)
             if not box.is_visible():

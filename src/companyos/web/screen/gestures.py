@@ -1,6 +1,6 @@
 """Gestures on a screen: click, type, key and scroll.
 
-A gesture is not a step by itself. It is one only if it makes the page send a call.
+A gesture is not a step. If a gesture makes the page send a call to one of the company's apps, that call is a step.
 """
 
 from collections.abc import Mapping
@@ -74,7 +74,8 @@ def read_gesture(call: Call) -> Gesture:
     try:
         gesture: Gesture = msgspec.convert({**params, "method": call.method}, Gesture)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at `$")
-        place = "method" if where.startswith(".method") else f"params{where.rstrip('`')}"
-        raise Malformed(f"{what} - at `$.{place}`") from None
+        # msgspec names the position in the merged object (`$.x`). Name the position in the call instead (`$.params.x`).
+        problem, _, position = str(error).partition(" - at `$")
+        position = "method" if position.startswith(".method") else f"params{position.rstrip('`')}"
+        raise Malformed(f"{problem} - at `$.{position}`") from None
     return gesture

@@ -31,10 +31,10 @@ from companyos.serve.steps import StepRequest, StepResult
 from companyos.web.screen.gestures import read_gesture
 from companyos.web.screen.screen import Screen
 
-PAGE_TIMEOUT = 20.0  # seconds
-OBSERVED: Picture = "jpeg"
+PAGE_TIMEOUT_SECONDS = 20.0
+OBSERVATION_FORMAT: Picture = "jpeg"
 _LOG = logging.getLogger("companyos.screens")
-_FLAGS = [
+_CHROMIUM_FLAGS = [
     "--host-resolver-rules=MAP * ~NOTFOUND",  # this process answers all requests; no name is looked up
     "--disable-smooth-scrolling",
 ]
@@ -43,8 +43,8 @@ _FLAGS = [
 class ScreenPool:
     """Implements `serve.sessions.screens.Screens` with Chromium and Playwright."""
 
-    def open(self, app: FastAPI, lane: WorkQueue, metrics: Metrics, settings: Settings) -> None:
-        self._lane, self._metrics, self._settings = lane, metrics, settings
+    def open(self, app: FastAPI, queue: WorkQueue, metrics: Metrics, settings: Settings) -> None:
+        self._queue, self._metrics, self._settings = queue, metrics, settings
         self._app = app
         self._screens: OrderedDict[str, Screen] = OrderedDict()  # by session id, the least recently used first
         self._starting = asyncio.Lock()
@@ -70,10 +70,10 @@ class ScreenPool:
         if step.call.app == SCREEN:
             return await self._gesture(step)
         await self.start()  # a step without its picture would be lost, so check the browser first
-        outcome = await self._lane.step(step)
+        result = await self._queue.step(step)
         self._metrics.steps(1)
-        shot = await self.picture(step.session_id, step.owner, OBSERVED)
-        return msgspec.structs.replace(outcome, screenshot=shot)
+        picture = await self.picture(step.session_id, step.owner, OBSERVATION_FORMAT)
+        return msgspec.structs.replace(result, screenshot=picture)
 
     async def close(self) -> None:
         self._screens.clear()
@@ -94,17 +94,17 @@ class ScreenPool:
         if session.env.done:
             raise SessionOver(session.result)
         async with self._screen(session) as screen:
-            before = session.env.step_count
-            await screen.do(gesture)
+            steps_before = session.env.step_count
+            await screen.perform(gesture)
             session = await self._session(step.session_id, step.owner)
-            new_turns = session.env.turns[before:]
+            new_turns = session.env.turns[steps_before:]
             screen.turn = session.env.step_count
-            shot = await screen.picture(OBSERVED)
-        seen = msgspec.structs.replace(session.last, reward=add_up(turn.reward for turn in new_turns))
-        return StepResult(step.session_id, seen, session.env.success, shot)
+            picture = await screen.picture(OBSERVATION_FORMAT)
+        observation = msgspec.structs.replace(session.last, reward=add_up(turn.reward for turn in new_turns))
+        return StepResult(step.session_id, observation, session.env.success, picture)
 
     async def _session(self, session_id: str, owner: str | None) -> Session:
-        return await self._lane.run(lambda sessions: sessions.observe(session_id, owner))
+        return await self._queue.run(lambda sessions: sessions.observe(session_id, owner))
 
     @asynccontextmanager
     async def _screen(self, session: Session) -> AsyncIterator[Screen]:
@@ -112,9 +112,9 @@ class ScreenPool:
         await self.start()
         from playwright.async_api import Error
 
-        screen = self._of(session)
+        screen = self._screen_of(session)
         try:
-            async with screen.lock, asyncio.timeout(PAGE_TIMEOUT):
+            async with screen.lock, asyncio.timeout(PAGE_TIMEOUT_SECONDS):
                 if not screen.is_open:
                     await screen.open(self._browser)
                 elif screen.turn < 0:
@@ -127,33 +127,33 @@ class ScreenPool:
             await self._discard(session.header.session_id)
             raise ScreenLost from None
 
-    def _of(self, session: Session) -> Screen:
-        """Return the session's page, after taking a free or a new one if it has none."""
+    def _screen_of(self, session: Session) -> Screen:
+        """Return the session's page. A session without a page takes a free or a new one."""
         session_id = session.header.session_id
         if session_id not in self._screens:
-            screen = self._spare()
-            screen.belong(session_id, session.header.owner)
+            screen = self._take_screen()
+            screen.assign_to(session_id, session.header.owner)
             self._screens[session_id] = screen
         self._screens.move_to_end(session_id)
         return self._screens[session_id]
 
-    def _spare(self) -> Screen:
+    def _take_screen(self) -> Screen:
         """Return a free page, a new one or an idle one. Raise `OverCapacity` if all are in use."""
-        if free := self._first(self._is_free):
+        if free := self._least_recently_used(self._is_free):
             return self._screens.pop(free)
         if len(self._screens) < self._settings.screens:
             return Screen(_without_guard(self._app))
-        if idle := self._first(self._is_idle):
+        if idle := self._least_recently_used(self._is_idle):
             return self._screens.pop(idle)
         raise OverCapacity(self._settings.screens, 1)
 
-    def _first(self, condition: Callable[[str, Screen], bool]) -> str:
+    def _least_recently_used(self, condition: Callable[[str, Screen], bool]) -> str:
         """Return the least recently used session whose page fulfils the condition, or an empty text."""
         unused = ((key, screen) for key, screen in self._screens.items() if not screen.lock.locked())
         return next((key for key, screen in unused if condition(key, screen)), "")
 
     def _is_free(self, session_id: str, screen: Screen) -> bool:
-        return screen.over or not self._lane.sessions.holds(session_id)
+        return screen.over or not self._queue.sessions.holds(session_id)
 
     def _is_idle(self, session_id: str, screen: Screen) -> bool:
         """Return whether only time is lost with the page: the session was only rendered, or has been idle for long."""
@@ -175,7 +175,7 @@ class ScreenPool:
         try:
             # Chromium's sandbox does not work for root. Only our own pages are opened, and they run one script of ours.
             self._browser = await self._playwright.chromium.launch(
-                executable_path=program, args=_FLAGS, chromium_sandbox=os.geteuid() != 0
+                executable_path=program, args=_CHROMIUM_FLAGS, chromium_sandbox=os.geteuid() != 0
             )
         except Error as error:
             await self._playwright.stop()

@@ -23,7 +23,7 @@ from companyos.web.screen.gestures import HEIGHT, WIDTH, Gesture
 from companyos.web.site import STATIC
 
 ORIGIN = "http://company.test"  # a reserved name, which cannot exist on the Internet
-QUALITY = 80  # of JPEG, at most 100
+JPEG_QUALITY = 80  # at most 100
 Answer = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
 _LOG = logging.getLogger("companyos.screens")
 _NAVIGATION_STARTS = ("Page.frameScheduledNavigation", "Page.frameRequestedNavigation")
@@ -52,12 +52,12 @@ class Screen:
         self._answers: set[asyncio.Task[None]] = set()
         self.is_open = False
         self.lock = asyncio.Lock()  # one gesture or picture at a time
-        self.belong("", "")
+        self.assign_to("", "")
 
-    def belong(self, session_id: str, owner: str) -> None:
+    def assign_to(self, session_id: str, owner: str) -> None:
         """Assign the page to a session. It still shows the previous one until `clear` and `show`."""
-        self._place = f"/office/{session_id}"
-        self._caller = Client(owner, False, session_id)
+        self._path = f"/office/{session_id}"
+        self._client = Client(owner, False, session_id)
         self.touched = time.monotonic()
         self.over = False  # whether the episode has ended
         self.turn = -1  # the turn that the page shows
@@ -67,14 +67,15 @@ class Screen:
         self._context = await browser.new_context(**_CONTEXT_OPTIONS)
         self._page = await self._context.new_page()
         self._context.on("page", lambda other: self._spawn(other.close()))  # a pop-up would be a second screen
-        self._line = await self._context.new_cdp_session(self._page)
+        # A connection for the Chrome DevTools Protocol: it reports navigation and lets this process answer requests.
+        self._devtools = await self._context.new_cdp_session(self._page)
         for event in _NAVIGATION_STARTS:
-            self._line.on(event, lambda _: self._loaded.clear())
+            self._devtools.on(event, lambda _: self._loaded.clear())
         for event in _NAVIGATION_ENDS:
-            self._line.on(event, lambda _: self._loaded.set())
-        self._line.on("Fetch.requestPaused", lambda paused: self._spawn(self._answer(paused)))
-        await self._line.send("Page.enable")
-        await self._line.send("Fetch.enable")
+            self._devtools.on(event, lambda _: self._loaded.set())
+        self._devtools.on("Fetch.requestPaused", lambda paused: self._spawn(self._answer(paused)))
+        await self._devtools.send("Page.enable")
+        await self._devtools.send("Fetch.enable")
         self.is_open = True
 
     async def clear(self) -> None:
@@ -82,17 +83,17 @@ class Screen:
         await self._page.goto("about:blank")
         await asyncio.gather(*self._answers)
         await self._context.clear_cookies()
-        await self._line.send("Storage.clearDataForOrigin", {"origin": ORIGIN, "storageTypes": "all"})
-        await self._line.send("Page.resetNavigationHistory")
+        await self._devtools.send("Storage.clearDataForOrigin", {"origin": ORIGIN, "storageTypes": "all"})
+        await self._devtools.send("Page.resetNavigationHistory")
 
     async def show(self, turn: int) -> None:
         """Open the page of a turn, unless it is open already."""
         if turn != self.turn:
-            await self._page.goto(f"{ORIGIN}{self._place}/{turn}")
+            await self._page.goto(f"{ORIGIN}{self._path}/{turn}")
             self.turn = turn
             self._loaded.set()
 
-    async def do(self, gesture: Gesture) -> None:
+    async def perform(self, gesture: Gesture) -> None:
         """Carry out a gesture and wait until a navigation that it started has ended."""
         from playwright.async_api import Error
 
@@ -104,16 +105,17 @@ class Screen:
                 raise Malformed("unknown key - at `$.params.key`") from None
             raise
         try:
-            await self._line.send("Runtime.evaluate", {"expression": _NEXT_FRAME, "awaitPromise": True})
+            await self._devtools.send("Runtime.evaluate", {"expression": _NEXT_FRAME, "awaitPromise": True})
         except Error:  # the page was navigating
             if self._page.is_closed():
                 raise
         await self._loaded.wait()
 
     async def picture(self, kind: Picture) -> bytes:
-        how = {"format": kind, "optimizeForSpeed": True}
-        shot = await self._line.send("Page.captureScreenshot", how | ({"quality": QUALITY} if kind == "jpeg" else {}))
-        return b64decode(shot["data"])
+        options = {"format": kind, "optimizeForSpeed": True}
+        quality = {"quality": JPEG_QUALITY} if kind == "jpeg" else {}
+        screenshot = await self._devtools.send("Page.captureScreenshot", options | quality)
+        return b64decode(screenshot["data"])
 
     async def close(self) -> None:
         await self._context.close()
@@ -121,11 +123,13 @@ class Screen:
     # -- requests of the page ----------------------------------------------------------------------------------------
 
     def _spawn(self, work: Awaitable[None]) -> None:
+        """Start a task and keep a reference to it, because the event loop keeps only a weak one."""
         task = asyncio.ensure_future(work)
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)
 
     async def _answer(self, paused: dict[str, Any]) -> None:
+        """Answer a request of the page, which the browser has paused."""
         from playwright.async_api import Error
 
         request = paused["request"]
@@ -134,17 +138,18 @@ class Screen:
         if f"{address.scheme}://{address.netloc}" == ORIGIN and self._is_own(path):
             status, headers, body = await self._ask(request, path, address.query)
         elif paused["resourceType"] == "Document":
-            status, headers, body = 303, [(b"location", self._place.encode())], b""
+            status, headers, body = 303, [(b"location", self._path.encode())], b""
         else:  # for example an icon that the page does not name
             status, headers, body = 404, [], b""
         header_list = [{"name": name.decode("latin-1"), "value": value.decode("latin-1")} for name, value in headers]
         reply = {"requestId": paused["requestId"], "responseCode": status, "responseHeaders": header_list}
         with suppress(Error):  # the page may have left meanwhile
-            await self._line.send("Fetch.fulfillRequest", reply | {"body": b64encode(body).decode()})
+            await self._devtools.send("Fetch.fulfillRequest", reply | {"body": b64encode(body).decode()})
 
     def _is_own(self, path: str) -> bool:
-        own = path == self._place or path.startswith(f"{self._place}/")
-        return (own and path != f"{self._place}/verdict") or path.startswith(f"{STATIC}/")
+        """Return whether the page may request a path."""
+        own = path == self._path or path.startswith(f"{self._path}/")
+        return (own and path != f"{self._path}/verdict") or path.startswith(f"{STATIC}/")
 
     async def _ask(self, request: dict[str, Any], path: str, query: str) -> Answer:
         """Send one request to the office and return its answer."""
@@ -160,7 +165,7 @@ class Screen:
             "root_path": "",
             "query_string": query.encode(),
             "headers": [*headers, (b"host", urlsplit(ORIGIN).netloc.encode())],
-            "state": {"client": self._caller},
+            "state": {"client": self._client},
         }
         messages: list[Message] = []
 

@@ -30,14 +30,16 @@ function help() {
     dialog.id = "keys";
     dialog.setAttribute("aria-label", "Keys");
     const list = document.createElement("dl");
-    const add = (key, what) => {
+    const add = (key, meaning) => {
       const term = document.createElement("dt"), text = document.createElement("dd");
       term.textContent = key;
-      text.textContent = what;
+      text.textContent = meaning;
       list.append(term, text);
     };
-    for (const one of document.querySelectorAll("[data-key]"))
-      add(one.dataset.key, one.getAttribute("aria-label") || one.title || one.textContent.trim() || one.placeholder);
+    for (const control of document.querySelectorAll("[data-key]")) {
+      const name = control.getAttribute("aria-label") || control.title || control.textContent.trim() || control.placeholder;
+      add(control.dataset.key, name);
+    }
     if (rows().length) add("j, k, Enter", "move in the list, open the chosen row");
     add("?", "show these keys");
     const close = document.createElement("button");
@@ -60,11 +62,11 @@ addEventListener("keydown", (event) => {
     if (row >= 0 && event.target === document.body) rows()[row]?.querySelector("button, a")?.click();
     return;
   }
-  const wanted = [...document.querySelectorAll("[data-key]")].find((one) => one.dataset.key === event.key);
-  if (!wanted) return;
+  const control = [...document.querySelectorAll("[data-key]")].find((element) => element.dataset.key === event.key);
+  if (!control) return;
   event.preventDefault();
-  if (wanted.matches("input")) wanted.focus();
-  else wanted.click();
+  if (control.matches("input")) control.focus();
+  else control.click();
 });
 
 // Filter the facts that can be cited by a word.
@@ -88,15 +90,15 @@ document.documentElement.classList.add("js");
 // Live updates of a watched session. The server's templates escape all text, so the HTML is safe to insert.
 for (const calls of document.querySelectorAll("[data-watch]")) {
   const source = new EventSource(calls.dataset.watch);
-  const show = (id) => { const one = document.getElementById(id); if (one) one.hidden = false; };
+  const show = (id) => { const notice = document.getElementById(id); if (notice) notice.hidden = false; };
   const stop = () => { source.close(); document.getElementById("live")?.classList.add("off"); };
   source.addEventListener("message", (event) => {
     const { calls: rows, state, announcement } = JSON.parse(event.data);
     document.getElementById("state").innerHTML = state;
     document.getElementById("announcement").textContent = announcement;
     document.getElementById("none")?.remove();
-    calls.querySelectorAll(".fresh details").forEach((one) => { one.open = false; });
-    calls.querySelectorAll(".fresh").forEach((one) => one.classList.remove("fresh"));
+    calls.querySelectorAll(".fresh details").forEach((details) => { details.open = false; });
+    calls.querySelectorAll(".fresh").forEach((item) => item.classList.remove("fresh"));
     calls.insertAdjacentHTML("afterbegin", rows);
   });
   source.addEventListener("over", () => { stop(); show("over"); });
@@ -110,19 +112,19 @@ for (const player of document.querySelectorAll("#player")) {
   const scrub = document.getElementById("scrub"), at = document.getElementById("at");
   const go = (step) => {
     const now = Math.max(1, Math.min(scenes.length, step));
-    scenes.forEach((one) => { one.hidden = Number(one.dataset.step) !== now; });
-    marks.forEach((one) => one.classList.toggle("here", Number(one.dataset.step) === now));
+    scenes.forEach((scene) => { scene.hidden = Number(scene.dataset.step) !== now; });
+    marks.forEach((mark) => mark.classList.toggle("here", Number(mark.dataset.step) === now));
     scrub.value = now;
     at.value = `${now} of ${scenes.length}`;
   };
-  const asked = () => Number(/^#step-(\d+)$/.exec(location.hash)?.[1] || 0);
+  const stepInAddress = () => Number(/^#step-(\d+)$/.exec(location.hash)?.[1] || 0);
   scrub.addEventListener("input", () => go(Number(scrub.value)));
   player.addEventListener("click", (event) => {
     if (event.target.dataset.go) go(Number(scrub.value) + Number(event.target.dataset.go));
     else if (event.target.matches(".track i")) go(Number(event.target.dataset.step));
   });
-  addEventListener("hashchange", () => { if (asked()) go(asked()); });
-  go(asked() || Number(player.dataset.at));
+  addEventListener("hashchange", () => { if (stepInAddress()) go(stepInAddress()); });
+  go(stepInAddress() || Number(player.dataset.at));
 }
 
 // Send a transcript as soon as it is dropped.
