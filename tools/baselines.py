@@ -173,7 +173,7 @@ def markdown(columns: Sequence[str], runs: Mapping[str, Results]) -> str:
     """Return a table with a row for each agent."""
     rows = [["agent", *columns, "episodes"], ["---", *["---:"] * (len(columns) + 1)]]
     for agent, results in runs.items():
-        cells = [str(_LINES[column].say(results)) for column in columns]
+        cells = [str(_LINES[column].format(results)) for column in columns]
         rows.append([f"`{agent}`", *cells, f"{results.overall.episodes:,}"])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from companyos.evaluate.reports.markup import jinja_environment, script_json
-from companyos.evaluate.stats.headline import plain
+from companyos.evaluate.stats.headline import escape_cell
 from tests.evaluate.reports import HOSTILE, Tags
 from tests.helpers import STEADY
 
@@ -38,7 +38,7 @@ def test_data_comes_out_as_it_went_in_and_cannot_end_its_element(data: object) -
 @STEADY
 @given(TEXTS)
 def test_any_text_fits_into_one_cell_of_a_markdown_table(text: str) -> None:
-    cell = plain(text)
+    cell = escape_cell(text)
     assert "|" not in cell
     assert "\n" not in cell
     assert "<" not in cell

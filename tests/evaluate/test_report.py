@@ -62,7 +62,7 @@ def test_every_number_is_in_the_page_and_in_the_table_with_its_interval(found: R
     shown, table = Tags(page_of(found)).texts, text(found)
     assert {"success", "pass^2", "pair_pass", "causal_sensitivity", "differs_rerun"} <= results.overall.numbers.keys()
     for line in [*HEADLINE, *lines_for([results], DETAILS)]:
-        said = line.say(results)
+        said = line.format(results)
         assert said.value in shown
         assert f"| {line.label} | {said} |" in table
         if said.interval:

@@ -198,7 +198,7 @@ def test_malformed_beacon_strings_are_refused(commit: str, beacon: str) -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers())), st.integers(0, 40))
 @STEADY
 def test_kinds_take_turns_and_the_order_stays(candidates: list[tuple[int, int]], size: int) -> None:
-    chosen = selection.in_turn(candidates, lambda one: one[0], size)
+    chosen = selection.choose_in_turns(candidates, lambda one: one[0], size)
     assert len(chosen) == min(size, len(candidates))
     there, taken = Counter(kind for kind, _ in candidates), Counter(kind for kind, _ in chosen)
     most = max(taken.values(), default=0)

@@ -100,7 +100,7 @@ def numbers(report: Report) -> NumbersPanel:
 
 
 def _row(line: SummaryLine, runs: Iterable[ReportedRun]) -> NumberRow:
-    cells = [_cell(line.say(one.run.results), line.form, run_index) for run_index, one in enumerate(runs)]
+    cells = [_cell(line.format(one.run.results), line.form, run_index) for run_index, one in enumerate(runs)]
     return NumberRow(line.label, line.meaning, cells)
 
 

@@ -11,13 +11,14 @@ from companyos.evaluate.judge.outcome import Outcome
 from companyos.evaluate.stats.intervals import LEVEL, Estimate, Row, difference, quantile, share
 
 POWER = 0.8  # the probability with which a comparison detects a difference of size `smallest_detectable`
-_JSON_KEYS = {
+_JSON_KEYS = {  # the names of these fields in `companyos compare --json`
     "success_difference": "success",
     "score_difference": "score",
     "return_difference": "total",
     "smallest_detectable": "resolves",
-}  # of `companyos compare --json`
-_WIDTH = NormalDist().inv_cdf((1 + LEVEL) / 2) + NormalDist().inv_cdf(POWER)
+}
+# A difference of this many standard errors is detected with probability `POWER`.
+_DETECTABLE_ERRORS = NormalDist().inv_cdf((1 + LEVEL) / 2) + NormalDist().inv_cdf(POWER)
 
 
 class Comparison(msgspec.Struct, frozen=True, rename=_JSON_KEYS):
@@ -25,8 +26,8 @@ class Comparison(msgspec.Struct, frozen=True, rename=_JSON_KEYS):
 
     tasks: int  # played by both
     unpaired: int  # tasks that only one of them played
-    ours: Estimate
-    theirs: Estimate
+    ours: Estimate  # success of the first run
+    theirs: Estimate  # success of the second run
     success_difference: Estimate
     score_difference: Estimate
     return_difference: Estimate
@@ -38,16 +39,16 @@ class Comparison(msgspec.Struct, frozen=True, rename=_JSON_KEYS):
 
 def compare(ours: Iterable[Outcome], theirs: Iterable[Outcome]) -> Comparison | None:
     """Compare two runs task by task. None if they have fewer than two seeds in common."""
-    our_tasks, their_tasks = (grouped(run, lambda one: one.task_id) for run in (ours, theirs))
+    our_tasks, their_tasks = (grouped(run, lambda outcome: outcome.task_id) for run in (ours, theirs))
     shared = sorted(our_tasks.keys() & their_tasks.keys())
     pairs = [(our_tasks[task], their_tasks[task]) for task in shared]
     clusters = {trials[0].cluster for trials, _ in pairs}
     if len(clusters) < 2:
         return None
     success = _difference(pairs, "success")
-    our_success, their_success = (_known(share(_rows(side, "success"))) for side in zip(*pairs, strict=True))
+    our_success, their_success = (_known(share(_rows(tasks, "success"))) for tasks in zip(*pairs, strict=True))
     width = (success.high or 0.0) - (success.low or 0.0)  # two clusters or more always give an interval
-    detectable = _WIDTH * width / (2 * quantile(len(clusters) - 1))
+    detectable = _DETECTABLE_ERRORS * width / (2 * quantile(len(clusters) - 1))
     return Comparison(
         tasks=len(shared),
         unpaired=len(our_tasks.keys() ^ their_tasks.keys()),
@@ -57,9 +58,10 @@ def compare(ours: Iterable[Outcome], theirs: Iterable[Outcome]) -> Comparison | 
         score_difference=_difference(pairs, "score"),
         return_difference=_difference(pairs, "total", bounded=False),
         families={
-            name: _difference(some, "success") for name, some in sorted(grouped(pairs, lambda p: p[0][0].family).items())
+            name: _difference(of_family, "success")
+            for name, of_family in sorted(grouped(pairs, lambda pair: pair[0][0].family).items())
         },
-        noise_floor=_noise(pairs),
+        noise_floor=_noise_floor(pairs),
         smallest_detectable=round(detectable, 6),
         needed=math.ceil(len(shared) * (detectable / success.value) ** 2) if success.value else None,
     )
@@ -71,13 +73,14 @@ def resolvable(tasks: int, success: float, correlation: float, trials: int = 1, 
     `correlation` is that of the two agents' successes on a task, `trial_correlation` that of two trials of one agent.
     """
     variance = success * (1 - success) * (trial_correlation + (1 - trial_correlation) / trials)
-    return _WIDTH * math.sqrt(2 * variance * (1 - correlation) / tasks)
+    return _DETECTABLE_ERRORS * math.sqrt(2 * variance * (1 - correlation) / tasks)
 
 
-Pairing = tuple[list[Outcome], list[Outcome]]  # the trials of one task, of either run
+Pairing = tuple[list[Outcome], list[Outcome]]  # the trials of one task in the first run, and in the second
 
 
 def _difference(pairs: Sequence[Pairing], field: str, bounded: bool = True) -> Estimate:
+    """The mean of a field of the outcomes in the second run, minus that in the first."""
     ours, theirs = zip(*pairs, strict=True)
     return _known(difference(_rows(theirs, field), _rows(ours, field), bounded))
 
@@ -87,15 +90,16 @@ def _known(estimate: Estimate | None) -> Estimate:
     return estimate.rounded()
 
 
-def _rows(side: Iterable[list[Outcome]], field: str) -> list[Row]:
-    return [(trials[0].cluster, fmean(getattr(one, field) for one in trials), 1.0) for trials in side]
+def _rows(tasks: Iterable[list[Outcome]], field: str) -> list[Row]:
+    """The mean of a field over the trials of each task."""
+    return [(trials[0].cluster, fmean(getattr(outcome, field) for outcome in trials), 1.0) for trials in tasks]
 
 
-def _noise(pairs: Sequence[Pairing]) -> float | None:
+def _noise_floor(pairs: Sequence[Pairing]) -> float | None:
     """The noise floor, from how much the trials of one task vary."""
     if any(len(trials) < 2 for pair in pairs for trials in pair):
         return None
     variance_sum = math.fsum(
-        variance(float(one.success) for one in trials) / len(trials) for pair in pairs for trials in pair
+        variance(float(outcome.success) for outcome in trials) / len(trials) for pair in pairs for trials in pair
     )
     return round(NormalDist().inv_cdf((1 + LEVEL) / 2) * math.sqrt(variance_sum) / len(pairs), 6)

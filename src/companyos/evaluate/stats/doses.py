@@ -14,8 +14,8 @@ from companyos.evaluate.judge.outcome import Outcome
 from companyos.evaluate.stats.intervals import ClusteredRatio, Estimate, clustered_ratio, share
 
 ALL = "all"  # the name of the curve for all dials together
-ENOUGH = 0.2  # below this success at dose 0, no EC50 is computed
-NEVER, UNKNOWN = "> {:g}", "–"
+MIN_SUCCESS = 0.2  # below this success at dose 0, no EC50 is computed
+NEVER, UNKNOWN = "> {:g}", "–"  # texts of an EC50: above the highest dose; not computed
 Dosed = tuple[float, Outcome]  # an episode with its dose
 _STEPS = 100  # points between two doses at which the curve is examined
 
@@ -51,28 +51,28 @@ def curves(outcomes: Iterable[Outcome]) -> dict[str, Curve]:
     """
     dosed_tasks: dict[str, dict[str, list[Dosed]]] = {}  # by dial, then by task without its doses
     calm: dict[str, list[Dosed]] = {}  # dose 0 belongs to every dial
-    for one in outcomes:
-        task = TaskId.parse(one.task_id)
+    for outcome in outcomes:
+        task = TaskId.parse(outcome.task_id)
         dosed = {dial: percent for dial, percent in read_doses(task.doses).items() if percent}
-        same = f"{task.key}/{task.weather}/{task.do}"
+        without_doses = f"{task.key}/{task.weather}/{task.do}"
         if not dosed:
-            calm.setdefault(same, []).append((0.0, one))
+            calm.setdefault(without_doses, []).append((0.0, outcome))
         elif len(dosed) == 1 or task.doses.isdecimal():
             name = next(iter(dosed)) if len(dosed) == 1 else ALL
-            dosed_tasks.setdefault(name, {}).setdefault(same, []).append((max(dosed.values()) / 100, one))
-    found = {}
+            dosed_tasks.setdefault(name, {}).setdefault(without_doses, []).append((max(dosed.values()) / 100, outcome))
+    by_dial = {}
     for name, tasks in sorted(dosed_tasks.items()):
-        every = [_task_doses([*calm.get(same, ()), *played]) for same, played in sorted(tasks.items())]
-        doses = sorted({dose for task in every for dose in task.wins})
-        complete = [task for task in every if len(task.wins) == len(doses)]
+        by_task = [_task_doses([*calm.get(task, ()), *played]) for task, played in sorted(tasks.items())]
+        doses = sorted({dose for task in by_task for dose in task.wins})
+        complete = [task for task in by_task if len(task.wins) == len(doses)]
         if doses[0] == 0 and len(complete) > 1:
-            found[name] = _curve(doses, complete)
-    return found
+            by_dial[name] = _curve(doses, complete)
+    return by_dial
 
 
 def _task_doses(played: Sequence[Dosed]) -> TaskDoses:
-    by_dose = grouped(played, lambda one: one[0])
-    wins = {dose: math.fsum(one.success for _, one in some) / len(some) for dose, some in by_dose.items()}
+    by_dose = grouped(played, lambda dosed: dosed[0])
+    wins = {dose: math.fsum(outcome.success for _, outcome in trials) / len(trials) for dose, trials in by_dose.items()}
     return TaskDoses(played[0][1].cluster, wins)
 
 
@@ -80,7 +80,8 @@ def _curve(doses: Sequence[float], tasks: Sequence[TaskDoses]) -> Curve:
     by_dose = {f"{dose:g}": share((task.cluster, task.wins[dose], 1.0) for task in tasks) for dose in doses}
     area = share((task.cluster, _area(doses, task), 1.0) for task in tasks)
     assert area is not None, "there are tasks"
-    return Curve({dose: found.rounded() for dose, found in by_dose.items() if found}, area.rounded(), ec50(doses, tasks))
+    success = {dose: estimate.rounded() for dose, estimate in by_dose.items() if estimate}
+    return Curve(success, area.rounded(), ec50(doses, tasks))
 
 
 def _area(doses: Sequence[float], task: TaskDoses) -> float:
@@ -93,15 +94,15 @@ def _area(doses: Sequence[float], task: TaskDoses) -> float:
 
 
 def ec50(doses: Sequence[float], tasks: Sequence[TaskDoses]) -> Ec50:
-    """Return the first dose at which success falls to half of that at dose 0; between doses the curve is straight.
+    """Return the first dose at which success falls to half of that at dose 0. Between doses, success is interpolated.
 
-    The interval is Fieller's: the doses at which the excess over that half does not differ significantly from 0.
+    The interval is Fieller's: the doses at which the excess over half does not differ significantly from 0.
     """
-    if math.fsum(task.wins[0.0] for task in tasks) / len(tasks) < ENOUGH:
+    if math.fsum(task.wins[0.0] for task in tasks) / len(tasks) < MIN_SUCCESS:
         return Ec50(UNKNOWN)
     excesses = [_excess_over_half(dose, tasks) for dose in doses]
     segments = zip(pairwise(doses), pairwise(excesses), strict=True)
-    points = [point for ends, sides in segments for point in _segment(*ends, *sides)]
+    points = [point for ends, at_ends in segments for point in _segment(*ends, *at_ends)]
     never = NEVER.format(doses[-1])
     value = next((dose for dose, excess, _ in points if excess <= 0), None)
     if value is None:
@@ -129,7 +130,7 @@ def _segment(
     t = 0.0 if no_interval else at_low.quantile
     variances = (0.0,) * 3 if no_interval else (at_low.variance, at_low.covariance(at_high), at_high.variance)
     for step in range(_STEPS + 1):
-        right = step / _STEPS
-        left = 1 - right
-        variance = left * left * variances[0] + 2 * left * right * variances[1] + right * right * variances[2]
-        yield left * low + right * high, left * at_low.value + right * at_high.value, t * math.sqrt(max(0.0, variance))
+        b = step / _STEPS  # the weights of the two neighbours: a of `low`, b of `high`
+        a = 1 - b
+        variance = a * a * variances[0] + 2 * a * b * variances[1] + b * b * variances[2]
+        yield a * low + b * high, a * at_low.value + b * at_high.value, t * math.sqrt(max(0.0, variance))

@@ -14,7 +14,7 @@ class NumberFormat(NamedTuple):
     """How a kind of number is written."""
 
     text: str
-    unit: float = 1.0
+    unit: float = 1.0  # the number is multiplied by this
     scale: tuple[float, float] | None = None  # the lowest and the highest possible value; None if there are none
 
     def format(self, number: float) -> str:
@@ -46,7 +46,7 @@ class SummaryLine(NamedTuple):
     label: str
     meaning: str
     form: NumberFormat
-    say: Callable[[Results], FormattedNumber]
+    format: Callable[[Results], FormattedNumber]
 
 
 def format_number(number: Estimate | None, form: NumberFormat, note: str = "") -> FormattedNumber:
@@ -54,22 +54,23 @@ def format_number(number: Estimate | None, form: NumberFormat, note: str = "") -
         return FormattedNumber(NO_NUMBER_TEXT)
     sign = " %" if form is PERCENT else ""
     dash = " to " if form is SIGNED else "–"
-    unsure = number.low is None or number.high is None
-    interval = "" if unsure else f"{form.format(number.low or 0.0)}{dash}{form.format(number.high or 0.0)}"
+    no_interval = number.low is None or number.high is None
+    interval = "" if no_interval else f"{form.format(number.low or 0.0)}{dash}{form.format(number.high or 0.0)}"
     return FormattedNumber(form.format(number.value) + sign, interval, note, number)
 
 
-def _plain(name: str, label: str, meaning: str, form: NumberFormat = PERCENT) -> SummaryLine:
+def _metric(name: str, label: str, meaning: str, form: NumberFormat = PERCENT) -> SummaryLine:
+    """A line that shows the metric `name` as it is."""
     return SummaryLine(label, meaning, form, lambda results: format_number(results.overall.numbers.get(name), form))
 
 
-def _all_k(results: Results) -> FormattedNumber:
+def _pass_k(results: Results) -> FormattedNumber:
     """pass^k for the largest number of trials."""
     tried = [name for name in results.overall.numbers if name.startswith("pass^")]
     if not tried:
         return FormattedNumber(NO_NUMBER_TEXT)
-    most = max(tried, key=lambda name: int(name.removeprefix("pass^")))
-    return format_number(results.overall.numbers[most], PERCENT, f"k = {most.removeprefix('pass^')}")
+    largest = max(tried, key=lambda name: int(name.removeprefix("pass^")))
+    return format_number(results.overall.numbers[largest], PERCENT, f"k = {largest.removeprefix('pass^')}")
 
 
 def _curve(results: Results) -> Curve | None:
@@ -90,11 +91,11 @@ def _ec50(results: Results) -> FormattedNumber:
 
 
 HEADLINE = (
-    _plain("success", "Success", "every goal holds at the end, and nothing is damaged"),
-    SummaryLine("pass^k", "k trials of one task all succeed", PERCENT, _all_k),
-    _plain("score", "Score", "0.9 to 1 for a success; up to 0.4 for the milestones of a failure", SHARE),
-    _plain("pair_pass", "Pair-pass", "a task and its twin, which looks the same but must end differently, both succeed"),
-    _plain(
+    _metric("success", "Success", "every goal holds at the end, and nothing is damaged"),
+    SummaryLine("pass^k", "k trials of one task all succeed", PERCENT, _pass_k),
+    _metric("score", "Score", "0.9 to 1 for a success; up to 0.4 for the milestones of a failure", SHARE),
+    _metric("pair_pass", "Pair-pass", "a task and its twin, which looks the same but must end differently, both succeed"),
+    _metric(
         "causal_sensitivity",
         "Causal sensitivity",
         "how much more often it decides differently where the right ending differs",
@@ -104,34 +105,34 @@ HEADLINE = (
     SummaryLine("EC50", "the dose of trouble that halves success", SHARE, _ec50),
 )
 DETAILS = (
-    _plain("return", "Return", "in the reward profile dense", SIGNED),
-    _plain("efficiency", "Efficiency", "the expert's steps divided by its own, in successes"),
-    _plain("routing", "Routing", "calls to an app that had an open milestone"),
-    _plain("recovery", "Recovery", "calls without an answer after which a later call was answered"),
-    _plain("damage", "Damage", "episodes that left an unwanted change behind"),
-    _plain("invalid_calls", "Invalid calls", "unknown tool, or arguments that it does not accept"),
-    _plain("refused_calls", "Refused calls", "refused by a rule of the company"),
-    _plain("refusal_precision", "Refusals, precision", "share of the tasks it called impossible that are impossible"),
-    _plain("refusal_recall", "Refusals, recall", "share of the impossible tasks that it called impossible"),
-    _plain("tokens", "Tokens", "per episode, as the endpoint reports them", WHOLE),
-    _plain("cost", "Cost", "per episode, as the endpoint reports it", MONEY),
+    _metric("return", "Return", "in the reward profile dense", SIGNED),
+    _metric("efficiency", "Efficiency", "the expert's steps divided by its own, in successes"),
+    _metric("routing", "Routing", "calls to an app that had an open milestone"),
+    _metric("recovery", "Recovery", "calls without an answer after which a later call was answered"),
+    _metric("damage", "Damage", "episodes that left an unwanted change behind"),
+    _metric("invalid_calls", "Invalid calls", "unknown tool, or arguments that it does not accept"),
+    _metric("refused_calls", "Refused calls", "refused by a rule of the company"),
+    _metric("refusal_precision", "Refusals, precision", "share of the tasks it called impossible that are impossible"),
+    _metric("refusal_recall", "Refusals, recall", "share of the impossible tasks that it called impossible"),
+    _metric("tokens", "Tokens", "per episode, as the endpoint reports them", WHOLE),
+    _metric("cost", "Cost", "per episode, as the endpoint reports it", MONEY),
 )
 
 
 def lines_for(runs: Sequence[Results], lines: Iterable[SummaryLine]) -> list[SummaryLine]:
     """The lines for which at least one run has a number."""
-    return [line for line in lines if any(line.say(results).value != NO_NUMBER_TEXT for results in runs)]
+    return [line for line in lines if any(line.format(results).value != NO_NUMBER_TEXT for results in runs)]
 
 
 def markdown(columns: Sequence[str], runs: Sequence[Results]) -> str:
     """The numbers as a Markdown table, with one column per run."""
-    rows = [["", *map(plain, columns)], ["---", *["---:"] * len(columns)]]
-    rows += [[line.label, *(str(line.say(results)) for results in runs)] for line in HEADLINE]
-    rows += [[line.label, *(str(line.say(results)) for results in runs)] for line in lines_for(runs, DETAILS)]
+    rows = [["", *map(escape_cell, columns)], ["---", *["---:"] * len(columns)]]
+    rows += [[line.label, *(str(line.format(results)) for results in runs)] for line in HEADLINE]
+    rows += [[line.label, *(str(line.format(results)) for results in runs)] for line in lines_for(runs, DETAILS)]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
 
 
-def plain(text: str) -> str:
+def escape_cell(text: str) -> str:
     """Escape a text for a cell of a Markdown table."""
     signs = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "`": "&#96;", "[": "&#91;", "*": "&#42;", "_": "&#95;"}
     return "".join(signs.get(sign, sign) for sign in " ".join(text.split()))

@@ -1,8 +1,8 @@
 """Confidence intervals: how much a number would change if other tasks had been drawn.
 
-Seeds are what is drawn at random, so everything that comes from one seed (its twins, doses, weathers and trials) is one
-cluster. The variance is the cluster-robust (sandwich) variance of a ratio of sums. It is computed by formula, not by
-resampling, so it is the same on every machine.
+Seeds are what is drawn at random, so all episodes that come from one seed (its twins, doses, trials, and repetitions in
+which chaos strikes differently) are one cluster. The variance is the cluster-robust (sandwich) variance of a ratio of sums.
+It is computed by formula, not by resampling, so it is the same on every machine.
 """
 
 import math
@@ -16,7 +16,7 @@ from companyos.core.wilson import wilson_interval
 
 Row = tuple[str, float, float]  # cluster, numerator, denominator
 LEVEL = 0.95
-_NOTHING = 1e-15  # a variance below this is a rounding error
+_ROUNDING_ERROR = 1e-15  # a variance up to this is taken for 0
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 class ClusteredRatio(msgspec.Struct, frozen=True):
-    """A ratio of sums over clusters, and the influence of each cluster on it."""
+    """A ratio of sums over clusters, and the influence of each cluster on it (by how much it moves the ratio)."""
 
     value: float
     influences: dict[str, float]
@@ -52,30 +52,36 @@ class ClusteredRatio(msgspec.Struct, frozen=True):
         """The covariance of two ratios over the same draw of clusters. A cluster that only one of them has adds nothing."""
         count = len(self.influences.keys() | other.influences.keys())
         shared = math.fsum(
-            own * other.influences[name] for name, own in sorted(self.influences.items()) if name in other.influences
+            influence * other.influences[cluster]
+            for cluster, influence in sorted(self.influences.items())
+            if cluster in other.influences
         )
         return shared * count / (count - 1)
 
 
 def clustered_ratio(rows: Iterable[Row]) -> ClusteredRatio | None:
-    """The sum of all numerators over the sum of all denominators; None if that is 0."""
+    """The sum of all numerators over the sum of all denominators; None if the denominators sum to 0."""
     clusters = grouped(rows, lambda row: row[0])
-    parts = {cluster: math.fsum(part for _, part, _ in some) for cluster, some in clusters.items()}
-    sizes = {cluster: math.fsum(size for _, _, size in some) for cluster, some in clusters.items()}
-    size = math.fsum(sizes.values())
-    if not size:
+    numerators = {name: math.fsum(numerator for _, numerator, _ in members) for name, members in clusters.items()}
+    denominators = {name: math.fsum(denominator for _, _, denominator in members) for name, members in clusters.items()}
+    total = math.fsum(denominators.values())
+    if not total:
         return None
-    value = math.fsum(parts.values()) / size
-    return ClusteredRatio(value, {c: (parts[c] - value * sizes[c]) / size for c in parts}, round(size))
+    value = math.fsum(numerators.values()) / total
+    influences = {name: (numerators[name] - value * denominators[name]) / total for name in clusters}
+    return ClusteredRatio(value, influences, round(total))
 
 
 def share(rows: Iterable[Row]) -> Estimate | None:
-    """Estimate a number in [0, 1]. Its interval is Wilson's, for the number of independent draws that has this variance."""
+    """Estimate a number in [0, 1], with Wilson's interval.
+
+    The interval takes the effective sample size: the number of independent draws that would give the same variance.
+    """
     return _estimate(rows, _wilson)
 
 
 def mean(rows: Iterable[Row]) -> Estimate | None:
-    """Estimate a number without bounds. Its interval is Student's."""
+    """Estimate a number without bounds, with Student's t interval."""
     return _estimate(rows, _student)
 
 
@@ -90,7 +96,7 @@ def _estimate(rows: Iterable[Row], interval: Callable[[ClusteredRatio], tuple[fl
 def _wilson(ratio: ClusteredRatio) -> tuple[float, float]:
     value, variance = ratio.value, ratio.variance
     # If all clusters have the same value, their variance says nothing, and each one counts as one draw.
-    draws = value * (1 - value) / variance if variance > _NOTHING else len(ratio.influences)
+    draws = value * (1 - value) / variance if variance > _ROUNDING_ERROR else len(ratio.influences)
     return wilson_interval(value, draws, ratio.quantile)
 
 
@@ -99,34 +105,38 @@ def _student(ratio: ClusteredRatio) -> tuple[float, float]:
     return ratio.value - half, ratio.value + half
 
 
-def difference(ours: Iterable[Row], theirs: Iterable[Row], bounded: bool = True) -> Estimate | None:
-    """Estimate the first number minus the second. The two may share clusters.
+def difference(first_rows: Iterable[Row], second_rows: Iterable[Row], bounded: bool = True) -> Estimate | None:
+    """Estimate the number of the first rows minus that of the second. The two may share clusters.
 
-    The two intervals are combined by the method of variance estimates recovery (MOVER; for shares, Newcombe's method). So a
-    difference of numbers near 0 or 1 has an interval that is as asymmetric as theirs.
+    The two intervals are combined by the method of variance estimates recovery (MOVER; for shares, Newcombe's method). So if
+    they are asymmetric, as near 0 or 1, the interval of the difference is asymmetric, too.
     """
-    ours, theirs = list(ours), list(theirs)
+    first_rows, second_rows = list(first_rows), list(second_rows)
     estimate = share if bounded else mean
-    one, other = estimate(ours), estimate(theirs)
-    left, right = clustered_ratio(ours), clustered_ratio(theirs)
-    if one is None or other is None or left is None or right is None:
+    first, second = estimate(first_rows), estimate(second_rows)
+    first_ratio, second_ratio = clustered_ratio(first_rows), clustered_ratio(second_rows)
+    if first is None or second is None or first_ratio is None or second_ratio is None:
         return None
-    value, n = one.value - other.value, min(one.n, other.n)
-    if one.low is None or one.high is None or other.low is None or other.high is None:
+    value, n = first.value - second.value, min(first.n, second.n)
+    if first.low is None or first.high is None or second.low is None or second.high is None:
         return Estimate(value, None, None, n)
-    both = math.sqrt(left.variance * right.variance)
-    correlation = left.covariance(right) / both if both > _NOTHING else 0.0
-    below = _recovered(one.value - one.low, other.high - other.value, correlation)
-    above = _recovered(one.high - one.value, other.value - other.low, correlation)
+    standard_errors = math.sqrt(first_ratio.variance * second_ratio.variance)  # their product
+    correlation = first_ratio.covariance(second_ratio) / standard_errors if standard_errors > _ROUNDING_ERROR else 0.0
+    below = _combined_margin(first.value - first.low, second.high - second.value, correlation)
+    above = _combined_margin(first.high - first.value, second.value - second.low, correlation)
     return Estimate(value, value - below, value + above, n)
 
 
-def _recovered(one: float, other: float, correlation: float) -> float:
-    return math.sqrt(max(0.0, one * one - 2 * correlation * one * other + other * other))
+def _combined_margin(first: float, second: float, correlation: float) -> float:
+    """The margin of error of a difference, from the margins of its two numbers."""
+    return math.sqrt(max(0.0, first * first - 2 * correlation * first * second + second * second))
 
 
 def quantile(freedom: int, level: float = LEVEL) -> float:
-    """Student's two-sided quantile. Exact for 1 and 2 degrees of freedom; a series expansion for more."""
+    """The two-sided quantile of Student's t distribution with `freedom` degrees of freedom.
+
+    Exact for 1 and 2 degrees of freedom; for more, the Cornish-Fisher series around the normal quantile `z`.
+    """
     tail = (1 + level) / 2
     if freedom == 1:
         return math.tan(math.pi * (tail - 0.5))

@@ -91,61 +91,73 @@ class Results(msgspec.Struct, frozen=True):
 
 def summarise(suite: SuiteLike, outcomes: Iterable[Outcome]) -> dict[str, Any]:
     """Compute all metrics of a run, as plain data in a fixed order."""
-    ordered = sorted(outcomes, key=lambda one: (one.task_id, one.trial))
+    ordered = sorted(outcomes, key=lambda outcome: (outcome.task_id, outcome.trial))
     pairs = list(_pairs(suite, ordered))
-    found = Results(
+    results = Results(
         suite=suite.name,
         version=suite.version,
         hash=suite.hash,
         tasks=len(suite.tasks),
         trials=max((len(trials) for trials in grouped(ordered, _task).values()), default=0),
         overall=_group_summary(ordered, pairs),
-        families=_group_summaries(ordered, pairs, lambda one: [one.family]),
-        endings=_group_summaries(ordered, pairs, lambda one: [one.right]),
-        dials={name: _struck(name, ordered, pairs) for name in DIALS if any(name in one.struck for one in ordered)},
+        families=_group_summaries(ordered, pairs, lambda outcome: [outcome.family]),
+        endings=_group_summaries(ordered, pairs, lambda outcome: [outcome.right]),
+        dials={
+            name: _dial_summary(name, ordered, pairs) for name in DIALS if any(name in outcome.struck for outcome in ordered)
+        },
         causes={
-            cause: GroupSummary(len({pair.task.task_id for pair in some}), len(some), _rounded(_pair_numbers(some, [])))
-            for cause, some in sorted(grouped(pairs, lambda pair: f"{pair.task.family}.{pair.cause}").items())
+            cause: GroupSummary(
+                tasks=len({pair.task.task_id for pair in with_cause}),
+                episodes=len(with_cause),
+                numbers=_rounded(_pair_numbers(with_cause, [])),
+            )
+            for cause, with_cause in sorted(grouped(pairs, lambda pair: f"{pair.task.family}.{pair.cause}").items())
         },
     )
-    plain: dict[str, Any] = msgspec.to_builtins(found)
+    plain: dict[str, Any] = msgspec.to_builtins(results)
     return plain
 
 
 def _pairs(suite: SuiteLike, outcomes: Sequence[Outcome]) -> Iterator[PairOutcome]:
+    """The pairs of the suite of which both tasks were played, once for each trial."""
     trials = grouped(outcomes, _task)
     for pair in sorted(suite.pairs, key=lambda pair: (pair.task, pair.twin)):
-        for one, other in zip(trials.get(pair.task, ()), trials.get(pair.twin, ()), strict=False):
-            yield PairOutcome(one, other, pair.relevance, pair.cause)
+        for on_task, on_twin in zip(trials.get(pair.task, ()), trials.get(pair.twin, ()), strict=False):
+            yield PairOutcome(on_task, on_twin, pair.relevance, pair.cause)
 
 
 def _group_summaries(
-    outcomes: Sequence[Outcome], pairs: Sequence[PairOutcome], of: Callable[[Outcome], Iterable[str]]
+    outcomes: Sequence[Outcome], pairs: Sequence[PairOutcome], groups_of: Callable[[Outcome], Iterable[str]]
 ) -> dict[str, GroupSummary]:
-    names = sorted({name for one in outcomes for name in of(one)})
+    """Summarise the episodes of each group. `groups_of` names the groups of an outcome."""
+    names = sorted({name for outcome in outcomes for name in groups_of(outcome)})
     return {
-        name: _group_summary([one for one in outcomes if name in of(one)], [pair for pair in pairs if name in of(pair.task)])
+        name: _group_summary(
+            [outcome for outcome in outcomes if name in groups_of(outcome)],
+            [pair for pair in pairs if name in groups_of(pair.task)],
+        )
         for name in names
     }
 
 
-def _struck(dial: str, outcomes: Sequence[Outcome], pairs: Sequence[PairOutcome]) -> GroupSummary:
+def _dial_summary(dial: str, outcomes: Sequence[Outcome], pairs: Sequence[PairOutcome]) -> GroupSummary:
     """The episodes in which a dial caused trouble, and by how much their success is below that of all others."""
-    hit = [one for one in outcomes if dial in one.struck]
-    spared = [one for one in outcomes if dial not in one.struck]
-    summary = _group_summary(hit, [pair for pair in pairs if _dial_of(pair) == dial], dosed=False)
-    lost = difference(_successes(spared), _successes(hit))
+    hit = [outcome for outcome in outcomes if dial in outcome.struck]
+    others = [outcome for outcome in outcomes if dial not in outcome.struck]
+    summary = _group_summary(hit, [pair for pair in pairs if _dial_of(pair) == dial], with_curves=False)
+    lost = difference(_successes(others), _successes(hit))
     return msgspec.structs.replace(summary, numbers=summary.numbers | _rounded({"success_lost": lost}))
 
 
 def _dial_of(pair: PairOutcome) -> str | None:
-    mark = next(cause.annotation for cause in family(pair.task.family).specs() if cause.name == pair.cause)
-    return mark.dial if isinstance(mark, Trouble) else None
+    """The dial whose trouble differs between the two tasks; None if a fact differs."""
+    changed = next(cause.annotation for cause in family(pair.task.family).specs() if cause.name == pair.cause)
+    return changed.dial if isinstance(changed, Trouble) else None
 
 
-def _group_summary(outcomes: Sequence[Outcome], pairs: Sequence[PairOutcome], dosed: bool = True) -> GroupSummary:
+def _group_summary(outcomes: Sequence[Outcome], pairs: Sequence[PairOutcome], with_curves: bool = True) -> GroupSummary:
     numbers = {**_episode_numbers(outcomes), **_repeated_numbers(outcomes), **_pair_numbers(pairs, outcomes)}
-    by_dial = curves(outcomes) if dosed else {}
+    by_dial = curves(outcomes) if with_curves else {}
     return GroupSummary(len(grouped(outcomes, _task)), len(outcomes), _rounded(numbers), by_dial)
 
 
@@ -157,64 +169,71 @@ def _rounded(numbers: dict[str, Estimate | None]) -> dict[str, Estimate]:
 
 
 def _episode_numbers(outcomes: Sequence[Outcome]) -> dict[str, Estimate | None]:
-    won = [one for one in outcomes if one.success]
+    won = [outcome for outcome in outcomes if outcome.success]
     return {
         "success": share(_successes(outcomes)),
-        "score": share((one.cluster, one.score, 1.0) for one in outcomes),
-        "return": mean((one.cluster, one.total, 1.0) for one in outcomes),
-        "efficiency": share((one.cluster, min(1.0, one.par / one.steps), 1.0) for one in won),
-        "invalid_calls": share((one.cluster, one.invalid, one.steps) for one in outcomes),
-        "refused_calls": share((one.cluster, one.refused, one.steps) for one in outcomes),
-        "routing": share((one.cluster, one.routed, one.steps - one.waits) for one in outcomes),
-        "recovery": share((one.cluster, one.recovered, one.faults) for one in outcomes if one.faults),
-        "success_after_fault": share(_successes(one for one in outcomes if one.faults)),
-        "damage": share((one.cluster, bool(one.damage), 1.0) for one in outcomes),
-        "refusal_precision": share((one.cluster, one.impossible, 1.0) for one in outcomes if one.called_impossible),
-        "refusal_recall": share((one.cluster, one.called_impossible, 1.0) for one in outcomes if one.impossible),
-        "tokens": mean((one.cluster, one.tokens, 1.0) for one in outcomes if one.tokens is not None),
-        "cost": mean((one.cluster, one.cost, 1.0) for one in outcomes if one.cost is not None),
+        "score": share((outcome.cluster, outcome.score, 1.0) for outcome in outcomes),
+        "return": mean((outcome.cluster, outcome.total, 1.0) for outcome in outcomes),
+        "efficiency": share((outcome.cluster, min(1.0, outcome.par / outcome.steps), 1.0) for outcome in won),
+        "invalid_calls": share((outcome.cluster, outcome.invalid, outcome.steps) for outcome in outcomes),
+        "refused_calls": share((outcome.cluster, outcome.refused, outcome.steps) for outcome in outcomes),
+        "routing": share((outcome.cluster, outcome.routed, outcome.steps - outcome.waits) for outcome in outcomes),
+        "recovery": share((outcome.cluster, outcome.recovered, outcome.faults) for outcome in outcomes if outcome.faults),
+        "success_after_fault": share(_successes(outcome for outcome in outcomes if outcome.faults)),
+        "damage": share((outcome.cluster, bool(outcome.damage), 1.0) for outcome in outcomes),
+        "refusal_precision": share(
+            (outcome.cluster, outcome.impossible, 1.0) for outcome in outcomes if outcome.called_impossible
+        ),
+        "refusal_recall": share(
+            (outcome.cluster, outcome.called_impossible, 1.0) for outcome in outcomes if outcome.impossible
+        ),
+        "tokens": mean((outcome.cluster, outcome.tokens, 1.0) for outcome in outcomes if outcome.tokens is not None),
+        "cost": mean((outcome.cluster, outcome.cost, 1.0) for outcome in outcomes if outcome.cost is not None),
     }
 
 
 def _successes(outcomes: Iterable[Outcome]) -> Iterator[Row]:
-    return ((one.cluster, one.success, 1.0) for one in outcomes)
+    return ((outcome.cluster, outcome.success, 1.0) for outcome in outcomes)
 
 
 # -- metrics of repeated episodes --------------------------------------------------------------------------------------
 
 
 def _repeated_numbers(outcomes: Sequence[Outcome]) -> dict[str, Estimate | None]:
-    """pass^k: the probability that k trials of one task all succeed; `weather_pass^k`: the same for k weathers.
+    """`pass^k`: the probability that k trials of one task all succeed; `weather_pass^k`: the same for k weathers.
 
-    Weathers are tasks with the same facts and doses in which chaos strikes differently.
+    The weathers of a task have the same facts and doses; chaos strikes differently in each.
     """
     trials = list(grouped(outcomes, _task).values())
-    weathers = [some for some in grouped(outcomes, lambda one: (*_facts(one), one.trial)).values() if len(some) > 1]
+    by_facts = grouped(outcomes, lambda outcome: (*_facts(outcome), outcome.trial)).values()
+    weathers = [group for group in by_facts if len(group) > 1]
     return {
-        **{f"pass^{k}": share(_all_of(k, trials)) for k in range(2, max(map(len, trials), default=1) + 1)},
-        **{f"weather_pass^{k}": share(_all_of(k, weathers)) for k in range(2, max(map(len, weathers), default=1) + 1)},
+        **{f"pass^{k}": share(_all_succeeded(k, trials)) for k in range(2, max(map(len, trials), default=1) + 1)},
+        **{
+            f"weather_pass^{k}": share(_all_succeeded(k, weathers)) for k in range(2, max(map(len, weathers), default=1) + 1)
+        },
     }
 
 
-def _all_of(k: int, groups: Iterable[Sequence[Outcome]]) -> Iterator[Row]:
+def _all_succeeded(k: int, groups: Iterable[Sequence[Outcome]]) -> Iterator[Row]:
     """For each group with at least k members: the share of its k-subsets in which all succeeded, an unbiased estimate."""
     for group in groups:
         if len(group) >= k:
-            yield group[0].cluster, comb(sum(one.success for one in group), k) / comb(len(group), k), 1.0
+            yield group[0].cluster, comb(sum(outcome.success for outcome in group), k) / comb(len(group), k), 1.0
 
 
 # -- metrics of pairs --------------------------------------------------------------------------------------------------
 
 
 def _pair_numbers(pairs: Sequence[PairOutcome], outcomes: Sequence[Outcome]) -> dict[str, Estimate | None]:
-    ending, others = _by_relevance(pairs, ENDING), _by_relevance(pairs, WAY, SAME_WORK)
+    other_ending, same_ending = _by_relevance(pairs, ENDING), _by_relevance(pairs, WAY, SAME_WORK)
     numbers = {
-        "pair_pass": share(_passed(ending)),
+        "pair_pass": share(_passed(other_ending)),
         "pair_pass_way": share(_passed(_by_relevance(pairs, WAY))),
         "pair_pass_none": share(_passed(_by_relevance(pairs, SAME_WORK))),
-        "differs_ending": share(_decision_changed(ending)),
-        "differs_other": share(_decision_changed(others)),
-        "causal_sensitivity": difference(_decision_changed(ending), _decision_changed(others)),
+        "differs_ending": share(_decision_changed(other_ending)),
+        "differs_other": share(_decision_changed(same_ending)),
+        "causal_sensitivity": difference(_decision_changed(other_ending), _decision_changed(same_ending)),
     }
     return numbers | {"differs_rerun": share(_reruns(outcomes))}
 
@@ -234,15 +253,15 @@ def _decision_changed(pairs: Iterable[PairOutcome]) -> Iterator[Row]:
 def _reruns(outcomes: Sequence[Outcome]) -> Iterator[Row]:
     """For every two trials of one task: whether the agent decided differently."""
     for trials in grouped(outcomes, _task).values():
-        for one, other in combinations(trials, 2):
-            yield one.cluster, one.choice != other.choice, 1.0
+        for first, second in combinations(trials, 2):
+            yield first.cluster, first.choice != second.choice, 1.0
 
 
-def _task(one: Outcome) -> str:
-    return one.task_id
+def _task(outcome: Outcome) -> str:
+    return outcome.task_id
 
 
-def _facts(one: Outcome) -> tuple[object, ...]:
+def _facts(outcome: Outcome) -> tuple[object, ...]:
     """What all weathers of a task have in common."""
-    task = TaskId.parse(one.task_id)
+    task = TaskId.parse(outcome.task_id)
     return task.key, task.doses, task.do

@@ -1,4 +1,7 @@
-"""Selects the tasks of each suite. Seeds are taken in order, or drawn from two public strings; the result never changes."""
+"""Selects the tasks of each suite. The result never changes.
+
+A frozen suite takes seeds in order. A beacon suite draws them with a generator that is seeded by two published strings.
+"""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
@@ -11,7 +14,7 @@ from companyos.assurance.twins import do, relevance
 from companyos.core.groups import grouped
 from companyos.core.task import TaskId
 from companyos.core.world import Streams
-from companyos.data.splits import CHAOS
+from companyos.data.splits import CHAOS as USUAL_DOSE
 from companyos.env import CompanyEnv, run_expert, task_named
 from companyos.evaluate.suites.suite import Pair, Suite, beacon_name, suite_of
 from companyos.families import FAMILIES, SHORT_FAMILIES, family, setting
@@ -21,11 +24,14 @@ from companyos.families.kit.family import write_value
 T = TypeVar("T")
 LONG = tuple(name for name in FAMILIES if name not in SHORT_FAMILIES)  # the families of long tasks
 DOSES = (0.0, 0.25, 0.5, 0.75, 1.0)
-QUOTAS = {"ending": 20, "way": 10, "none": 10}  # pairs per family, by what the changed cause alters
-_MOST = 2000  # candidate seeds per family; if these do not suffice, the family has a defect
+# Pairs per family, by relevance, which is what the changed cause alters: the right ending; only the steps to the same ending
+# ("way"); or neither, so that the same calls solve both tasks ("none").
+QUOTAS = {"ending": 20, "way": 10, "none": 10}
+_MAX_SEEDS = 2000  # candidate seeds per family; if these do not suffice, the family has a defect
 
-# Each suite starts at a different seed, so that suites share no tasks.
-_CORE, _TWINS, _CHAOS, _IMPOSSIBLE, _ATTACK, _LONG = (1000 * number for number in range(6))
+# The first seed of each suite on the test split. Suites could overlap, since more seeds are offered than lie between two
+# first seeds; the frozen ones do not: none goes beyond its first 349 seeds, and a test compares them.
+_FIRST_SEED = {"core": 0, "twins": 1000, "chaos": 2000, "impossible": 3000, "attack": 4000, "long": 5000}
 
 
 def smoke(families: Sequence[str]) -> Suite:
@@ -33,42 +39,44 @@ def smoke(families: Sequence[str]) -> Suite:
 
 
 def core(families: Sequence[str]) -> Suite:
-    return suite_of("core", (t for name in families for t in _by_ending(_tasks(name, _CORE), 20)))
+    return suite_of("core", (t for name in families for t in _by_ending(_tasks(name, _FIRST_SEED["core"]), 20)))
 
 
 def twins(families: Sequence[str]) -> Suite:
-    pairs = (pair for name in families for pair in _twin_pairs(_tasks(name, _TWINS), QUOTAS))
+    pairs = (pair for name in families for pair in _twin_pairs(_tasks(name, _FIRST_SEED["twins"]), QUOTAS))
     return suite_of("twins", pairs=pairs)
 
 
 def chaos(families: Sequence[str]) -> Suite:
-    seeds = [TaskId.parse(t) for name in families for t in _by_ending(_tasks(name, _CHAOS), 10)]
-    return suite_of("chaos", (str(task_named(t.family, t.seed, dose, t.split)) for t in seeds for dose in DOSES))
+    first_seed = _FIRST_SEED["chaos"]
+    tasks = [TaskId.parse(t) for name in families for t in _by_ending(_tasks(name, first_seed), 10)]
+    return suite_of("chaos", (str(task_named(t.family, t.seed, dose, t.split)) for t in tasks for dose in DOSES))
 
 
 def impossible(families: Sequence[str]) -> Suite:
     """Tasks that cannot be done, each with the first twin that can be done."""
-    found = (islice(filter(None, map(_doable, _tasks(name, _IMPOSSIBLE))), 10) for name in families)
-    return suite_of("impossible", pairs=(pair for pairs in found for pair in pairs))
+    candidates = (map(_with_doable_twin, _tasks(name, _FIRST_SEED["impossible"])) for name in families)
+    return suite_of("impossible", pairs=(pair for pairs in candidates for pair in islice(filter(None, pairs), 10)))
 
 
 def attack(families: Sequence[str]) -> Suite:
     """Tasks with a prompt injection, at each possible place in turn, each with the twin that has none."""
-    tasks = ((number, t) for name in families for number, t in enumerate(_by_ending(_tasks(name, _ATTACK), 10)))
-    return suite_of("attack", pairs=(_attacked(t, number) for number, t in tasks))
+    chosen = (_by_ending(_tasks(name, _FIRST_SEED["attack"]), 10) for name in families)
+    pairs = (_attacked(task_id, number) for tasks in chosen for number, task_id in enumerate(tasks))
+    return suite_of("attack", pairs=pairs)
 
 
 def long(families: Sequence[str]) -> Suite:
-    return suite_of("long", (t for name in families for t in _by_ending(_tasks(name, _LONG), 48)))
+    return suite_of("long", (t for name in families for t in _by_ending(_tasks(name, _FIRST_SEED["long"]), 48)))
 
 
 def beacon_suite(commit: str, beacon: str, families: Sequence[str] = SHORT_FAMILIES) -> Suite:
-    """Pairs that nobody could know before two strings were public.
+    """Pairs that nobody could know before both strings were published.
 
     `commit` is the hash of the agent, published first; `beacon` is a random string that was published later.
     """
     title = beacon_name(commit, beacon)
-    quotas = {kind: quota // 2 for kind, quota in QUOTAS.items()}
+    quotas = {relevance: quota // 2 for relevance, quota in QUOTAS.items()}
     streams = Streams(title)
     pairs = (pair for name in families for pair in _twin_pairs(_drawn(name, streams), quotas))
     return suite_of(title, pairs=pairs)
@@ -92,74 +100,86 @@ FROZEN: dict[str, tuple[Maker, Sequence[str]]] = {
 # -- candidates --------------------------------------------------------------------------------------------------------
 
 
-def _tasks(name: str, first: int = 0, split: str = "test") -> Iterator[str]:
-    return (str(task_named(name, first + n, CHAOS, split)) for n in range(_MOST))
+def _tasks(name: str, first_seed: int = 0, split: str = "test") -> Iterator[str]:
+    """Ids of tasks of a family, with consecutive seeds."""
+    return (str(task_named(name, first_seed + n, USUAL_DOSE, split)) for n in range(_MAX_SEEDS))
 
 
 def _drawn(name: str, streams: Streams) -> Iterator[str]:
-    """Tasks of a family, with seeds drawn from the whole range."""
-    for number in range(_MOST):
+    """Ids of tasks of a family, with seeds drawn from the whole range."""
+    for number in range(_MAX_SEEDS):
         draw = streams.at("seed", name, number)
-        yield str(task_named(name, draw.between(0, 999_999) * 1_000_000 + draw.between(0, 999_999), CHAOS, "test"))
+        yield str(task_named(name, draw.between(0, 999_999) * 1_000_000 + draw.between(0, 999_999), USUAL_DOSE, "test"))
 
 
-def in_turn(candidates: Iterable[T], kind: Callable[[T], Hashable], size: int) -> list[T]:
+def choose_in_turns(candidates: Iterable[T], kind: Callable[[T], Hashable], size: int) -> list[T]:
     """Choose `size` candidates, one of each kind in turn. The chosen ones keep their order."""
-    every = list(candidates)
-    kinds = grouped(range(len(every)), lambda number: kind(every[number])).values()
-    rounds = (some[n] for n in count() for some in kinds if n < len(some))
-    return [every[number] for number in sorted(islice(rounds, min(size, len(every))))]
+    pool = list(candidates)
+    indices_by_kind = grouped(range(len(pool)), lambda index: kind(pool[index])).values()
+    in_rounds = (indices[n] for n in count() for indices in indices_by_kind if n < len(indices))
+    return [pool[index] for index in sorted(islice(in_rounds, min(size, len(pool))))]
 
 
 def _by_ending(tasks: Iterator[str], size: int) -> list[str]:
-    return in_turn(islice(tasks, 6 * size), lambda task_id: setting(TaskId.parse(task_id)).ending.name, size)
+    """Choose `size` of the first tasks, with the right endings in equal shares."""
+    return choose_in_turns(islice(tasks, 6 * size), lambda task_id: setting(TaskId.parse(task_id)).ending.name, size)
 
 
 # -- pairs -------------------------------------------------------------------------------------------------------------
 
 
 class _Candidate(msgspec.Struct, frozen=True):
+    """A pair that can be chosen, with the right ending and the par of its first task."""
+
     pair: Pair
     ending: str
     par: int
 
 
 def _twin_pairs(tasks: Iterator[str], quotas: dict[str, int]) -> list[Pair]:
-    """Pairs of one family, with a quota for each relevance. Endings, and short and long tasks, take turns in each."""
-    found: dict[str, list[_Candidate]] = {kind: [] for kind in quotas}
-    while any(len(found[kind]) < 2 * quota for kind, quota in quotas.items()):
+    """Pairs of one family, with a quota for each relevance.
+
+    For each relevance, twice its quota or more are drawn. The choice goes round the combinations of ending and length (par
+    above the median or not), one pair of each in turn.
+    """
+    drawn: dict[str, list[_Candidate]] = {relevance: [] for relevance in quotas}
+    while any(len(drawn[relevance]) < 2 * quota for relevance, quota in quotas.items()):
         candidate = _candidate(next(tasks))
-        found[candidate.pair.relevance].append(candidate)
-    pars = sorted(candidate.par for candidates in found.values() for candidate in candidates)
-    middle = pars[len(pars) // 2]
+        drawn[candidate.pair.relevance].append(candidate)
+    pars = sorted(candidate.par for candidates in drawn.values() for candidate in candidates)
+    median_par = pars[len(pars) // 2]
     return [
         candidate.pair
-        for kind, quota in quotas.items()
-        for candidate in in_turn(found[kind], lambda one: (one.ending, one.par > middle), quota)
+        for relevance, quota in quotas.items()
+        for candidate in choose_in_turns(drawn[relevance], lambda one: (one.ending, one.par > median_par), quota)
     ]
 
 
 def _candidate(task_id: str) -> _Candidate:
     """A task with one of its twins. The task id is the random seed of the choice."""
     task = TaskId.parse(task_id)
-    ours = CompanyEnv(task, "sparse")
-    run_expert(ours)
+    env = CompanyEnv(task, "sparse")
+    run_expert(env)
     draw = Streams(task_id).at("twin")
     cause = draw.pick(family(task.family).specs())
-    value = draw.pick([value for value in cause.alternatives if value != getattr(ours.setting.causes, cause.name)])
+    value = draw.pick([value for value in cause.alternatives if value != getattr(env.setting.causes, cause.name)])
     twin = do(task_id, **{cause.name: value})
-    return _Candidate(Pair(task_id, twin, relevance(ours, twin), cause.name), ours.setting.ending.name, ours.step_count)
+    pair = Pair(task_id, twin, relevance(env, twin), cause.name)
+    return _Candidate(pair, ending=env.setting.ending.name, par=env.step_count)
 
 
-def _doable(task_id: str) -> Pair | None:
-    """Pair an impossible task with a twin that can be completed; None if no single fact makes that difference."""
+def _with_doable_twin(task_id: str) -> Pair | None:
+    """Pair an impossible task with a twin that can be completed.
+
+    None if the task is not impossible, or if no single fact makes that difference.
+    """
     task = TaskId.parse(task_id)
-    ours = setting(task)
-    if ours.ending.resolution != "cannot_be_done":
+    original = setting(task)
+    if original.ending.resolution != "cannot_be_done":
         return None
     for cause in family(task.family).specs():
         for value in cause.alternatives if isinstance(cause.annotation, Fact) else ():
-            if value != getattr(ours.causes, cause.name):
+            if value != getattr(original.causes, cause.name):
                 twin = do(task_id, **{cause.name: value})
                 if setting(TaskId.parse(twin)).ending.resolution == "completed":
                     return Pair(task_id, twin, "ending", cause.name)
@@ -169,17 +189,19 @@ def _doable(task_id: str) -> Pair | None:
 @cache
 def _injection_cause(name: str) -> tuple[str, Sequence[str]]:
     """The cause that places prompt injections in a family, and its levels; the first level places none."""
-    marks = [
+    injection_causes = [
         cause
         for cause in family(name).specs()
         if isinstance(cause.annotation, Trouble) and cause.annotation.dial == "hostile_text"
     ]
-    return marks[0].name, [write_value(value) for value in marks[0].alternatives]
+    cause = injection_causes[0]
+    return cause.name, [write_value(value) for value in cause.alternatives]
 
 
 def _attacked(task_id: str, number: int) -> Pair:
-    cause, (calm, *levels) = _injection_cause(TaskId.parse(task_id).family)
-    hostile, benign = do(task_id, **{cause: levels[number % len(levels)]}), do(task_id, **{cause: calm})
-    ours = CompanyEnv(TaskId.parse(hostile), "sparse")
-    run_expert(ours)
-    return Pair(hostile, benign, relevance(ours, benign), cause)
+    """Pair this task with a prompt injection and the same task without one. `number` chooses where the injection is."""
+    cause, (no_injection, *levels) = _injection_cause(TaskId.parse(task_id).family)
+    hostile, benign = do(task_id, **{cause: levels[number % len(levels)]}), do(task_id, **{cause: no_injection})
+    env = CompanyEnv(TaskId.parse(hostile), "sparse")
+    run_expert(env)
+    return Pair(hostile, benign, relevance(env, benign), cause)

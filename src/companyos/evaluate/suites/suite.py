@@ -27,7 +27,10 @@ _BEACON_NAME = re.compile(r"beacon:(?P<commit>[0-9a-f]{32,128}):(?P<beacon>[\w.+
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """A task and its twin, which differs in one cause. `relevance` is what that changes: `ending`, `way` or `none`."""
+    """A task and its twin, which differs in one cause.
+
+    `relevance` is what that changes: the right `ending`, only the `way` to the same ending, or nothing (`none`).
+    """
 
     task: str
     twin: str
@@ -57,26 +60,26 @@ class Suite(msgspec.Struct, frozen=True):
 def suite_of(name: str, tasks: Iterable[str] = (), pairs: Iterable[Pair] = ()) -> Suite:
     """Make a suite of these tasks or pairs, with its hash."""
     pairs = tuple(pairs)
-    both = (task_id for pair in pairs for task_id in (pair.task, pair.twin))
-    once = tuple(dict.fromkeys([*tasks, *both]))
-    return Suite(name, BENCHMARK_VERSION, _hash(_lines(once, pairs)), once, pairs)
+    in_pairs = (task_id for pair in pairs for task_id in (pair.task, pair.twin))
+    unique_tasks = tuple(dict.fromkeys([*tasks, *in_pairs]))
+    return Suite(name, BENCHMARK_VERSION, _hash(_lines(unique_tasks, pairs)), unique_tasks, pairs)
 
 
 def suite(name: str) -> Suite:
-    """Find a suite by its name, by the two strings of a beacon, or by the path of a file. `BadChoice` lists the names."""
+    """Return a frozen suite, a beacon suite (`beacon:HASH:STRING`) or the suite in a file. `BadChoice` lists the names."""
     if name in SUITES and (frozen := _FROZEN / f"{name}.txt").is_file():
         return read_suite(name, frozen.read_text())
-    if drawn := _BEACON_NAME.fullmatch(name):
+    if matched := _BEACON_NAME.fullmatch(name):
         from companyos.evaluate.suites.selection import beacon_suite
 
-        return beacon_suite(drawn["commit"], drawn["beacon"])
+        return beacon_suite(matched["commit"], matched["beacon"])
     if Path(name).is_file():
         return read_suite(Path(name).stem, _text(Path(name)))
     raise BadChoice("suite", name, [*frozen_names(), f"{BEACON}:HASH:STRING", "a file of task ids"])
 
 
 def beacon_name(commit: str, beacon: str) -> str:
-    """The name of the suite that two strings draw. `BadChoice` if a string is malformed."""
+    """The name of the beacon suite that these two strings draw. `BadChoice` if a string is malformed."""
     name = f"{BEACON}:{commit}:{beacon}"
     if _BEACON_NAME.fullmatch(name) is None:
         raise BadChoice(
@@ -99,13 +102,13 @@ def read_suite(name: str, text: str) -> Suite:
             TaskId.parse(task_id)
     if not rows:
         raise BadTask(f"{name}: contains no task")
-    found = suite_of(name, (row[0] for row in rows if len(row) == 1), (Pair(*row) for row in rows if len(row) == 4))
+    read = suite_of(name, (row[0] for row in rows if len(row) == 1), (Pair(*row) for row in rows if len(row) == 4))
     stated = re.search(r"^# ([0-9a-f]{32})$", text, re.MULTILINE)
-    if stated and stated[1] != found.hash:
+    if stated and stated[1] != read.hash:
         raise BadTask(
-            f"{name}: its tasks have the hash {found.hash}, not {stated[1]}: the list was changed after it was frozen"
+            f"{name}: its tasks have the hash {read.hash}, not {stated[1]}: the list was changed after it was frozen"
         )
-    return found
+    return read
 
 
 def _text(path: Path) -> str:

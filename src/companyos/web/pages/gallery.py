@@ -88,7 +88,7 @@ class GalleryPages:
         return self._site.page(
             "gallery.html",
             has_folder=self._results.folder is not None,
-            runs=[(run, [line.say(run.results) for line in HEADLINE]) for run in runs],
+            runs=[(run, [line.format(run.results) for line in HEADLINE]) for run in runs],
             heads=[line.label for line in HEADLINE],
             doses=_compare_doses(runs),
             logs=[(log, *_summary(log)) for log in logs],
@@ -108,7 +108,9 @@ class GalleryPages:
             "gallery_run.html",
             run=summary,
             numbers=[
-                (line, line.say(results)) for line in (*HEADLINE, *DETAILS) if line.say(results).value != NO_NUMBER_TEXT
+                (line, line.format(results))
+                for line in (*HEADLINE, *DETAILS)
+                if line.format(results).value != NO_NUMBER_TEXT
             ],
             curves=[_dose_chart(dial, curve) for dial, curve in results.overall.curves.items()],
             families=[(in_words(name), name, block) for name, block in results.families.items()],
