@@ -14,7 +14,7 @@ from companyos.cli.main import main
 from companyos.core.episode import CANARY
 from companyos.evaluate.judge.playback import Playback
 from companyos.evaluate.reports import report
-from companyos.evaluate.reports.blame_panel import WAYS_TO_DECIDE
+from companyos.evaluate.reports.blame_panel import DECISIONS
 from companyos.evaluate.reports.page import html, text
 from companyos.evaluate.reports.report import Report, read_run, report_on, sample
 from companyos.evaluate.runs.run import BadRun
@@ -102,8 +102,7 @@ def test_differences_by_relevance_add_up_to_those_of_the_results(found: Report) 
 def test_the_blame_section_counts_every_examined_episode_once(found: Report) -> None:
     page = page_of(found)
     rows = [
-        page.partition(f'<th scope="row">{sight}</th><td>')[2].partition("</td>")[0]
-        for sight in (*WAYS_TO_DECIDE, "examined")
+        page.partition(f'<th scope="row">{sight}</th><td>')[2].partition("</td>")[0] for sight in (*DECISIONS, "examined")
     ]
     *counts, looked = map(int, rows)
     assert sum(counts) == looked == len(found.runs[0].examined)
@@ -148,9 +147,9 @@ def test_failures_come_first_and_families_take_turns(found: Report) -> None:
 
 
 def test_a_page_contains_no_more_episodes_than_it_has_room_for(found: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(found.episodes) <= report.EPISODES
+    assert len(found.episodes) <= report.MAX_PLAYED
     sizes = [len(msgspec.json.encode(one)) for one in found.episodes]
-    monkeypatch.setattr(report, "MOST_BYTES", sum(sizes[:3]))
+    monkeypatch.setattr(report, "MAX_BYTES", sum(sizes[:3]))
     assert list(report.episodes_of(found.runs)) == list(found.episodes[:3])
 
 

@@ -9,7 +9,7 @@ from companyos.assurance.prove_many import check_all
 from companyos.assurance.replay import replay
 from companyos.assurance.twins import twins
 from companyos.cli.options import (
-    DOSES,
+    DOSES_HELP,
     FAMILIES,
     SPLIT,
     TASK,
@@ -38,7 +38,7 @@ def _prove(args: Namespace) -> int:
     show_proofs(checked, not args.no_twins, screen())
     minutes, seconds = divmod(round(time.monotonic() - began), 60)
     print(f"{minutes} min {seconds} s on {args.workers} process{'es' * (args.workers > 1)}", file=sys.stderr)
-    return 1 if any(one.fault for one in checked) else 0
+    return 1 if any(result.fault for result in checked) else 0
 
 
 def _twins(args: Namespace) -> int:
@@ -101,7 +101,7 @@ COMMANDS: Commands = {
     _prove: (
         FAMILIES,
         option("--seeds", type=seed_range, default=range(100), metavar="A:B", help="from A up to, not including, B"),
-        option("--chaos", type=dose_list, default=[0.0, 0.25, 0.5, 0.75, 1.0], metavar="X,Y", help=DOSES),
+        option("--chaos", type=dose_list, default=[0.0, 0.25, 0.5, 0.75, 1.0], metavar="X,Y", help=DOSES_HELP),
         SPLIT,
         WORKERS,
         option("--no-twins", action="store_true", help="do not check twins"),

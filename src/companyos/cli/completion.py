@@ -1,6 +1,6 @@
-"""Completion: scripts by which a shell completes our command line, written from the parser itself.
+"""Completion: scripts with which a shell completes the words of `companyos`, written from the parser.
 
-They are tables and ask nobody: a key that is pressed while typing does not wait for Python to start.
+A script is a table of all words. It does not call `companyos`, because starting Python would delay each press of Tab.
 """
 
 from argparse import Action, ArgumentParser, _SubParsersAction
@@ -14,7 +14,8 @@ from companyos.chaos import PRESETS
 from companyos.evaluate.suites.suite import SUITES
 from companyos.families import installed
 
-WORDS: dict[str, Callable[[], list[str]]] = {  # for arguments that take other words as well, so that argparse has no list
+# Suggestions for arguments that also take other values, by their argparse `dest`.
+WORDS: dict[str, Callable[[], list[str]]] = {
     "agent": lambda: list(AGENTS),
     "chaos": lambda: list(PRESETS),
     "families": lambda: ["all", *installed()],
@@ -24,48 +25,48 @@ WORDS: dict[str, Callable[[], list[str]]] = {  # for arguments that take other w
 }
 
 
-class Place(NamedTuple):
-    """What can be typed at a place on the command line."""
+class Completions(NamedTuple):
+    """What can be typed at a position on the command line."""
 
-    words: dict[str, str]  # each with what it means
-    files: bool = False
+    words: dict[str, str]  # each with its meaning
+    files: bool = False  # paths of files, too
 
 
 class Command(NamedTuple):
     """What can follow a command, such as `train sft`."""
 
     path: tuple[str, ...]
-    below: tuple[str, ...]  # the commands of which it is the group
-    flags: dict[str, str]
-    values: dict[str, Place]  # of the flags that take one
-    operands: Place
+    subcommands: tuple[str, ...]
+    flags: dict[str, str]  # each with its meaning
+    values: dict[str, Completions]  # for each flag that takes a value
+    operands: Completions  # what can be typed where no flag is
 
 
 def commands(parser: ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[Command]:
-    """A command, then those below it."""
-    named: dict[str, str] = {}
+    """Yield a command, then all its subcommands."""
+    operands: dict[str, str] = {}
     flags: dict[str, str] = {}
-    values: dict[str, Place] = {}
+    values: dict[str, Completions] = {}
     files = False
     for action in parser._actions:
-        place = _place(action)
+        completions = _completions(action)
         flags |= dict.fromkeys(action.option_strings, _meaning(action))
         if not action.option_strings:
-            named |= place.words
-            files = files or place.files
+            operands |= completions.words
+            files = files or completions.files
         elif action.nargs != 0:
-            values |= dict.fromkeys(action.option_strings, place)
-    below = {name: one for action in parser._actions for name, one in _subparsers(action).items()}
-    yield Command(path, tuple(below), flags, values, Place(named, files))
-    for name, one in below.items():
-        yield from commands(one, (*path, name))
+            values |= dict.fromkeys(action.option_strings, completions)
+    subparsers = {name: below for action in parser._actions for name, below in _subparsers(action).items()}
+    yield Command(path, tuple(subparsers), flags, values, Completions(operands, files))
+    for name, below in subparsers.items():
+        yield from commands(below, (*path, name))
 
 
-def _place(action: Action) -> Place:
+def _completions(action: Action) -> Completions:
     if isinstance(action, _SubParsersAction):
-        return Place({choice.dest: _meaning(choice) for choice in action._choices_actions})
-    known = WORDS.get(action.dest, list)() if action.choices is None else map(str, action.choices)
-    return Place(dict.fromkeys(known, ""), action.type is Path)
+        return Completions({choice.dest: _meaning(choice) for choice in action._choices_actions})
+    words = WORDS.get(action.dest, list)() if action.choices is None else map(str, action.choices)
+    return Completions(dict.fromkeys(words, ""), action.type is Path)
 
 
 def _subparsers(action: Action) -> dict[str, ArgumentParser]:
@@ -73,14 +74,14 @@ def _subparsers(action: Action) -> dict[str, ArgumentParser]:
 
 
 def _meaning(action: Action) -> str:
-    """The first sentence of its help."""
+    """The first sentence of the help text of an argument."""
     return " ".join((action.help or "").split()).partition(". ")[0].removesuffix(".")
 
 
-# -- bash and zsh, which read one table --------------------------------------------------------------------------------
+# -- bash and zsh, which share one table -------------------------------------------------------------------------------
 
 _BASH = """\
-# What bash completes after `companyos`. For good:
+# Completion of `companyos` in bash. To install it:
 # companyos completion bash > ~/.local/share/bash-completion/completions/companyos
 _companyos() {
     local IFS=$'\\n' at= word files= found=() flags=()
@@ -94,7 +95,7 @@ complete -F _companyos companyos
 """
 _ZSH = """\
 #compdef companyos
-# What zsh completes after `companyos`. For good:
+# Completion of `companyos` in zsh. To install it:
 # companyos completion zsh > _companyos, in a folder of $fpath
 _companyos() {
     local at= word files= found=() flags=()
@@ -122,22 +123,26 @@ _LOOK_UP = """\
 
 
 def _look_up(all_commands: list[Command]) -> str:
-    """Which command it is, and what can be typed there: after a flag that takes a value, or else."""
-    names = "|".join(quote(f"{' '.join(one.path[:-1])} {one.path[-1]}") for one in all_commands if one.path)
-    after: dict[str, list[str]] = {}
-    for one in all_commands:
-        for flag, place in one.values.items():
-            after.setdefault(_found(place), []).append(quote(f"{' '.join(one.path)} {flag}"))
-    values = "\n".join(f"        {'|'.join(places)}) {found} ;;" for found, places in after.items())
+    """The shell code that finds the command on the line and what can be typed there.
+
+    After a flag that takes a value, these are its values; elsewhere, the operands and flags of the command.
+    """
+    names = "|".join(quote(f"{' '.join(command.path[:-1])} {command.path[-1]}") for command in all_commands if command.path)
+    patterns_by_words: dict[str, list[str]] = {}  # flags that take the same values share a branch
+    for command in all_commands:
+        for flag, completions in command.values.items():
+            patterns_by_words.setdefault(_found(completions), []).append(quote(f"{' '.join(command.path)} {flag}"))
+    values = "\n".join(f"        {'|'.join(patterns)}) {found} ;;" for found, patterns in patterns_by_words.items())
     operands = "\n".join(
-        f"            {quote(' '.join(one.path))}) {_found(one.operands)} flags=({_array(one.flags)}) ;;"
-        for one in all_commands
+        f"            {quote(' '.join(command.path))}) {_found(command.operands)} flags=({_array(command.flags)}) ;;"
+        for command in all_commands
     )
     return _LOOK_UP % (names, values, operands)
 
 
-def _found(place: Place) -> str:
-    return f"found=({_array(place.words)}) files={'1' * place.files}"
+def _found(completions: Completions) -> str:
+    """The assignment of the words, each with its meaning, to the shell variables `found` and `files`."""
+    return f"found=({_array(completions.words)}) files={'1' * completions.files}"
 
 
 def _array(words: dict[str, str]) -> str:
@@ -147,7 +152,7 @@ def _array(words: dict[str, str]) -> str:
 # -- fish --------------------------------------------------------------------------------------------------------------
 
 _FISH = """\
-# What fish completes after `companyos`. For good:
+# Completion of `companyos` in fish. To install it:
 # companyos completion fish > ~/.config/fish/completions/companyos.fish
 complete -c companyos -f
 %s
@@ -155,25 +160,25 @@ complete -c companyos -f
 
 
 def _fish(all_commands: list[Command]) -> str:
-    return "\n".join(line for one in all_commands for line in _fish_lines(one))
+    return "\n".join(line for command in all_commands for line in _fish_lines(command))
 
 
-def _fish_lines(one: Command) -> Iterator[str]:
-    seen = [f"__fish_seen_subcommand_from {name}" for name in one.path]
-    unseen = [f"not __fish_seen_subcommand_from {' '.join(one.below)}"] if one.below else []
+def _fish_lines(command: Command) -> Iterator[str]:
+    seen = [f"__fish_seen_subcommand_from {name}" for name in command.path]
+    unseen = [f"not __fish_seen_subcommand_from {' '.join(command.subcommands)}"] if command.subcommands else []
     here = f"complete -c companyos -n {quote('; and '.join(seen + unseen))}"
-    for word, meaning in one.operands.words.items():
+    for word, meaning in command.operands.words.items():
         yield f"{here} -a {quote(word)} -d {quote(meaning)}"
-    if one.operands.files:
+    if command.operands.files:
         yield f"{here} -F"
-    for flag, meaning in one.flags.items():
+    for flag, meaning in command.flags.items():
         name = f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
-        yield f"{here} {name} -d {quote(meaning)}" + (_fish_value(one.values[flag]) if flag in one.values else "")
+        yield f"{here} {name} -d {quote(meaning)}" + (_fish_value(command.values[flag]) if flag in command.values else "")
 
 
-def _fish_value(place: Place) -> str:
-    words = f" -a {quote(' '.join(place.words))}" if place.words else ""
-    return (" -rF" if place.files else " -x") + words
+def _fish_value(completions: Completions) -> str:
+    words = f" -a {quote(' '.join(completions.words))}" if completions.words else ""
+    return (" -rF" if completions.files else " -x") + words
 
 
 _SHELLS: dict[str, tuple[str, Callable[[list[Command]], str]]] = {
@@ -184,6 +189,6 @@ _SHELLS: dict[str, tuple[str, Callable[[list[Command]], str]]] = {
 
 
 def script(shell: str, parser: ArgumentParser) -> str:
-    """What a shell has to read in order to complete this command line."""
-    text, table = _SHELLS[shell]
-    return text % table(list(commands(parser)))
+    """Return the script that makes a shell complete this command line."""
+    template, table = _SHELLS[shell]
+    return template % table(list(commands(parser)))

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from companyos.cli.options import (
-    DOSES,
+    DOSES_HELP,
     FAMILIES,
     SPLIT,
     Commands,
@@ -27,14 +27,14 @@ def _demos(args: Namespace) -> int:
     """Write episodes as a dataset, one per line: solved, solved after a mistake was corrected, and failed."""
     from companyos.cli.terminal import with_bar
 
-    made = demos.episodes(
+    episodes = demos.episodes(
         args.n, family_names(args), args.chaos, args.split, args.mix, args.seed, args.reward, args.held_out
     )
-    row = demos.FORMATS[args.format]
+    to_row = demos.FORMATS[args.format]
     with output(args.out) as file:
         # On a terminal, the rows themselves show progress.
-        for demo in made if file.isatty() else with_bar(made, args.n, "working"):
-            file.write(msgspec.json.encode(row(demo)).decode() + "\n")
+        for episode in episodes if file.isatty() else with_bar(episodes, args.n, "working"):
+            file.write(msgspec.json.encode(to_row(episode)).decode() + "\n")
     return 0
 
 
@@ -46,6 +46,7 @@ def _tasks(args: Namespace) -> int:
 
 
 def _mix(text: str) -> dict[str, float]:
+    """Parse shares of kinds of episodes, such as `expert=6,recovered=3,failed=1`."""
     shares = [part.partition("=") for part in text.split(",")]
     try:
         return {kind: float(share) for kind, _, share in shares}
@@ -58,7 +59,7 @@ COMMANDS: Commands = {
         option("--n", type=count, default=100, help="number of episodes"),
         option("--format", default="jsonl", choices=list(demos.FORMATS), help="transcripts, or messages and tools"),
         FAMILIES,
-        option("--chaos", type=dose_list, default=[0.5], metavar="X,Y", help=DOSES),
+        option("--chaos", type=dose_list, default=[0.5], metavar="X,Y", help=DOSES_HELP),
         SPLIT,
         option("--held-out", action="store_true", help="confirm that a split other than train is intended"),
         option("--mix", type=_mix, default=demos.MIX, metavar="KIND=N,KIND=N", help=f"shares of {', '.join(demos.KINDS)}"),
@@ -69,7 +70,7 @@ COMMANDS: Commands = {
     _tasks: (
         FAMILIES,
         option("--seeds", type=seed_range, default=range(10), metavar="A:B"),
-        option("--chaos", type=dose_list, default=[0.0], metavar="X,Y", help=DOSES),
+        option("--chaos", type=dose_list, default=[0.0], metavar="X,Y", help=DOSES_HELP),
         SPLIT,
     ),
 }

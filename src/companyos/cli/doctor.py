@@ -1,6 +1,6 @@
 """Doctor: what is installed here, what is missing, and what that would enable.
 
-Nothing that is looked for is loaded: versions stand in the metadata of what is installed, and of GPUs the driver knows.
+It loads none of the packages that it looks for: versions come from the metadata of what is installed, GPUs from the driver.
 """
 
 import ctypes
@@ -45,16 +45,16 @@ ENABLES = {
 
 
 class Package(msgspec.Struct, frozen=True):
-    """A distribution that is asked for."""
+    """A distribution that CompanyOS requires, and the version of it that is installed."""
 
     name: str
     wanted: str  # such as >=0.115
-    version: str | None  # that is installed
-    fits: bool
+    version: str | None  # None: not installed
+    fits: bool  # the version is one of those wanted
 
 
 class Extra(msgspec.Struct, frozen=True):
-    """What `companyos[name]` brings."""
+    """The extra `companyos[name]`: what it enables, and whether all its packages are installed."""
 
     name: str
     enables: str
@@ -64,7 +64,7 @@ class Extra(msgspec.Struct, frozen=True):
 
 
 class Findings(msgspec.Struct, frozen=True):
-    """All that was looked at."""
+    """Everything that `companyos doctor` reports."""
 
     version: str
     python: str
@@ -80,8 +80,8 @@ class Findings(msgspec.Struct, frozen=True):
 
 
 def examine(settings: Settings) -> Findings:
-    """Looks around. What a server would be told here counts: its address, its browser."""
-    asked = [Requirement(line) for line in metadata.requires("companyos") or []]
+    """Examine this machine. Port and browser are those that a server with these settings would use."""
+    requirements = [Requirement(line) for line in metadata.requires("companyos") or []]
     return Findings(
         version=__version__,
         python=platform.python_version(),
@@ -92,13 +92,13 @@ def examine(settings: Settings) -> Findings:
         postgresql=programs.postgresql(),
         port=settings.port,
         port_free=is_free(settings.host, settings.port),
-        core=_packages(asked, ""),
-        extras=[_extra(name, _packages(asked, name)) for name in extras()],
+        core=_packages(requirements, ""),
+        extras=[_extra(name, _packages(requirements, name)) for name in extras()],
     )
 
 
 def extras() -> list[str]:
-    """Those that are for users, as the distribution itself names them."""
+    """The names of the extras that are for users, from the metadata of the distribution."""
     named = metadata.metadata("companyos").get_all("Provides-Extra") or []
     return sorted(name for name in named if name != "dev" and not name.endswith("-dev"))
 
@@ -108,11 +108,11 @@ def _extra(name: str, packages: list[Package]) -> Extra:
     return Extra(name, ENABLES[name], complete, f'pip install "companyos[{name}]"', packages)
 
 
-def _packages(asked: list[Requirement], extra: str) -> list[Package]:
-    """What an extra asks for on this machine; with no extra, what the core does."""
+def _packages(requirements: list[Requirement], extra: str) -> list[Package]:
+    """The packages that an extra requires on this machine; with an empty name, those that the core requires."""
     here = {name: str(value) for name, value in default_environment().items()} | {"extra": extra}
-    markers = ((requirement, requirement.marker) for requirement in asked)
-    return [_package(one) for one, marker in markers if (marker.evaluate(here) if marker else not extra)]
+    markers = ((requirement, requirement.marker) for requirement in requirements)
+    return [_package(requirement) for requirement, marker in markers if (marker.evaluate(here) if marker else not extra)]
 
 
 def _package(requirement: Requirement) -> Package:
@@ -125,7 +125,7 @@ def _package(requirement: Requirement) -> Package:
 
 
 def gpus() -> list[str]:
-    """The GPUs that torch would find, by name: it asks the same driver, but takes seconds to load."""
+    """The names of the GPUs that torch would find. This asks the same driver, because torch takes seconds to load."""
     try:
         cuda = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError:
@@ -140,42 +140,48 @@ def gpus() -> list[str]:
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether a server could listen there."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+    """Return whether a server could listen there."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
         try:
-            one.bind((host, port))
+            probe.bind((host, port))
         except OSError:
             return False
     return True
 
 
-# -- as a person reads it ----------------------------------------------------------------------------------------------
+# -- the report in the terminal ----------------------------------------------------------------------------------------
 
 
-def show(found: Findings, console: Console) -> None:
-    """The machine, then every extra: those that are there with their versions, the others with what brings them."""
-    processors = f"{found.processors} processor{'s' * (found.processors > 1)}"
-    gpus = ", ".join(found.gpus) or "no GPU"
-    console.print(f"companyos {found.version}, Python {found.python}, {found.system}, {processors}, {gpus}", markup=False)
+def show(findings: Findings, console: Console) -> None:
+    """Print the machine, then every extra: its versions if it is installed, otherwise the command that installs it."""
+    processors = f"{findings.processors} processor{'s' * (findings.processors > 1)}"
+    gpus = ", ".join(findings.gpus) or "no GPU"
+    console.print(
+        f"companyos {findings.version}, Python {findings.python}, {findings.system}, {processors}, {gpus}", markup=False
+    )
     console.print()
-    console.print(grid(_machine(found)))
+    console.print(grid(_machine(findings)))
     console.print()
-    console.print(grid(row for extra in found.extras for row in _rows(extra)))
+    console.print(grid(row for extra in findings.extras for row in _rows(extra)))
 
 
-def _machine(found: Findings) -> Iterator[tuple[str | Text, ...]]:
-    yield _mark(all(package.fits for package in found.core)), "core", _versions(found.core)
-    yield _mark(found.port_free), f"port {found.port}", "free" if found.port_free else "taken: `companyos serve --port N`"
+def _machine(findings: Findings) -> Iterator[tuple[str | Text, ...]]:
+    yield _mark(all(package.fits for package in findings.core)), "core", _versions(findings.core)
     yield (
-        _mark(bool(found.chromium)),
-        "Chromium",
-        found.chromium or "none of the system's: pictures need one, or Playwright's own",
+        _mark(findings.port_free),
+        f"port {findings.port}",
+        "free" if findings.port_free else "taken: `companyos serve --port N`",
     )
     yield (
-        _mark(bool(found.postgresql)),
+        _mark(bool(findings.chromium)),
+        "Chromium",
+        findings.chromium or "none of the system's: pictures need one, or Playwright's own",
+    )
+    yield (
+        _mark(bool(findings.postgresql)),
         "PostgreSQL",
-        found.postgresql or "none here: only a ledger that many machines share needs one, on any of them",
+        findings.postgresql or "none here: only a ledger that many machines share needs one, on any of them",
     )
 
 
@@ -189,11 +195,15 @@ def _rows(extra: Extra) -> Iterator[tuple[str | Text, ...]]:
         yield "", "", Text(extra.install, "cyan")
 
 
-def _mark(there: bool) -> Text:
-    return Text("yes", "green") if there else Text("no", "yellow")
+def _mark(present: bool) -> Text:
+    return Text("yes", "green") if present else Text("no", "yellow")
 
 
 def _versions(packages: list[Package]) -> str:
-    there = [f"{one.name} {one.version}" + ("" if one.fits else f" (wants {one.wanted})") for one in packages if one.version]
-    missing = [one.name for one in packages if not one.version]
-    return "; ".join([", ".join(there)] * bool(there) + [f"missing: {', '.join(missing)}"] * bool(missing))
+    installed = [
+        f"{package.name} {package.version}" + ("" if package.fits else f" (wants {package.wanted})")
+        for package in packages
+        if package.version
+    ]
+    missing = [package.name for package in packages if not package.version]
+    return "; ".join([", ".join(installed)] * bool(installed) + [f"missing: {', '.join(missing)}"] * bool(missing))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MODEL = "openai:"
+_ENDPOINT = "openai:"
 _LOCAL = "local:"
 _LOCAL_OPTIONS = ("temperature", "repeats")
 _MODEL_OPTIONS = (
@@ -50,13 +50,13 @@ def _eval(args: Namespace) -> int:
         workers = on_ray(args.ray)
     played = won = 0
 
-    def so_far(one: FinishedEpisode) -> str:
+    def success_so_far(episode: FinishedEpisode) -> str:
         nonlocal played, won
-        played, won = played + 1, won + one.outcome.success
+        played, won = played + 1, won + episode.outcome.success
         return f"success {won / played:.1%}"
 
     def watch(episodes: Iterator[FinishedEpisode], total: int) -> Iterable[FinishedEpisode]:
-        return with_bar(episodes, total, "working", so_far)
+        return with_bar(episodes, total, "working", success_so_far)
 
     try:
         results = evaluate(args.agent, args.suite, args.trials, args.out, workers, options, watch)
@@ -78,12 +78,12 @@ def _model_options(args: Namespace) -> tuple[tuple[str, str], ...]:
     given = {name: value for name in (*_MODEL_OPTIONS, "repeats") if (value := getattr(args, name)) is not None}
     if args.agent.startswith(_LOCAL) and given.keys() <= set(_LOCAL_OPTIONS):
         return tuple((name, str(value)) for name, value in given.items())
-    if "repeats" in given and args.agent.startswith(_MODEL):
+    if "repeats" in given and args.agent.startswith(_ENDPOINT):
         raise Misuse(f"--repeats is for {_LOCAL}DIR: an endpoint samples its answers itself")
-    if not args.agent.startswith(_MODEL):
+    if not args.agent.startswith(_ENDPOINT):
         if given:
             flag = "--" + next(iter(given)).replace("_", "-")
-            raise Misuse(f"{args.agent} is not a language model behind an endpoint: {flag} is for {_MODEL}MODEL")
+            raise Misuse(f"{args.agent} is not a language model behind an endpoint: {flag} is for {_ENDPOINT}MODEL")
         return ()
     if "base_url" not in given:
         raise Misuse("a language model needs --base-url, the address of its endpoint, such as http://127.0.0.1:8080/v1")
@@ -100,14 +100,16 @@ def _model_options(args: Namespace) -> tuple[tuple[str, str], ...]:
 
 
 def _price(text: str) -> tuple[float, float]:
+    """Parse the prices of a million tokens read and written, such as `0.15,0.60`."""
     try:
-        of_in, of_out = map(_amount, text.split(","))
+        price_in, price_out = map(_amount, text.split(","))
     except (ValueError, ArgumentTypeError):
         raise ArgumentTypeError(f"{text!r} is not a price; write 0.15,0.60") from None
-    return of_in, of_out
+    return price_in, price_out
 
 
 def _amount(text: str) -> float:
+    """Parse a number from 0 up."""
     number = float(text)
     if not 0 <= number < 1e9:
         raise ArgumentTypeError(f"{text!r} is not a number from 0 up")
@@ -121,7 +123,7 @@ def _submit_check(args: Namespace) -> int:
     from companyos.evaluate.runs.submission import WHAT_SUBMIT_CHECK_PROVES, check
 
     try:
-        checked = check(args.folder, args.workers, lambda seen, total: with_bar(seen, total, "checking"))
+        checked = check(args.folder, args.workers, lambda episodes, total: with_bar(episodes, total, "checking"))
     except BadRun as mistake:
         raise Misuse(str(mistake)) from None
     for finding in checked.findings:
@@ -149,7 +151,7 @@ def _report(args: Namespace) -> int:
         raise Misuse("a report on several runs needs --out FILE")
     page = args.out or args.folders[0] / "report.html"
     try:
-        report = report_on(args.folders, args.workers, lambda looked, total: with_bar(looked, total, "looking"))
+        report = report_on(args.folders, args.workers, lambda episodes, total: with_bar(episodes, total, "looking"))
         table = write(report, figures, page)
     except BadRun as mistake:
         raise Misuse(str(mistake)) from None
@@ -209,6 +211,7 @@ def _transcript_paths(place: Path) -> list[Path]:
 
 
 def _judged(path: Path, judge: Callable[[Transcript], T]) -> T:
+    """Apply a function that judges transcripts to a file. If the file cannot be replayed, the error names it."""
     try:
         return judge(read_transcript(path))
     except (ReplayDiffers, BadTask, BadDose) as difference:
@@ -222,9 +225,9 @@ def _suite(args: Namespace) -> int:
 
     if args.name is None:
         for name in frozen_names():
-            one = suite(name)
-            size = f"{len(one.tasks):>4} tasks  {len(one.pairs):>4} pairs"
-            print(f"{name:<11} v{one.version}  {size}  {one.hash}  {SUITES[name]}")
+            frozen = suite(name)
+            size = f"{len(frozen.tasks):>4} tasks  {len(frozen.pairs):>4} pairs"
+            print(f"{name:<11} v{frozen.version}  {size}  {frozen.hash}  {SUITES[name]}")
     elif args.name == "commit":
         print(_hash_of(args.files))
     elif args.name == BEACON:

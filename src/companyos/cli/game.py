@@ -31,7 +31,7 @@ SYNTAX = (
 
 
 class Game:
-    """One person's episode: the company, what they were told, and the file that keeps it."""
+    """An episode that a person plays: the environment, what the replies have told, and the file of the transcript."""
 
     def __init__(self, env: CompanyEnv, console: Console, save: Path | None = None) -> None:
         self.env = env
@@ -42,26 +42,26 @@ class Game:
             self.told.hear(turn.reply)
 
     def play(self) -> None:
-        """Reads lines and carries them out, until the episode or the input is over."""
+        """Read lines and carry them out until the episode or the input ends."""
         self.console.print("Type help for the tools, quit to stop.", style="dim")
         self._show(self.env.fork().reset())
         if self.env.turns:
-            self._show(self._last())
+            self._show(self._last_observation())
         for line in self._lines():
             if line.strip() == "quit":
                 break
-            self._do(line.strip())
+            self._run_line(line.strip())
             if self.env.done:
                 show_verdict(self.env, self.console)
                 break
         self._say_goodbye()
 
     def keep(self) -> None:
-        """Writes the transcript so far, if there is a file for it."""
+        """Write the transcript so far, if there is a file for it."""
         if self.save is not None:
             write_atomic(self.save, self.env.transcript().to_jsonl().encode())
 
-    def _do(self, line: str) -> None:
+    def _run_line(self, line: str) -> None:
         command, _, rest = line.partition(" ")
         if command == "help":
             self._help(rest.strip())
@@ -71,11 +71,11 @@ class Game:
             for kind, ids in self.told.ids.items():
                 self.console.print(f"{kind.__name__}: {', '.join(ids)}", markup=False)
         elif line:
-            said = parse_line(line, self.env.toolbox)
-            if isinstance(said, Call):
-                self._step(said)
+            call_or_mistake = parse_line(line, self.env.toolbox)
+            if isinstance(call_or_mistake, Call):
+                self._step(call_or_mistake)
             else:
-                self.console.print(said, style="yellow", markup=False)
+                self.console.print(call_or_mistake, style="yellow", markup=False)
 
     def _step(self, call: Call) -> None:
         obs = self.env.step(call)
@@ -83,7 +83,7 @@ class Game:
         self.keep()
         self._show(obs)
 
-    def _last(self) -> Observation:
+    def _last_observation(self) -> Observation:
         env, turn = self.env, self.env.turns[-1]
         return Observation(env.scene, turn.now, env.step_count, turn.reply, turn.reward, env.done)
 
@@ -91,7 +91,7 @@ class Game:
         head, _, body = obs.text.partition("\n")
         style = "bold" if obs.code == OK else "yellow"
         text = Text.assemble((head, style), "\n" if body else "", body)
-        # Cut into lines only for a screen: a program that reads along gets the text as agents do.
+        # Lines are wrapped only on a terminal: a program that reads the output gets the text as agents do.
         self.console.print(text, soft_wrap=not self.console.is_terminal)
 
     def _help(self, name: str) -> None:
@@ -112,13 +112,13 @@ class Game:
         if self.env.done:
             return
         if self.save is not None:
-            again = f"To go on: companyos play {self.env.task_id} --save {self.save}"
+            advice = f"To go on: companyos play {self.env.task_id} --save {self.save}"
         else:
-            again = f"Not saved (--save FILE keeps it). To start over: companyos play {self.env.task_id}"
-        self.console.print(again, markup=False, soft_wrap=True)
+            advice = f"Not saved (--save FILE keeps it). To start over: companyos play {self.env.task_id}"
+        self.console.print(advice, markup=False, soft_wrap=True)
 
     def _lines(self) -> Iterator[str]:
-        """What the person types, or what stands in a script; an interruption ends it like its end."""
+        """Yield the lines that a person types, or those of stdin. Ctrl-C ends them as the end of the input does."""
         try:
             if sys.stdin.isatty() and sys.stdout.isatty():
                 yield from self._typed()
@@ -130,6 +130,7 @@ class Game:
             return
 
     def _typed(self) -> Iterator[str]:
+        """Yield the lines that a person types, with history and completion by Tab."""
         from prompt_toolkit import PromptSession
         from prompt_toolkit.completion import CompleteEvent, Completer, Completion
         from prompt_toolkit.document import Document
@@ -137,39 +138,41 @@ class Game:
 
         told, toolbox = self.told, self.env.toolbox
 
-        class FromTold(Completer):
+        class KnowledgeCompleter(Completer):
             def get_completions(self, document: Document, event: CompleteEvent) -> Iterator[Completion]:
-                for begun, whole in completions(document.text_before_cursor, told, toolbox):
-                    yield Completion(whole, start_position=-len(begun))
+                for typed, word in completions(document.text_before_cursor, told, toolbox):
+                    yield Completion(word, start_position=-len(typed))
 
         history = InMemoryHistory([write_line(turn.call) for turn in self.env.turns])
-        session: PromptSession[str] = PromptSession("> ", completer=FromTold(), complete_while_typing=False, history=history)
+        session: PromptSession[str] = PromptSession(
+            "> ", completer=KnowledgeCompleter(), complete_while_typing=False, history=history
+        )
         while True:
             yield session.prompt()
 
 
 def completions(text: str, told: Knowledge, toolbox: Toolbox) -> Iterator[tuple[str, str]]:
-    """The word that a line breaks off in, with each whole word it could become."""
+    """Yield each word that could complete the last, unfinished word of a line, as a pair: what was typed, and the word."""
     slot = unfinished(text, toolbox)
     if slot is None:
-        command, space, begun = text.lstrip().partition(" ")
+        command, space, typed = text.lstrip().partition(" ")
         names = [tool.method for tool in toolbox]
         if not space:
             yield from ((command, name) for name in [*names, *COMMANDS] if name.startswith(command))
         elif command == "help":
-            yield from ((begun, name) for name in names if name.startswith(begun))
+            yield from ((typed, name) for name in names if name.startswith(typed))
         return
-    tool, argument, begun = slot
-    table = Candidates(told)
+    tool, argument, typed = slot
+    candidates = Candidates(told)
     if is_evidence(tool.hints[argument]):
-        begun = begun.rpartition(",")[2]
+        typed = typed.rpartition(",")[2]
         options = [f"{record}:{field}={write_value(value)}" for (record, field), value in told.facts.items()]
     elif argument == form_of(tool):
-        options = [f"{field}={write_value(value)}" for form in table.forms() for field, value in form.items()]
+        options = [f"{field}={write_value(value)}" for form in candidates.forms() for field, value in form.items()]
     elif PROSE in getattr(tool.hints[argument], "__metadata__", ()):
         options = []
     else:
-        options = [write_value(value) for value in table.options(tool, argument)]
+        options = [write_value(value) for value in candidates.options(tool, argument)]
     for option in dict.fromkeys(options):
-        if option.lower().lstrip('"').startswith(begun.lower().lstrip("\"'")):
-            yield begun, option
+        if option.lower().lstrip('"').startswith(typed.lower().lstrip("\"'")):
+            yield typed, option

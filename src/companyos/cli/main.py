@@ -17,11 +17,11 @@ COMMANDS: Commands = {
     **serve.COMMANDS,
     **info.COMMANDS,
 }
-_TRAIN = "Train a model on the tasks, evaluate it and plot how training went."
+_TRAIN_HELP = "Train a model on the tasks, evaluate it and plot how training went."
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command and return its exit code. A user's mistake is one line and exit code 2; a bug of ours crashes."""
+    """Run a command and return its exit code. A user's mistake is one line and exit code 2; a bug raises."""
     try:
         args = parser().parse_args(argv)
         code: int = args.run(args)
@@ -40,21 +40,21 @@ def main(argv: list[str] | None = None) -> int:
 
 def parser() -> Parser:
     """Build the parser of the whole command line."""
-    whole = Parser(prog="companyos", description="A simulated company for agents to work in.", allow_abbrev=False)
-    whole.add_argument("--version", action="version", version=f"companyos {__version__}")
-    commands = _add_commands(whole, COMMANDS)
-    training = commands.add_parser("train", help=_TRAIN, description=_TRAIN, allow_abbrev=False)
+    top_parser = Parser(prog="companyos", description="A simulated company for agents to work in.", allow_abbrev=False)
+    top_parser.add_argument("--version", action="version", version=f"companyos {__version__}")
+    commands = _add_commands(top_parser, COMMANDS)
+    training = commands.add_parser("train", help=_TRAIN_HELP, description=_TRAIN_HELP, allow_abbrev=False)
     _add_commands(training, train.COMMANDS)
-    return whole
+    return top_parser
 
 
-def _add_commands(whole: argparse.ArgumentParser, table: Commands) -> "argparse._SubParsersAction[Parser]":
-    """Add a subparser for each command. Its name and its help text come from the function."""
-    commands = whole.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+def _add_commands(parent: argparse.ArgumentParser, table: Commands) -> "argparse._SubParsersAction[Parser]":
+    """Add a subparser for each command. Its name and its help text are those of the function that runs it."""
+    commands = parent.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     for run, arguments in table.items():
         name = run.__name__.removeprefix("_").replace("_", "-")
         command = commands.add_parser(name, help=run.__doc__, description=run.__doc__, allow_abbrev=False)
-        command.set_defaults(run=run, commands=whole)
+        command.set_defaults(run=run, commands=parent)
         for flags, settings in arguments:
             command.add_argument(*flags, **settings)
     return commands

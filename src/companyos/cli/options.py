@@ -19,7 +19,7 @@ from companyos.families import SHORT_FAMILIES, family
 Argument = tuple[tuple[str, ...], dict[str, Any]]  # the flags of an option, and the keyword arguments for argparse
 Commands = dict[Callable[[Namespace], int], tuple[Argument, ...]]  # each command function with its options
 
-_EACH_DIAL = tuple(f"only_{dial}" for dial in DIALS)
+_ONE_DIAL_PRESETS = tuple(f"only_{dial}" for dial in DIALS)
 
 
 def option(*flags: str, **settings: Any) -> Argument:
@@ -57,7 +57,7 @@ def dose(text: str) -> float | str:
 
 def dose_list(text: str) -> list[float | str]:
     """Parse doses separated by commas. `each` stands for every dial alone."""
-    return [value for part in text.split(",") for value in (_EACH_DIAL if part == "each" else (dose(part),))]
+    return [value for part in text.split(",") for value in (_ONE_DIAL_PRESETS if part == "each" else (dose(part),))]
 
 
 def reward_profile(name: str) -> str:
@@ -76,7 +76,7 @@ FAMILIES = option(
     default="all",
     help="names separated by commas; all: the twelve benchmark families, without the long quarter_close",
 )
-DOSES = "doses or presets, separated by commas; each: every dial alone, at 1"
+DOSES_HELP = "doses or presets, separated by commas; each: every dial alone, at 1"
 SPLIT = option("--split", default="train", choices=SPLITS)
 JSON = option("--json", action="store_true", help="print JSON")
 WORKERS = option("--workers", type=count, default=2, help="number of processes")
@@ -89,7 +89,7 @@ EPISODE = (
 )
 
 
-# -- what options stand for --------------------------------------------------------------------------------------------
+# -- tasks and files that options name ---------------------------------------------------------------------------------
 
 
 def family_names(args: Namespace) -> list[str]:

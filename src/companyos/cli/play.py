@@ -12,7 +12,7 @@ from companyos.core.errors import Misuse, ReplayDiffers
 from companyos.env import CompanyEnv, make, task_named
 from companyos.env.rewards import current_profile_name
 
-NEXT = """
+NEXT_STEPS = """
 What to try next:
   {companyos} play {task}
       work the task yourself
@@ -44,6 +44,7 @@ def _play(args: Namespace) -> int:
 
 
 def _episode(args: Namespace) -> CompanyEnv:
+    """Return the episode that the arguments name, at its start."""
     given = {name: value for name in ("seed", "chaos", "split") if (value := getattr(args, name)) is not None}
     if "-" in args.task and given:
         options = " and ".join(f"--{name}" for name in given)
@@ -94,7 +95,7 @@ def _demo(args: Namespace) -> int:
     print()
     watch(CompanyEnv(task), "expert", 0, console, delay)
     command = "companyos" if shutil.which("companyos") else sys.argv[0]
-    print(NEXT.format(task=task, companyos=command))
+    print(NEXT_STEPS.format(task=task, companyos=command))
     return 0
 
 

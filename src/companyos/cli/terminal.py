@@ -1,4 +1,4 @@
-"""Terminal: episodes, verdicts, tools and proofs as a person sees them."""
+"""Terminal: how episodes, verdicts, tools and proofs are shown to a person."""
 
 import os
 import sys
@@ -26,19 +26,19 @@ from companyos.env.teacher import Teacher
 
 T = TypeVar("T")
 _HARM = "Written, though nothing called for it."
-_FAULTS = 20  # listed in full
-_REPLY_LINES = 6  # of a reply, in what scrolls by
-_DIFFERENCE = 160  # letters; two replies that differ can be long
+_MAX_FAULTS = 20  # tasks that could not be proved and are listed
+_MAX_REPLY_LINES = 6  # lines of a reply that are shown
+_MAX_DIFFERENCE = 160  # characters of the description of a difference
 
 
 def screen() -> Console:
-    """The console we show things on. What is piped on is not squeezed into the 80 columns of a screen that is not there."""
-    wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200
-    return Console(width=wide, highlight=False)
+    """Return the console for stdout. Output to a pipe or a file is 200 columns wide, since rich would take 80."""
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200
+    return Console(width=width, highlight=False)
 
 
 def grid(rows: Iterable[tuple[str | Text, ...]]) -> Table:
-    """Rows in columns, without lines around them."""
+    """A table without lines."""
     table = Table.grid(padding=(0, 2))
     for row in rows:
         table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
@@ -49,7 +49,10 @@ def grid(rows: Iterable[tuple[str | Text, ...]]) -> Table:
 
 
 def watch(env: CompanyEnv, name: str, seed: int, console: Console, delay: float = 0.0, replies: bool = True) -> None:
-    """Lets an agent work an episode and shows each turn as it happens, with the reasons where it does what is due."""
+    """Let an agent play an episode and print each turn as it happens.
+
+    A turn in which the agent does what the expert would do is preceded by the expert's reasons.
+    """
     agent = agents.make(name, seed)
     obs = env.reset()
     teacher = Teacher(env)
@@ -66,7 +69,7 @@ def watch(env: CompanyEnv, name: str, seed: int, console: Console, delay: float 
 def show_turn(
     env: CompanyEnv, obs: Observation, console: Console, replies: bool = True, working: Sequence[str] = ()
 ) -> None:
-    """One turn: why it was made, the call, what came of it, what it was worth, and the clock."""
+    """Print one turn: reasons, call, reply, reward and clock; without `replies`, only the call."""
     turn = env.turns[-1]
     for reason in working if replies else ():
         console.print(Text(f"     = {reason}", "italic green"))
@@ -78,16 +81,16 @@ def show_turn(
         return
     console.print(line, soft_wrap=not console.is_terminal)
     body = obs.text.partition("] ")[2].removeprefix("ok\n").split("\n")
-    for shown in body[:_REPLY_LINES]:
+    for shown in body[:_MAX_REPLY_LINES]:
         console.print(Text(f"     {shown}"), no_wrap=True, overflow="ellipsis")
-    if len(body) > _REPLY_LINES:
-        console.print(f"     and {len(body) - _REPLY_LINES} more", style="dim")
+    if len(body) > _MAX_REPLY_LINES:
+        console.print(f"     and {len(body) - _MAX_REPLY_LINES} more", style="dim")
     parts = ", ".join(f"{name} {worth:+.2f}" for name, worth in turn.parts.items()) or "no reward"
     console.print(f"     {obs.now}   {parts}", style="dim", markup=False)
 
 
 def show_verdict(env: CompanyEnv, console: Console) -> None:
-    """How an ended episode is judged: each goal, the damage, steps against par, the return."""
+    """Print the verdict on a finished episode: goals, damage, steps and par, return."""
     verdict, ending = env.verdict, env.setting.ending
     assert verdict is not None
     rows: list[tuple[str | Text, ...]] = [
@@ -111,7 +114,7 @@ def show_verdict(env: CompanyEnv, console: Console) -> None:
 
 
 def tool_table(toolbox: Toolbox) -> Table:
-    """Every tool with its arguments and what it does."""
+    """A table of all tools: arguments and description."""
     return grid(
         (Text(tool.method, "cyan").append(usage(tool).removeprefix(tool.method), "default"), tool.description.split("\n")[0])
         for tool in toolbox
@@ -119,7 +122,7 @@ def tool_table(toolbox: Toolbox) -> Table:
 
 
 def show_tools(toolbox: Toolbox, console: Console) -> None:
-    """Every tool on one line, by app."""
+    """Print every tool on one line, grouped by app."""
     for app in toolbox.apps:
         console.print(app, style="bold")
         for tool in toolbox:
@@ -129,23 +132,23 @@ def show_tools(toolbox: Toolbox, console: Console) -> None:
 
 
 def show_tool(tool: Tool, console: Console) -> None:
-    """One tool in full: its arguments, their choices, and when it is refused."""
+    """Print one tool in full: its description, and each argument with its choices."""
     console.print(Text(usage(tool), "bold cyan"))
     console.print(Text(tool.description))
     console.print(grid((f"  {name}", argument_help(tool, name)) for name in tool.hints))
 
 
-# -- work that takes a while -------------------------------------------------------------------------------------------
+# -- progress bars -----------------------------------------------------------------------------------------------------
 
 
 def with_bar(things: Iterable[T], total: int, doing: str, note: Callable[[T], str] | None = None) -> Iterator[T]:
-    """The same, with a bar that says how far it is and how long it will take, while a person looks.
+    """Yield the things, with a progress bar on stderr if that is a terminal.
 
-    `note` says what there is to say after each of them, for those who cannot wait.
+    `note` returns the text that stands beside the bar after each thing.
     """
     console = Console(stderr=True)
     columns = (doing, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn())
-    # What is printed meanwhile is output, perhaps for a file: it must not be drawn above the bar.
+    # stdout is not redirected: what is printed meanwhile may be meant for a file.
     bar = Progress(
         *columns,
         "{task.description}",
@@ -165,39 +168,42 @@ def with_bar(things: Iterable[T], total: int, doing: str, note: Callable[[T], st
 
 
 def show_proofs(checked: list[ProofResult], with_twins: bool, console: Console) -> None:
-    """What could not be proved and why, how many were, and how long the expert takes."""
-    failed = [one for one in checked if one.fault]
-    proved = [one for one in checked if not one.fault]
-    for one in failed[:_FAULTS]:
-        console.print(f"{one.fault}; {blame(one.task_id)}", style="red", markup=False, soft_wrap=True)
-    if len(failed) > _FAULTS:
-        console.print(f"and {len(failed) - _FAULTS} more", style="red")
-    apart = f"; {sum(one.twins for one in proved)} twins with another ending told apart in time" if with_twins else ""
-    console.print(f"{len(proved)} of {len(checked)} proved{apart}")
+    """Print which tasks could not be proved and why, how many were proved, and how many steps the expert takes."""
+    failed = [result for result in checked if result.fault]
+    proved = [result for result in checked if not result.fault]
+    for result in failed[:_MAX_FAULTS]:
+        console.print(f"{result.fault}; {blame(result.task_id)}", style="red", markup=False, soft_wrap=True)
+    if len(failed) > _MAX_FAULTS:
+        console.print(f"and {len(failed) - _MAX_FAULTS} more", style="red")
+    told_apart = (
+        f"; {sum(result.twins for result in proved)} twins with another ending told apart in time" if with_twins else ""
+    )
+    console.print(f"{len(proved)} of {len(checked)} proved{told_apart}")
     if proved:
-        console.print(par_table("dose", proved, lambda one: TaskId.parse(one.task_id).doses))
-        console.print(par_table("ending", proved, lambda one: one.ending))
+        console.print(par_table("dose", proved, lambda result: TaskId.parse(result.task_id).doses))
+        console.print(par_table("ending", proved, lambda result: result.ending))
 
 
 def par_table(by: str, proved: list[ProofResult], group: Callable[[ProofResult], str]) -> Table:
-    """How many steps the expert takes, in each family and group."""
+    """A table of the expert's steps by family and group. `by` is the heading of the groups."""
     groups = defaultdict(list)
-    for one in proved:
-        groups[TaskId.parse(one.task_id).family, group(one)].append(one.par)
-    of_family = Counter(TaskId.parse(one.task_id).family for one in proved)
+    for result in proved:
+        groups[TaskId.parse(result.task_id).family, group(result)].append(result.par)
+    tasks_of_family = Counter(TaskId.parse(result.task_id).family for result in proved)
     table = Table("family", by, title=f"Par by {by}", title_justify="left")
     for name in ("tasks", "share", "median", "p90", "p99", "max", "mean"):
         table.add_column(name, justify="right")
     for (family, label), pars in groups.items():
-        s = spread(pars)
-        numbers = (s.count, f"{s.count / of_family[family]:.0%}", s.median, s.p90, s.p99, s.most, f"{s.mean:.1f}")
+        steps = spread(pars)
+        share = f"{steps.count / tasks_of_family[family]:.0%}"
+        numbers = (steps.count, share, steps.median, steps.p90, steps.p99, steps.most, f"{steps.mean:.1f}")
         table.add_row(family, label, *map(str, numbers))
     return table
 
 
 def twin_table(twins: Iterable[Twin]) -> Table:
     table = Table("cause", "value", "relevance")
-    table.add_column("task id", overflow="fold")  # whole on a narrow screen too: ids are there to be copied
+    table.add_column("task id", overflow="fold")  # not cut on a narrow screen: users copy these ids
     for twin in twins:
         table.add_row(twin.cause, twin.value, twin.relevance, twin.task_id)
     return table
@@ -215,7 +221,7 @@ _OUTCOMES = {  # in the order in which they are shown and counted
 
 
 def show_regraded(files: list[Regraded], console: Console) -> None:
-    """Every file that is not as it was and what became of it, then how many there are of each sort."""
+    """Print every file whose verdict or task changed, then the number of files with each outcome."""
     table = Table("outcome")
     for name in ("task id", "file", "what"):
         table.add_column(name, overflow="fold")
@@ -231,4 +237,4 @@ def show_regraded(files: list[Regraded], console: Console) -> None:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _DIFFERENCE else f"{text[:_DIFFERENCE]}…"
+    return text if len(text) <= _MAX_DIFFERENCE else f"{text[:_MAX_DIFFERENCE]}…"

@@ -57,10 +57,10 @@ def _sft(args: Namespace) -> int:
         batch=args.batch,
         check_every=args.check_every,
     )
-    how = what_is_trained(args)
-    whole = {"loop": "sft", "model": args.model, **how, "plan": plan, "recipe": recipe, **checkup_plan(args)}
-    journal = Journal(args.out, whole, args.track)
-    learner = load(args.model, device, **how)._replace(limit=args.limit, working=args.working)
+    trained_part = what_is_trained(args)
+    settings = {"loop": "sft", "model": args.model, **trained_part, "plan": plan, "recipe": recipe, **checkup_plan(args)}
+    journal = Journal(args.out, settings, args.track)
+    learner = load(args.model, device, **trained_part)._replace(limit=args.limit, working=args.working)
     student = train(
         learner, plan, recipe, journal, args.workers, args.minutes, held_out(args, families), watching("learning", "loss")
     )
@@ -95,13 +95,20 @@ def _grpo(args: Namespace) -> int:
         credit=args.credit,
         workers=args.workers,
     )
-    how = what_is_trained(args)
-    whole = {"loop": "lean", "model": args.model, **how, "limit": args.limit, "recipe": recipe, **checkup_plan(args)}
-    journal = Journal(args.out, whole, args.track)
-    lean = GrpoRun(load(args.model, device, **how)._replace(limit=args.limit), recipe, held_out(args, families))
-    run(lean, journal, args.updates, args.minutes, watching("learning", "reward"))
+    trained_part = what_is_trained(args)
+    settings = {
+        "loop": "lean",
+        "model": args.model,
+        **trained_part,
+        "limit": args.limit,
+        "recipe": recipe,
+        **checkup_plan(args),
+    }
+    journal = Journal(args.out, settings, args.track)
+    grpo_run = GrpoRun(load(args.model, device, **trained_part)._replace(limit=args.limit), recipe, held_out(args, families))
+    run(grpo_run, journal, args.updates, args.minutes, watching("learning", "reward"))
     journal.close()
-    return conclude(args, lean.standing.update, args.updates)
+    return conclude(args, grpo_run.standing.update, args.updates)
 
 
 def _dagger(args: Namespace) -> int:
@@ -127,16 +134,16 @@ def _dagger(args: Namespace) -> int:
         batch=args.batch,
         check_every=args.check_every,
     )
-    how = what_is_trained(args)
+    trained_part = what_is_trained(args)
     pairs = [args.check_pairs, args.check_chaos]
     journal = Journal(
-        args.out, {"loop": "dagger", "model": args.model, **how, "recipe": recipe, "checkup": pairs}, args.track
+        args.out, {"loop": "dagger", "model": args.model, **trained_part, "recipe": recipe, "checkup": pairs}, args.track
     )
     checkup = checkup_of(families, args.check_chaos, 0, args.check_pairs) if args.check_pairs else None
-    dagger = DaggerRun(load(args.model, device, **how), recipe, checkup)
-    run(dagger, journal, args.workers, args.minutes, watching("learning", "success"))
+    dagger_run = DaggerRun(load(args.model, device, **trained_part), recipe, checkup)
+    run(dagger_run, journal, args.workers, args.minutes, watching("learning", "success"))
     journal.close()
-    return conclude(args, dagger.standing.round, recipe.rounds)
+    return conclude(args, dagger_run.standing.round, recipe.rounds)
 
 
 def _checkup(args: Namespace) -> int:
@@ -160,12 +167,12 @@ def _tiny(args: Namespace) -> int:
     except ModuleNotFoundError as missing:
         raise Misuse(f'the small learner needs {missing.name}: pip install "companyos[tiny]"') from None
     recipe = TinyRecipe(families, args.chaos, args.seed, not args.no_curriculum, args.workers)
-    plain = "" if recipe.curriculum else "-no-curriculum"
-    folder = args.out or Path(f"tiny-{args.families.replace(',', '-')}-{args.seed}{plain}")
+    suffix = "" if recipe.curriculum else "-no-curriculum"
+    folder = args.out or Path(f"tiny-{args.families.replace(',', '-')}-{args.seed}{suffix}")
     seconds = 60 * args.minutes
     journal = ArrayJournal(folder, {"loop": "tiny", "recipe": recipe, "minutes": args.minutes, "updates": args.updates})
     learner = TinyLearner(recipe)
-    with _curve(lambda: journal.elapsed / seconds) as show:
+    with _learning_curve(lambda: journal.elapsed / seconds) as show:
         train(learner, journal, (seconds, args.updates or math.inf), show)
     exam = examine(learner, journal.elapsed / 60)
     (folder / EXAM).write_bytes(msgspec.json.encode(exam))
@@ -191,8 +198,8 @@ def _plot(args: Namespace) -> int:
 
 
 @contextmanager
-def _curve(over: Callable[[], float]) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Show the learning curve in a terminal during the run. `over` returns the share of the run that has passed."""
+def _learning_curve(share_passed: Callable[[], float]) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Show the learning curve in a terminal during the run. `share_passed` returns the share of the run that has passed."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -205,9 +212,9 @@ def _curve(over: Callable[[], float]) -> Iterator[Callable[[dict[str, Any]], Non
 
     def show(record: dict[str, Any]) -> None:
         if "reward" in record:
-            attempts.append((over(), record["reward"]))
+            attempts.append((share_passed(), record["reward"]))
         if "checkup" in record:
-            held_out.append((over(), record["checkup"]["success"]))
+            held_out.append((share_passed(), record["checkup"]["success"]))
         begins = f"beginning up to {record['left']:.0%} of the way before the end"
         caption = f"{record['steps']:,} steps; . training, {begins}; # held-out"
         live.update(Text(drawn(attempts, held_out, caption)), refresh=True)

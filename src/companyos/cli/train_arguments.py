@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 STARTER = "starter"  # the value of `--families` that means the starter families
 _OLD_STARTER = "seed"  # its old name, accepted with a warning for one release
 FAMILIES_HELP = f"names with commas between; {STARTER}: the five starter families; all: every family but the long ones"
-_LEAST_LIMIT = 512
-_LEAST_WITH_WORKING = 2048
+_MIN_LIMIT = 512
+_MIN_LIMIT_WITH_WORKING = 2048
 
 
 def checked(args: Namespace) -> str:
     """Check arguments and model as far as that is quick. Return the device."""
-    limit = getattr(args, "limit", _LEAST_WITH_WORKING)  # a trained model has its own limit
-    if not limit >= _LEAST_LIMIT:
-        raise Misuse(f"--limit takes {_LEAST_LIMIT} tokens or more, of which {RESERVE} are kept for the next call")
-    if getattr(args, "working", False) and limit < _LEAST_WITH_WORKING:
-        raise Misuse(f"--working takes a --limit of {_LEAST_WITH_WORKING} tokens or more: {ROOM} are kept for working")
+    limit = getattr(args, "limit", _MIN_LIMIT_WITH_WORKING)  # a trained model has its own limit
+    if not limit >= _MIN_LIMIT:
+        raise Misuse(f"--limit takes {_MIN_LIMIT} tokens or more, of which {RESERVE} are kept for the next call")
+    if getattr(args, "working", False) and limit < _MIN_LIMIT_WITH_WORKING:
+        raise Misuse(f"--working takes a --limit of {_MIN_LIMIT_WITH_WORKING} tokens or more: {ROOM} are kept for working")
     if getattr(args, "track", ""):
         check_tracker(args.track)
     check_model(args.model)
@@ -55,10 +55,12 @@ def families_of(args: Namespace) -> tuple[str, ...]:
 
 
 def checkup_plan(args: Namespace) -> dict[str, Any]:
+    """Return the options of the checkups, as the journal of a run records them."""
     return {"checkup": [args.check_tasks, args.check_pairs, args.check_chaos]}
 
 
 def held_out(args: Namespace, families: tuple[str, ...]) -> "Checkup | None":
+    """Return the held-out tasks of the checkups; None if there are to be none."""
     from companyos.train.runs.checkup import checkup_of
 
     if not args.check_tasks:
@@ -67,6 +69,7 @@ def held_out(args: Namespace, families: tuple[str, ...]) -> "Checkup | None":
 
 
 def watching(doing: str, number: str) -> Callable[[Iterator[dict[str, Any]], int], Iterable[dict[str, Any]]]:
+    """Return a function that shows a progress bar over the records of a run, with this number of the latest record."""
     from companyos.cli.terminal import with_bar
 
     def note(record: dict[str, Any]) -> str:
@@ -76,6 +79,7 @@ def watching(doing: str, number: str) -> Callable[[Iterator[dict[str, Any]], int
 
 
 def conclude(args: Namespace, done: int, updates: int) -> int:
+    """Print how far training got and what to do next. Return the exit code."""
     print(f"{done} of {updates} updates. The model is in {args.out / MODEL}.")
     print(f"Plot the run: companyos train plot {args.out}")
     print(f"Evaluate the model: companyos eval --agent local:{args.out / MODEL} --suite smoke --out {args.out / 'smoke'}")
@@ -85,6 +89,7 @@ def conclude(args: Namespace, done: int, updates: int) -> int:
 
 
 def shares(text: str) -> tuple[tuple[float, float], ...]:
+    """Parse doses with their shares, such as `0:0.9,0.5:0.1`."""
     try:
         parts = [part.split(":") for part in text.split(",")]
         return tuple((float(dose), float(share)) for dose, share in parts)
@@ -93,6 +98,7 @@ def shares(text: str) -> tuple[tuple[float, float], ...]:
 
 
 def rungs(text: str) -> tuple[float, ...]:
+    """Parse rising doses, such as `0.25,0.5`."""
     try:
         return tuple(float(dose) for dose in text.split(","))
     except ValueError:
@@ -100,6 +106,7 @@ def rungs(text: str) -> tuple[float, ...]:
 
 
 def positive(text: str) -> float:
+    """Parse a number above 0."""
     try:
         number = float(text)
     except ValueError:
@@ -110,6 +117,7 @@ def positive(text: str) -> float:
 
 
 def share(text: str) -> float:
+    """Parse a number from 0 to 1."""
     try:
         number = float(text)
     except ValueError:
@@ -120,12 +128,14 @@ def share(text: str) -> float:
 
 
 def rank(text: str) -> int:
+    """Parse the rank of an adapter."""
     if not text.isdecimal() or not 1 <= int(text) <= MOST_RANK:
         raise ArgumentTypeError(f"{text!r} is not a rank from 1 to {MOST_RANK}")
     return int(text)
 
 
 def amount(text: str) -> int:
+    """Parse an integer from 0 up."""
     if not text.isdecimal():
         raise ArgumentTypeError(f"{text!r} is not a whole number from 0 up")
     return int(text)

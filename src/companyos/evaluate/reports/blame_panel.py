@@ -7,10 +7,11 @@ from typing import NamedTuple
 from companyos.evaluate.judge.blame import ACT, DAMAGE, TIME, Blame, summarise_blames
 from companyos.evaluate.reports.report import Report, ReportedRun
 
-_MOST = 8  # rows of a table of bars
+_MAX_ROWS = 8  # of a table of bars
+# How an episode was decided. Blind: without having been shown the facts that decide it.
 BLIND, SAW, OTHER = "wrong, and blind", "wrong, though shown the facts", "wrong for another reason"
 TOO_LATE, LUCKY, RIGHT = "not at all: time ran out", "right by luck", "right"
-WAYS_TO_DECIDE = (BLIND, SAW, OTHER, TOO_LATE, LUCKY, RIGHT)
+DECISIONS = (BLIND, SAW, OTHER, TOO_LATE, LUCKY, RIGHT)
 _LOST = {ACT: "an act that cannot be undone", DAMAGE: "damage that cannot be repaired", TIME: "lack of time"}
 
 
@@ -25,25 +26,26 @@ class Bars(NamedTuple):
 class RunBlame(NamedTuple):
     """Why the agent of one run failed."""
 
-    about: str
+    about: str  # how many episodes were examined
     bars: list[Bars]
 
 
 class BlamePanel(NamedTuple):
     """How the examined episodes of each run were decided, and why each agent failed."""
 
-    decided: list[tuple[str, list[str]]]
+    decided: list[tuple[str, list[str]]]  # how an episode was decided, and how many of each run were
     runs: list[RunBlame]
 
 
 def blame_panel(report: Report) -> BlamePanel:
-    columns = [Counter(_decided(one.blame) for one in run.examined) for run in report.runs]
-    rows = [(way, [f"{column[way]:,}" for column in columns]) for way in WAYS_TO_DECIDE]
+    columns = [Counter(_decided(examined.blame) for examined in run.examined) for run in report.runs]
+    rows = [(decision, [f"{column[decision]:,}" for column in columns]) for decision in DECISIONS]
     rows.append(("examined", [f"{column.total():,}" for column in columns]))
     return BlamePanel(rows, [_run_blame(run) for run in report.runs])
 
 
 def _decided(blame: Blame) -> str:
+    """Return how an episode was decided: one of `DECISIONS`."""
     if blame.success:
         return LUCKY if blame.luck else RIGHT
     if blame.kind == TIME:
@@ -54,8 +56,8 @@ def _decided(blame: Blame) -> str:
 
 
 def _run_blame(reported: ReportedRun) -> RunBlame:
-    summary = summarise_blames(one.blame for one in reported.examined)
-    won = sum(one.success for one in reported.run.outcomes)
+    summary = summarise_blames(examined.blame for examined in reported.examined)
+    won = sum(outcome.success for outcome in reported.run.outcomes)
     failed = len(reported.run.outcomes) - won
     about = (
         f"Examined {summary.episodes - summary.successes:,} of {failed:,} failures and {summary.successes:,} of {won:,} "
@@ -72,6 +74,6 @@ def _run_blame(reported: ReportedRun) -> RunBlame:
 
 
 def _bars(title: str, counts: Mapping[str, int]) -> Bars:
-    most = max(counts.values())
-    rows = [(name, count, f"{100 * count / most:.0f}") for name, count in list(counts.items())[:_MOST]]
-    return Bars(title, rows, max(0, len(counts) - _MOST))
+    longest = max(counts.values())
+    rows = [(name, count, f"{100 * count / longest:.0f}") for name, count in list(counts.items())[:_MAX_ROWS]]
+    return Bars(title, rows, max(0, len(counts) - _MAX_ROWS))

@@ -17,12 +17,12 @@ from companyos.evaluate.reports.markup import printable
 from companyos.evaluate.stats.doses import Curve
 from companyos.evaluate.stats.intervals import Estimate
 
-# Placeholder colours, which `_svg` replaces by CSS variables. `_SERIES` and the number of a run give its colour.
+# Placeholder colours, which `_svg` replaces by CSS variables. The colour of run 3, for example, is `_SERIES` + "03".
 _INK, _FAINT, _GRID = "#010101", "#010102", "#010103"
-_NAMES = {_INK: "ink", _FAINT: "faint", _GRID: "grid"}
+_CSS_NAMES = {_INK: "ink", _FAINT: "faint", _GRID: "grid"}
 _SERIES = "#0102"
-_WIDE = 4.5  # inches: the width of a small screen, so that the text keeps its size there
-_LONGEST = 24  # characters of a row's name
+_WIDTH = 4.5  # inches: the width of a small screen, so that the text keeps its size there
+_MAX_LABEL = 24  # characters of a row's name
 _MARKERS = "osD^vPX*"
 _DASHES: Sequence[Any] = (
     "-",
@@ -60,20 +60,20 @@ _STYLE: Mapping[str, Any] = {
 def dose_response(curves: Sequence[tuple[int, Curve]], title: str) -> Markup:
     """Success over the dose, with one line and its interval per run. A cross marks half of the success at dose 0."""
     with _drawing(title):
-        figure, axes = _axes(_WIDE, 2.9)
+        figure, axes = _axes(_WIDTH, 2.9)
         for run, curve in curves:
             _curve(axes, run, curve, marked=True)
             if curve.ec50.value is not None:
                 half = next(iter(curve.doses.values())).value / 2
                 axes.plot([curve.ec50.value], [half], marker="x", markersize=9, markeredgewidth=2, color=_colour(run))
-        _shares(axes.yaxis, axes.set_ylim)
+        _percent_ticks(axes.yaxis, axes.set_ylim)
         axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
         axes.set(xlabel="dose of trouble", ylabel="success", xlim=(-0.03, 1.03))
         return _svg(figure, title)
 
 
 def small_dose_response(curves: Sequence[tuple[int, Curve]], title: str) -> Markup:
-    """The same in a small size, for one of many figures."""
+    """The curves of `dose_response` without marks and labels, in a small size."""
     with _drawing(title):
         figure, axes = _axes(1.7, 1.05)
         for run, curve in curves:
@@ -87,16 +87,16 @@ def intervals(
 ) -> Markup:
     """One share per row and run, as a dot on its interval. With `signed`, differences of shares around 0."""
     with _drawing(title):
-        figure, axes = _axes(_WIDE, 0.55 + len(rows) * max(0.24, 0.14 * len(numbers)))
-        for order, (run, found) in enumerate(numbers):
-            shift = (order - (len(numbers) - 1) / 2) * 0.7 / len(numbers)
-            some = [(place + shift, found[row]) for place, row in enumerate(rows) if row in found]
-            low = [one.value - (one.value if one.low is None else one.low) for _, one in some]
-            high = [(one.value if one.high is None else one.high) - one.value for _, one in some]
+        figure, axes = _axes(_WIDTH, 0.55 + len(rows) * max(0.24, 0.14 * len(numbers)))
+        for order, (run, estimates) in enumerate(numbers):
+            shift = (order - (len(numbers) - 1) / 2) * 0.7 / len(numbers)  # runs are drawn below each other within a row
+            points = [(height + shift, estimates[row]) for height, row in enumerate(rows) if row in estimates]
+            below = [number.value - (number.value if number.low is None else number.low) for _, number in points]
+            above = [(number.value if number.high is None else number.high) - number.value for _, number in points]
             axes.errorbar(
-                [one.value for _, one in some],
-                [place for place, _ in some],
-                xerr=[low, high],
+                [number.value for _, number in points],
+                [height for height, _ in points],
+                xerr=[below, above],
                 fmt=_MARKERS[run],
                 markersize=4.5,
                 elinewidth=2,
@@ -112,7 +112,7 @@ def intervals(
             axes.xaxis.set_major_locator(MaxNLocator(5))
             axes.xaxis.set_major_formatter(lambda share, _: f"{100 * share:+.0f}".replace("-", "−") if share else "0")
         else:
-            _shares(axes.xaxis, axes.set_xlim)
+            _percent_ticks(axes.xaxis, axes.set_xlim)
         return _svg(figure, title)
 
 
@@ -131,24 +131,26 @@ def _axes(width: float, height: float) -> tuple[Any, Any]:
 
 def _curve(axes: Any, run: int, curve: Curve, marked: bool) -> None:
     doses = [float(dose) for dose in curve.doses]
-    found = list(curve.doses.values())
-    low = [one.value if one.low is None else one.low for one in found]
-    high = [one.value if one.high is None else one.high for one in found]
+    estimates = list(curve.doses.values())
+    low = [number.value if number.low is None else number.low for number in estimates]
+    high = [number.value if number.high is None else number.high for number in estimates]
     colour = _colour(run)
     axes.fill_between(doses, low, high, color=colour, alpha=0.14, linewidth=0)
     marker = _MARKERS[run] if marked else ""
-    axes.plot(doses, [one.value for one in found], color=colour, linestyle=_DASHES[run], marker=marker, markersize=4.5)
+    axes.plot(
+        doses, [number.value for number in estimates], color=colour, linestyle=_DASHES[run], marker=marker, markersize=4.5
+    )
 
 
-def _shares(axis: Any, set_limits: Any) -> None:
+def _percent_ticks(axis: Any, set_limits: Any) -> None:
     set_limits(-0.03, 1.03)
     axis.set_ticks([0, 0.25, 0.5, 0.75, 1], labels=["0 %", "25 %", "50 %", "75 %", "100 %"])
 
 
 def _label(name: str) -> str:
-    """A name, cut so that it leaves room for the figure."""
+    """A row's name, cut so that it leaves room for the figure."""
     words = name.replace("_", " ")
-    return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
+    return words if len(words) <= _MAX_LABEL else words[: _MAX_LABEL - 1] + "…"
 
 
 def _colour(run: int) -> str:
@@ -159,16 +161,16 @@ def _svg(figure: Any, title: str) -> Markup:
     """The SVG for the page: without prolog, date and size, in the page's colours, with a label for screen readers."""
     file = StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    drawn = file.getvalue()
-    drawn = drawn[drawn.index("<svg") :]
-    drawn = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", drawn, flags=re.DOTALL)
-    drawn = re.sub(r'<g id="[^"]*"/>', "", drawn)
-    drawn = re.sub(r'<g id="[^"]*">', "<g>", drawn)
-    drawn = re.sub(r" font-family: [^;]*;", "", drawn)
-    drawn = re.sub(r"\s*\n\s*", " ", drawn)
-    drawn = re.sub(f"{_SERIES}(\\d\\d)", lambda found: f"var(--run-{int(found[1])})", drawn)
-    for colour, name in _NAMES.items():
-        drawn = drawn.replace(colour, f"var(--{name})")
-    head, rest = drawn[: drawn.index(">")], drawn[drawn.index(">") :]
+    svg = file.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<g id="[^"]*"/>', "", svg)  # empty groups
+    svg = re.sub(r'<g id="[^"]*">', "<g>", svg)  # ids that nothing refers to
+    svg = re.sub(r" font-family: [^;]*;", "", svg)
+    svg = re.sub(r"\s*\n\s*", " ", svg)  # one line
+    svg = re.sub(f"{_SERIES}(\\d\\d)", lambda match: f"var(--run-{int(match[1])})", svg)
+    for colour, name in _CSS_NAMES.items():
+        svg = svg.replace(colour, f"var(--{name})")
+    head, rest = svg[: svg.index(">")], svg[svg.index(">") :]
     head = re.sub(r' (?:width|height|version|xmlns\S*)="[^"]*"', "", head)
     return Markup(f'{head} role="img" aria-label="{escape(printable(title))}"{rest.rstrip()}')

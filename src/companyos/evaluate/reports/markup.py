@@ -12,16 +12,16 @@ from markupsafe import Markup
 @cache
 def jinja_environment() -> Environment:
     """Return the Jinja environment that loads `templates/`, with its filters."""
-    found = Environment(
+    environment = Environment(
         loader=PackageLoader("companyos.evaluate.reports"),
         autoescape=True,
-        finalize=_printed,
+        finalize=_printable_value,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    found.filters |= {"script_json": script_json, "words": words}
-    return found
+    environment.filters |= {"script_json": script_json, "words": words}
+    return environment
 
 
 def printable(text: str) -> str:
@@ -32,15 +32,15 @@ def printable(text: str) -> str:
 def script_json(content: Any) -> Markup:
     """Data for the page's program, as JSON that cannot end its `<script>` element."""
     text = msgspec.json.encode(content, order="deterministic").decode()
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
 
 
 def words(name: str) -> list[str]:
-    """Split a name after every dot and underscore."""
+    """Split a name after every dot and underscore: `a.b_c` gives `a.`, `b_` and `c`."""
     return re.findall(r"[^._]*[._]?", name)
 
 
-def _printed(value: Any) -> Any:
+def _printable_value(value: Any) -> Any:
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value

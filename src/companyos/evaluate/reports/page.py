@@ -22,7 +22,7 @@ _OPEN_MAPS = 2  # the heat maps of this many runs are unfolded
 
 
 class Section(NamedTuple):
-    """A part of the page: its place (`#id`, and the template `id.html`), its title, and what the template shows."""
+    """A part of the page: its id (also the name of its template), its title, and what the template shows."""
 
     id: str
     title: str
@@ -39,8 +39,8 @@ def write(report: Report, charts: panels.ChartMaker, page: Path) -> Path:
 
 def text(report: Report) -> str:
     """The headline numbers as a Markdown table."""
-    names = [_name(number, one) for number, one in enumerate(report.runs)]
-    return markdown(names, [one.run.results for one in report.runs])
+    names = [_run_name(index, reported) for index, reported in enumerate(report.runs)]
+    return markdown(names, [reported.run.results for reported in report.runs])
 
 
 def html(report: Report, charts: panels.ChartMaker) -> str:
@@ -59,8 +59,8 @@ def html(report: Report, charts: panels.ChartMaker) -> str:
         .get_template("report.html")
         .render(
             report=report,
-            sections=[one for one in sections if one.panel is not None],
-            title=", ".join(_name(number, one) for number, one in enumerate(report.runs)),
+            sections=[section for section in sections if section.panel is not None],
+            title=", ".join(_run_name(index, reported) for index, reported in enumerate(report.runs)),
             style=Markup(_file("report.css")),
             program=Markup(program),
             program_hash=b64encode(sha256(program.encode()).digest()).decode(),
@@ -77,5 +77,5 @@ def _file(name: str) -> str:
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
-def _name(number: int, one: ReportedRun) -> str:
-    return f"{_LETTERS[number]} {one.run.plan.agent} on {one.run.plan.suite}"
+def _run_name(index: int, reported: ReportedRun) -> str:
+    return f"{_LETTERS[index]} {reported.run.plan.agent} on {reported.run.plan.suite}"

@@ -87,11 +87,11 @@ class NumbersPanel(NamedTuple):
 
     headline: list[NumberRow]
     details: list[NumberRow]
-    beside_first: list[tuple[int, list[str]]]
+    beside_first: list[tuple[int, list[str]]]  # index of the run, and the cells of its row
 
 
 def numbers(report: Report) -> NumbersPanel:
-    details = lines_for([one.run.results for one in report.runs], DETAILS)
+    details = lines_for([reported.run.results for reported in report.runs], DETAILS)
     return NumbersPanel(
         [_row(line, report.runs) for line in HEADLINE],
         [_row(line, report.runs) for line in details],
@@ -100,7 +100,7 @@ def numbers(report: Report) -> NumbersPanel:
 
 
 def _row(line: SummaryLine, runs: Iterable[ReportedRun]) -> NumberRow:
-    cells = [_cell(line.format(one.run.results), line.form, run_index) for run_index, one in enumerate(runs)]
+    cells = [_cell(line.format(reported.run.results), line.form, run_index) for run_index, reported in enumerate(runs)]
     return NumberRow(line.label, line.meaning, cells)
 
 
@@ -114,15 +114,15 @@ def _whisker(estimate: Estimate | None, form: NumberFormat, run_index: int) -> s
     if estimate is None or form.scale is None:
         return ""
     low, high = (estimate.value if bound is None else bound for bound in (estimate.low, estimate.high))
-    places = {"at": estimate.value, "low": low, "wide": high - low}
-    lengths = [f"--{name}: {100 * share:.1f}%" for name, share in places.items()]
+    positions = {"at": estimate.value, "low": low, "wide": high - low}
+    lengths = [f"--{name}: {100 * share:.1f}%" for name, share in positions.items()]
     return "; ".join([f"--run: var(--run-{run_index})", *lengths])
 
 
 def _beside_first(report: Report) -> Iterable[tuple[int, list[str]]]:
     """How the other runs differ from the first, over the tasks that both played."""
-    for run_index, one in enumerate(report.runs):
-        if (comparison := one.beside_first) is not None:
+    for run_index, reported in enumerate(report.runs):
+        if (comparison := reported.beside_first) is not None:
             noise = NO_NUMBER_TEXT if comparison.noise_floor is None else f"{100 * comparison.noise_floor:.1f}"
             detectable = f"{100 * comparison.smallest_detectable:.1f}"
             success, score = as_points(comparison.success_difference), as_points(comparison.score_difference)
@@ -136,12 +136,12 @@ class DosesPanel(NamedTuple):
     """A figure for each set of dials whose dose was varied, and a small drawing for each family."""
 
     figures: list[PageFigure]
-    stamps: list[tuple[str, Markup]]
+    stamps: list[tuple[str, Markup]]  # the small drawings, each with the name of its family
 
 
 def doses(report: Report, charts: ChartMaker) -> DosesPanel | None:
     """Success as the dose grows; None if no run has a curve."""
-    curves_by_run = [one.run.results.overall.curves for one in report.runs]
+    curves_by_run = [reported.run.results.overall.curves for reported in report.runs]
     if not any(curves_by_run):
         return None
     figures = []
@@ -157,12 +157,14 @@ def _run_indices(by_run: Sequence[tuple[int, object]]) -> list[int]:
 
 
 def _families(report: Report) -> list[str]:
-    return sorted({name for one in report.runs for name in one.run.results.families})
+    return sorted({name for reported in report.runs for name in reported.run.results.families})
 
 
 def _stamps(report: Report, charts: ChartMaker) -> Iterable[tuple[str, Markup]]:
     for family in _families(report):
-        summaries = [(run_index, one.run.results.families.get(family)) for run_index, one in enumerate(report.runs)]
+        summaries = [
+            (run_index, reported.run.results.families.get(family)) for run_index, reported in enumerate(report.runs)
+        ]
         with_curve = [
             (run_index, summary.curves[ALL]) for run_index, summary in summaries if summary and ALL in summary.curves
         ]
@@ -198,19 +200,19 @@ class FamiliesPanel(NamedTuple):
 
 def families(report: Report, charts: ChartMaker) -> FamiliesPanel:
     success_by_run = [
-        (run_index, {name: summary.numbers["success"] for name, summary in one.run.results.families.items()})
-        for run_index, one in enumerate(report.runs)
+        (run_index, {name: summary.numbers["success"] for name, summary in reported.run.results.families.items()})
+        for run_index, reported in enumerate(report.runs)
     ]
     title = "Success by family"
     drawing = charts.intervals(_families(report), success_by_run, title)
     by_family = PageFigure(title, _run_indices(success_by_run), drawing)
-    maps = [_heat_map(one.run.results.families) for one in report.runs]
+    maps = [_heat_map(reported.run.results.families) for reported in report.runs]
     return FamiliesPanel([by_family, *_dials(report, charts)], maps)
 
 
 def _dials(report: Report, charts: ChartMaker) -> list[PageFigure]:
     """What each dial costs: success in the episodes without its trouble, minus success in those with it."""
-    costs_by_run = [(run_index, _cost_by_dial(one)) for run_index, one in enumerate(report.runs)]
+    costs_by_run = [(run_index, _cost_by_dial(reported)) for run_index, reported in enumerate(report.runs)]
     costs_by_run = [(run_index, costs) for run_index, costs in costs_by_run if costs]
     if not costs_by_run:
         return []
@@ -276,9 +278,9 @@ class CausesPanel(NamedTuple):
 def causes(report: Report, charts: ChartMaker) -> CausesPanel | None:
     """How often agents decide differently on a task and its twin, for each kind of twin; None if no run played twins."""
     rates_by_run = []
-    for run_index, one in enumerate(report.runs):
-        on_rerun = one.run.results.overall.numbers.get("differs_rerun")
-        rates = {_TWIN_KINDS[kind]: rate for kind, rate in one.decision_changed.items()}
+    for run_index, reported in enumerate(report.runs):
+        on_rerun = reported.run.results.overall.numbers.get("differs_rerun")
+        rates = {_TWIN_KINDS[kind]: rate for kind, rate in reported.decision_changed.items()}
         if rates:
             rates_by_run.append((run_index, rates | ({_RERUN: on_rerun} if on_rerun else {})))
     if not rates_by_run:
@@ -296,7 +298,7 @@ def _overlooked(reported: ReportedRun) -> list[OverlookedCause]:
         for name, summary in reported.run.results.causes.items()
         if "differs_ending" in summary.numbers and "pair_pass" in summary.numbers
     ]
-    lowest = sorted(measured, key=lambda one: (one[2].value, one[1].value, one[0]))[:_OVERLOOKED_SHOWN]
+    lowest = sorted(measured, key=lambda row: (row[2].value, row[1].value, row[0]))[:_OVERLOOKED_SHOWN]
     return [OverlookedCause(name, _percent(changed), _percent(passed), f"{passed.n:,}") for name, changed, passed in lowest]
 
 
@@ -315,4 +317,4 @@ class EpisodesPanel(msgspec.Struct, frozen=True):
 
 
 def episodes(report: Report) -> EpisodesPanel:
-    return EpisodesPanel(report.episodes, [one.run.plan.agent for one in report.runs])
+    return EpisodesPanel(report.episodes, [reported.run.plan.agent for reported in report.runs])

@@ -22,10 +22,10 @@ from companyos.evaluate.stats.intervals import Estimate
 from companyos.evaluate.stats.metrics import ENDING, SAME_WORK, WAY, Results, summarise
 from companyos.evaluate.suites.suite import Suite, read_suite
 
-MOST_RUNS = 8  # as many as there are colours to tell them apart
-FAILURES, SUCCESSES = 60, 40  # episodes of a run that are examined: this takes some seconds
-EPISODES = 12  # episodes that can be played in the page, of all runs together …
-MOST_BYTES = 1_500_000  # … and the size of their data
+MAX_RUNS = 8  # as many as there are colours to tell them apart
+FAILURES, SUCCESSES = 60, 40  # at most this many episodes of a run are examined: this takes some seconds
+MAX_PLAYED = 12  # episodes that the page can play, of all runs together
+MAX_BYTES = 1_500_000  # size of their data
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -67,15 +67,15 @@ Watch = Callable[[Iterator[ExaminedEpisode], int], Iterable[ExaminedEpisode]]
 
 def report_on(folders: Sequence[Path], workers: int = 1, watch: Watch = lambda examined, total: examined) -> Report:
     """Read runs, examine a sample of their episodes and choose some to play. `BadRun` says what is wrong."""
-    if len(folders) > MOST_RUNS:
-        raise BadRun(f"{len(folders)} runs are too many for one page; give at most {MOST_RUNS}")
+    if len(folders) > MAX_RUNS:
+        raise BadRun(f"{len(folders)} runs are too many for one page; give at most {MAX_RUNS}")
     runs = [read_run(folder) for folder in folders]
     samples = [sample(run.outcomes) for run in runs]
-    played = set(playing_order(samples)[:EPISODES])
+    played = set(playing_order(samples)[:MAX_PLAYED])
     jobs = [
-        _Job(number, runs[number].folder, outcome, (number, place) in played)
-        for number, outcomes in enumerate(samples)
-        for place, outcome in enumerate(outcomes)
+        _Job(run_index, runs[run_index].folder, outcome, played=(run_index, index) in played)
+        for run_index, outcomes in enumerate(samples)
+        for index, outcome in enumerate(outcomes)
     ]
     examined = iter(list(watch(pooled(_examine, jobs, workers, chunk=4), len(jobs))))
     reported = tuple(
@@ -112,15 +112,17 @@ def read_run(folder: Path) -> Run:
 
 def differences(run: Run) -> dict[str, Estimate]:
     """How often the agent decided differently on the two tasks of a pair, by what the pair's difference changes."""
-    found = {}
+    estimates = {}
     for relevance in (ENDING, WAY, SAME_WORK):
-        some = msgspec.structs.replace(run.suite, pairs=tuple(p for p in run.suite.pairs if p.relevance == relevance))
-        in_pairs = {task for pair in some.pairs for task in (pair.task, pair.twin)}
-        results = msgspec.convert(summarise(some, (one for one in run.outcomes if one.task_id in in_pairs)), Results)
+        subset = msgspec.structs.replace(run.suite, pairs=tuple(p for p in run.suite.pairs if p.relevance == relevance))
+        in_pairs = {task for pair in subset.pairs for task in (pair.task, pair.twin)}
+        results = msgspec.convert(
+            summarise(subset, (played for played in run.outcomes if played.task_id in in_pairs)), Results
+        )
         numbers = results.overall.numbers
         if number := numbers.get("differs_ending" if relevance == ENDING else "differs_other"):
-            found[relevance] = number
-    return found
+            estimates[relevance] = number
+    return estimates
 
 
 # -- episodes ----------------------------------------------------------------------------------------------------------
@@ -128,29 +130,33 @@ def differences(run: Run) -> dict[str, Estimate]:
 
 def sample(outcomes: Iterable[Outcome]) -> list[Outcome]:
     """The episodes to examine: failures, then successes, evenly from every family, and the same ones every time."""
-    by_success = grouped(outcomes, lambda one: one.success)
+    by_success = grouped(outcomes, lambda outcome: outcome.success)
     return [*_spread(by_success.get(False, []), FAILURES), *_spread(by_success.get(True, []), SUCCESSES)]
 
 
-def _spread(outcomes: Sequence[Outcome], most: int) -> list[Outcome]:
+def _spread(outcomes: Sequence[Outcome], max_episodes: int) -> list[Outcome]:
     """Take one episode of each family in turn, in an order drawn by hash."""
     families = grouped(sorted(outcomes, key=_hash), lambda one: one.family)
     rounds = zip_longest(*(families[name] for name in sorted(families)))
-    return [one for some in rounds for one in some if one is not None][:most]
+    return [outcome for in_round in rounds for outcome in in_round if outcome is not None][:max_episodes]
 
 
-def _hash(one: Outcome) -> bytes:
-    return blake2b(f"{one.task_id}/{one.trial}".encode()).digest()
+def _hash(outcome: Outcome) -> bytes:
+    return blake2b(f"{outcome.task_id}/{outcome.trial}".encode()).digest()
 
 
 def playing_order(samples: Sequence[Sequence[Outcome]]) -> list[tuple[int, int]]:
-    """The order in which a page offers episodes: failures first, one of each run in turn. Run and place in its sample."""
-    rounds = zip_longest(*([(number, place) for place in range(len(some))] for number, some in enumerate(samples)))
-    return sorted((one for some in rounds for one in some if one), key=lambda one: samples[one[0]][one[1]].success)
+    """The order in which a page offers episodes: failures first, one of each run in turn.
+
+    An episode is given by the index of its run and its index in the sample of that run.
+    """
+    by_run = ([(run_index, index) for index in range(len(outcomes))] for run_index, outcomes in enumerate(samples))
+    in_turns = [episode for in_round in zip_longest(*by_run) for episode in in_round if episode]
+    return sorted(in_turns, key=lambda episode: samples[episode[0]][episode[1]].success)
 
 
 class _Job(msgspec.Struct, frozen=True):
-    """An episode to examine: the number and folder of its run, and whether the page can play it."""
+    """An episode to examine: the index and folder of its run, and whether the page can play it."""
 
     run: int
     folder: Path
@@ -182,9 +188,10 @@ def _transcript(folder: Path, outcome: Outcome) -> Transcript:
 
 def episodes_of(runs: Sequence[ReportedRun]) -> Iterator[Playback]:
     """The episodes that the page plays, as long as there is room for their data."""
-    room = MOST_BYTES
-    for number, place in playing_order([[one.outcome for one in some.examined] for some in runs]):
-        played = runs[number].examined[place].playback
+    room = MAX_BYTES
+    samples = [[episode.outcome for episode in run.examined] for run in runs]
+    for run_index, index in playing_order(samples):
+        played = runs[run_index].examined[index].playback
         if played is None:
             return
         room -= len(msgspec.json.encode(played))

@@ -11,24 +11,26 @@ from companyos.evaluate.judge.blame_text import HOW, called, sentences
 from companyos.evaluate.stats.compare import Comparison
 from companyos.evaluate.stats.intervals import Estimate
 
-_MOST = 8  # rows of one kind
+_MAX_ROWS = 8  # of one kind
 
 
-def comparison_table(found: Comparison) -> RenderableType:
+def comparison_table(comparison: Comparison) -> RenderableType:
     """Both runs, their difference, and how small a difference this many tasks can detect."""
     table = Table("", "A", "B", "B − A, 95 %")
-    table.add_row("success", percent(found.ours), percent(found.theirs), as_points(found.success_difference))
-    table.add_row("score", "", "", as_points(found.score_difference))
-    table.add_row("return", "", "", _signed(found.return_difference, "{:+.2f}", 1.0))
-    for name, difference in found.families.items():
+    table.add_row("success", percent(comparison.ours), percent(comparison.theirs), as_points(comparison.success_difference))
+    table.add_row("score", "", "", as_points(comparison.score_difference))
+    table.add_row("return", "", "", _signed(comparison.return_difference, "{:+.2f}", 1.0))
+    for name, difference in comparison.families.items():
         table.add_row(f"  {name}", "", "", as_points(difference))
-    unpaired = f"; {found.unpaired} tasks that only one of them played are left out" if found.unpaired else ""
-    noise = "needs two trials of every task" if found.noise_floor is None else f"{100 * found.noise_floor:.1f} points"
-    detectable = f"{100 * found.smallest_detectable:.1f}"
-    needed = "" if found.needed is None else f" To detect the difference seen, {found.needed} tasks are needed."
+    unpaired = f"; {comparison.unpaired} tasks that only one of them played are left out" if comparison.unpaired else ""
+    noise = (
+        "needs two trials of every task" if comparison.noise_floor is None else f"{100 * comparison.noise_floor:.1f} points"
+    )
+    detectable = f"{100 * comparison.smallest_detectable:.1f}"
+    needed = "" if comparison.needed is None else f" To detect the difference seen, {comparison.needed} tasks are needed."
     return Group(
         table,
-        Text(f"{found.tasks} tasks that both played{unpaired}."),
+        Text(f"{comparison.tasks} tasks that both played{unpaired}."),
         Text(f"Noise floor (two runs of one agent differ by less in 95 % of cases): {noise}."),
         Text(f"This many tasks detect a difference of {detectable} points in four of five cases.{needed}"),
     )
@@ -86,7 +88,7 @@ def _texts(counts: Mapping[str, int]) -> dict[str, str]:
 
 def _add(table: Table, label: str, lines: Mapping[str, str]) -> None:
     for number, (name, count) in enumerate(lines.items()):
-        if number == _MOST:
-            table.add_row("", f"and {len(lines) - _MOST} more", "")
+        if number == _MAX_ROWS:
+            table.add_row("", f"and {len(lines) - _MAX_ROWS} more", "")
             return
         table.add_row(label if number == 0 else "", name, count)

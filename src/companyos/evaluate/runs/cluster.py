@@ -11,7 +11,7 @@ from companyos.evaluate.runs.episode_file import EpisodeKey, save_episode, saved
 from companyos.evaluate.runs.roster import AgentSpec
 from companyos.evaluate.runs.run import FinishedEpisode, JudgedEpisode, Workers, judged, play_episode
 
-_AHEAD = 4  # episodes in flight for each processor of the cluster
+_EPISODES_PER_CPU = 4  # episodes in flight for each processor of the cluster
 
 
 def on_ray(address: str) -> Workers:
@@ -19,13 +19,13 @@ def on_ray(address: str) -> Workers:
 
     def workers(run: Path, agent: AgentSpec, keys: list[EpisodeKey]) -> Iterator[FinishedEpisode]:
         ray.init(address=address, log_to_driver=False, ignore_reinit_error=True)
-        # The loss of a node is retried without limit; an exception is a bug of ours and not retried.
-        remote = ray.remote(max_retries=-1, retry_exceptions=False)(_play)
-        waiting, todo = set[Any](), iter(keys)
+        # The loss of a node is retried without limit; an exception is a bug in CompanyOS and is not retried.
+        remote_play = ray.remote(max_retries=-1, retry_exceptions=False)(_play)
+        waiting, unplayed = set[Any](), iter(keys)
         while True:
-            room = max(1, int(_AHEAD * ray.cluster_resources().get("CPU", 1)) - len(waiting))
-            for _, key in zip(range(room), todo, strict=False):
-                waiting.add(remote.remote(agent, key, saved_episode(run, key), usage_of(run, key)))
+            room = max(1, int(_EPISODES_PER_CPU * ray.cluster_resources().get("CPU", 1)) - len(waiting))
+            for _, key in zip(range(room), unplayed, strict=False):
+                waiting.add(remote_play.remote(agent, key, saved_episode(run, key), usage_of(run, key)))
             if not waiting:
                 return
             ready, rest = ray.wait(list(waiting), num_returns=1)
@@ -39,4 +39,5 @@ def on_ray(address: str) -> Workers:
 
 
 def _play(agent: AgentSpec, key: EpisodeKey, text: str | None, usage: tuple[Usage, ...]) -> JudgedEpisode:
+    """Judge the saved transcript `text`; play the episode if there is none."""
     return play_episode(agent, key) if text is None else judged(key, text, usage)

@@ -24,12 +24,12 @@ class EpisodeKey(msgspec.Struct, frozen=True, order=True):
 
     @property
     def place(self) -> str:
-        """The path of its transcript, relative to the run's folder."""
+        """The path of the episode's transcript, relative to the run's folder."""
         return f"{FOLDER}/{TaskId.parse(self.task_id).family}/{self.task_id}.{self.trial}{_SUFFIX}"
 
     @property
     def usage_place(self) -> str:
-        """The path of its token counts and costs, relative to the run's folder."""
+        """The path of the file with the episode's token counts and costs, relative to the run's folder."""
         return self.place.removesuffix(_SUFFIX) + _USAGE_SUFFIX
 
 
@@ -83,8 +83,8 @@ def places(run: Path) -> Iterator[str]:
 def transcripts(folder: Path) -> list[Path]:
     """The transcripts of a run. In a folder that holds no run: every `*.jsonl` file below it."""
     episodes = folder / FOLDER
-    found = sorted((episodes if episodes.is_dir() else folder).rglob(f"*{_SUFFIX}"))
-    return [path for path in found if not path.name.endswith(_USAGE_SUFFIX)]
+    paths = sorted((episodes if episodes.is_dir() else folder).rglob(f"*{_SUFFIX}"))
+    return [path for path in paths if not path.name.endswith(_USAGE_SUFFIX)]
 
 
 def remove_unfinished(run: Path) -> None:

@@ -39,13 +39,16 @@ class RunPlan(msgspec.Struct, frozen=True):
     version: int = BENCHMARK_VERSION
 
     def episodes(self, tasks: Sequence[str]) -> list[EpisodeKey]:
-        """All episodes, the families mixed so that the progress shown is of all of them; the trials of a task together."""
+        """All episodes, in an order that mixes the families, so that early progress is representative.
+
+        The trials of a task stay together.
+        """
         mixed = sorted(tasks, key=lambda task_id: blake2b(task_id.encode()).digest())
         return [EpisodeKey(task_id, trial) for task_id in mixed for trial in range(self.trials)]
 
 
 class FinishedEpisode(msgspec.Struct, frozen=True):
-    """An episode that is in the run's folder: its outcome, and the hash of its file."""
+    """An episode that is in the run's folder: its outcome, and the hash of its transcript file."""
 
     key: EpisodeKey
     outcome: Outcome
@@ -78,7 +81,7 @@ def play_episode(agent: AgentSpec, key: EpisodeKey) -> JudgedEpisode:
 
 
 def unrewarded(obs: Observation) -> Observation:
-    """The same observation without reward and progress, for an agent that is measured."""
+    """Return the observation without reward and progress, for an agent that is evaluated."""
     return Observation(obs.scene, obs.now, obs.step, obs.reply, 0.0, obs.done)
 
 
@@ -90,25 +93,30 @@ def judged(key: EpisodeKey, text: str, usage: tuple[Usage, ...], replayed: Repla
 
 def finish_episode(run: Path, agent: AgentSpec, key: EpisodeKey) -> FinishedEpisode:
     """Judge an episode that is in the folder; play it and write it there if it is not."""
-    if (found := _judged_file(run, key)) is not None:
-        return found
+    if (finished := _judged_file(run, key)) is not None:
+        return finished
     episode = play_episode(agent, key)
     save_episode(run, key, episode.text, episode.usage)
     return episode.finished()
 
 
 def _judged_file(run: Path, key: EpisodeKey) -> FinishedEpisode | None:
+    """Judge the episode in the folder; None if it is still to be played."""
     text = saved_episode(run, key)
     return None if text is None else judged(key, text, usage_of(run, key)).finished()
 
 
 # -- a run -------------------------------------------------------------------------------------------------------------
 
+# Plays episodes into the run's folder and yields them as they finish.
 Workers = Callable[[Path, AgentSpec, list[EpisodeKey]], Iterator[FinishedEpisode]]
 
 
 def on_processes(count: int) -> Workers:
-    """Play on this many processes; on threads if the agent only waits for a server; here if it plays in batches."""
+    """Play on this many processes.
+
+    An agent that only waits for a server plays on as many threads; one that plays in batches, in this process.
+    """
 
     def workers(run: Path, agent: AgentSpec, keys: list[EpisodeKey]) -> Iterator[FinishedEpisode]:
         factory = agent.open()
@@ -121,16 +129,16 @@ def on_processes(count: int) -> Workers:
 
 
 def _in_batches(run: Path, player: BatchPlayer, keys: list[EpisodeKey]) -> Iterator[FinishedEpisode]:
-    left = []
+    unplayed = []
     for key in keys:
-        if (found := _judged_file(run, key)) is not None:
-            yield found
+        if (finished := _judged_file(run, key)) is not None:
+            yield finished
         else:
-            left.append(key)
-    for number, env, usage in player.play([key.task_id for key in left], REWARD) if left else ():
+            unplayed.append(key)
+    for index, env, usage in player.play([key.task_id for key in unplayed], REWARD) if unplayed else ():
         text = env.transcript().to_jsonl()
-        save_episode(run, left[number], text, usage)
-        yield judged(left[number], text, usage).finished()
+        save_episode(run, unplayed[index], text, usage)
+        yield judged(unplayed[index], text, usage).finished()
 
 
 def evaluate(
@@ -150,12 +158,12 @@ def evaluate(
     tasks = suite(suite_name)
     plan = RunPlan(agent, tasks.name, tasks.hash, trials)
     spec = agent_named(agent, options)
-    lacks = spec.open().lacks(tasks.tasks, trials)
-    if lacks:
-        raise BadRun(lacks)
+    missing = spec.open().lacks(tasks.tasks, trials)
+    if missing:
+        raise BadRun(missing)
     begin(run, plan, tasks, options)
     keys = plan.episodes(tasks.tasks)
-    finished = sorted(watch(workers(run, spec, keys), len(keys)), key=lambda one: one.key)
+    finished = sorted(watch(workers(run, spec, keys), len(keys)), key=lambda episode: episode.key)
     remove_unfinished(run)
     return conclude(run, plan, tasks, finished)
 
@@ -168,11 +176,13 @@ def begin(run: Path, plan: RunPlan, tasks: Suite, options: Options) -> None:
     """Prepare an empty folder for this run, or check that the folder holds this run already."""
     run.mkdir(parents=True, exist_ok=True)
     if (run / RUN).exists():
-        found = plan_of(run)
-        if msgspec.structs.replace(found, trials=plan.trials) != plan:
-            raise BadRun(f"{run} holds a run of {found.agent} on {found.suite} (v{found.version}); give another folder")
-        if found.trials > plan.trials:
-            raise BadRun(f"{run} holds a run of {found.trials} trials; ask for that many, or give another folder")
+        existing = plan_of(run)
+        if msgspec.structs.replace(existing, trials=plan.trials) != plan:
+            raise BadRun(
+                f"{run} holds a run of {existing.agent} on {existing.suite} (v{existing.version}); give another folder"
+            )
+        if existing.trials > plan.trials:
+            raise BadRun(f"{run} holds a run of {existing.trials} trials; ask for that many, or give another folder")
     elif any(run.iterdir()):
         raise BadRun(f"{run} is neither empty nor the folder of a run")
     (run / SUITE).write_text(tasks.to_text())
@@ -190,7 +200,7 @@ def plan_of(run: Path) -> RunPlan:
 
 
 def circumstances() -> dict[str, Any]:
-    """When and where the run was made. Results do not contain this, so that they are reproducible."""
+    """When and where the run was made. `results.json` does not contain this, so that it is reproducible."""
     from companyos import __version__
 
     return {
@@ -212,18 +222,18 @@ def conclude(run: Path, plan: RunPlan, tasks: Suite, finished: Sequence[Finished
 
 def manifest_of(finished: Iterable[FinishedEpisode]) -> str:
     """The hash of every transcript, as `sha256sum --check` reads it."""
-    return "".join(f"{one.hash}  {one.key.place}\n" for one in finished)
+    return "".join(f"{episode.hash}  {episode.key.place}\n" for episode in finished)
 
 
 def outcomes_of(finished: Iterable[FinishedEpisode]) -> bytes:
-    return b"".join(msgspec.json.encode(one.outcome) + b"\n" for one in finished)
+    return b"".join(msgspec.json.encode(episode.outcome) + b"\n" for episode in finished)
 
 
 def results_of(plan: RunPlan, tasks: Suite, finished: Sequence[FinishedEpisode]) -> dict[str, Any]:
     """The results of a run: numbers that follow from its files alone."""
-    hashed = sha256(manifest_of(finished).encode()).hexdigest()
-    head = {"canary": CANARY, "agent": plan.agent, "manifest": hashed}
-    return {**head, **summarise(tasks, [one.outcome for one in finished])}
+    manifest_hash = sha256(manifest_of(finished).encode()).hexdigest()
+    header = {"canary": CANARY, "agent": plan.agent, "manifest": manifest_hash}
+    return {**header, **summarise(tasks, [episode.outcome for episode in finished])}
 
 
 def as_json(content: dict[str, Any]) -> bytes:

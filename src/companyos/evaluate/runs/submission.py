@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from hashlib import file_digest, sha256
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +78,14 @@ def check(
     tasks = _suite_of(run, plan)
     keys = sorted(plan.episodes(tasks.tasks))
     findings = [*_wrong_plan(plan, tasks), *_stray_files(run, keys)]
-    checked = sorted(watch(as_they_come(partial(_check, run), keys, workers, 4), len(keys)), key=lambda one: one.key)
-    findings += [one.finding for one in checked if one.finding]
-    finished = [one.finished for one in checked if one.finished]
+    checked = sorted(watch(as_they_come(partial(_check, run), keys, workers, 4), len(keys)), key=lambda episode: episode.key)
+    findings += [episode.finding for episode in checked if episode.finding]
+    finished = [episode.finished for episode in checked if episode.finished]
     results = None
     if len(finished) == len(keys):
         results = results_of(plan, tasks, finished)
         findings += _wrong_numbers(run, results, finished)
-    distinct = {(one.key.task_id, one.hash) for one in finished}
+    distinct = {(episode.key.task_id, episode.hash) for episode in finished}
     return SubmissionCheck(
         plan=plan,
         findings=tuple(sorted(findings)),
@@ -136,6 +137,8 @@ def _check(run: Path, key: EpisodeKey) -> _CheckedEpisode:
 
 
 def _check_replay(key: EpisodeKey, text: str, transcript: Transcript, usage: tuple[Usage, ...]) -> _CheckedEpisode:
+    """Replay and judge one episode whose file could be read."""
+
     def wrong(kind: str, what: str) -> _CheckedEpisode:
         return _CheckedEpisode(key, finding=SubmissionFinding(key.place, kind, what))
 
@@ -160,16 +163,16 @@ def _check_replay(key: EpisodeKey, text: str, transcript: Transcript, usage: tup
 
 def hash_of(files: Iterable[Path]) -> str:
     """Return one hash over every file of an agent (weights, code, prompts) with its name; folders are read whole."""
-    whole = sha256()
+    total_hash = sha256()
     for top in files:
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
             if path.is_dir():
                 continue
             with path.open("rb") as file:
-                whole.update(
+                total_hash.update(
                     f"{path.relative_to(top.parent).as_posix()}\0{file_digest(file, sha256).hexdigest()}\n".encode()
                 )
-    return whole.hexdigest()
+    return total_hash.hexdigest()
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
@@ -198,9 +201,10 @@ def _wrong_lines(run: Path, name: str, computed: str) -> Iterator[SubmissionFind
         yield SubmissionFinding(name, "unreadable file", str(error))
         return
     if sha256(claimed.encode()).digest() != sha256(computed.encode()).digest():
-        ours, theirs = computed.splitlines(), claimed.splitlines()
-        number = next((n for n, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
-        yield SubmissionFinding(name, "edited line", f"line {number + 1} does not follow from the episodes")
+        computed_lines, claimed_lines = computed.splitlines(), claimed.splitlines()
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(computed_lines, claimed_lines, strict=False))
+        number = 1 + sum(1 for _ in same)
+        yield SubmissionFinding(name, "edited line", f"line {number} does not follow from the episodes")
 
 
 def _differences(claimed: Any, computed: Any, path: str = "") -> Iterator[str]:
@@ -209,7 +213,7 @@ def _differences(claimed: Any, computed: Any, path: str = "") -> Iterator[str]:
         for key in sorted(claimed.keys() | computed.keys()):
             yield from _differences(claimed.get(key), computed.get(key), f"{path}.{key}" if path else key)
     elif isinstance(claimed, list) and isinstance(computed, list) and len(claimed) == len(computed):
-        for number, (one, other) in enumerate(zip(claimed, computed, strict=True)):
-            yield from _differences(one, other, f"{path}[{number}]")
+        for index, (claimed_item, computed_item) in enumerate(zip(claimed, computed, strict=True)):
+            yield from _differences(claimed_item, computed_item, f"{path}[{index}]")
     elif claimed != computed or type(claimed) is not type(computed):
         yield f"{path} says {claimed!r}, and is {computed!r}"
