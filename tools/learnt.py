@@ -204,7 +204,7 @@ def _dials(runs: Mapping[str, Run]) -> str:
     for dial in DIALS:
         warm, grpo, control = ([one for one in runs[stage] if dial in one.struck] for stage in ("warm", "grpo", "control"))
         learnt, beside = compared(warm, grpo), compared(grpo, control)
-        shown = percent(beside.theirs), percent(learnt.ours), percent(learnt.theirs)
+        shown = percent(beside.second_success), percent(learnt.first_success), percent(learnt.second_success)
         rows.append(
             (dial, str(learnt.tasks), *shown, as_points(learnt.success_difference), as_points(beside.success_difference))
         )

@@ -176,19 +176,19 @@ def _machine(findings: Findings) -> Iterator[tuple[str | Text, ...]]:
     yield (
         _mark(bool(findings.chromium)),
         "Chromium",
-        findings.chromium or "none of the system's: pictures need one, or Playwright's own",
+        findings.chromium or "not on this system; pictures need it, or the Chromium that Playwright installs",
     )
     yield (
         _mark(bool(findings.postgresql)),
         "PostgreSQL",
-        findings.postgresql or "none here: only a ledger that many machines share needs one, on any of them",
+        findings.postgresql or "not on this machine; needed only for a ledger that several machines share",
     )
 
 
 def _rows(extra: Extra) -> Iterator[tuple[str | Text, ...]]:
     yield _mark(extra.complete), extra.name, extra.enables
     if not extra.packages:
-        yield "", "", Text("nothing: what it needs is not for this Python", "dim")
+        yield "", "", Text("not available: its packages do not support this Python", "dim")
         return
     yield "", "", Text(_versions(extra.packages), "dim")
     if not extra.complete:

@@ -8,7 +8,7 @@ from companyos.evaluate.judge.blame import ACT, DAMAGE, TIME, Blame, summarise_b
 from companyos.evaluate.reports.report import Report, ReportedRun
 
 _MAX_ROWS = 8  # of a table of bars
-# How an episode was decided. Blind: without having been shown the facts that decide it.
+# How an episode was decided. Blind: every reply until then was the same as on a twin that must end differently.
 BLIND, SAW, OTHER = "wrong, and blind", "wrong, though shown the facts", "wrong for another reason"
 TOO_LATE, LUCKY, RIGHT = "not at all: time ran out", "right by luck", "right"
 DECISIONS = (BLIND, SAW, OTHER, TOO_LATE, LUCKY, RIGHT)

@@ -136,7 +136,7 @@ def sample(outcomes: Iterable[Outcome]) -> list[Outcome]:
 
 def _spread(outcomes: Sequence[Outcome], max_episodes: int) -> list[Outcome]:
     """Take one episode of each family in turn, in an order drawn by hash."""
-    families = grouped(sorted(outcomes, key=_hash), lambda one: one.family)
+    families = grouped(sorted(outcomes, key=_hash), lambda outcome: outcome.family)
     rounds = zip_longest(*(families[name] for name in sorted(families)))
     return [outcome for in_round in rounds for outcome in in_round if outcome is not None][:max_episodes]
 

@@ -17,7 +17,12 @@ _MAX_ROWS = 8  # of one kind
 def comparison_table(comparison: Comparison) -> RenderableType:
     """Both runs, their difference, and how small a difference this many tasks can detect."""
     table = Table("", "A", "B", "B − A, 95 %")
-    table.add_row("success", percent(comparison.ours), percent(comparison.theirs), as_points(comparison.success_difference))
+    table.add_row(
+        "success",
+        percent(comparison.first_success),
+        percent(comparison.second_success),
+        as_points(comparison.success_difference),
+    )
     table.add_row("score", "", "", as_points(comparison.score_difference))
     table.add_row("return", "", "", _signed(comparison.return_difference, "{:+.2f}", 1.0))
     for name, difference in comparison.families.items():

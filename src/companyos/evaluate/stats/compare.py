@@ -12,6 +12,8 @@ from companyos.evaluate.stats.intervals import LEVEL, Estimate, Row, difference,
 
 POWER = 0.8  # the probability with which a comparison detects a difference of size `smallest_detectable`
 _JSON_KEYS = {  # the names of these fields in `companyos compare --json`
+    "first_success": "ours",
+    "second_success": "theirs",
     "success_difference": "success",
     "score_difference": "score",
     "return_difference": "total",
@@ -26,8 +28,8 @@ class Comparison(msgspec.Struct, frozen=True, rename=_JSON_KEYS):
 
     tasks: int  # played by both
     unpaired: int  # tasks that only one of them played
-    ours: Estimate  # success of the first run
-    theirs: Estimate  # success of the second run
+    first_success: Estimate
+    second_success: Estimate
     success_difference: Estimate
     score_difference: Estimate
     return_difference: Estimate
@@ -37,23 +39,23 @@ class Comparison(msgspec.Struct, frozen=True, rename=_JSON_KEYS):
     needed: int | None  # how many tasks would detect the difference that was seen; None if it was 0
 
 
-def compare(ours: Iterable[Outcome], theirs: Iterable[Outcome]) -> Comparison | None:
+def compare(first: Iterable[Outcome], second: Iterable[Outcome]) -> Comparison | None:
     """Compare two runs task by task. None if they have fewer than two seeds in common."""
-    our_tasks, their_tasks = (grouped(run, lambda outcome: outcome.task_id) for run in (ours, theirs))
-    shared = sorted(our_tasks.keys() & their_tasks.keys())
-    pairs = [(our_tasks[task], their_tasks[task]) for task in shared]
+    first_tasks, second_tasks = (grouped(run, lambda outcome: outcome.task_id) for run in (first, second))
+    shared = sorted(first_tasks.keys() & second_tasks.keys())
+    pairs = [(first_tasks[task], second_tasks[task]) for task in shared]
     clusters = {trials[0].cluster for trials, _ in pairs}
     if len(clusters) < 2:
         return None
     success = _difference(pairs, "success")
-    our_success, their_success = (_known(share(_rows(tasks, "success"))) for tasks in zip(*pairs, strict=True))
+    first_success, second_success = (_known(share(_rows(tasks, "success"))) for tasks in zip(*pairs, strict=True))
     width = (success.high or 0.0) - (success.low or 0.0)  # two clusters or more always give an interval
     detectable = _DETECTABLE_ERRORS * width / (2 * quantile(len(clusters) - 1))
     return Comparison(
         tasks=len(shared),
-        unpaired=len(our_tasks.keys() ^ their_tasks.keys()),
-        ours=our_success,
-        theirs=their_success,
+        unpaired=len(first_tasks.keys() ^ second_tasks.keys()),
+        first_success=first_success,
+        second_success=second_success,
         success_difference=success,
         score_difference=_difference(pairs, "score"),
         return_difference=_difference(pairs, "total", bounded=False),
@@ -81,8 +83,8 @@ Pairing = tuple[list[Outcome], list[Outcome]]  # the trials of one task in the f
 
 def _difference(pairs: Sequence[Pairing], field: str, bounded: bool = True) -> Estimate:
     """The mean of a field of the outcomes in the second run, minus that in the first."""
-    ours, theirs = zip(*pairs, strict=True)
-    return _known(difference(_rows(theirs, field), _rows(ours, field), bounded))
+    first, second = zip(*pairs, strict=True)
+    return _known(difference(_rows(second, field), _rows(first, field), bounded))
 
 
 def _known(estimate: Estimate | None) -> Estimate:
