@@ -63,6 +63,7 @@ def commands(parser: ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[Com
 
 
 def _completions(action: Action) -> Completions:
+    """Return what can be typed for one argument: subcommands, choices, suggestions or files."""
     if isinstance(action, _SubParsersAction):
         return Completions({choice.dest: _meaning(choice) for choice in action._choices_actions})
     words = WORDS.get(action.dest, list)() if action.choices is None else map(str, action.choices)
@@ -146,6 +147,7 @@ def _found(completions: Completions) -> str:
 
 
 def _array(words: dict[str, str]) -> str:
+    """Return the words as elements of a shell array, `word:meaning`."""
     return " ".join(quote(f"{word}:{meaning}" if meaning else word) for word, meaning in words.items())
 
 

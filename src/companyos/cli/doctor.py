@@ -200,6 +200,7 @@ def _mark(present: bool) -> Text:
 
 
 def _versions(packages: list[Package]) -> str:
+    """List the versions of the installed packages, then the missing packages."""
     installed = [
         f"{package.name} {package.version}" + ("" if package.fits else f" (wants {package.wanted})")
         for package in packages

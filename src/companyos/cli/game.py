@@ -62,6 +62,7 @@ class Game:
             write_atomic(self.save, self.env.transcript().to_jsonl().encode())
 
     def _run_line(self, line: str) -> None:
+        """Carry out a command of the game, or make a call."""
         command, _, rest = line.partition(" ")
         if command == "help":
             self._help(rest.strip())
@@ -84,6 +85,7 @@ class Game:
         self._show(obs)
 
     def _last_observation(self) -> Observation:
+        """The observation after the last call, for an episode that is resumed."""
         env, turn = self.env, self.env.turns[-1]
         return Observation(env.scene, turn.now, env.step_count, turn.reply, turn.reward, env.done)
 

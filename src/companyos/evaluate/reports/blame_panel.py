@@ -38,6 +38,7 @@ class BlamePanel(NamedTuple):
 
 
 def blame_panel(report: Report) -> BlamePanel:
+    """Count how the examined episodes of all runs were decided."""
     columns = [Counter(_decided(examined.blame) for examined in run.examined) for run in report.runs]
     rows = [(decision, [f"{column[decision]:,}" for column in columns]) for decision in DECISIONS]
     rows.append(("examined", [f"{column.total():,}" for column in columns]))

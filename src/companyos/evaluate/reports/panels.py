@@ -161,6 +161,7 @@ def _families(report: Report) -> list[str]:
 
 
 def _stamps(report: Report, charts: ChartMaker) -> Iterable[tuple[str, Markup]]:
+    """Yield a small drawing for each family that has a dose-response curve."""
     for family in _families(report):
         summaries = [
             (run_index, reported.run.results.families.get(family)) for run_index, reported in enumerate(report.runs)
@@ -242,10 +243,12 @@ def _heat_map(summaries: Mapping[str, GroupSummary]) -> HeatMap:
 
 
 def _with_area(summary: GroupSummary) -> dict[str, Estimate]:
+    """The metrics of a group, with the area under its dose-response curve."""
     return {**summary.numbers, **({"area": summary.curves[ALL].area} if ALL in summary.curves else {})}
 
 
 def _heat(estimate: Estimate | None, harm: bool) -> HeatCell | None:
+    """A cell of a heat map. `harm`: a high number is bad."""
     if estimate is None:
         return None
     heat = f"{100 * min(1.0, max(0.0, estimate.value)):.0f}"

@@ -129,6 +129,7 @@ def on_processes(count: int) -> Workers:
 
 
 def _in_batches(run: Path, player: BatchPlayer, keys: list[EpisodeKey]) -> Iterator[FinishedEpisode]:
+    """Judge the episodes in the folder, then let the player play all others at once."""
     unplayed = []
     for key in keys:
         if (finished := _judged_file(run, key)) is not None:

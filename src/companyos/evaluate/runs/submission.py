@@ -107,6 +107,7 @@ def _suite_of(run: Path, plan: RunPlan) -> Suite:
 
 
 def _wrong_plan(plan: RunPlan, tasks: Suite) -> Iterator[SubmissionFinding]:
+    """Compare the suite and version of the run with ours."""
     if plan.hash != tasks.hash:
         what = f"its {plan.suite} has the hash {plan.hash}; ours has {tasks.hash}"
         yield SubmissionFinding("run.json", "another suite", what)
@@ -179,6 +180,7 @@ def hash_of(files: Iterable[Path]) -> str:
 
 
 def _wrong_numbers(run: Path, results: dict[str, Any], finished: list[FinishedEpisode]) -> list[SubmissionFinding]:
+    """Compare the manifest, the outcomes and the results in the folder with those that we computed."""
     wrong_lines = [
         *_wrong_lines(run, MANIFEST, manifest_of(finished)),
         *_wrong_lines(run, OUTCOMES, outcomes_of(finished).decode()),

@@ -88,6 +88,7 @@ def _difference(pairs: Sequence[Pairing], field: str, bounded: bool = True) -> E
 
 
 def _known(estimate: Estimate | None) -> Estimate:
+    """Round an estimate of which the caller knows that it exists."""
     assert estimate is not None, "there are pairs"
     return estimate.rounded()
 

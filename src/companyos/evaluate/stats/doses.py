@@ -71,6 +71,7 @@ def curves(outcomes: Iterable[Outcome]) -> dict[str, Curve]:
 
 
 def _task_doses(played: Sequence[Dosed]) -> TaskDoses:
+    """The share of successes of one task at each dose."""
     by_dose = grouped(played, lambda dosed: dosed[0])
     wins = {dose: math.fsum(outcome.success for _, outcome in trials) / len(trials) for dose, trials in by_dose.items()}
     return TaskDoses(played[0][1].cluster, wins)

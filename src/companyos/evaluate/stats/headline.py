@@ -50,6 +50,7 @@ class SummaryLine(NamedTuple):
 
 
 def format_number(number: Estimate | None, form: NumberFormat, note: str = "") -> FormattedNumber:
+    """Write a number with its interval. `form` says how, `note` is added."""
     if number is None:
         return FormattedNumber(NO_NUMBER_TEXT)
     sign = " %" if form is PERCENT else ""
@@ -78,6 +79,7 @@ def _curve(results: Results) -> Curve | None:
 
 
 def _area(results: Results) -> FormattedNumber:
+    """The area under the dose-response curve of all dials."""
     curve = _curve(results)
     return format_number(curve.area if curve else None, PERCENT)
 

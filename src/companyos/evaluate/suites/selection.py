@@ -35,19 +35,23 @@ _FIRST_SEED = {"core": 0, "twins": 1000, "chaos": 2000, "impossible": 3000, "att
 
 
 def smoke(families: Sequence[str]) -> Suite:
+    """Two tasks of each family, of the validation split."""
     return suite_of("smoke", (t for name in families for t in _by_ending(_tasks(name, split="validation"), 2)))
 
 
 def core(families: Sequence[str]) -> Suite:
+    """20 tasks of each family."""
     return suite_of("core", (t for name in families for t in _by_ending(_tasks(name, _FIRST_SEED["core"]), 20)))
 
 
 def twins(families: Sequence[str]) -> Suite:
+    """40 pairs of each family, by `QUOTAS`."""
     pairs = (pair for name in families for pair in _twin_pairs(_tasks(name, _FIRST_SEED["twins"]), QUOTAS))
     return suite_of("twins", pairs=pairs)
 
 
 def chaos(families: Sequence[str]) -> Suite:
+    """10 tasks of each family, each at all `DOSES`."""
     first_seed = _FIRST_SEED["chaos"]
     tasks = [TaskId.parse(t) for name in families for t in _by_ending(_tasks(name, first_seed), 10)]
     return suite_of("chaos", (str(task_named(t.family, t.seed, dose, t.split)) for t in tasks for dose in DOSES))
@@ -67,6 +71,7 @@ def attack(families: Sequence[str]) -> Suite:
 
 
 def long(families: Sequence[str]) -> Suite:
+    """48 tasks of the long family."""
     return suite_of("long", (t for name in families for t in _by_ending(_tasks(name, _FIRST_SEED["long"]), 48)))
 
 

@@ -112,6 +112,7 @@ def read_suite(name: str, text: str) -> Suite:
 
 
 def _text(path: Path) -> str:
+    """Read a file of task ids. `BadTask` if it is binary."""
     try:
         return path.read_text()
     except UnicodeDecodeError:
