@@ -80,7 +80,7 @@ def _kind(hint: Any) -> FieldKind:
         return "number"
     if reference(given):
         return "record"
-    return "prose" if PROSE in getattr(hint_without_none, "__metadata__", ()) else "text"
+    return "prose" if PROSE in getattr(given, "__metadata__", ()) else "text"
 
 
 def read_call(tool: Tool, form: SubmittedForm) -> Call:
