@@ -231,7 +231,7 @@ def test_a_comment_on_a_ticket_of_the_queue_does_no_harm_and_on_any_other_it_doe
     own = env.setting.ending.linked[0].ticket_id
     step(env, "ticketdesk.comment", ticket_id=own, text="I am on it.")
     assert env.lost() is None
-    other = next(t.id for t in env.world.all(Ticket) if t.id not in env.setting.given)
+    other = next(t.id for t in env.world.all(Ticket) if t.id not in env.setting.needed_changes)
     step(env, "ticketdesk.comment", ticket_id=other, text="I am on it.")
     assert env.lost() == "damage"
 

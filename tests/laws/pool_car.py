@@ -27,7 +27,7 @@ from companyos.families.kit.backdrop import (
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
-from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import ANSWER
 from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket
@@ -36,7 +36,7 @@ from companyos.families.kit.working import compare
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Everyday, frozen=True):
+class Causes(EverydayTroubles, frozen=True):
     """The hidden causes of a case: facts about this trip, and troubles. See `kit.case`."""
 
     duplicate: Annotated[

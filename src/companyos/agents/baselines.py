@@ -52,7 +52,7 @@ class RandomStyle(ExpertStyle):
     def order(self, name: str, steps: list[Any]) -> list[Any]:
         return self._streams.at("order", name).shuffled(steps)
 
-    def varies(self, name: str) -> bool:
+    def chooses(self, name: str) -> bool:
         return self._streams.at("fancy", name).chance(0.5)
 
 

@@ -164,4 +164,4 @@ def mark_seen(world: World) -> None:
     """Note that the acting person has seen their whole inbox."""
     seen, arrived = seen_counter(world.actor), world.counter(inbox_counter(world.actor))
     if world.counter(seen) != arrived:
-        world.tally(seen, arrived)
+        world.set_counter(seen, arrived)

@@ -105,7 +105,7 @@ class CompanyEnv:
         self._offences = Offences()
         self._resolved = False
         self._linked_right: dict[str, bool] = {}  # closed linked tickets, and whether they were closed correctly
-        self._holding = [False] * self._setting.places  # for each milestone whether it holds
+        self._holding = [False] * self._setting.milestone_count  # for each milestone whether it holds
         self._potential = 0.0  # the sum of the milestones that hold; it reveals the right ending
         self._shared_potential = 0.0  # the sum of the shared milestones that hold
         self._paid_potential = 0.0  # the sum of the milestones that were paid
@@ -318,7 +318,7 @@ class CompanyEnv:
         `revisions` counts the writes of this turn and the marks that the agent has read something. Marks are not in the
         journal; milestones that depend on them are watched under the kind None.
         """
-        world, case, watched, linked = self.world, self._setting.case, self._setting.watched, self._setting.linked
+        world, case, watched, linked = self.world, self._setting.case, self._setting.open_milestones, self._setting.linked
         written = world.journal[self._journal_read :]
         kinds: dict[type[Record] | None, None] = {None: None} if revisions > len(written) else {}
         for change in written:
@@ -367,7 +367,7 @@ class CompanyEnv:
         return Verdict(all(goals.values()) and not damage_left, goals, damage_left)
 
     def _damage(self) -> list[Damage]:
-        return damage(self.world, self._setting.case.actor, self._setting.given)
+        return damage(self.world, self._setting.case.actor, self._setting.needed_changes)
 
     def _effects(self, reply: Reply, rejections: int = 0) -> TurnEffects:
         """Return what the reward of this turn depends on, and count the turn's own offences for later turns.

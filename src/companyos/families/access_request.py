@@ -40,7 +40,7 @@ from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
-from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     ANSWER,
@@ -51,7 +51,7 @@ from companyos.families.kit.goals import (
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Everyday, frozen=True):
+class Causes(EverydayTroubles, frozen=True):
     """The hidden causes of a case: facts about this application, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
@@ -267,7 +267,7 @@ def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     yield from notes.read_rule("order of checks")
     yield from notes.read_rule("evidence")
     yield from casework.prepare(ticket, application["id"], style)
-    if style.varies("ask before it is needed"):
+    if style.chooses("ask before it is needed"):
         yield from notes.need()
     decision = yield from _decide(notes)
     yield from casework.finish(ticket, decision, style, (ticket, "reference"), (account, "person"))
@@ -283,7 +283,7 @@ def _decide(notes: AccessNotes) -> moves.Move[Decision]:
     if account["engaged_until"] < ticket["opened"][:10]:
         yield from notes.send_back()
         return "declined", "too_late", moves.cite((account, "engaged_until"))
-    if notes.style.varies("refresh in any case"):
+    if notes.style.chooses("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=account["idle_metric"])
     idle = yield from moves.fresh_reading(account["idle_metric"])
     if idle["value"] > rule["most_idle"]:

@@ -38,7 +38,7 @@ from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
-from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     SIGNED_REQUEST,
@@ -51,7 +51,7 @@ Level = Literal["low", "high"]
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Everyday, frozen=True):
+class Causes(EverydayTroubles, frozen=True):
     """The hidden causes of a case: facts about these lines, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
@@ -294,7 +294,7 @@ def _read_figures(notes: TransferNotes, giver: moves.Shown) -> moves.Move[dict[s
     yield from notes.read_rule("what is available")
     figures = {}
     for figure in notes.style.order("figures", ["spent", "committed"]):
-        if notes.style.varies("refresh in any case"):
+        if notes.style.chooses("refresh in any case"):
             yield from moves.ask("datahub.refresh_data", metric_name=giver[f"{figure}_metric"])
         figures[figure] = yield from moves.fresh_reading(giver[f"{figure}_metric"])
     return figures

@@ -22,7 +22,7 @@ from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tel
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
-from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     ANSWER,
@@ -41,7 +41,7 @@ Refresh = Literal["quick", "slow", "fails", "fails_twice"]
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Everyday, frozen=True):
+class Causes(EverydayTroubles, frozen=True):
     """The hidden causes of a case: facts about these services, and troubles. See `kit.case`."""
 
     front: Annotated[
@@ -274,14 +274,14 @@ class CheckedService(Struct, frozen=True):
 def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
     ticket, approved = yield from casework.take_over(so_far)
-    if moves.wrote(so_far) and "assignee" in (yield from moves.began_empty(ticket["id"])):
+    if moves.wrote(so_far) and "assignee" in (yield from moves.fields_empty_at_start(ticket["id"])):
         ticket = {**ticket, "assignee": None}  # ignore an assignee who was set by earlier turns
     yield from casework.set_in_progress(ticket, style)
     policies = yield from moves.policies_about("bug", ticket["opened"])
     for topic in style.order("read up", ["culprit", "order of checks", "verification and assignee"]):
         yield from moves.read("datahub.read_policy", policy_id=policies[f"Bug escalation: {topic}"])
     limits = yield from moves.read("datahub.read_policy", policy_id=policies[LIMITS])
-    query = ticket["subject"].split()[0] if style.varies("search by name") else ticket["reference"]
+    query = ticket["subject"].split()[0] if style.chooses("search by name") else ticket["reference"]
     listed = yield from moves.search_entries(query)
     entry_id = yield from moves.entry_of(ticket, listed)
     reported = yield from moves.read("datahub.get_entry", entry_id=entry_id)
@@ -295,7 +295,7 @@ def _check_chain(notes: BugNotes, entry: moves.Shown) -> moves.Move[list[Checked
     """Check services from the reported one along the dependencies. Only the last one may be within its limit."""
     checked: list[CheckedService] = []
     while True:
-        if notes.style.varies(f"refresh in any case: step {len(checked)}"):
+        if notes.style.chooses(f"refresh in any case: step {len(checked)}"):
             yield from moves.ask("datahub.refresh_data", metric_name=entry["error_rate_metric"])
         rate = yield from moves.fresh_reading(entry["error_rate_metric"])
         limit = f"limit_tier_{entry['tier']}"
@@ -320,7 +320,7 @@ def _decide(notes: BugNotes, checked: list[CheckedService]) -> moves.Move[Decisi
         return "declined", "not_reproducible", moves.cite((checked[0].rate, "value"), (notes.limits, checked[0].limit))
     culprit, rate = above[-1].entry, above[-1].rate
     yield from working.note(("last above", culprit["id"]), f"culprit {culprit['reference']}")
-    other = yield from moves.other_live(notes.ticket, culprit["reference"], moves.FINISHED)
+    other = yield from moves.other_live_ticket(notes.ticket, culprit["reference"], moves.FINISHED)
     if other is not None:
         yield from _record(notes.ticket, "duplicate_of", other["id"])
         return "duplicate", "same_request", moves.cite((rate, "value"), (other, "reference"), (other, "status"))
@@ -337,7 +337,7 @@ def _decide(notes: BugNotes, checked: list[CheckedService]) -> moves.Move[Decisi
 def _hand_over_bug(notes: BugNotes, reported: CheckedService, culprit: CheckedService) -> moves.Move[Decision]:
     """Assign the ticket to the engineer on call for the culprit. Get a signature first if the bug is severe."""
     ticket, rate = notes.ticket, culprit.rate
-    if notes.style.varies("hand over first"):
+    if notes.style.chooses("hand over first"):
         yield from _hand_over(ticket, culprit.entry)
     yield from moves.read("datahub.read_policy", policy_id=notes.policies["Bug escalation: severity"])
     ground = (reported.rate, "value")

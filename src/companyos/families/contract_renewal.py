@@ -32,7 +32,7 @@ from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
-from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     ANSWER,
@@ -43,7 +43,7 @@ from companyos.families.kit.goals import (
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Everyday, frozen=True):
+class Causes(EverydayTroubles, frozen=True):
     """The hidden causes of a case: facts about this contract, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
@@ -255,7 +255,7 @@ class ContractNotes(CaseNotes, frozen=True):
 def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
     ticket, policies, approved = yield from casework.begin(so_far, style, "contract")
-    query = ticket["subject"] if style.varies("search by name") else ticket["reference"]
+    query = ticket["subject"] if style.chooses("search by name") else ticket["reference"]
     listed = yield from moves.search_entries(query)
     contract_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     contract = yield from moves.read("datahub.get_entry", entry_id=contract_id)
@@ -264,7 +264,7 @@ def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     notes = ContractNotes(ticket, policies, approved, style, contract, signed)
     yield from notes.read_rule("order of checks")
     yield from casework.prepare(ticket, contract["id"], style)
-    if style.varies("ask Legal before it is needed"):
+    if style.chooses("ask Legal before it is needed"):
         yield from notes.read_rule("departments")
         yield from notes.statement(LAWYER)
     decision = yield from _decide(notes)
@@ -283,7 +283,7 @@ def _decide(notes: ContractNotes) -> moves.Move[Decision]:
         yield from notes.send_back()
         return "cannot_be_done", "not_covered", moves.cite((framework, "ends"), (contract, "renews_on"))
     rule = yield from moves.read("datahub.read_policy", policy_id=notes.policies[USAGE])
-    if notes.style.varies("refresh in any case"):
+    if notes.style.chooses("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=contract["usage_metric"])
     usage = yield from moves.fresh_reading(contract["usage_metric"])
     used = usage["value"] >= rule["minimum_usage"]

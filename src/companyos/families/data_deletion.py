@@ -38,7 +38,7 @@ from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
-from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     ANSWER,
@@ -52,7 +52,7 @@ _DECISIVE = ("ground", "status", "last_entry")  # the fields of a holding that d
 _FIRST, _SECOND, _THIRD = (tuple(("Entry", role, field) for field in _DECISIVE) for role in HOLDING_ROLES)
 
 
-class Causes(Everyday, frozen=True):
+class Causes(EverydayTroubles, frozen=True):
     """The hidden causes of a case: facts about this person's data, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
@@ -270,7 +270,7 @@ class DeletionNotes(CaseNotes, frozen=True):
 def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
     ticket, policies, approved = yield from casework.begin(so_far, style, "deletion")
-    query = ticket["subject"].split()[0] if style.varies("search by name") else ticket["reference"]
+    query = ticket["subject"].split()[0] if style.chooses("search by name") else ticket["reference"]
     listed = yield from moves.search_entries(query)
     ours = [row for row in listed if row["reference"].split("/")[0] == ticket["reference"]]
     customer_id = next(row["id"] for row in ours if row["kind"] == "customer")
@@ -279,7 +279,7 @@ def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     notes = DeletionNotes(ticket, policies, approved, style, customer, holdings)
     yield from notes.read_rule("order of checks")
     yield from casework.prepare(ticket, customer["id"], style)
-    if style.varies("ask before it is needed"):
+    if style.chooses("ask before it is needed"):
         yield from notes.read_rule("hand-overs")
         yield from notes.legal()
     decision = yield from _decide(notes)
@@ -298,7 +298,7 @@ def _decide(notes: DeletionNotes) -> moves.Move[Decision]:
     if agreement["controller"] != OURSELVES:
         yield from notes.send_back()
         return "cannot_be_done", "not_covered", moves.cite((customer, "agreement"), (agreement, "controller"))
-    if notes.style.varies("refresh in any case"):
+    if notes.style.chooses("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=customer["identity_metric"])
     identity = yield from moves.fresh_reading(customer["identity_metric"])
     if identity["value"] < proof["doubt_from"]:

@@ -20,7 +20,7 @@ from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, change_entry,
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
-from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     ANSWER,
@@ -43,7 +43,7 @@ from companyos.families.offboarding_rules import (
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Everyday, frozen=True):
+class Causes(EverydayTroubles, frozen=True):
     """The hidden causes of a case: facts about this person, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
@@ -264,7 +264,7 @@ class OffboardingNotes(CaseNotes, frozen=True):
 def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
     ticket, policies, approved = yield from casework.begin(so_far, style, "offboarding")
-    query = ticket["subject"] if style.varies("search by name") else ticket["reference"]
+    query = ticket["subject"] if style.chooses("search by name") else ticket["reference"]
     listed = yield from moves.search_entries(query)
     papers = [row for row in listed if row["reference"].split("/")[0] == ticket["reference"]]
     entry_id = next(row["id"] for row in papers if row["kind"] == "employee")
@@ -294,7 +294,7 @@ def _decide(notes: OffboardingNotes) -> moves.Move[Decision]:
         return (yield from _suspend(notes, held, grounds))
     owed = yield from notes.statement("owed")
     money = yield from notes.read_rule("money owed")
-    if notes.style.varies("refresh in any case"):
+    if notes.style.chooses("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=notes.leaver["final_pay_metric"])
     pay = yield from moves.fresh_reading(notes.leaver["final_pay_metric"])
     if 100 * int(owed["owed"]) > money["withhold_percent"] * pay["value"]:

@@ -20,7 +20,7 @@ from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tel
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
-from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     ANSWER,
@@ -32,7 +32,7 @@ from companyos.families.kit.working import compare
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Everyday, frozen=True):
+class Causes(EverydayTroubles, frozen=True):
     """The hidden causes of a case: facts about this report, and troubles. See `kit.case`."""
 
     repeated: Annotated[
@@ -224,7 +224,7 @@ def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
     ticket, approved = yield from casework.take_over(so_far)
     yield from casework.set_in_progress(ticket, style)
-    if style.varies("ask at once"):
+    if style.chooses("ask at once"):
         yield from _ask_for_guests(ticket)
     policies = yield from moves.policies_about("expense", ticket["opened"])
     for title in style.order("rules", ["Expense report: order of checks", "Expense report: outcomes"]):
@@ -267,7 +267,7 @@ def _decide(
         return (yield from _give_back(ticket, "declined", "above_limit", grounds))
     report = yield from moves.read("datahub.get_entry", entry_id=report_id)
     metric = report["budget_left_metric"]
-    if style.varies("refresh in any case"):
+    if style.chooses("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=metric)
     budget = yield from moves.fresh_reading(metric)
     if (yield from compare(("budget", budget["value"]), "<", ("amount", ticket["amount"]), "too little", "enough")):
@@ -360,7 +360,7 @@ def _signed_request(
 ) -> moves.Move[moves.Shown]:
     """Return the request that was approved already, or a new one. Correct the ticket's cost centre first."""
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
-    yield from moves.own_cost_center(ticket, requester)
+    yield from moves.correct_cost_center(ticket, requester)
     if FORM in approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=approved[FORM])
         return request

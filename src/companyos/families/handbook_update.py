@@ -36,7 +36,7 @@ from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, set
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
-from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     ANSWER,
@@ -51,7 +51,7 @@ from companyos.families.kit.working import compare
 _DOCUMENT_DATES = tuple(("Policy", name, field) for name in SPECIAL for field in ("status", "since"))
 
 
-class Causes(Everyday, frozen=True):
+class Causes(EverydayTroubles, frozen=True):
     """The hidden causes of a case: facts about this section, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
@@ -279,7 +279,7 @@ class HandbookNotes(CaseNotes, frozen=True):
 def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
     ticket, policies, approved = yield from casework.begin(so_far, style, "handbook")
-    query = " ".join(ticket["subject"].split()[:2]) if style.varies("search by name") else ticket["reference"]
+    query = " ".join(ticket["subject"].split()[:2]) if style.chooses("search by name") else ticket["reference"]
     listed = yield from moves.search_entries(query)
     filed = {(row["reference"].split("/")[0], row["kind"], row["status"]): row["id"] for row in listed}
     section_id = filed[ticket["reference"], "section", "published"]
@@ -289,7 +289,7 @@ def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     notes = HandbookNotes(ticket, policies, approved, style, section, proposal)
     yield from notes.read_rule("order of checks")
     yield from casework.prepare(ticket, section["id"], style)
-    if style.varies("ask before it is needed"):
+    if style.chooses("ask before it is needed"):
         yield from notes.answer()
     decision = yield from _decide(notes)
     yield from casework.finish(ticket, decision, style, (ticket, "reference"), (section, "reference"))
@@ -322,7 +322,7 @@ def _decide(notes: HandbookNotes) -> moves.Move[Decision]:
         yield from notes.send_back()
         return "declined", "contradicts_policy", moves.cite((proposal, "proposed"), (document, limit))
     consultation = yield from notes.read_rule("consultation")
-    if notes.style.varies("refresh in any case"):
+    if notes.style.chooses("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=section["readers_metric"])
     readers = yield from moves.fresh_reading(section["readers_metric"])
     minimum = ("minimum", consultation["minimum"])

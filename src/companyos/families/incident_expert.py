@@ -42,7 +42,7 @@ class IncidentFigures(NamedTuple):
 def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
     ticket, policies, approved = yield from casework.begin(so_far, style, "incident")
-    query = ticket["subject"] if style.varies("search by name") else ticket["reference"]
+    query = ticket["subject"] if style.chooses("search by name") else ticket["reference"]
     listed = yield from moves.search_entries(query)
     alarm_id = next(row["id"] for row in listed if row["reference"] == ticket["reference"])
     alarm = yield from moves.read("datahub.get_entry", entry_id=alarm_id)
@@ -64,7 +64,7 @@ def _decide(notes: IncidentNotes) -> moves.Move[Decision]:
         return "cannot_be_done", "not_covered", moves.cite((service, "custody"))
     probe = yield from moves.read("datahub.get_entry", entry_id=alarm["probe"])
     probe_rule = yield from notes.read_rule("alarms and probes")
-    if notes.style.varies("refresh in any case"):
+    if notes.style.chooses("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=probe["self_check_metric"])
     self_check = yield from moves.fresh_reading(probe["self_check_metric"])
     if self_check["value"] < probe_rule["self_check"]:

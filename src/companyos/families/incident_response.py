@@ -33,7 +33,7 @@ from companyos.families.kit import endings
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_ticket, one_line, tell
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.endings import Facts
-from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, Family
 from companyos.families.kit.goals import (
     ANSWER,
@@ -50,7 +50,7 @@ def _measured(figure: str) -> tuple[tuple[str, str, str], ...]:
     return ("Source", figure, "value"), ("Metric", figure, "value")
 
 
-class Causes(Everyday, frozen=True):
+class Causes(EverydayTroubles, frozen=True):
     """The hidden causes of a case: facts about this alarm, and troubles. See `kit.case`."""
 
     client: Annotated[

@@ -20,7 +20,7 @@ from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_person, a
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
-from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     SIGNED_REQUEST,
@@ -34,7 +34,7 @@ from companyos.families.license_rules import BRIEFS, FORM, LIMITS, add_license_p
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Everyday, frozen=True):
+class Causes(EverydayTroubles, frozen=True):
     """The hidden causes of a case: facts about this contract, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
@@ -284,7 +284,7 @@ def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
     ticket, policies, approved = yield from casework.begin(so_far, style, "licence")
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: order of checks"])
-    query = ticket["subject"] if style.varies("search by name") else ticket["reference"]
+    query = ticket["subject"] if style.chooses("search by name") else ticket["reference"]
     listed = yield from moves.search_entries(query)
     entry_id = yield from moves.entry_of(ticket, listed)
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
@@ -305,7 +305,7 @@ def _decide(
     if duplicate is not None:
         return duplicate
     limits = yield from moves.read("datahub.read_policy", policy_id=policies[LIMITS])
-    if style.varies("refresh in any case"):
+    if style.chooses("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=entry["used_metric"])
     days = yield from moves.fresh_reading(entry["days_metric"])
     if (yield from compare(("days", days["value"]), ">", ("window", limits["window_days"]), "not due", "due")):
@@ -333,7 +333,7 @@ def _decide(
     if (yield from compare(("budget", budget["value"]), "<", ("offer", int(offer["amount"])), "too little", "enough")):
         return "cannot_be_done", "no_budget", moves.cite((budget, "value"), (offer, "amount"))
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: signing"])
-    yield from moves.own_cost_center(ticket, requester)
+    yield from moves.correct_cost_center(ticket, requester)
     if FORM in approved:
         request = yield from moves.read("approvalflow.check_status", approval_id=approved[FORM])
     else:

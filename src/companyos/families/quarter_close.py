@@ -20,7 +20,7 @@ from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, add_firms, ad
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
-from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family, Linked
 from companyos.families.kit.goals import (
     SIGNED_REQUEST,
@@ -51,7 +51,7 @@ BEYOND_LIMIT = "on_hold/above_limit"  # the ending of a ticket for which the CFO
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Everyday, frozen=True):
+class Causes(EverydayTroubles, frozen=True):
     """The hidden causes of a case: facts about this close, and troubles. See `kit.case`.
 
     The causes of the queued cases are drawn separately, except those that are declared here with the case's name in front.
@@ -433,7 +433,7 @@ def _decide(notes: CloseNotes, ended: dict[str, moves.Shown]) -> moves.Move[Deci
         if f"{closed['resolution']}/{closed['reason']}" == BEYOND_LIMIT:
             grounds = moves.cite(({**closed, "id": ticket_id}, "reason"), (limits, "signatures"))
             return "cannot_be_done", "above_limit", grounds
-    if notes.style.varies("refresh in any case"):
+    if notes.style.chooses("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=notes.entry["unreconciled_metric"])
     figure = yield from moves.fresh_reading(notes.entry["unreconciled_metric"])
     if figure["value"] > limits["tolerance"]:

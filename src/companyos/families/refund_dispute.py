@@ -17,7 +17,7 @@ from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, change_entry,
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import CaseNotes, Decision
 from companyos.families.kit.endings import Facts
-from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     SIGNED_REQUEST,
@@ -53,7 +53,7 @@ from companyos.families.refund_rules import (
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Everyday, frozen=True):
+class Causes(EverydayTroubles, frozen=True):
     """The hidden causes of a case: facts about this order, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
@@ -294,7 +294,7 @@ def _decide(notes: RefundNotes) -> moves.Move[Decision]:
         yield from notes.send_back()
         return "declined", "already_done", moves.cite((notes.filed["Refund"], "status"))
     misuse = yield from notes.read_rule("misuse")
-    if notes.style.varies("refresh in any case"):
+    if notes.style.chooses("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=order["refund_rate_metric"])
     rate = yield from moves.fresh_reading(order["refund_rate_metric"])
     if rate["value"] > misuse["limit"]:

@@ -17,7 +17,7 @@ from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, Firm, add_ven
 from companyos.families.kit.case import Case, Fact, Trouble
 from companyos.families.kit.casework import Decision
 from companyos.families.kit.endings import Facts
-from companyos.families.kit.everyday import Everyday
+from companyos.families.kit.everyday import EverydayTroubles
 from companyos.families.kit.family import Ending, EpisodeSoFar, ExpertStyle, Family
 from companyos.families.kit.goals import (
     SIGNED_REQUEST,
@@ -32,7 +32,7 @@ FORM = "vendor_onboarding"
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
-class Causes(Everyday, frozen=True):
+class Causes(EverydayTroubles, frozen=True):
     """The hidden causes of a case: facts about this vendor, and troubles. See `kit.case`."""
 
     duplicate: Annotated[
@@ -247,7 +247,7 @@ def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
     ticket, policies, approved = yield from casework.begin(so_far, style, "vendor")
     yield from moves.read("datahub.read_policy", policy_id=policies["Vendor onboarding: order of checks"])
-    query = " ".join(ticket["subject"].split()[:2]) if style.varies("search by name") else ticket["reference"]
+    query = " ".join(ticket["subject"].split()[:2]) if style.chooses("search by name") else ticket["reference"]
     listed = yield from moves.search_entries(query)
     entry_id = yield from moves.entry_of(ticket, listed)
     entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
@@ -275,7 +275,7 @@ def _decide(
     if (yield from compare(("insurance", entry["insurance_until"]), "<", ("today", now.split()[1]), "expired", "runs")):
         yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
         return "on_hold", "document_expired", moves.cite((entry, "insurance_until"))
-    if style.varies("refresh in any case"):
+    if style.chooses("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=entry["score_metric"])
     score = yield from moves.fresh_reading(entry["score_metric"])
     rule = yield from moves.read("datahub.read_policy", policy_id=policies["Vendor onboarding: minimum score"])
@@ -290,7 +290,7 @@ def _decide(
         office = yield from moves.read("datahub.get_approver", role="CFO")
         if not (yield from moves.covers(office, ticket["amount"])):
             return "cannot_be_done", "beyond_authority", moves.cite((ticket, "amount"), (office, "limit"))
-    yield from moves.own_cost_center(ticket, requester)
+    yield from moves.correct_cost_center(ticket, requester)
     if FORM in approved:
         request = yield from moves.read("approvalflow.check_status", approval_id=approved[FORM])
     else:

@@ -128,7 +128,7 @@ def test_writing_what_already_stands_writes_nothing() -> None:
 def test_nothing_but_put_writes_to_the_journal() -> None:
     world = new_world()
     world.put_at_start(Cup("a", "red"))
-    world.tally("n", 1)
+    world.set_counter("n", 1)
     world.schedule(500, "test.paint", "a")
     world.advance(100)
     world.fork().put(Cup("a", "blue"))
@@ -199,7 +199,7 @@ def test_time_passes_in_full_when_what_is_awaited_does_not_come() -> None:
 def test_time_stands_still_when_what_is_awaited_already_holds(due: int) -> None:
     world = new_world()
     world.schedule(due, "test.paint", "a")
-    world.tally("painted", 3)
+    world.set_counter("painted", 3)
     world.advance(50, news="painted", known=2)
     assert world.now == 0
     assert world.count(Cup) == 0
@@ -269,7 +269,7 @@ def perform(pairs: list[tuple[World, Model]], act: Act) -> None:
             world.put(Cup(key, "plain", number))
             model.put(Cup(key, "plain", number))
         case "tally":
-            world.tally(key, number)
+            world.set_counter(key, number)
             model.counters[key] = number
         case "schedule":
             world.schedule(world.now + number, "test.paint", key)
@@ -358,7 +358,7 @@ def _write(world: World, name: str, id: str, value: int) -> None:
     if name == "cup":
         world.put(Cup(id, "plain", value))
     else:
-        world.tally(id, value)
+        world.set_counter(id, value)
 
 
 def test_every_part_of_the_state_is_in_the_digest() -> None:
@@ -375,8 +375,8 @@ def test_every_part_of_the_state_is_in_the_digest() -> None:
         changed(acts=[lambda w: w.put(Cup("a", "blue"))]),
         changed(acts=[lambda w: w.put(Cup("b", "red"))]),
         changed(acts=[lambda w: w.put(Plate("a", "red"))]),
-        changed(acts=[lambda w: w.tally("n", 1)]),
-        changed(acts=[lambda w: w.tally("m", 1)]),
+        changed(acts=[lambda w: w.set_counter("n", 1)]),
+        changed(acts=[lambda w: w.set_counter("m", 1)]),
         changed(acts=[lambda w: w.schedule(9, "test.paint", "a")]),
         changed(acts=[lambda w: w.schedule(8, "test.paint", "a")]),
         changed(acts=[lambda w: w.schedule(9, "test.chain", "a")]),
@@ -400,7 +400,7 @@ def test_a_world_comes_through_a_pickle_whole() -> None:
     world.actor, world.why, world.seats = "@a.b", "wash", ("@a.b",)
     world.put(Cup("a", "red"))
     world.schedule(5, "test.chain", "b")
-    world.tally("n", 7)
+    world.set_counter("n", 7)
     again: World = pickle.loads(pickle.dumps(world))
     assert again.digest() == world.digest() == recomputed(again)
     assert (again.journal, again.seats) == (world.journal, world.seats)

@@ -120,11 +120,11 @@ def test_a_fresh_measurement_must_have_been_read_by_the_actor_themselves(env: Co
     score = aged(env, role(env, "score"), 100)
     goal = ReadFresh(me(env), score.id, score.measured_at)
     assert not goal.holds(env.world)
-    env.world.mark(read_mark("@some.body", score.id), score.measured_at)
+    env.world.set_read_mark(read_mark("@some.body", score.id), score.measured_at)
     assert not goal.holds(env.world)
-    env.world.mark(read_mark(me(env), score.id), score.measured_at - 1)
+    env.world.set_read_mark(read_mark(me(env), score.id), score.measured_at - 1)
     assert not goal.holds(env.world)  # an earlier measurement
-    env.world.mark(read_mark(me(env), score.id), score.measured_at)
+    env.world.set_read_mark(read_mark(me(env), score.id), score.measured_at)
     assert goal.holds(env.world)
     assert not ReadFresh(me(env), score.id, score.measured_at + 1).holds(env.world)
 

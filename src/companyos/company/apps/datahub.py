@@ -100,7 +100,7 @@ def query_metric(world: World, metric_name: MetricName) -> dict[str, Any]:
     """Read a metric's value on file, when it was measured, and whether a refresh is under way."""
     metric = world.find(Metric, metric_name)
     # The warehouse keeps a query log: which measurement was last read, and by whom.
-    world.mark(read_mark(world.actor, metric.id), metric.measured_at)
+    world.set_read_mark(read_mark(world.actor, metric.id), metric.measured_at)
     return _reading(world, metric)
 
 
@@ -125,7 +125,7 @@ def refresh_data(world: World, metric_name: MetricName) -> dict[str, Any]:
         metric = world.put(replace(metric, value=source.value, measured_at=world.now, pipeline="idle"))
     else:
         metric = world.put(replace(metric, pipeline="running"))
-        world.tally(f"refreshed_by:{metric_name}:{world.actor}", 1)
+        world.set_counter(f"refreshed_by:{metric_name}:{world.actor}", 1)
         world.schedule(world.now + max(source.delay, 5), "refresh_ends", metric_name)
     return _reading(world, metric)
 
@@ -142,7 +142,7 @@ def refresh_ends(world: World, metric_name: str) -> None:
     news = "failed: the source did not deliver; the value on file is unchanged" if failed else "is done"
     for seat in world.seats:
         if world.counter(f"refreshed_by:{metric_name}:{seat}"):
-            world.tally(f"refreshed_by:{metric_name}:{seat}", 0)
+            world.set_counter(f"refreshed_by:{metric_name}:{seat}", 0)
             post(world, seat, "datahub", "refresh", metric_name, f"The refresh of {metric_name} {news}.")
 
 

@@ -166,7 +166,7 @@ def get_ticket(world: World, ticket_id: TicketId) -> Ticket:
     """Read one ticket with all its fields."""
     ticket, unseen = world.find(Ticket, ticket_id), unseen_edits(ticket_id, world.actor)
     if world.counter(unseen):
-        world.tally(unseen, 0)
+        world.set_counter(unseen, 0)
     return ticket
 
 

@@ -235,13 +235,13 @@ class World:
     def counter(self, key: str) -> int:
         return self._counters.get(key, 0)
 
-    def mark(self, key: str, value: int) -> None:
+    def set_read_mark(self, key: str, value: int) -> None:
         """Set a counter that records what somebody has read. Milestones may depend on it."""
         if self._counters.get(key) != value:
             self.revision += 1
-            self.tally(key, value)
+            self.set_counter(key, value)
 
-    def tally(self, key: str, value: int) -> int:
+    def set_counter(self, key: str, value: int) -> int:
         """Set a counter, for example of messages. Counters are part of the digest, but not of the journal."""
         self._sum += fingerprint_of_name(key) * (value - self._counters.get(key, 0))
         self._counters[key] = value

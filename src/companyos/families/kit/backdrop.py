@@ -70,10 +70,10 @@ def build_company(streams: Streams, split: str, actor: str, hire: Callable[[Back
     _other_policies(company)
     _forms(world)
     world.seats = (company.offices[actor],)
-    world.tally("message", draw.between(1000, 9000))
-    world.tally("comment", draw.between(1000, 9000))
+    world.set_counter("message", draw.between(1000, 9000))
+    world.set_counter("comment", draw.between(1000, 9000))
     _bulletins(company)
-    world.tally("approval", draw.between(1200, 8000))
+    world.set_counter("approval", draw.between(1200, 8000))
     return company
 
 
@@ -481,5 +481,5 @@ def _bulletins(company: Backdrop) -> None:
             world.put_at_start(
                 Message(f"M-{world.count_up('message')}", me, company.offices["HR Lead"], at, "bulletin", None, text)
             )
-        world.tally(inbox_counter(me), 2)
-        world.tally(seen_counter(me), 2)
+        world.set_counter(inbox_counter(me), 2)
+        world.set_counter(seen_counter(me), 2)

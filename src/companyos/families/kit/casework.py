@@ -2,7 +2,7 @@
 
 A family's expert fills this frame with the checks of its own policies. It sees nothing but replies.
 `Shown` is a record as a reply shows it: its fields by name. `EpisodeSoFar` is the brief with the calls and replies before
-the expert begins. `ExpertStyle` makes the choices where several ways of working are right: `style.varies(name)` is true if
+the expert begins. `ExpertStyle` makes the choices where several ways of working are right: `style.chooses(name)` is true if
 the expert takes the optional way called `name`.
 """
 
@@ -69,7 +69,7 @@ def take_over(so_far: EpisodeSoFar) -> Move[tuple[Shown, dict[str, str]]]:
 
 def set_in_progress(ticket: Shown, style: ExpertStyle) -> Move[None]:
     """Set the status of the ticket to `in_progress`. No policy demands it, so only some tastes do it."""
-    if style.varies("take it up first"):
+    if style.chooses("take it up first"):
         yield from moves.set_field(ticket["id"], "status", "in_progress")
 
 
@@ -85,7 +85,7 @@ def mark_duplicate(ticket: Shown, aloud: bool = False) -> Move[Decision | None]:
     Return that decision, or None if there is no such ticket. `aloud` adds working lines (the expert's written reasoning).
     """
     if aloud:
-        other = yield from moves.other_live(ticket, ticket["reference"])
+        other = yield from moves.other_live_ticket(ticket, ticket["reference"])
     else:
         listed = yield from moves.rows("ticketdesk.search_tickets", query=ticket["reference"])
         others = (row for row in listed if row["id"] != ticket["id"] and row["status"] != "cancelled")
@@ -99,6 +99,6 @@ def mark_duplicate(ticket: Shown, aloud: bool = False) -> Move[Decision | None]:
 def finish(ticket: Shown, decision: Decision, style: ExpertStyle, *more: tuple[Shown, str]) -> Move[None]:
     """Close the ticket as decided. `more` are true facts that an expert may cite besides the decisive ones."""
     resolution, reason, evidence = decision
-    if style.varies("cite more"):
+    if style.chooses("cite more"):
         evidence += moves.cite(*more)
     yield from moves.close(ticket["id"], resolution, reason, evidence)

@@ -1,6 +1,6 @@
 """Troubles that are the same in every family, and the records that they affect.
 
-The `Causes` class of a family inherits them from `Everyday`.
+The `Causes` class of a family inherits them from `EverydayTroubles`.
 """
 
 from typing import Annotated, Literal
@@ -15,7 +15,7 @@ from companyos.families.kit.backdrop import one_line
 from companyos.families.kit.case import Case, Trouble
 
 
-class Everyday(Struct, frozen=True):
+class EverydayTroubles(Struct, frozen=True):
     """Causes that every family has: troubles of the company that are not specific to a case."""
 
     chatter: Annotated[Literal["quiet", "some", "much"], Trouble(dial="noise", target=("season",))]

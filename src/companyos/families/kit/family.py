@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property, lru_cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -66,8 +66,13 @@ class Linked(msgspec.Struct, frozen=True):
         return all(goal.holds(world) for goal in self.ending.goals)
 
 
-# A milestone that is not reached in the start state: its index, its worth at the end, what it pays earlier, its goal.
-Watched = tuple[int, float, float, Goal]
+class OpenMilestone(NamedTuple):
+    """A milestone that does not hold in the start state."""
+
+    position: int  # among all milestones of the setting
+    worth: float  # what it adds to the reward at the end of the episode
+    early_worth: float  # what it pays as soon as it is reached: 0, unless the ending shares it with all others
+    goal: Goal
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -80,12 +85,13 @@ class Setting(msgspec.Struct, frozen=True):
     max_steps: int
     doses: Doses
     goals: dict[str, Goal]  # of the ending, by name
-    watched: dict[type[Record] | None, tuple[Watched, ...]]  # by the table that can change them; None: by a read
-    linked: dict[str, Linked]  # by ticket
-    given: dict[str, CalledFor]  # by ticket that the actor may work on: the changes that its ending needs
-    potential: float  # the sum of all milestones, including the linked tickets
+    # The milestones to check after a write to each table; under None, those to check after the agent has read a metric.
+    open_milestones: dict[type[Record] | None, tuple[OpenMilestone, ...]]
+    linked: dict[str, Linked]  # by id: other tickets that must be closed correctly, too
+    needed_changes: dict[str, CalledFor]  # by id of each ticket that the actor may work on: what its right ending needs
+    potential: float  # the worth of all open milestones and linked tickets
     toolbox: Toolbox
-    places: int  # the number of milestones, shared ones included
+    milestone_count: int  # those that hold at the start and shared ones included
 
 
 class ExpertStyle:
@@ -98,7 +104,7 @@ class ExpertStyle:
         """Return the steps in the order in which the expert takes them. `name` names the choice."""
         return steps
 
-    def varies(self, name: str) -> bool:
+    def chooses(self, name: str) -> bool:
         """Return whether the expert departs from its default in the way that `name` names."""
         return False
 
@@ -184,22 +190,32 @@ class Family(msgspec.Struct, frozen=True, eq=False):
         world.settle()
         ending = self.judge(world, case, causes)
         # The agent sees the offered tools in its first observation, so they must not depend on the weather.
-        budget, toolbox = self.budget(doses), offered(world.streams, doses)
+        toolbox = offered(world.streams, doses)
         world.streams = weather  # everything drawn during the episode is trouble
         milestones = _milestones(ending)
-        unmet = [milestone for milestone in milestones if not milestone[3].holds(world)]
-        watched: dict[type[Record] | None, tuple[Watched, ...]] = {
-            kind: tuple(m for m in unmet if kind in m[3].tables or (m[3].reads and kind is None))
+        unmet = [milestone for milestone in milestones if not milestone.goal.holds(world)]
+        open_milestones: dict[type[Record] | None, tuple[OpenMilestone, ...]] = {
+            kind: tuple(m for m in unmet if kind in m.goal.tables or (m.goal.reads and kind is None))
             for kind in (*world.kinds(), None)
         }
-        potential = add_up(worth for _, worth, _, _ in unmet) + add_up(ticket.worth for ticket in ending.linked)
+        potential = add_up(milestone.worth for milestone in unmet) + add_up(ticket.worth for ticket in ending.linked)
         linked = {ticket.ticket_id: ticket for ticket in ending.linked}
         endings = {case.ticket_id: ending} | {ticket_id: ticket.ending for ticket_id, ticket in linked.items()}
-        given = {ticket_id: CalledFor(right.allowed, right.signatures) for ticket_id, right in endings.items()}
         return Setting(
-            world, case, causes, ending, budget, doses, ending.named_goals, watched, linked, given, potential, toolbox,
-            len(milestones),
-        )  # fmt: skip
+            world=world,
+            case=case,
+            causes=causes,
+            ending=ending,
+            max_steps=self.budget(doses),
+            doses=doses,
+            goals=ending.named_goals,
+            open_milestones=open_milestones,
+            linked=linked,
+            needed_changes={key: CalledFor(right.allowed, right.signatures) for key, right in endings.items()},
+            potential=potential,
+            toolbox=toolbox,
+            milestone_count=len(milestones),
+        )
 
     def without_troubles(self, causes: Any) -> Any:
         """Return the same causes with every trouble switched off."""
@@ -213,11 +229,11 @@ class Family(msgspec.Struct, frozen=True, eq=False):
                 injector.strike(world, target_of(trouble, case), level, weather.at(name, str(level)))
 
 
-def _milestones(ending: Ending) -> list[Watched]:
+def _milestones(ending: Ending) -> list[OpenMilestone]:
     """Return the milestones of an ending in their order, then the shared ones that this ending does not need."""
     early = {milestone.goal: milestone.worth for milestone in ending.shared}
-    own = [(i, m.worth, early.pop(m.goal, 0.0), m.goal) for i, m in enumerate(ending.milestones)]
-    return own + [(i, 0.0, worth, goal) for i, (goal, worth) in enumerate(early.items(), len(own))]
+    own = [OpenMilestone(i, m.worth, early.pop(m.goal, 0.0), m.goal) for i, m in enumerate(ending.milestones)]
+    return own + [OpenMilestone(i, 0.0, worth, goal) for i, (goal, worth) in enumerate(early.items(), len(own))]
 
 
 @lru_cache(maxsize=64)

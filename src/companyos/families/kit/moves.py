@@ -103,7 +103,7 @@ def entry_of(ticket: Shown, listed: list[Shown]) -> Move[str]:
     return str(row["id"])
 
 
-def other_live(ticket: Shown, reference: str, ended: Collection[str] = ("cancelled",)) -> Move[Shown | None]:
+def other_live_ticket(ticket: Shown, reference: str, ended: Collection[str] = ("cancelled",)) -> Move[Shown | None]:
     """Return another ticket with this reference whose status is not in `ended`, or None."""
     for other in (yield from rows("ticketdesk.search_tickets", query=reference)):
         if other["id"] != ticket["id"]:
@@ -252,7 +252,7 @@ def _restored(ticket_id: str, field: str, written: Any, before: str) -> Move[boo
     return True
 
 
-def began_empty(ticket_id: str) -> Move[set[str]]:
+def fields_empty_at_start(ticket_id: str) -> Move[set[str]]:
     """Return the fields of a ticket that were empty before earlier turns filled them."""
     changes = yield from rows("ticketdesk.my_changes")
     first = {change["field"]: change["before"] for change in changes if change["record"] == ticket_id}  # newest first
@@ -383,7 +383,7 @@ def grew_old(reading: Shown, later: str, limit: int) -> Move[bool]:
     return (yield from working.compare(("age", age), ">=", ("most", limit), "measure again", "fresh"))
 
 
-def own_cost_center(ticket: Shown, requester: Shown) -> Move[None]:
+def correct_cost_center(ticket: Shown, requester: Shown) -> Move[None]:
     """Set a ticket's cost centre to that of its requester if it differs."""
     ours, theirs = ("cost_center", ticket["cost_center"]), ("requester's", requester["cost_center"])
     if (yield from working.compare(ours, "!=", theirs, "correct it", "right")):
