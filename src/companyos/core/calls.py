@@ -53,9 +53,9 @@ Aloud = Generator[tuple[tuple[str, ...], Call], Reply, None]  # each call with t
 def silent(procedure: Procedure) -> Program:
     """Run a procedure and yield only its calls, without the working lines."""
     try:
-        step = next(procedure)
+        item = next(procedure)
         while True:
-            step = next(procedure) if isinstance(step, Working) else procedure.send((yield step))
+            item = next(procedure) if isinstance(item, Working) else procedure.send((yield item))
     except StopIteration:
         return
 
@@ -64,15 +64,15 @@ def aloud(procedure: Procedure) -> Aloud:
     """Run a procedure and yield each call together with the working lines since the previous call."""
     lines: list[str] = []
     try:
-        step = next(procedure)
+        item = next(procedure)
         while True:
-            if isinstance(step, Working):
-                lines.append(step.text)
-                step = next(procedure)
+            if isinstance(item, Working):
+                lines.append(item.text)
+                item = next(procedure)
             else:
-                reply = yield tuple(lines), step
+                reply = yield tuple(lines), item
                 lines.clear()
-                step = procedure.send(reply)
+                item = procedure.send(reply)
     except StopIteration:
         return
 
@@ -93,10 +93,12 @@ def parse(action: object) -> Call | Reply:
         else:
             raw = _encode(action)
             call = _decode(raw)
-        if len(raw) <= _SHORT or raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH or _is_shallow(call.params, MAX_DEPTH):
+        # The depth is at most the number of opening brackets, which is cheap to count.
+        if len(raw) <= _FLAT_BYTES or raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH or _is_shallow(call.params, MAX_DEPTH):
             return call
     except _NOT_JSON:
-        pass  # below, `as_json` gives it another form, and the reply says what is wrong with that
+        pass
+    # It is not a call, or nested too deep. The check of its JSON form says in the reply what is wrong.
     try:
         return msgspec.convert(as_json(action), Call)
     except msgspec.ValidationError as error:
@@ -120,10 +122,11 @@ def as_json(action: object) -> Any:
 # Raised for Python objects, lone surrogates, numbers with thousands of digits and endless nesting.
 _NOT_JSON = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError)
 MAX_DEPTH = 80
-_SHORT = 2 * MAX_DEPTH  # bytes: a shorter text cannot be nested too deep, since each bracket must close
+_FLAT_BYTES = 2 * MAX_DEPTH  # a JSON text of this length cannot be nested too deep, because each bracket must be closed
 
 
 def _is_shallow(value: Any, depth: int) -> bool:
+    """Tell whether dicts and lists are nested at most `depth` levels deep in a JSON value."""
     if isinstance(value, dict):
         return depth > 0 and all(_is_shallow(item, depth - 1) for item in value.values())
     if isinstance(value, list):

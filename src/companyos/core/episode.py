@@ -14,31 +14,27 @@ CANARY = "companyos-canary-8f1d2c70-do-not-train-on-held-out-splits"
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """A call and its consequences.
-
-    `action` is empty, or holds the one value that was sent when that was not a call. `actor` is the handle of the caller,
-    and empty for the person who works the task.
-    """
+    """A call and its consequences."""
 
     call: Call
     reply: Reply
-    now: str
+    now: str  # the simulated time after the call
     reward: float
-    parts: dict[str, float]
-    digest: str
-    action: tuple[Any, ...] = ()
-    actor: str = ""
+    parts: dict[str, float]  # what the reward is the sum of, by name
+    digest: str  # of the company after the call
+    action: tuple[Any, ...] = ()  # the value that was sent, if it was not a valid call; otherwise empty
+    actor: str = ""  # the handle of the person who made the call; empty for the person who works the task
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The first line of a transcript: what is needed to play the episode again."""
 
     task_id: str
-    reward: str
+    reward: str  # the name of the reward profile
     brief: str
     version: int = BENCHMARK_VERSION
     canary: str = CANARY
-    actors: tuple[str, ...] | UnsetType = UNSET  # further people who are played from outside
+    actors: tuple[str, ...] | UnsetType = UNSET  # handles of colleagues whom further agents play
 
 
 class Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,7 +42,7 @@ class Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     done: bool
     success: bool | None
-    total: float
+    total: float  # the sum of the rewards
     verdict: dict[str, Any] = {}
 
 
@@ -66,11 +62,11 @@ class Transcript(msgspec.Struct, frozen=True):
         lines = [line for line in (text.encode() if isinstance(text, str) else text).split(b"\n") if line.strip()]
         if len(lines) < 2:
             raise ValueError("not a transcript: it needs a header line and a footer line")
-        kinds: Iterable[Any] = [Header, *[Turn] * (len(lines) - 2), Footer]
-        parts = []
-        for number, (line, kind) in enumerate(zip(lines, kinds, strict=True), 1):
+        line_types: Iterable[Any] = [Header, *[Turn] * (len(lines) - 2), Footer]
+        decoded = []
+        for number, (line, line_type) in enumerate(zip(lines, line_types, strict=True), 1):
             try:
-                parts.append(msgspec.json.decode(line, type=kind))
+                decoded.append(msgspec.json.decode(line, type=line_type))
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise ValueError(f"not a transcript: line {number}: {error}") from None
-        return Transcript(parts[0], tuple(parts[1:-1]), parts[-1])
+        return Transcript(decoded[0], tuple(decoded[1:-1]), decoded[-1])

@@ -34,8 +34,8 @@ class BadDose(ValueError):
 class BadChoice(ValueError):
     """A name that is not in one of our registries (agent, reward profile, observation form)."""
 
-    def __init__(self, what: str, given: object, valid: Iterable[str]) -> None:
-        super().__init__(f"unknown {what} {given!r}; valid: {', '.join(valid)}")
+    def __init__(self, registry: str, name: object, valid: Iterable[str]) -> None:
+        super().__init__(f"unknown {registry} {name!r}; valid: {', '.join(valid)}")
 
 
 class BadPlugin(ValueError):

@@ -3,11 +3,11 @@
 import os
 from pathlib import Path
 
-PART = ".part"  # ends the name of a file that is still being written
+PART = ".part"  # the suffix of a file that is still being written
 
 
 def write_atomic(path: Path, content: bytes, make_folder: bool = False) -> None:
-    """Write a file beside its place and move it there, so that a reader never sees half of it.
+    """Write a temporary file in the same folder and rename it to `path`, so that a reader never sees half a file.
 
     `make_folder` creates missing folders. The process id in the temporary name keeps two processes apart.
     """

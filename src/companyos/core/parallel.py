@@ -48,21 +48,25 @@ def as_they_come(
         return
     pool = process_pool(workers)
     try:
-        chunks = [pool.submit(_each, function, items[n : n + chunk]) for n in range(0, len(items), chunk)]
-        for done in as_completed(chunks):
-            yield from done.result()
+        starts = range(0, len(items), chunk)
+        chunks = [pool.submit(_apply_to_all, function, items[start : start + chunk]) for start in starts]
+        for finished_chunk in as_completed(chunks):
+            yield from finished_chunk.result()
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def ahead(function: Callable[[T], R], items: Iterator[T], workers: int, most: int) -> Iterator[R]:
-    """Like `map` over an endless iterator, on `workers` processes (0: this one), each at most `most` items ahead."""
+def ahead(function: Callable[[T], R], items: Iterator[T], workers: int, lead: int) -> Iterator[R]:
+    """Like `map` over an endless iterator, on `workers` processes. 0 workers means this process.
+
+    At most `lead` items for each process are computed before the caller asks for their results.
+    """
     if workers == 0:
         yield from _in_this_process(function, items)
         return
     pool = process_pool(workers)
     try:
-        waiting = deque(pool.submit(function, item) for item in islice(items, workers * most))
+        waiting = deque(pool.submit(function, item) for item in islice(items, workers * lead))
         while waiting:
             yield waiting.popleft().result()
             waiting.extend(pool.submit(function, item) for item in islice(items, 1))
@@ -88,12 +92,12 @@ def _on_threads(function: Callable[[T], R], items: Sequence[T], workers: int) ->
                 item = todo.get_nowait()
             except Empty:
                 return
-            done: Future[R] = Future()
+            future: Future[R] = Future()
             try:
-                done.set_result(function(item))
+                future.set_result(function(item))
             except BaseException as error:
-                done.set_exception(error)
-            finished.put(done)
+                future.set_exception(error)
+            finished.put(future)
 
     for _ in range(min(workers, len(items))):
         Thread(target=work, daemon=True).start()
@@ -102,11 +106,11 @@ def _on_threads(function: Callable[[T], R], items: Sequence[T], workers: int) ->
             yield finished.get().result()
     finally:
         with suppress(Empty):
-            while True:  # so that no thread starts another item
+            while True:  # empty the queue, so that no thread starts another item
                 todo.get_nowait()
 
 
-def _each(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+def _apply_to_all(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     return [function(item) for item in items]
 
 
@@ -117,6 +121,7 @@ def set_up_worker() -> None:
 
 
 def _leave_with_parent() -> None:
+    """Wait until the parent process ends, and then end this process at once."""
     parent = parent_process()
     assert parent is not None
     parent.join()

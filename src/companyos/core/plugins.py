@@ -13,8 +13,8 @@ GROUP = "companyos.plugins"
 
 @cache
 def plugged_in() -> tuple[tuple[str, object], ...]:
-    """Return all plug-ins: where each comes from, and the object."""
-    from importlib.metadata import entry_points  # slow: as long as importing half of this package
+    """Return all plug-ins as pairs: the import path, such as `my_company.pool_car:FAMILY`, and the object."""
+    from importlib.metadata import entry_points  # here, because this import is slow
 
     entries = sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
     return tuple((entry.value, entry.load()) for entry in entries)

@@ -7,14 +7,15 @@ import msgspec
 from companyos.core.errors import BadTask
 
 BENCHMARK_VERSION = 4  # raised whenever a golden digest changes; the changelog says why
-# Version 4 is under construction. Until its rulebooks are drawn, a seed gives the same facts and troubles as in version 3,
-# so that results of both versions on the same seed can be compared.
+# The version in the keys of random draws. Version 4 is under construction: until it draws policies of its own for each
+# seed, a seed gives the same facts and troubles as in version 3, so that results of both versions can be compared.
 DRAWN_AS_VERSION = 3
 SPLITS = ("train", "validation", "test")
 MAX_LENGTH = 120
 MAX_SEED = 10**12 - 1
 
-_SHAPE = re.compile(
+# For example `vendor_onboarding-v4-train-7-50`, or `vendor_onboarding-v4-train-7-f100s50-w3-cfo_away.1` with all parts.
+_TASK_ID = re.compile(
     r"(?P<family>[a-z]+(?:_[a-z]+)*)-v(?P<version>0|[1-9]\d*)-(?P<split>[a-z]+)-(?P<seed>0|[1-9]\d*)"
     r"-(?P<doses>\d+|(?:[a-z]\d+)+)(?:-w(?P<weather>[1-9]\d*))?(?P<do>(?:-[a-z]+(?:_[a-z]+)*\.[a-z0-9_]+)*)",
     re.ASCII,
@@ -32,7 +33,7 @@ class TaskId(msgspec.Struct, frozen=True):
     split: str
     seed: int
     doses: str  # one number for all dials, or a letter and a number for each dial that is not 0
-    do: tuple[tuple[str, str], ...] = ()
+    do: tuple[tuple[str, str], ...] = ()  # the overridden causes: names and values, sorted by name
     version: int = BENCHMARK_VERSION
     weather: int = 0  # which draw of the troubles; 0 is the default
 
@@ -43,23 +44,30 @@ class TaskId(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The key of its random draws. Doses and overrides are not part of it, so they change nothing else."""
+        """The key of the task's random draws. It contains no doses and no overrides, so these change no other draw."""
         return f"{self.family}/{DRAWN_AS_VERSION}/{self.split}/{self.seed}"
 
     @property
     def weather_key(self) -> str:
-        """The key of the draws of its troubles."""
+        """The key of the random draws for the task's troubles."""
         return f"{self.key}/weather/{self.weather}" if self.weather else self.key
 
     @staticmethod
     def parse(text: str) -> "TaskId":
-        """Parse a task id. `BadTask` says what a valid one looks like."""
-        found = _SHAPE.fullmatch(text) if len(text) <= MAX_LENGTH else None
-        if found is None:
+        """Parse a task id. Raises `BadTask`, which says what a valid id looks like."""
+        match = _TASK_ID.fullmatch(text) if len(text) <= MAX_LENGTH else None
+        if match is None:
             raise BadTask(f"{text!r} is not a task id; one looks like vendor_onboarding-v{BENCHMARK_VERSION}-train-7-50")
-        do = tuple((cause, value) for cause, value in (part.split(".", 1) for part in found["do"].split("-")[1:]))
-        named = (found["family"], found["split"], int(found["seed"]), found["doses"])
-        task = TaskId(*named, do, int(found["version"]), int(found["weather"] or 0))
+        do = tuple((cause, value) for cause, value in (part.split(".", 1) for part in match["do"].split("-")[1:]))
+        task = TaskId(
+            family=match["family"],
+            split=match["split"],
+            seed=int(match["seed"]),
+            doses=match["doses"],
+            do=do,
+            version=int(match["version"]),
+            weather=int(match["weather"] or 0),
+        )
         if task.version != BENCHMARK_VERSION:
             raise BadTask(f"{text!r} is of benchmark version {task.version}; this is version {BENCHMARK_VERSION}")
         if task.seed > MAX_SEED:

@@ -180,7 +180,7 @@ def test_time_passes_up_to_the_awaited_event_and_no_further() -> None:
     world = new_world()
     for minute, cup in [(10, "a"), (20, "b"), (20, "c"), (30, "d")]:
         world.schedule(minute, "test.paint", cup)
-    world.advance(100, news="painted", known=1)
+    world.advance(100, stop_counter="painted", stop_above=1)
     assert world.now == 20
     assert world.count(Cup) == 2
     world.advance(10)
@@ -190,7 +190,7 @@ def test_time_passes_up_to_the_awaited_event_and_no_further() -> None:
 def test_time_passes_in_full_when_what_is_awaited_does_not_come() -> None:
     world = new_world()
     world.schedule(10, "test.paint", "a")
-    world.advance(50, news="painted", known=1)
+    world.advance(50, stop_counter="painted", stop_above=1)
     assert world.now == 50
     assert world.count(Cup) == 1
 
@@ -200,7 +200,7 @@ def test_time_stands_still_when_what_is_awaited_already_holds(due: int) -> None:
     world = new_world()
     world.schedule(due, "test.paint", "a")
     world.set_counter("painted", 3)
-    world.advance(50, news="painted", known=2)
+    world.advance(50, stop_counter="painted", stop_above=2)
     assert world.now == 0
     assert world.count(Cup) == 0
 

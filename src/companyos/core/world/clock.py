@@ -1,4 +1,4 @@
-"""Simulated time: minutes since the midnight before a Monday, and their text forms."""
+"""Simulated time: a number of minutes since midnight of a Monday, and its text forms."""
 
 from datetime import date, timedelta
 from functools import lru_cache
@@ -22,20 +22,21 @@ Minute = Annotated[int, MINUTE]
 
 
 @lru_cache(maxsize=4096)
-def _day_text(day: int) -> tuple[str, str]:
-    date_of = FIRST_DAY + timedelta(days=day)
-    return date_of.isoformat(), f"{_WEEKDAYS[date_of.weekday()]} {date_of.isoformat()}"
+def _day_texts(day: int) -> tuple[str, str]:
+    """Return the date of a day without and with the day of the week: `2026-03-10` and `Tue 2026-03-10`."""
+    day_date = FIRST_DAY + timedelta(days=day)
+    return day_date.isoformat(), f"{_WEEKDAYS[day_date.weekday()]} {day_date.isoformat()}"
 
 
 @memoized
 def stamp(minute: int) -> str:
     """Return a minute as records show it: `2026-03-10 09:30`."""
-    day, rest = divmod(minute, DAY)
-    return f"{_day_text(day)[0]} {rest // HOUR:02}:{rest % HOUR:02}"
+    day, minute_of_day = divmod(minute, DAY)
+    return f"{_day_texts(day)[0]} {minute_of_day // HOUR:02}:{minute_of_day % HOUR:02}"
 
 
 @memoized
 def clock_text(minute: int) -> str:
     """Return a minute as the clock of an observation shows it: `Tue 2026-03-10 09:30`."""
-    day, rest = divmod(minute, DAY)
-    return f"{_day_text(day)[1]} {rest // HOUR:02}:{rest % HOUR:02}"
+    day, minute_of_day = divmod(minute, DAY)
+    return f"{_day_texts(day)[1]} {minute_of_day // HOUR:02}:{minute_of_day % HOUR:02}"

@@ -13,12 +13,12 @@ from companyos.core.world.record import Record, shown_value, view
 
 
 class Change(msgspec.Struct, frozen=True, dict=True):
-    """One write: when, by whom, through which tool, and the record before (None if it is new) and after."""
+    """One write to the world."""
 
     at: Minute
-    actor: str
-    why: str
-    before: Record | None
+    actor: str  # the handle of the person who writes; empty for a scheduled event
+    why: str  # the tool, or the kind of the scheduled event, that writes
+    before: Record | None  # None: the record is new
     after: Record
 
     @cached_property
@@ -29,7 +29,7 @@ class Change(msgspec.Struct, frozen=True, dict=True):
         return tuple(compress(self.after.__struct_fields__, map(ne, astuple(self.before), astuple(self.after))))
 
     def values(self, name: str) -> tuple[Any, Any]:
-        """Return a field before and after, as actors see it. A new record had None before."""
+        """Return a field's values before and after, as actors see them. For a new record, the first one is None."""
         if self.before is None:
             return None, view(self.after)[name]
         return shown_value(self.before, name), shown_value(self.after, name)

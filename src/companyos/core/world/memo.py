@@ -24,5 +24,5 @@ class _Memo(dict[K, V]):
 
 
 def memoized(function: Callable[[K], V]) -> Callable[[K], V]:
-    """Return a function that caches its results. A cached result costs one dict lookup, half of what `lru_cache` needs."""
+    """Return `function` with a cache of its results. A cached result costs one dict lookup: half the time of `lru_cache`."""
     return _Memo(function).__getitem__

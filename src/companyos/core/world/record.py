@@ -14,7 +14,7 @@ from companyos.core.world.memo import memoized
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A row of a table. A field with a default value is shown only when it differs from it; other fields always."""
+    """A row of a table. Actors always see its required fields, and an optional field only when it is not the default."""
 
     id: str
 
@@ -27,30 +27,35 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 @cache
 def _minute_fields(kind: type[Record]) -> tuple[str, ...]:
+    """Return the names of the fields that hold minutes."""
     hints = get_type_hints(kind, include_extras=True)
     return tuple(name for name, hint in hints.items() if _has_minute_mark(hint))
 
 
 @cache
 def _copies(kind: type[Record]) -> dict[str, str]:
-    """Return the code that copies each container field as plain JSON, so that readers cannot change the record."""
+    """Return a format string for each tuple or dict field: the expression that copies the field as plain JSON.
+
+    For example, `"{}.copy()"` for `terms` of a policy. A reader of the copy cannot change the record.
+    """
     copies = {}
     for name, hint in get_type_hints(kind).items():
-        shape, parts = get_origin(hint), get_args(hint)
-        if shape is tuple:
-            copies[name] = "list({})" if parts[0] is str else "list(plain({}))"
-        elif shape is dict:
-            copies[name] = "plain({})" if get_origin(parts[1]) is dict else "{}.copy()"
+        container, item_types = get_origin(hint), get_args(hint)
+        if container is tuple:
+            copies[name] = "list({})" if item_types[0] is str else "list(plain({}))"
+        elif container is dict:
+            copies[name] = "plain({})" if get_origin(item_types[1]) is dict else "{}.copy()"
     return copies
 
 
 def _has_minute_mark(hint: Any) -> bool:
+    """Tell whether a type hint, or a part of it as in `Minute | None`, is `Minute`."""
     marks = getattr(hint, "__metadata__", ())
     return MINUTE in marks or any(_has_minute_mark(part) for part in getattr(hint, "__args__", ()))
 
 
 def search_text(record: Record) -> str:
-    """Return the lower-case text in which a search looks for its words."""
+    """Return the lower-case text in which a search looks for the words of a query."""
     return " ".join([record.id, *[getattr(record, name) or "" for name in record.searched]]).lower()
 
 
@@ -62,6 +67,7 @@ def same_search_text(old: Record, new: Record) -> bool:
 
 @cache
 def _searched_fields(kind: type[Record]) -> Callable[[Record], Any]:
+    """Return a function that gets the searched fields of a record."""
     return attrgetter(*kind.searched)
 
 
@@ -76,8 +82,9 @@ def _viewer(kind: type[Record]) -> Callable[[Record], dict[str, Any]]:
     fields = msgspec.structs.fields(kind)[1:]
     required = _row_function(kind, tuple(field.name for field in fields if field.required and field.name != kind.spread))
     optional = tuple(field for field in fields if not field.required)
-    unset = kind(**{field.name: "" for field in msgspec.structs.fields(kind) if field.required})
-    defaults = tuple(getattr(unset, field.name) for field in optional)
+    # The defaults are read from a record with empty required fields, because some are made by a factory.
+    example = kind(**{field.name: "" for field in msgspec.structs.fields(kind) if field.required})
+    defaults = tuple(getattr(example, field.name) for field in optional)
     names, spread = tuple(field.name for field in optional), kind.spread
     if not optional:
         return required if not spread else lambda record: {**required(record), **getattr(record, spread)}
@@ -122,12 +129,14 @@ def _source(kind: type[Record], name: str) -> str:
 
 
 def _compiled(expression: str) -> Callable[[Record], Any]:
+    """Return a function of a record that evaluates an expression. Generated code needs no loop over the fields."""
     function: Callable[[Record], Any] = eval(f"lambda record: {expression}", {"stamp": stamp, "plain": msgspec.to_builtins})
     return function
 
 
 @cache
 def shown_fields(kind: type[Record]) -> frozenset[str]:
+    """Return the names of the fields of a record type, for fast lookups."""
     return frozenset(kind.__struct_fields__)
 
 
@@ -153,10 +162,14 @@ def fingerprint(record: Record) -> int:
 
 @cache
 def _hasher_of(kind: type[Record]) -> blake2b:
+    """Return the hash function of a record type. It contains the type's name, so equal rows of two types differ."""
     return blake2b(digest_size=16, person=kind.__name__[:16].encode())
 
 
 @memoized
 def fingerprint_of_name(name: str) -> int:
-    """Return a 128-bit hash of a counter's or an event's name. The digest adds it times the value or the minute."""
+    """Return a 128-bit hash of the name of a counter or scheduled event.
+
+    The digest of a world adds this hash multiplied by the counter's value or by the event's minute.
+    """
     return int.from_bytes(blake2b(name.encode(), digest_size=16, person=b"name").digest(), "little")

@@ -10,13 +10,17 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_to_16_words: Callable[[bytes], tuple[int, ...]] = Struct("<16I").unpack  # 64 bytes as 32-bit numbers
-_to_8_words: Callable[[bytes], tuple[int, ...]] = Struct("<8Q").unpack  # and as 64-bit numbers
+_to_16_words: Callable[[bytes], tuple[int, ...]] = Struct("<16I").unpack  # 64 bytes as 16 numbers of 32 bits
+_to_8_words: Callable[[bytes], tuple[int, ...]] = Struct("<8Q").unpack  # 64 bytes as 8 numbers of 64 bits
 _MAX_BLOCKS = 4096  # bounds the cache, because agents can query invented keys
+_SEPARATOR = "\x1f"  # between the names of a path: the ASCII unit separator
 
 
 class Draw:
-    """The draws of one path: a keyed hash, cut into 32-bit words, and further hashes when those are used up."""
+    """The draws of one path. A keyed hash gives 16 words of 32 bits; when they are used up, a further hash gives more.
+
+    `bits * n >> 32` scales a word to an integer from 0 to n - 1.
+    """
 
     __slots__ = ("_hasher", "_rounds", "_words")
 
@@ -26,21 +30,22 @@ class Draw:
         self._rounds = 0
 
     def _bits(self) -> int:
+        """Return the next 32-bit word."""
         for word in self._words:
             return word
         self._rounds += 1
-        longer = self._hasher.copy()
-        longer.update(b"\x00%d" % self._rounds)
-        self._words = iter(_to_16_words(longer.digest()))
+        next_hasher = self._hasher.copy()
+        next_hasher.update(b"\x00%d" % self._rounds)
+        self._words = iter(_to_16_words(next_hasher.digest()))
         return next(self._words)
 
     def random(self) -> float:
         """Return a number in [0, 1)."""
-        return self._bits() / 4294967296.0
+        return self._bits() / 2.0**32
 
     def chance(self, probability: float) -> bool:
         """Return True with this probability."""
-        return self._bits() < probability * 4294967296.0
+        return self._bits() < probability * 2.0**32
 
     def between(self, low: int, high: int) -> int:
         """Return an integer from `low` to `high`, both included."""
@@ -78,16 +83,16 @@ class Streams:
     def at(self, *path: str | int) -> Draw:
         """Return the draws of a path."""
         hasher = self._root.copy()
-        hasher.update("\x1f".join(["", *map(str, path)]).encode())
+        hasher.update(_SEPARATOR.join(["", *map(str, path)]).encode())
         return Draw(hasher)
 
     def luck(self, path: str, number: int) -> float:
-        """Return draw `number` of a path, in [0, 1). Faster than `at`, for the draws that are made at every call.
+        """Return draw `number` of a path, in [0, 1). Faster than `at`, for the draws that are made at every call of a tool.
 
         One hash gives eight draws. It is cached, because all forks and resets of a task ask for the same ones.
         """
         if number > 7:
-            path, number = f"{path}\x1f{number // 8}", number % 8
+            path, number = f"{path}{_SEPARATOR}{number // 8}", number % 8
         block = self._blocks.get(path)
         if block is None:
             if len(self._blocks) >= _MAX_BLOCKS:

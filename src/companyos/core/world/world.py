@@ -11,11 +11,12 @@ from companyos.core.world.streams import Streams
 
 R = TypeVar("R", bound=Record)
 Handler = Callable[["World", str], None]
-Appointment = tuple[int, int, str, str]  # a scheduled event: minute, serial number, kind, record id
+Appointment = tuple[int, int, str, str]  # a scheduled event: minute, serial number, kind, and the id of its record
 
 _HANDLERS: dict[str, Handler] = {}
 _MAX_SEARCHES = 128  # cached searches of one table, bounded because agents can search for anything
-_BITS_128 = (1 << 128) - 1
+_MASK_128 = (1 << 128) - 1  # keeps the lowest 128 bits of a number
+# What each minute of the clock, and each appointment made so far, adds to the sum behind the digest.
 _CLOCK = fingerprint_of_name("clock")
 _SERIAL = fingerprint_of_name("serial")
 
@@ -39,14 +40,14 @@ class Table:
     """Records of one type by id, with cached fingerprints, search texts, search results and orders of the ids.
 
     The caches are filled when they are first needed. Copies of a table share them, because the forks of a task ask for
-    much the same; a write that changes a search text drops the cached search results.
+    almost the same things. A write that changes a search text drops the cached search results.
     """
 
-    __slots__ = ("latest", "matches", "order", "prints", "rows", "stale_texts", "texts")
+    __slots__ = ("fingerprints", "latest", "matches", "order", "rows", "stale_texts", "texts")
 
     def __init__(self) -> None:
         self.rows: dict[str, Record] = {}
-        self.prints: dict[str, int] | None = None
+        self.fingerprints: dict[str, int] | None = None
         self.texts: dict[str, str] = {}
         self.stale_texts: list[str] = []  # ids whose search text must be computed again
         self.matches: dict[str, list[str]] = {}  # ids of the records that match a query
@@ -54,15 +55,15 @@ class Table:
         self.latest: tuple[str, ...] = ()  # the ids, newest record first; computed at first use
 
     def copy(self) -> "Table":
-        twin = Table.__new__(Table)
-        twin.rows = self.rows.copy()
-        twin.prints = None if self.prints is None else self.prints.copy()
-        twin.texts = self.texts  # shared, since it is replaced and never changed
-        twin.stale_texts = self.stale_texts.copy()
-        twin.matches = self.matches
-        twin.order = self.order
-        twin.latest = self.latest
-        return twin
+        clone = Table.__new__(Table)
+        clone.rows = self.rows.copy()
+        clone.fingerprints = None if self.fingerprints is None else self.fingerprints.copy()
+        clone.texts = self.texts  # shared, since it is replaced and never changed
+        clone.stale_texts = self.stale_texts.copy()
+        clone.matches = self.matches
+        clone.order = self.order
+        clone.latest = self.latest
+        return clone
 
     def write(self, key: str, record: Record) -> int:
         """Write a record and return by how much the sum of the fingerprints grows."""
@@ -71,20 +72,20 @@ class Table:
         if record.searched and (before is None or not same_search_text(before, record)):
             self.stale_texts.append(key)
             self.matches = {}  # a new dict, because copies of this table share the old one
-        prints = self.prints
-        if prints is None:
+        fingerprints = self.fingerprints
+        if fingerprints is None:
             return 0
         new = fingerprint(record)
-        growth = new - prints.get(key, 0)
-        prints[key] = new
+        growth = new - fingerprints.get(key, 0)
+        fingerprints[key] = new
         return growth
 
-    def compute_prints(self) -> int:
+    def compute_fingerprints(self) -> int:
         """Compute the fingerprints if that was not done before, and return by how much their sum grows."""
-        if self.prints is not None:
+        if self.fingerprints is not None:
             return 0
-        self.prints = {key: fingerprint(record) for key, record in self.rows.items()}
-        return sum(self.prints.values())
+        self.fingerprints = {key: fingerprint(record) for key, record in self.rows.items()}
+        return sum(self.fingerprints.values())
 
     def index(self) -> dict[str, str]:
         """Return the search texts by id, up to date."""
@@ -126,7 +127,7 @@ class World:
     __slots__ = (
         "_agenda",
         "_counters",
-        "_has_prints",
+        "_has_fingerprints",
         "_owned",
         "_serial",
         "_sum",
@@ -143,10 +144,10 @@ class World:
     def __init__(self, streams: Streams, now: int, kinds: Iterable[type[Record]]) -> None:
         self.streams = streams
         self.now = now
-        self.actor = ""  # the journal notes who writes, and through which tool or appointment
-        self.why = ""
+        self.actor = ""  # the handle of the person who acts now, for the journal
+        self.why = ""  # the tool or the kind of appointment that writes now, for the journal
         self.revision = 0  # grows with every write and read mark: milestones are evaluated only then
-        self.seats: tuple[str, ...] = ()  # handles of the people who are played from outside, sorted
+        self.seats: tuple[str, ...] = ()  # handles of the people whom agents play, sorted; all others are simulated
         self.journal: list[Change] = []
         self._tables: dict[type[Record], Table] = {kind: Table() for kind in kinds}
         self._owned = set(self._tables)  # tables that no other fork shares
@@ -154,7 +155,7 @@ class World:
         self._serial = 0
         self._counters: dict[str, int] = {}
         self._sum = 0  # of the hashes of counters, appointments and, once computed, records: see `digest`
-        self._has_prints = False  # whether all tables have their fingerprints
+        self._has_fingerprints = False  # whether all tables have their fingerprints
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -196,10 +197,10 @@ class World:
     def kinds(self) -> Iterable[type[Record]]:
         return self._tables
 
-    def lookup(self, id: str, named: str = "") -> Record | None:
-        """Return the record with this id if actors may see it, else None. `named`: only from the type of this name."""
+    def lookup(self, id: str, type_name: str = "") -> Record | None:
+        """Return the record with this id if actors may see it, else None. `type_name`: only a record of this type."""
         for kind, table in self._tables.items():
-            if id in table.rows and not kind.hidden and (not named or named == kind.__name__):
+            if id in table.rows and not kind.hidden and (not type_name or type_name == kind.__name__):
                 return table.rows[id]
         return None
 
@@ -233,6 +234,7 @@ class World:
     # -- counters --------------------------------------------------------------------------------------------------
 
     def counter(self, key: str) -> int:
+        """Return the value of a counter, that is, of a named number. A counter that was never set is 0."""
         return self._counters.get(key, 0)
 
     def set_read_mark(self, key: str, value: int) -> None:
@@ -242,7 +244,7 @@ class World:
             self.set_counter(key, value)
 
     def set_counter(self, key: str, value: int) -> int:
-        """Set a counter, for example of messages. Counters are part of the digest, but not of the journal."""
+        """Set a counter and return its value. Counters are part of the digest, but not of the journal."""
         self._sum += fingerprint_of_name(key) * (value - self._counters.get(key, 0))
         self._counters[key] = value
         return value
@@ -263,18 +265,21 @@ class World:
         insort(self._agenda, appointment)
         self._sum += _weight(appointment) + _SERIAL
 
-    def advance(self, minutes: int, news: str = "", known: int = 0) -> None:
-        """Let time pass and run the appointments that become due. Stops early once the counter `news` exceeds `known`."""
+    def advance(self, minutes: int, stop_counter: str = "", stop_above: int = 0) -> None:
+        """Let time pass and run the appointments that become due.
+
+        If `stop_counter` names a counter, time stops as soon as its value is greater than `stop_above`.
+        """
         end = self.now + minutes
-        if news or (self._agenda and self._agenda[0][0] <= end):
-            self._run_agenda(end, news, known)
+        if stop_counter or (self._agenda and self._agenda[0][0] <= end):
+            self._run_agenda(end, stop_counter, stop_above)
         else:
             self.now = end
 
-    def _run_agenda(self, end: int, news: str, known: int) -> None:
+    def _run_agenda(self, end: int, stop_counter: str, stop_above: int) -> None:
         agenda, counters = self._agenda, self._counters
         actor, why = self.actor, self.why
-        while not (news and counters.get(news, 0) > known):
+        while not (stop_counter and counters.get(stop_counter, 0) > stop_above):
             if not agenda or agenda[0][0] > end:
                 self.now = end
                 break
@@ -290,23 +295,23 @@ class World:
 
     def fork(self) -> "World":
         """Return an independent copy. Tables are shared until one side writes to them."""
-        twin = World.__new__(World)
-        twin.streams = self.streams
-        twin.now = self.now
-        twin.actor = self.actor
-        twin.why = self.why
-        twin.revision = self.revision
-        twin.seats = self.seats
-        twin.journal = self.journal.copy()
-        twin._tables = self._tables.copy()
-        twin._owned = set()
-        twin._agenda = self._agenda.copy()
-        twin._serial = self._serial
-        twin._counters = self._counters.copy()
-        twin._sum = self._sum
-        twin._has_prints = self._has_prints
+        clone = World.__new__(World)
+        clone.streams = self.streams
+        clone.now = self.now
+        clone.actor = self.actor
+        clone.why = self.why
+        clone.revision = self.revision
+        clone.seats = self.seats
+        clone.journal = self.journal.copy()
+        clone._tables = self._tables.copy()
+        clone._owned = set()
+        clone._agenda = self._agenda.copy()
+        clone._serial = self._serial
+        clone._counters = self._counters.copy()
+        clone._sum = self._sum
+        clone._has_fingerprints = self._has_fingerprints
         self._owned = set()
-        return twin
+        return clone
 
     def settle(self) -> None:
         """Compute fingerprints and search texts once, so that later forks share them."""
@@ -316,18 +321,18 @@ class World:
 
     def digest_of_rest(self) -> int:
         """Return the part of the digest's sum that comes from counters and appointments, computed from scratch."""
-        counted = sum(fingerprint_of_name(key) * value for key, value in self._counters.items())
-        return counted + sum(map(_weight, self._agenda)) + _SERIAL * self._serial
+        counters = sum(fingerprint_of_name(key) * value for key, value in self._counters.items())
+        return counters + sum(map(_weight, self._agenda)) + _SERIAL * self._serial
 
     def digest(self) -> str:
         """Return 128 bits in hex that stand for the whole state. Equal states have equal digests, however they arose.
 
         The digest is a sum of hashes, so each write only adds the difference.
         """
-        if not self._has_prints:
-            self._sum += sum(table.compute_prints() for table in self._tables.values())
-            self._has_prints = True
-        return ((self._sum + _CLOCK * self.now) & _BITS_128).to_bytes(16, "big").hex()
+        if not self._has_fingerprints:
+            self._sum += sum(table.compute_fingerprints() for table in self._tables.values())
+            self._has_fingerprints = True
+        return ((self._sum + _CLOCK * self.now) & _MASK_128).to_bytes(16, "big").hex()
 
 
 def _weight(appointment: Appointment) -> int:
