@@ -47,7 +47,7 @@ INJECTORS: tuple[Injector, ...] = (
     ToolClutter(),
 )
 DIALS = {injector.dial: injector for injector in INJECTORS}
-_LETTERS = {injector.letter: injector.dial for injector in INJECTORS}
+_DIAL_OF_LETTER = {injector.letter: injector.dial for injector in INJECTORS}  # task ids name a dial by one letter
 
 Doses = dict[str, int]  # percent by dial
 Chaos = float | str | Mapping[str, float]  # a dose for all dials, the name of a preset, or doses for some dials
@@ -66,7 +66,8 @@ PRESETS: dict[str, float | dict[str, float]] = {
 def offered(streams: Streams, doses: Doses) -> Toolbox:
     """Return the tools of an episode: the company's own and the extra tools that injectors offer."""
     active = [injector for injector in INJECTORS if doses[injector.dial]]
-    return toolbox_of(tuple(tool.name for i in active for tool in i.offer(doses[i.dial] / 100, streams)))
+    extras = [tool for injector in active for tool in injector.offer(doses[injector.dial] / 100, streams)]
+    return toolbox_of(tuple(tool.name for tool in extras))
 
 
 def doses_of(chaos: Chaos) -> Doses:
@@ -84,6 +85,7 @@ def doses_of(chaos: Chaos) -> Doses:
 
 
 def _percent(dial: str, dose: object) -> int:
+    """Return a dose from 0 to 1 in percent. `dial` is its name in the error message."""
     if isinstance(dose, bool) or not isinstance(dose, int | float) or not 0 <= dose <= 1:
         raise BadDose(f"{dial} takes a dose from 0 to 1, in steps of 0.01; got {dose!r}")
     return round(dose * 100)
@@ -93,25 +95,26 @@ def write_doses(doses: Doses) -> str:
     """Return doses as task ids write them: `50`, or `f100s50` when the dials differ."""
     if len(set(doses.values())) == 1:
         return str(next(iter(doses.values())))
-    return "".join(f"{letter}{doses[dial]}" for letter, dial in sorted(_LETTERS.items()) if doses[dial])
+    return "".join(f"{letter}{doses[dial]}" for letter, dial in sorted(_DIAL_OF_LETTER.items()) if doses[dial])
 
 
 def read_doses(text: str) -> Doses:
     """Parse what `write_doses` returns. `BadDose` for every other text."""
-    parts = re.findall(r"([a-z]?)([0-9]+)", text)
-    unknown = [letter for letter, _ in parts if letter and letter not in _LETTERS]
+    parts = re.findall(r"([a-z]?)([0-9]+)", text)  # "f100s50" gives ("f", "100") and ("s", "50"); "50" gives ("", "50")
+    unknown = [letter for letter, _ in parts if letter and letter not in _DIAL_OF_LETTER]
     if unknown:
         raise BadDose(f"unknown dial {unknown[0]!r} in {text!r}; valid: {_legend()}")
     doses = dict.fromkeys(DIALS, 0)
     for letter, percent in parts:
-        doses |= {_LETTERS[letter]: int(percent)} if letter else dict.fromkeys(DIALS, int(percent))
+        doses |= {_DIAL_OF_LETTER[letter]: int(percent)} if letter else dict.fromkeys(DIALS, int(percent))
     if max(doses.values()) > 100 or write_doses(doses) != text:
         raise BadDose(f"{text!r} does not write doses the canonical way, from 0 to 100, dials in order: {_legend()}")
     return doses
 
 
 def _legend() -> str:
-    return ", ".join(f"{letter} {dial}" for letter, dial in sorted(_LETTERS.items()))
+    """Return the letters and their dials, for error messages."""
+    return ", ".join(f"{letter} {dial}" for letter, dial in sorted(_DIAL_OF_LETTER.items()))
 
 
 __all__ = [

@@ -5,7 +5,7 @@ from companyos.company import Tool
 from companyos.core.calls import NO_ANSWER, Call, Reply
 from companyos.core.world import Streams, World
 
-_SILENCE = Reply(
+_NO_ANSWER_REPLY = Reply(
     False, NO_ANSWER, None, "no answer within 30 s; if this was to write something, whether it was written is not known"
 )
 
@@ -15,24 +15,25 @@ class Flaky(Injector):
 
     dial = "flaky"
     letter = "f"
-    longest_run = 2  # the most failures in a row at one target
-    worst = 0.25  # the share of calls that fail at dose 1
+    max_run = 2  # the most failures in a row of one tool on one record
+    max_share = 0.25  # the share of calls that fail at dose 1
 
     def intercept(self, dose: float, world: World, tool: Tool, call: Call) -> Fault | None:
         key = f"{tool.name}/{call.params.get(tool.target)}"[:100]
         attempt = world.count_up(key) - 1
         luck = world.streams.luck(key, attempt)
-        if luck >= self.worst * dose or self._is_spared(world.streams, key, attempt):
+        if luck >= self.max_share * dose or self._is_spared(world.streams, key, attempt):
             return None
+        # Whether the call is carried out depends on a low bit of the same draw, which is as good as a second draw.
         answer_lost = tool.writes and not tool.ends and int(luck * 2**40) % 2 == 0
-        return Fault(answer_lost, _SILENCE)
+        return Fault(answer_lost, _NO_ANSWER_REPLY)
 
     def _is_spared(self, streams: Streams, key: str, attempt: int) -> bool:
         """Tell whether this attempt must not fail, because the longest allowed run of failures came right before it.
 
-        The run is counted as at dose 1, whatever the dose. So a call that fails at one dose also fails at higher ones.
+        The run is counted as if the dose were 1. So a call that fails at one dose also fails at higher ones.
         """
         run = 0
         for earlier in range(attempt):
-            run = run + 1 if run < self.longest_run and streams.luck(key, earlier) < self.worst else 0
-        return run >= self.longest_run
+            run = run + 1 if run < self.max_run and streams.luck(key, earlier) < self.max_share else 0
+        return run >= self.max_run

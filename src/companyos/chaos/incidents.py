@@ -1,7 +1,8 @@
-"""Injectors whose trouble happens during the episode, and the handlers of these events.
+"""Injectors whose trouble comes as a scheduled event during the episode, and the functions that handle these events.
 
 Every episode schedules the same events; the records that an injector changes decide whether an event does anything. So
-twins (tasks that differ in one cause) have the same schedule.
+twins (tasks that differ in one cause) have the same schedule. One of these records is the `Season`: the circumstances that
+all people of the company share. `letter` stands for the dial in task ids.
 """
 
 import re
@@ -38,9 +39,10 @@ class Overload(Injector):
     footprint = (("Season", "backlog"),)
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
-        # Less than a day of work, so that fresh figures do not always become stale while a request waits.
-        queue = draw.between(6, 12) if level == "busy" else draw.between(24, 36)
-        world.put_at_start(replace(world.get(Season, target), backlog=queue))
+        # An approver needs half an hour for each request in the queue. The longest queue takes less than a day, so that
+        # fresh figures do not always become stale while a request waits.
+        requests = draw.between(6, 12) if level == "busy" else draw.between(24, 36)
+        world.put_at_start(replace(world.get(Season, target), backlog=requests))
 
 
 class Interference(Injector):
@@ -76,30 +78,35 @@ def drifted(terms: dict[str, int], draw: Draw) -> dict[str, int]:
     """
     small = sorted({value for value in terms.values() if value <= _HUNDRED})
     large = sorted({value for value in terms.values() if value > _HUNDRED})
-    moved: dict[int, int] = {}
+    new_values: dict[int, int] = {}
     for values in (small, large):
-        signs = [sign for sign in (-1, 1) if all((_moved(n, sign) > _HUNDRED) == (n > _HUNDRED) for n in values)]
-        sign, previous = draw.pick(signs), -1
+        sign, previous = draw.pick([sign for sign in (-1, 1) if not _crosses_hundred(values, sign)]), -1
         for value in values:
-            previous = moved[value] = max(_moved(value, sign), previous + 1)
-    return {name: moved[value] for name, value in terms.items()}
+            previous = new_values[value] = max(_moved(value, sign), previous + 1)
+    return {name: new_values[value] for name, value in terms.items()}
 
 
 _HUNDRED = 100
 
 
 def _moved(value: int, sign: int) -> int:
+    """Return a value that is about a third larger (`sign` 1) or smaller (`sign` -1)."""
     return value + sign * (1 + value // 3)
+
+
+def _crosses_hundred(values: list[int], sign: int) -> bool:
+    """Tell whether a value would move from one side of 100 to the other."""
+    return any((_moved(value, sign) > _HUNDRED) != (value > _HUNDRED) for value in values)
 
 
 @on("chatter")
 def chatter(world: World, number: str) -> None:
-    """Send an irrelevant bulletin, if the episode has that many."""
+    """Send the irrelevant bulletin with this number, counted from 0, unless the episode has fewer bulletins."""
     if int(number) >= world.get(Season, SEASON).chatter:
         return
     text = world.streams.at("chatter", number).pick(_NEWS)
-    for seat in world.seats:
-        post(world, seat, "newsroom", "bulletin", None, text)
+    for person_id in world.seats:  # the people whom agents play
+        post(world, to=person_id, sender="newsroom", topic="bulletin", about=None, text=text)
 
 
 _NEWS = (
@@ -114,13 +121,13 @@ _NEWS = (
 
 @on("meddle")
 def meddle(world: World, person_id: str) -> None:
-    """Let a person set the priority of a ticket that somebody else works on, if their mind says so."""
+    """Let a person set the priority of a ticket that somebody else works on, if their `Mind` record says so."""
     for ticket_id, priority in world.get(Mind, person_id).meddles.items():
         change = {"ticket_id": ticket_id, "field": "priority", "value": priority}
         TOOLBOX.call(world, person_id, Call("ticketdesk", "update_ticket", change))
 
 
-_NUMBER = re.compile(r"(?<![\w,])\d+(?!\w|,\d)")  # not the 3 of sev_3, not the 10 of 10,000
+_NUMBER = re.compile(r"(?<![\w,])\d+(?!\w|,\d)")  # a whole number: not the 3 of sev_3, not the 10 of 10,000
 
 
 @on("policy_change")
@@ -131,9 +138,9 @@ def policy_change(world: World, policy_id: str) -> None:
         return
     old = world.get(Policy, policy_id)
     world.put(replace(old, status="superseded"))
-    numbers = {str(value): str(draft.terms[name]) for name, value in old.terms.items()}
-    new_text = _NUMBER.sub(lambda number: numbers.get(number[0], number[0]), old.text)
+    new_numbers = {str(value): str(draft.terms[name]) for name, value in old.terms.items()}
+    new_text = _NUMBER.sub(lambda number: new_numbers.get(number[0], number[0]), old.text)
     world.put(replace(old, id=draft.successor, since=world.now, terms=draft.terms, text=new_text))
     text = f"{old.title} has a new version, {draft.successor}. Tickets that were opened before go by {old.id}."
-    for seat in world.seats:
-        post(world, seat, "policy-office", "bulletin", draft.successor, text)
+    for person_id in world.seats:
+        post(world, to=person_id, sender="policy-office", topic="bulletin", about=draft.successor, text=text)

@@ -10,19 +10,23 @@ from companyos.company import Tool
 from companyos.core.calls import Call, Reply
 from companyos.core.world import Draw, Streams, World
 
-MOST_LIKELY = 0.75  # the highest chance of any trouble, so that even at dose 1 an agent must look
+MAX_CHANCE = 0.75  # the highest chance of any trouble, so that even at dose 1 an agent must look
 
-Level = bool | int | str
+Level = bool | int | str  # how hard a trouble is: one of the `levels` of its injector
 
 
 class Injector:
-    """One kind of trouble. The docstring of a subclass says what the agent sees, what was written, and what helps."""
+    """One kind of trouble.
+
+    The docstring of a subclass has three parts: what the agent sees; what the trouble changes; how the agent copes with it.
+    """
 
     dial: ClassVar[str]
-    letter: ClassVar[str]  # the dial in task ids
+    letter: ClassVar[str]  # stands for the dial in task ids, such as the f and the s in `f100s50`
     levels: ClassVar[tuple[Level, ...]] = (False, True)  # from no trouble to the worst
-    level_chances: ClassVar[tuple[float, ...]] = (MOST_LIKELY,)  # of reaching each level after the first, at dose 1
-    footprint: ClassVar[tuple[tuple[str, str], ...]] = ()  # the record types and fields that it changes in the start state
+    # At dose 1: the chance of each level after the first, or of a worse one.
+    level_chances: ClassVar[tuple[float, ...]] = (MAX_CHANCE,)
+    footprint: ClassVar[tuple[tuple[str, str], ...]] = ()  # the record types and fields that it may change
 
     def level(self, draw: Draw, dose: float) -> Level:
         """Return the level at one target. The draw does not depend on the dose, so a higher dose is never milder."""
@@ -31,7 +35,10 @@ class Injector:
         return self.levels[reached]
 
     def strike(self, world: World, target: str, level: Level, draw: Draw) -> None:
-        """Bring the trouble into the start state, at a target that the family names."""
+        """Bring the trouble into the start state.
+
+        `target` is what the family lets the trouble affect: ids of records, or names of fields, joined by `/`.
+        """
 
     def offer(self, dose: float, streams: Streams) -> tuple[Tool, ...]:
         """Return extra tools for the episode. They do not depend on causes, because the agent sees them at the start."""
