@@ -37,8 +37,8 @@ OBJECTION_CODES = frozenset(code for code, _ in OBJECTIONS.values())
 RULINGS = frozenset({"below_minimum", "no_budget", "within_limit", "beyond_term", "not_needed", "not_reviewed"})
 
 Fault = tuple[str, str]  # a code and a text; the text names fields and rules, but no values: see ADR 2
-Finding = Subprogram[Fault | None]
-Audit = Callable[[Row, Row], Finding]
+FaultSearch = Subprogram[Fault | None]  # makes calls, and returns the fault of a request or None
+Audit = Callable[[Row, Row], FaultSearch]
 _AUDITS: dict[str, Audit] = {}
 
 
@@ -185,7 +185,7 @@ def _objection(colleague: Colleague, request: Row) -> Fault | None:
     return code, reason.format(attachment=attachment)
 
 
-def _find_fault(colleague: Colleague, request: Row) -> Finding:
+def _find_fault(colleague: Colleague, request: Row) -> FaultSearch:
     """Return the first thing that is wrong with a request, or None.
 
     The order is: its values, then whose signature it needs, then the rules. So a wrong request never reveals a ruling.
@@ -214,7 +214,7 @@ def _find_fault(colleague: Colleague, request: Row) -> Finding:
     return mismatch or (yield from _wrong_authority(colleague, request, ticket, asker)) or next(iter(faults), None)
 
 
-def _wrong_authority(colleague: Colleague, request: Row, ticket: Row, asker: Row) -> Finding:
+def _wrong_authority(colleague: Colleague, request: Row, ticket: Row, asker: Row) -> FaultSearch:
     form = colleague.form(request["type"])
     amount = ticket["amount"] if "amount" in form.same_as_ticket else request["data"].get("amount")
     if isinstance(amount, str | bool):
@@ -256,7 +256,7 @@ def _delegate(absent: Row) -> Subprogram[Row]:
     return delegate
 
 
-def _wrong_figures(form: ApprovalType, data: Row, ticket: Row) -> Finding:
+def _wrong_figures(form: ApprovalType, data: Row, ticket: Row) -> FaultSearch:
     if not form.same_as_entry and not form.measured:
         return None
     if not ticket["verified"]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from companyos.company import ApprovalType, Person, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import Finding, audits, stated
+from companyos.company.colleagues import FaultSearch, audits, stated
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy
 
@@ -134,7 +134,7 @@ Data = dict[str, Any]
 
 
 @audits(OWNER_FORM)
-def audit_access(data: Data, ticket: Data) -> Finding:
+def audit_access(data: Data, ticket: Data) -> FaultSearch:
     """Check that the role belongs to the system and the need is as stated. Approvers do not check if the role is right."""
     application = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
     system = (yield Call("datahub", "get_entry", {"entry_id": application["system"]})).data

@@ -7,7 +7,7 @@ from typing import Any
 
 from companyos.company import ApprovalType, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import Finding, audits, stale
+from companyos.company.colleagues import FaultSearch, audits, stale
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
@@ -157,7 +157,7 @@ Data = dict[str, Any]
 
 
 @audits(GIVING)
-def audit_giving(data: Data, ticket: Data) -> Finding:
+def audit_giving(data: Data, ticket: Data) -> FaultSearch:
     """Check the figures and the clearance that a request names. Approvers do not check if these suffice."""
     office = str(data["cleared_by"])
     if office in CLEARANCES:
@@ -181,12 +181,12 @@ def audit_giving(data: Data, ticket: Data) -> Finding:
 
 
 @audits(TAKING)
-def audit_taking(data: Data, ticket: Data) -> Finding:
+def audit_taking(data: Data, ticket: Data) -> FaultSearch:
     """Check that the giver has signed."""
     return (yield from _signature_before("giving", GIVING, data, ticket))
 
 
-def _signature_before(field: str, form: str, data: Data, ticket: Data) -> Finding:
+def _signature_before(field: str, form: str, data: Data, ticket: Data) -> FaultSearch:
     reply = yield Call("approvalflow", "check_status", {"approval_id": str(data.get(field))})
     right = reply.ok and (reply.data["type"], reply.data["status"]) == (form, "approved")
     if not right or reply.data["data"]["ticket_id"] != ticket["id"]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from companyos.company import ApprovalType, Person, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import Finding, audits, history
+from companyos.company.colleagues import FaultSearch, audits, history
 from companyos.core.calls import Call, Reply
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy
 
@@ -150,18 +150,18 @@ Data = dict[str, Any]
 
 
 @audits(RENEWAL_FORM)
-def audit_renewal(data: Data, ticket: Data) -> Finding:
+def audit_renewal(data: Data, ticket: Data) -> FaultSearch:
     """Check that both departments have stated their facts, and that the amount is that of the terms."""
     return (yield from _unstated(ticket, LAWYER, OFFICER)) or (yield from _wrong_terms(data, ticket, "amount"))
 
 
 @audits(NOTICE_FORM)
-def audit_notice(data: Data, ticket: Data) -> Finding:
+def audit_notice(data: Data, ticket: Data) -> FaultSearch:
     """Check that Legal has stated its fact, and that the notice period is that of the terms. Nobody checks the dates."""
     return (yield from _unstated(ticket, LAWYER)) or (yield from _wrong_terms(data, ticket, "notice_days"))
 
 
-def _unstated(ticket: Data, *roles: str) -> Finding:
+def _unstated(ticket: Data, *roles: str) -> FaultSearch:
     for role in roles:
         person = (yield Call("datahub", "get_approver", {"role": role})).data["id"]
         if (person, STATEMENTS[role]) not in (yield from _stated(ticket)):
@@ -174,7 +174,7 @@ def _stated(ticket: Data) -> Generator[Call, Reply, set[tuple[str, str]]]:
     return {(event["author"], name) for event in (yield from history(ticket["id"])) for name in event}
 
 
-def _wrong_terms(data: Data, ticket: Data, field: str) -> Finding:
+def _wrong_terms(data: Data, ticket: Data, field: str) -> FaultSearch:
     reply = yield Call("datahub", "get_entry", {"entry_id": str(data["terms"])})
     if not reply.ok or reply.data["reference"].split("/")[0] != ticket["reference"]:
         return "wrong_terms", "terms names no paper of this contract."

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from companyos.company import ApprovalType, Person, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import Finding, audits, stated
+from companyos.company.colleagues import FaultSearch, audits, stated
 from companyos.core.calls import Call, Reply
 from companyos.families.deletion_holdings import CATEGORIES, KIND
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
@@ -139,7 +139,7 @@ Data = dict[str, Any]
 
 
 @audits(FORM)
-def audit(data: Data, ticket: Data) -> Finding:
+def audit(data: Data, ticket: Data) -> FaultSearch:
     """Check that both departments have stated their facts and that no holding is missing. Nobody checks the grounds."""
     if not (yield from _stated(ticket, LEGAL, "hold")):
         return "not_stated", f"The {LEGAL} has not stated hold on {ticket['id']}."

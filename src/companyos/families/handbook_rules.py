@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from companyos.company import ApprovalType, Person, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import Finding, audits, stated
+from companyos.company.colleagues import FaultSearch, audits, stated
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
@@ -159,7 +159,7 @@ Data = dict[str, Any]
 
 
 @audits(UPDATE_FORM)
-def audit_update(data: Data, ticket: Data) -> Finding:
+def audit_update(data: Data, ticket: Data) -> FaultSearch:
     """Check the submitted proposal, the date that the requester stated, and the legal review if one is needed."""
     section = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
     wrong = yield from _wrong_proposal(data, section)
@@ -177,7 +177,7 @@ def audit_update(data: Data, ticket: Data) -> Finding:
 
 
 @audits(REVIEW_FORM)
-def audit_review(data: Data, ticket: Data) -> Finding:
+def audit_review(data: Data, ticket: Data) -> FaultSearch:
     """Check the submitted proposal, and that the section is contractual."""
     section = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
     wrong = yield from _wrong_proposal(data, section)
@@ -186,7 +186,7 @@ def audit_review(data: Data, ticket: Data) -> Finding:
     return "not_needed", "Legal reviews contractual sections only."
 
 
-def _wrong_proposal(data: Data, section: Data) -> Finding:
+def _wrong_proposal(data: Data, section: Data) -> FaultSearch:
     listed = (yield Call("datahub", "search_register", {"query": section["reference"]})).data["rows"]
     for entry_id in [row["id"] for row in listed if row["status"] == "submitted"]:
         proposal = (yield Call("datahub", "get_entry", {"entry_id": entry_id})).data

@@ -9,7 +9,7 @@ from typing import Any
 
 from companyos.company import ApprovalType, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import Finding, audits, history, stale
+from companyos.company.colleagues import FaultSearch, audits, history, stale
 from companyos.core.calls import Call, Reply
 from companyos.core.world import Draw
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
@@ -196,7 +196,7 @@ Data = dict[str, Any]
 
 
 @audits(FORM)
-def audit_incident(data: Data, ticket: Data) -> Finding:
+def audit_incident(data: Data, ticket: Data) -> FaultSearch:
     """Check the figures, statements and deployment that a request names. Approvers do not check if these are right."""
     for field, words in (("act", ACTS), ("severity", SEVERITIES)):
         if data[field] not in words:
@@ -207,7 +207,7 @@ def audit_incident(data: Data, ticket: Data) -> Finding:
     return wrong or (yield from _wrong_deployment(data, service))
 
 
-def _wrong_figures(data: Data, ticket: Data, service: Data) -> Finding:
+def _wrong_figures(data: Data, ticket: Data, service: Data) -> FaultSearch:
     title = "Incident response: severity"
     found = (yield Call("datahub", "search_policies", {"query": title})).data["rows"]
     versions = [row for row in found if row["title"] == title and row["since"] <= ticket["opened"]]
@@ -222,7 +222,7 @@ def _wrong_figures(data: Data, ticket: Data, service: Data) -> Finding:
     return None
 
 
-def _not_stated(data: Data, ticket: Data, service: Data) -> Finding:
+def _not_stated(data: Data, ticket: Data, service: Data) -> FaultSearch:
     stated = yield from _statements(ticket["id"])
     if (service["on_call"], "build", str(data["build"])) not in stated:
         return "not_stated", f"{service['on_call']} has not stated this build on {ticket['id']}."
@@ -233,7 +233,7 @@ def _not_stated(data: Data, ticket: Data, service: Data) -> Finding:
     return None
 
 
-def _wrong_deployment(data: Data, service: Data) -> Finding:
+def _wrong_deployment(data: Data, service: Data) -> FaultSearch:
     if data["act"] == DECLARE:
         return ("mismatch", "A declaration names no deployment.") if "deployment" in data else None
     reply = yield Call("datahub", "get_entry", {"entry_id": str(data.get("deployment"))})

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from companyos.company import ApprovalType, Person, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import Finding, audits, history
+from companyos.company.colleagues import FaultSearch, audits, history
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy
 
@@ -154,18 +154,18 @@ def suspension_form() -> ApprovalType:
 
 
 @audits(CLOSURE)
-def audit_closure(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
+def audit_closure(data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
     """Check that all three facts are as stated. Approvers do not check if the facts allow a closure."""
     return (yield from _not_stated(data, ticket, tuple(STATEMENTS)))
 
 
 @audits(SUSPENSION)
-def audit_suspension(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
+def audit_suspension(data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
     """Check that the fact is as Legal stated it."""
     return (yield from _not_stated(data, ticket, ("held",)))
 
 
-def _not_stated(data: dict[str, Any], ticket: dict[str, Any], names: tuple[str, ...]) -> Finding:
+def _not_stated(data: dict[str, Any], ticket: dict[str, Any], names: tuple[str, ...]) -> FaultSearch:
     """Return an objection if a fact in the request is not as stated on the ticket."""
     events = yield from history(ticket["id"])
     for name in names:

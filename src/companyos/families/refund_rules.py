@@ -8,7 +8,7 @@ from typing import Any
 
 from companyos.company import ApprovalType, Policy
 from companyos.company.apps.ticketdesk import same
-from companyos.company.colleagues import Finding, audits
+from companyos.company.colleagues import FaultSearch, audits
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy
 
@@ -144,18 +144,18 @@ def refund_form(form: str, title: str) -> ApprovalType:
 
 
 @audits(FULL)
-def audit_full_refund(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
+def audit_full_refund(data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
     """Check a full refund."""
     return (yield from _wrong_refund(FULL, data, ticket))
 
 
 @audits(GOODWILL)
-def audit_goodwill_refund(data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
+def audit_goodwill_refund(data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
     """Check a goodwill refund, which is for the goods without shipping."""
     return (yield from _wrong_refund(GOODWILL, data, ticket))
 
 
-def _wrong_refund(form: str, data: dict[str, Any], ticket: dict[str, Any]) -> Finding:
+def _wrong_refund(form: str, data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
     """Compare a request with the records and with the terms that it names. Approvers do not check if these terms apply."""
     listed = (yield Call("datahub", "search_register", {"query": ticket["reference"]})).data["rows"]
     filed = {}
