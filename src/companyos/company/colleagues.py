@@ -63,13 +63,13 @@ def see_to(world: World, message_id: str) -> None:
     """Let a colleague handle a message in their inbox."""
     message = world.get(Message, message_id)
 
-    def make(call: Call) -> Reply:
+    def make_call(call: Call) -> Reply:
         reply = TOOLBOX.call(world, message.to, call)
         if call.method == "decide" and call.params["verdict"] == "rejected" and call.params["code"] not in OBJECTION_CODES:
             annoy(world, message.to, message.sender)
         return reply
 
-    programs.run(_PROGRAMS[message.topic](colleague_of(world, message.to), message), make)
+    programs.run(_PROGRAM_OF_TOPIC[message.topic](colleague_of(world, message.to), message), make_call)
 
 
 class Colleague(Struct, frozen=True):
@@ -86,19 +86,18 @@ def colleague_of(world: World, person_id: str) -> Colleague:
 
 
 def attend(colleague: Colleague, anew: bool = False) -> Program:
-    """A colleague's whole work as one program, for a person who is played from outside: handles each message that comes.
+    """A colleague's whole work as one endless program, which an agent can play: it handles each message that arrives.
 
     `anew`: another program or agent played this person before, so all earlier messages are handled once more.
     """
-    letters = (yield from pages("ticketdesk.read_inbox"))[::-1] if anew else []
+    messages = (yield from all_rows("ticketdesk.read_inbox"))[::-1] if anew else []
     while True:
-        for letter in letters:
-            about = {name: letter[name] for name in ("id", "sender", "topic", "about", "text")}
-            program = _PROGRAMS.get(letter["topic"], look_away)(colleague, Message(to=colleague.me.id, at=0, **about))
-            yield from programs.steered(
-                program, programs.until_answered
-            )  # calls of people played from outside can go unanswered
-        letters = (yield Call("ticketdesk", "wait", {"hours": 72})).data["arrived"]
+        for row in messages:
+            fields = {name: row[name] for name in ("id", "sender", "topic", "about", "text")}
+            program = _PROGRAM_OF_TOPIC.get(row["topic"], look_away)(colleague, Message(to=colleague.me.id, at=0, **fields))
+            # Calls of agents, unlike those of simulated colleagues, can go unanswered.
+            yield from programs.steered(program, programs.until_answered)
+        messages = (yield Call("ticketdesk", "wait", {"hours": 72})).data["arrived"]
 
 
 def review(colleague: Colleague, message: Message) -> Program:
@@ -120,10 +119,10 @@ def help_out(colleague: Colleague, message: Message) -> Program:
     ticket = (yield Call("ticketdesk", "get_ticket", {"ticket_id": message.about})).data
     known = colleague.mind.knows.get(ticket["id"], {})
     answer = "Thanks for the note. There is nothing open on my side."
-    unsaid = yield from _unsaid(ticket["id"], colleague.mind.after.get(ticket["id"], {}))
-    if known and unsaid:
+    missing = yield from _missing_statements(ticket["id"], colleague.mind.after.get(ticket["id"], {}))
+    if known and missing:
         known = {}
-        answer = "I come later on this one: " + ", ".join(f"{who} states {what}" for who, what in unsaid) + " first."
+        answer = "I come later on this one: " + ", ".join(f"{who} states {name}" for who, name in missing) + " first."
     elif known:
         answer = "You asked me, so: " + ", ".join(f"{name}={value}" for name, value in known.items()) + "."
     if ticket["blocked_by"]:
@@ -136,27 +135,28 @@ def help_out(colleague: Colleague, message: Message) -> Program:
     yield Call("ticketdesk", "comment", comment)
 
 
-def _unsaid(ticket_id: str, awaited: dict[str, str]) -> Subprogram[list[tuple[str, str]]]:
-    """Return the (person, name) pairs, of those awaited, that were not yet stated on a ticket."""
+def _missing_statements(ticket_id: str, awaited: dict[str, str]) -> Subprogram[list[tuple[str, str]]]:
+    """Return the awaited statements, each a person and the name of a fact, that were not yet made on a ticket."""
     events = (yield from history(ticket_id)) if awaited else []
-    stated_so_far = {(event["author"], name) for event in events for name in event}
-    return [statement for statement in awaited.items() if statement not in stated_so_far]
+    # A comment shows the facts that it states like fields, so the names in an event include the names of facts.
+    made = {(event["author"], name) for event in events for name in event}
+    return [statement for statement in awaited.items() if statement not in made]
 
 
 def history(ticket_id: str) -> Subprogram[list[Row]]:
     """Return all comments on a ticket and all changes of it, newest first."""
-    return (yield from pages("ticketdesk.get_history", ticket_id=ticket_id))
+    return (yield from all_rows("ticketdesk.get_history", ticket_id=ticket_id))
 
 
-def pages(tool: str, **params: Any) -> Subprogram[list[Row]]:
-    """Return all rows of a paged list."""
+def all_rows(tool: str, **params: Any) -> Subprogram[list[Row]]:
+    """Return the rows of all pages of a tool's list."""
     app, method = tool.split(".")
 
-    def show(page: int) -> Subprogram[Row]:
-        shown: Row = (yield Call(app, method, {**params, "page": page})).data
-        return shown
+    def read_page(number: int) -> Subprogram[Row]:
+        page: Row = (yield Call(app, method, {**params, "page": number})).data
+        return page
 
-    return (yield from programs.all_rows(show))
+    return (yield from programs.all_rows(read_page))
 
 
 def stated(ticket_id: str, author: str, name: str) -> Subprogram[list[str]]:
@@ -169,8 +169,8 @@ def look_away(colleague: Colleague, message: Message) -> Program:
     yield from ()
 
 
-_NEWS = ("decision", "out_of_office", "queue", "reminder")
-_PROGRAMS = {"request": review, "comment": help_out} | dict.fromkeys(_NEWS, look_away)
+_TOPICS_WITHOUT_ANSWER = ("decision", "out_of_office", "queue", "reminder")
+_PROGRAM_OF_TOPIC = {"request": review, "comment": help_out} | dict.fromkeys(_TOPICS_WITHOUT_ANSWER, look_away)
 
 
 def _objection(colleague: Colleague, request: Row) -> Fault | None:
@@ -188,7 +188,8 @@ def _objection(colleague: Colleague, request: Row) -> Fault | None:
 def _find_fault(colleague: Colleague, request: Row) -> FaultSearch:
     """Return the first thing that is wrong with a request, or None.
 
-    The order is: its values, then whose signature it needs, then the rules. So a wrong request never reveals a ruling.
+    The values are checked first, then whether this colleague may sign, and last the rules. So a request with wrong values
+    never reveals how a rule decides the case.
     """
     data, form = request["data"], colleague.form(request["type"])
     reply = yield Call("ticketdesk", "get_ticket", {"ticket_id": str(data["ticket_id"])})
@@ -200,27 +201,31 @@ def _find_fault(colleague: Colleague, request: Row) -> FaultSearch:
     for field, ticket_field in form.same_as_ticket.items():
         if not ticketdesk.same(ticket[ticket_field], data.get(field)):
             return "mismatch", f"{field} is not what the ticket says."
-    asker = (yield Call("datahub", "get_person", {"person_id": ticket["requester"]})).data
-    if "cost_center" in data and not ticketdesk.same(asker["cost_center"], data["cost_center"]):
+    requester = (yield Call("datahub", "get_person", {"person_id": ticket["requester"]})).data
+    if "cost_center" in data and not ticketdesk.same(requester["cost_center"], data["cost_center"]):
         return "wrong_cost_center", "cost_center is not the requester's cost centre in the directory."
     data = data | {"submitted_at": request["submitted_at"]}
-    wrong = yield from _wrong_figures(form, data, ticket)
-    if not form.audit or (wrong and wrong[0] not in RULINGS):
-        audited = None
+    figure_fault = yield from _wrong_figures(form, data, ticket)
+    if not form.audit or (figure_fault and figure_fault[0] not in RULINGS):
+        audit_fault = None
     else:
-        audited = yield from _AUDITS[form.audit](data, ticket)
-    faults = [fault for fault in (wrong, audited) if fault]
+        audit_fault = yield from _AUDITS[form.audit](data, ticket)
+    faults = [fault for fault in (figure_fault, audit_fault) if fault]
     mismatch = next((fault for fault in faults if fault[0] not in RULINGS), None)
-    return mismatch or (yield from _wrong_authority(colleague, request, ticket, asker)) or next(iter(faults), None)
+    return mismatch or (yield from _wrong_authority(colleague, request, ticket, requester)) or next(iter(faults), None)
 
 
-def _wrong_authority(colleague: Colleague, request: Row, ticket: Row, asker: Row) -> FaultSearch:
+def _wrong_authority(colleague: Colleague, request: Row, ticket: Row, requester: Row) -> FaultSearch:
+    """Return the fault that another person has to sign this request, or None.
+
+    The holder of the lowest office (job title) whose limit covers the amount signs, or their delegate while they are away.
+    """
     form = colleague.form(request["type"])
     amount = ticket["amount"] if "amount" in form.same_as_ticket else request["data"].get("amount")
     if isinstance(amount, str | bool):
         return "mismatch", "amount is no number."
     for office in form.offices:
-        role = office.format_map({**request["data"], "department": asker["department"]})
+        role = office.format_map({**request["data"], "department": requester["department"]})
         reply = yield Call("datahub", "get_approver", {"role": role})
         if not reply.ok:
             return "unknown_office", "Nobody holds the office that the request names."
@@ -239,24 +244,27 @@ def _wrong_authority(colleague: Colleague, request: Row, ticket: Row, asker: Row
     return None
 
 
-def stale(metric: Row, rule: int, data: Row) -> Fault | None:
-    """Return the fault of a figure that was too old when the request was submitted. Later waiting does not count."""
+def stale(metric: Row, max_age_days: int, data: Row) -> Fault | None:
+    """Return the fault of a figure that was too old when the request was submitted, or None. Later delays do not count."""
     measured, submitted = (datetime.fromisoformat(stamp) for stamp in (metric["measured_at"], data["submitted_at"]))
-    if (submitted - measured).days <= rule:
+    if (submitted - measured).days <= max_age_days:
         return None
     return "stale", f"{metric['id']} was measured too long ago to count; have it refreshed."
 
 
 def _who_signs(person: Row) -> Subprogram[str]:
+    """Return the handle of the person who signs with this person's authority today."""
     return str((yield from programs.delegate_chain(person, _delegate))[-1]["id"])
 
 
 def _delegate(absent: Row) -> Subprogram[Row]:
+    """Return the directory's entry of an absent person's delegate."""
     delegate: Row = (yield Call("datahub", "get_person", {"person_id": absent["delegate"]})).data
     return delegate
 
 
 def _wrong_figures(form: ApprovalType, data: Row, ticket: Row) -> FaultSearch:
+    """Return the first value of a request that contradicts the register, its metric or its policy, or None."""
     if not form.same_as_entry and not form.measured:
         return None
     if not ticket["verified"]:
@@ -266,10 +274,10 @@ def _wrong_figures(form: ApprovalType, data: Row, ticket: Row) -> FaultSearch:
         if field in data and not ticketdesk.same(entry[detail], data[field]):
             return "mismatch", f"{field} is not what the register says."
     if form.measured:
-        about = {"metric_name": entry[f"{form.measured}_metric"]}
-        rule = (yield Call("datahub", "describe_metric", about)).data["max_age_days"]
-        metric = (yield Call("datahub", "query_metric", about)).data
-        if outdated := stale(metric, rule, data):
+        arguments = {"metric_name": entry[f"{form.measured}_metric"]}
+        max_age_days = (yield Call("datahub", "describe_metric", arguments)).data["max_age_days"]
+        metric = (yield Call("datahub", "query_metric", arguments)).data
+        if outdated := stale(metric, max_age_days, data):
             return outdated
         if not ticketdesk.same(metric["value"], data[form.measured]):
             return "mismatch", f"{form.measured} is not what DataHub says."

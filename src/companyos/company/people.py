@@ -10,7 +10,7 @@ from companyos.core.world import DAY, HOUR, Minute, Record, World
 
 OPENS = 9 * HOUR  # working hours, Monday to Friday
 CLOSES = 17 * HOUR
-EACH_REQUEST = 30  # minutes of delay for each request that is ahead in a queue
+MINUTES_PER_REQUEST = 30  # the delay for each request that is ahead in a queue
 
 
 class Person(Record, frozen=True):
@@ -20,7 +20,7 @@ class Person(Record, frozen=True):
     searched = ("name", "role", "department")
 
     name: str
-    role: str
+    role: str  # the job title; as a position that somebody holds and signs for, it is called an office
     department: str
     desk: str  # they may write on the tickets of this desk
     manager: str | None
@@ -45,7 +45,7 @@ class Mind(Record, frozen=True):
 
 
 class Season(Record, frozen=True):
-    """What holds for everybody in this episode. No actor can look it up."""
+    """The circumstances that all people of the company share in this episode. No actor can look them up."""
 
     hidden = True
 
@@ -53,8 +53,8 @@ class Season(Record, frozen=True):
     chatter: int = 0  # how many irrelevant bulletins are sent
 
 
-SEASON = "season"  # the id of the only such record
-ANY_INBOX = "inbox"  # the counter of all messages to people played from outside, if there are several
+SEASON = "season"  # the id of the only record of this type
+ANY_INBOX = "inbox"  # the name of the counter of all messages to people whom agents play, if there are several such people
 
 
 class Message(Record, frozen=True):
@@ -94,11 +94,11 @@ def next_working_minute(person: Person, minute: int) -> int:
 
 
 def holder(world: World, role: str) -> Person:
-    """Return the person who holds an office. Raises `Refused` if nobody does."""
+    """Return the person who holds an office, that is, has this job title. Raises `Refused` if nobody has it."""
     for person in world.all(Person):
         if person.role == role:
             return person
-    offices = ", ".join(sorted(p.role for p in world.all(Person) if p.limit is not None))
+    offices = ", ".join(sorted(person.role for person in world.all(Person) if person.limit is not None))
     raise Refused("unknown_role", f"nobody holds the office {role!r}; offices that sign: {offices}")
 
 
@@ -111,33 +111,34 @@ def stand_in(world: World, person: Person, minute: int | None = None) -> Person:
 
 
 def post(world: World, to: str, sender: str, topic: str, about: str | None, text: str) -> Message:
-    """Put a message in an inbox. A simulated colleague will handle it in their working hours, at their own pace."""
+    """Put a message in an inbox. Simulated colleagues handle it in their working hours; agents read it when they like."""
     message = world.put(Message(f"M-{world.count_up('message')}", to, sender, world.now, topic, about, text))
     world.count_up(inbox_counter(to))
-    if to in world.seats:
+    if to in world.seats:  # an agent plays this person
         if len(world.seats) > 1:
             world.count_up(ANY_INBOX)
     else:
-        ahead = world.get(Season, SEASON).backlog if topic == "request" else 0
-        world.schedule(answer_minute(world, to, sender, ahead), "see_to", message.id)
+        requests_ahead = world.get(Season, SEASON).backlog if topic == "request" else 0
+        world.schedule(answer_minute(world, to, sender, requests_ahead), "see_to", message.id)
     return message
 
 
-def answer_minute(world: World, to: str, sender: str, ahead: int = 0) -> int:
+def answer_minute(world: World, to: str, sender: str, requests_ahead: int = 0) -> int:
     """Return when a person handles a message: after their pace and the queue, and a day later once they are annoyed."""
     person, mind = world.get(Person, to), world.get(Mind, to)
     annoyed = world.counter(_annoyance_counter(to, sender)) >= mind.patience
-    delay = mind.pace + ahead * EACH_REQUEST + (DAY if annoyed else 0)
+    delay = mind.pace + requests_ahead * MINUTES_PER_REQUEST + (DAY if annoyed else 0)
     return next_working_minute(person, next_working_minute(person, world.now) + delay)
 
 
-def annoy(world: World, person_id: str, by: str) -> None:
-    """Count one more wrong request or reminder that a person got from somebody."""
-    world.count_up(_annoyance_counter(person_id, by))
+def annoy(world: World, person_id: str, sender: str) -> None:
+    """Count one more wrong request or reminder that a person got from this sender."""
+    world.count_up(_annoyance_counter(person_id, sender))
 
 
-def _annoyance_counter(person_id: str, by: str) -> str:
-    return f"annoyed:{person_id}:{by}"
+def _annoyance_counter(person_id: str, sender: str) -> str:
+    """Return the name of the counter of a sender's wrong requests and reminders to a person."""
+    return f"annoyed:{person_id}:{sender}"
 
 
 def inbox(world: World, person_id: str) -> list[Message]:

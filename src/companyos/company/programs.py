@@ -13,7 +13,7 @@ from companyos.core.errors import Stuck
 T = TypeVar("T")
 Y = TypeVar("Y")  # what a program yields: calls, or calls and working lines
 Subprogram = Generator[Call, Reply, T]  # a part of a program; it returns a T
-Row = dict[str, Any]
+Row = dict[str, Any]  # a record as a reply shows it: its fields by name
 
 
 def advance(program: Generator[Y, Reply, Any], reply: Reply | None) -> Y | None:
@@ -24,12 +24,12 @@ def advance(program: Generator[Y, Reply, Any], reply: Reply | None) -> Y | None:
         return None
 
 
-def run(program: Generator[Call | Working, Reply, T], make: Callable[[Call], Reply]) -> T:
-    """Run a program to its end, making each call with `make`, and return what the program returns."""
+def run(program: Generator[Call | Working, Reply, T], make_call: Callable[[Call], Reply]) -> T:
+    """Run a program to its end, pass each of its calls to `make_call`, and return what the program returns."""
     try:
         item = next(program)
         while True:
-            item = next(program) if isinstance(item, Working) else program.send(make(item))
+            item = next(program) if isinstance(item, Working) else program.send(make_call(item))
     except StopIteration as end:
         result: T = end.value
         return result
@@ -63,14 +63,14 @@ def until_answered(call: Call) -> Subprogram[Reply]:
     return reply
 
 
-def all_rows(show: Callable[[int], Generator[Y, Reply, Row]]) -> Generator[Y, Reply, list[Row]]:
-    """Return the rows of all pages of a list. `show` reads the page with a given number; the first is 1."""
+def all_rows(read_page: Callable[[int], Generator[Y, Reply, Row]]) -> Generator[Y, Reply, list[Row]]:
+    """Return the rows of all pages of a list. `read_page` reads the page with a given number; the first is 1."""
     rows: list[Row] = []
-    page, last = 1, 1
-    while page <= last:
-        shown = yield from show(page)
-        rows += shown["rows"]
-        page, last = page + 1, shown.get("pages", 1)
+    number, last = 1, 1
+    while number <= last:
+        page = yield from read_page(number)
+        rows += page["rows"]
+        number, last = number + 1, page.get("pages", 1)
     return rows
 
 

@@ -15,8 +15,7 @@ app = App("approvalflow")
 Value = str | Whole | float | bool
 Status = Literal["pending", "approved", "rejected", "withdrawn"]
 
-
-MOST_PENDING = 3  # requests of one person
+MAX_PENDING = 3  # requests of one person
 NEEDS_SUPERIOR = "needs_superior"  # the code with which an approver asks for the manager's decision
 
 
@@ -27,7 +26,8 @@ class ApprovalType(Record, frozen=True):
     required: tuple[str, ...]
     optional: tuple[str, ...]
     decided_by: str
-    offices: tuple[str, ...]  # lowest first; {department} is the requester's, {field} the value of that field in the form
+    # The job titles that may sign, lowest first. {department} is the requester's, {field} the value of that form field.
+    offices: tuple[str, ...]
     same_as_ticket: dict[str, str]  # form field -> ticket field with the same value
     same_as_entry: dict[str, str] = {}  # form field -> detail of the register entry with the same value
     measured: str = ""  # the form field that must equal a fresh metric, which the entry's `…_metric` names
@@ -82,26 +82,33 @@ def submit_approval(
     Refused when a required field is missing or a field is unknown to the form, when you ask yourself, and while three
     requests of yours are pending.
     """
-    kind = world.find(ApprovalType, approval_type)
+    form = world.find(ApprovalType, approval_type)
     person = world.find(Person, approver)
     if approver == world.actor:
         raise Refused("self_approval", "nobody decides their own request")
-    missing = [field for field in kind.required if data.get(field) in (None, "")]
+    missing = [field for field in form.required if data.get(field) in (None, "")]
     if missing:
         raise Refused("missing_field", f"{approval_type} requires {', '.join(missing)}")
-    unknown = sorted(set(data) - {*kind.required, *kind.optional})
+    unknown = sorted(set(data) - {*form.required, *form.optional})
     if unknown:
         raise Refused("unknown_field", f"{approval_type} has no field {', '.join(unknown)}")
     if world.lookup(str(data["ticket_id"]), "Ticket") is None:
         raise Refused("not_found", f"there is no ticket {data['ticket_id']!r}")
-    if sum(a.status == "pending" and a.requester == world.actor for a in world.all(Approval)) >= MOST_PENDING:
-        raise Refused("too_many", f"{MOST_PENDING} of your requests are pending; no more until one is decided or withdrawn")
-    ordered = {field: data[field] for field in sorted(data)}
-    made = world.put(
-        Approval(f"A-{world.count_up('approval')}", kind.id, "pending", world.actor, approver, ordered, world.now)
+    if sum(other.status == "pending" and other.requester == world.actor for other in world.all(Approval)) >= MAX_PENDING:
+        raise Refused("too_many", f"{MAX_PENDING} of your requests are pending; no more until one is decided or withdrawn")
+    request = world.put(
+        Approval(
+            id=f"A-{world.count_up('approval')}",
+            type=form.id,
+            status="pending",
+            requester=world.actor,
+            approver=approver,
+            data={field: data[field] for field in sorted(data)},
+            submitted_at=world.now,
+        )
     )
-    _hand_over(world, made, person)
-    return shown(made)
+    _hand_over(world, request, person)
+    return shown(request)
 
 
 @app.tool(minutes=1)
@@ -113,8 +120,9 @@ def check_status(world: World, approval_id: ApprovalId) -> dict[str, Any]:
 @app.tool(minutes=2, steady=True)
 def list_approvals(world: World, status: Status | None = None, page: PageNumber = 1) -> dict[str, Any]:
     """List your own requests, newest first, ten a page."""
-    mine = [a for a in world.all(Approval) if a.requester == world.actor and (status is None or a.status == status)]
-    return paged(mine[::-1], page, ("type", "ticket_id", "status", "approver", "code"))
+    own = [request for request in world.all(Approval) if request.requester == world.actor]
+    listed = own if status is None else [request for request in own if request.status == status]
+    return paged(listed[::-1], page, ("type", "ticket_id", "status", "approver", "code"))
 
 
 @app.tool(minutes=3, writes=True)
@@ -122,23 +130,23 @@ def escalate(world: World, approval_id: ApprovalId, reason: Prose) -> dict[str, 
     """Take your pending or rejected request to the manager of the person it was put to, or who stands in.
     Refused for a request that is approved or withdrawn; escalating twice does nothing more.
     """
-    request = _mine(world, approval_id)
+    request = _own_request(world, approval_id)
     if request.status not in ("pending", "rejected"):
         raise Refused("closed", f"{approval_id} is {request.status}; only a pending or rejected request is escalated")
     if request.escalated:
         return shown(request)
     superior = _superior(world, world.get(Person, request.approver))
-    again = {"decided_by": None, "decided_at": None, "code": "", "reason": ""}
+    undecided = {"status": "pending", "decided_by": None, "decided_at": None, "code": "", "reason": ""}
     referred = request.code == NEEDS_SUPERIOR
-    made = world.put(replace(request, status="pending", approver=superior.id, escalated=True, referred=referred, **again))
-    _hand_over(world, made, superior)
-    return shown(made)
+    escalated = world.put(replace(request, approver=superior.id, escalated=True, referred=referred, **undecided))
+    _hand_over(world, escalated, superior)
+    return shown(escalated)
 
 
 @app.tool(minutes=0, writes=True, steady=True)
 def withdraw(world: World, approval_id: ApprovalId) -> dict[str, Any]:
     """Take back your own request. Refused once it is approved."""
-    request = _mine(world, approval_id)
+    request = _own_request(world, approval_id)
     if request.status == "approved":
         raise Refused("closed", f"{approval_id} is {request.status}; what is approved cannot be withdrawn")
     return shown(world.put(replace(request, status="withdrawn")))
@@ -165,7 +173,8 @@ def decide(
     return shown(decided)
 
 
-def _mine(world: World, approval_id: str) -> Approval:
+def _own_request(world: World, approval_id: str) -> Approval:
+    """Return a request of the acting person. Raises `Refused` if somebody else made it."""
     request = world.find(Approval, approval_id)
     if request.requester != world.actor:
         raise Refused("not_yours", f"{approval_id} is {request.requester}'s request")
@@ -173,17 +182,21 @@ def _mine(world: World, approval_id: str) -> Approval:
 
 
 def _superior(world: World, person: Person) -> Person:
-    """Return the person who decides for the next manager up. A person who stands in for their own manager is skipped."""
+    """Return who decides for a person's manager: the manager, or the delegate while the manager is away.
+
+    If this would be the person again, who stands in for the manager, it is the manager's manager, and so on.
+    """
     manager = person
     while manager.manager is not None:
         manager = world.get(Person, manager.manager)
-        signs = stand_in(world, manager)
-        if signs.id != person.id:
-            return signs
+        signer = stand_in(world, manager)
+        if signer.id != person.id:
+            return signer
     raise Refused("top", f"{person.id} has no manager")
 
 
 def _hand_over(world: World, request: Approval, person: Person) -> None:
+    """Send a request to its approver. The requester is told if the approver is away or has a queue."""
     post(world, person.id, request.requester, "request", request.id, f"{request.id} asks for your decision.")
     if away(person, world.now):
         back = stamp(person.away_until or 0)
@@ -193,6 +206,7 @@ def _hand_over(world: World, request: Approval, person: Person) -> None:
 
 
 def shown(request: Approval) -> dict[str, Any]:
+    """Return a request as replies show it."""
     return row(
         request,
         (

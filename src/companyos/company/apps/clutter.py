@@ -14,7 +14,7 @@ from companyos.company.apps.approvalflow import Approval, ApprovalId
 from companyos.company.apps.datahub import Entry, EntryId, Metric, MetricName, Query, Source
 from companyos.company.apps.ticketdesk import (
     FINISHED,
-    LINE,
+    LIST_FIELDS,
     Comment,
     DeskName,
     Ticket,
@@ -30,23 +30,23 @@ from companyos.company.people import Person, PersonId, annoy, post
 from companyos.core.errors import Refused
 from companyos.core.world import DAY, World, row, view
 
-desk, hub, flow = App("ticketdesk"), App("datahub"), App("approvalflow")
+ticketdesk, datahub, approvalflow = App("ticketdesk"), App("datahub"), App("approvalflow")
 
 SWITCHED_OFF = "2024-12-31"  # when the previous system was switched off; its data are not newer
-_PREVIOUS = f"previous system, read-only since {SWITCHED_OFF}"
+_PREVIOUS_SYSTEM = f"previous system, read-only since {SWITCHED_OFF}"
 
 
 # -- TicketDesk --------------------------------------------------------------------------------------------------------
 
 
-@desk.tool(minutes=4, steady=True)
+@ticketdesk.tool(minutes=4, steady=True)
 def search_archive(world: World, query: Query, page: PageNumber = 1) -> dict[str, Any]:
     """Search finished tickets only, by words in id, title, subject or reference, newest first, ten a page."""
-    found = [ticket for ticket in world.search(Ticket, query) if ticket.status in FINISHED]
-    return paged(newest_first(found), page, LINE)
+    finished = [ticket for ticket in world.search(Ticket, query) if ticket.status in FINISHED]
+    return paged(newest_first(finished), page, LIST_FIELDS)
 
 
-@desk.tool(minutes=2)
+@ticketdesk.tool(minutes=2)
 def get_ticket_v1(world: World, ticket_id: TicketId) -> Ticket:
     """Read one ticket from last night's copy of the desk. What was changed today is not in it."""
     ticket, midnight = world.find(Ticket, ticket_id), world.now // DAY * DAY
@@ -56,7 +56,7 @@ def get_ticket_v1(world: World, ticket_id: TicketId) -> Ticket:
     return ticket
 
 
-@desk.tool(minutes=6, writes=True)
+@ticketdesk.tool(minutes=6, writes=True)
 def bulk_update(
     world: World,
     ticket_ids: Annotated[list[TicketId], Meta(min_length=1, max_length=5, description="tickets of your desk")],
@@ -68,13 +68,13 @@ def bulk_update(
     return {"rows": [row(write(world, ticket), (field,)) for ticket in changed]}
 
 
-@desk.tool(minutes=4, writes=True)
+@ticketdesk.tool(minutes=4, writes=True)
 def request_callback(world: World, ticket_id: TicketId) -> Comment:
     """Ask a ticket's requester, by a comment on it, to call you back. It cannot be taken back."""
     return comment(world, ticket_id, "Please call me back about this.", world.find(Ticket, ticket_id).requester)
 
 
-@desk.tool(minutes=15, steady=True)
+@ticketdesk.tool(minutes=15, steady=True)
 def export_report(world: World, desk: DeskName) -> dict[str, Any]:
     """Draw up how many tickets a desk has, by status and by priority."""
     of_desk = [ticket for ticket in world.all(Ticket) if ticket.desk == desk]
@@ -86,55 +86,60 @@ def export_report(world: World, desk: DeskName) -> dict[str, Any]:
 # -- DataHub -----------------------------------------------------------------------------------------------------------
 
 
-@hub.tool(minutes=2)
+@datahub.tool(minutes=2)
 def legacy_lookup(world: World, entry_id: EntryId) -> dict[str, Any]:
     """Read a register entry as the system before this one had it when it was switched off."""
     entry = world.find(Entry, entry_id)
-    others = sorted(other.id for other in world.all(Entry) if other.kind == entry.kind and other.id != entry_id)
-    shown = view(entry) | {"from_system": _PREVIOUS}
-    if others:
+    other_ids = sorted(other.id for other in world.all(Entry) if other.kind == entry.kind and other.id != entry_id)
+    shown = view(entry) | {"from_system": _PREVIOUS_SYSTEM}
+    if other_ids:
         # Old dates and figures are taken from another entry of the same kind, so they are plausible; the rest is unchanged.
-        then = world.get(Entry, world.streams.at("legacy", entry_id).pick(others)).details
-        plain = {name: value for name, value in entry.details.items() if world.lookup(value) is None}
-        shown |= {name: then[name] for name, value in plain.items() if _shape(then.get(name, "")) == _shape(value)}
+        donor = world.get(Entry, world.streams.at("legacy", entry_id).pick(other_ids)).details
+        no_ids = {name: value for name, value in entry.details.items() if world.lookup(value) is None}
+        shown |= {name: donor[name] for name, value in no_ids.items() if _shape(donor.get(name, "")) == _shape(value)}
     return shown
 
 
 @lru_cache(maxsize=4096)
 def _shape(value: str) -> str:
+    """Return a text with every number replaced by 0: `2026-03-10` and `2025-11-02` both have the shape `0-0-0`."""
     return re.sub(r"\d+", "0", value)
 
 
-@hub.tool(minutes=2)
+@datahub.tool(minutes=2)
 def query_metric_v1(world: World, metric_name: MetricName) -> dict[str, Any]:
     """Read a metric's last value in the warehouse before this one, from when it was switched off."""
     metric, source = world.find(Metric, metric_name), world.get(Source, metric_name)
     value = world.streams.at("legacy", metric_name).between(source.least, source.most)
-    return row(metric, ("unit",)) | {"value": value, "measured_at": SWITCHED_OFF, "from_system": _PREVIOUS}
+    return row(metric, ("unit",)) | {"value": value, "measured_at": SWITCHED_OFF, "from_system": _PREVIOUS_SYSTEM}
 
 
-@hub.tool(minutes=3, steady=True)
+@datahub.tool(minutes=3, steady=True)
 def list_dashboards(world: World, page: PageNumber = 1) -> dict[str, Any]:
     """List the dashboards and how many metrics each shows, ten a page."""
-    return page_of(_dashboards(world.ids(Metric)), page, lambda shown: [dict(board) for board in shown])
+    return page_of(_dashboards(world.ids(Metric)), page, lambda dashboards: [dict(items) for items in dashboards])
 
 
 @lru_cache(maxsize=1024)
 def _dashboards(metrics: tuple[str, ...]) -> tuple[tuple[tuple[str, Any], ...], ...]:
-    shown = Counter(name.partition(".")[0] for name in metrics)
-    return tuple((("dashboard", name.replace("_", " ")), ("metrics", count)) for name, count in sorted(shown.items()))
+    """Return one row for each dashboard, as the items of a dict, so that no reader can change the cached result.
+
+    The metrics whose names have the same part before the dot are on one dashboard.
+    """
+    counts = Counter(name.partition(".")[0] for name in metrics)
+    return tuple((("dashboard", name.replace("_", " ")), ("metrics", count)) for name, count in sorted(counts.items()))
 
 
 # -- ApprovalFlow ------------------------------------------------------------------------------------------------------
 
 
-@flow.tool(minutes=2, steady=True)
+@approvalflow.tool(minutes=2, steady=True)
 def list_delegations(world: World, page: PageNumber = 1) -> dict[str, Any]:
     """List who is named as whose delegate, whether anybody is away or not, ten a page."""
     return paged([person for person in world.all(Person) if person.delegate], page, ("role", "delegate"))
 
 
-@flow.tool(minutes=2, steady=True)
+@approvalflow.tool(minutes=2, steady=True)
 def approval_stats(world: World, person_id: PersonId) -> dict[str, Any]:
     """Count the requests that were put to somebody, by how they stand."""
     world.find(Person, person_id)
@@ -142,7 +147,7 @@ def approval_stats(world: World, person_id: PersonId) -> dict[str, Any]:
     return {"person": person_id, "requests": counts.total(), **counts}
 
 
-@flow.tool(minutes=2, writes=True)
+@approvalflow.tool(minutes=2, writes=True)
 def remind(world: World, approval_id: ApprovalId) -> dict[str, Any]:
     """Remind whoever your pending request was put to. Nobody decides sooner for it, and people tire of it."""
     request = world.find(Approval, approval_id)
@@ -155,14 +160,14 @@ def remind(world: World, approval_id: ApprovalId) -> dict[str, Any]:
 
 # -- what an episode offers --------------------------------------------------------------------------------------------
 
-EXTRAS = tuple(tool for app in (desk, hub, flow) for tool in app.tools)
+EXTRAS = tuple(tool for app in (ticketdesk, datahub, approvalflow) for tool in app.tools)
 
 
 @lru_cache(maxsize=256)
 def toolbox_of(names: tuple[str, ...]) -> Toolbox:
     """Return the company's toolbox, with the extra tools whose names are given."""
-    more = [tool for tool in EXTRAS if tool.name in names]
-    return TOOLBOX.extended(more) if more else TOOLBOX
+    extras = [tool for tool in EXTRAS if tool.name in names]
+    return TOOLBOX.extended(extras) if extras else TOOLBOX
 
 
 ALL_TOOLS = toolbox_of(tuple(tool.name for tool in EXTRAS))

@@ -41,8 +41,8 @@ class Source(Record, frozen=True):
     value: int
     delay: int = 0  # minutes that a refresh takes
     failures: int = 0  # how many refreshes fail before one works
-    least: int = 0  # the range of old measurements
-    most: int = 100
+    least: int = 0  # the smallest value that an outdated measurement may have
+    most: int = 100  # the largest one
 
 
 class Entry(Record, frozen=True):
@@ -125,7 +125,7 @@ def refresh_data(world: World, metric_name: MetricName) -> dict[str, Any]:
         metric = world.put(replace(metric, value=source.value, measured_at=world.now, pipeline="idle"))
     else:
         metric = world.put(replace(metric, pipeline="running"))
-        world.set_counter(f"refreshed_by:{metric_name}:{world.actor}", 1)
+        world.set_counter(_refresh_request(metric_name, world.actor), 1)
         world.schedule(world.now + max(source.delay, 5), "refresh_ends", metric_name)
     return _reading(world, metric)
 
@@ -140,10 +140,16 @@ def refresh_ends(world: World, metric_name: str) -> None:
     else:
         world.put(replace(metric, value=source.value, measured_at=world.now, pipeline="idle"))
     news = "failed: the source did not deliver; the value on file is unchanged" if failed else "is done"
-    for seat in world.seats:
-        if world.counter(f"refreshed_by:{metric_name}:{seat}"):
-            world.set_counter(f"refreshed_by:{metric_name}:{seat}", 0)
-            post(world, seat, "datahub", "refresh", metric_name, f"The refresh of {metric_name} {news}.")
+    for person_id in world.seats:  # the people whom agents play; colleagues refresh nothing
+        if world.counter(_refresh_request(metric_name, person_id)):
+            world.set_counter(_refresh_request(metric_name, person_id), 0)
+            text = f"The refresh of {metric_name} {news}."
+            post(world, to=person_id, sender="datahub", topic="refresh", about=metric_name, text=text)
+
+
+def _refresh_request(metric_name: str, person_id: str) -> str:
+    """Return the name of the counter that is 1 while a person waits for the end of a refresh."""
+    return f"refreshed_by:{metric_name}:{person_id}"
 
 
 @app.tool(minutes=2)
@@ -170,8 +176,8 @@ def search_people(world: World, query: Query, page: PageNumber = 1) -> dict[str,
 @app.tool(minutes=2, steady=True)
 def search_register(world: World, query: Query, page: PageNumber = 1) -> dict[str, Any]:
     """Search the register by id, name or reference, in the order of ids, ten a page."""
-    found = sorted(world.search(Entry, query), key=attrgetter("id"))
-    return paged(found, page, ("kind", "name", "reference", "status"))
+    entries = sorted(world.search(Entry, query), key=attrgetter("id"))
+    return paged(entries, page, ("kind", "name", "reference", "status"))
 
 
 @app.tool(minutes=2)
@@ -193,6 +199,7 @@ def read_policy(world: World, policy_id: PolicyId) -> Policy:
 
 
 def _reading(world: World, metric: Metric) -> dict[str, Any]:
+    """Return a metric as `query_metric` shows it."""
     reading = row(metric, ("value", "unit", "measured_at", "pipeline"))
     reading["age_days"] = age_days(metric, world.now)
     return reading
@@ -218,4 +225,5 @@ def read_mark(actor: str, metric_name: str) -> str:
 
 
 def age_days(metric: Metric, minute: int) -> int:
+    """Return the age of a measurement at a minute, in whole days."""
     return (minute - metric.measured_at) // DAY

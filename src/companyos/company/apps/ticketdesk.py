@@ -129,10 +129,10 @@ VALUES = (
 )
 DeskName = Annotated[str, Meta(max_length=40, description="only this desk's")]
 FINISHED: tuple[Status, ...] = ("done", "cancelled")
-LINE = ("kind", "status", "subject", "reference")
+LIST_FIELDS = ("kind", "status", "subject", "reference")  # what a list shows of a ticket, in addition to its id
 CHANGED_MEANWHILE = "changed_meanwhile"  # refuses a write after a change that the writer has not seen
-MADE = "made"  # the one field name that is listed for a new record
-LETTER = ("at", "sender", "topic", "about", "text")
+MADE = "made"  # `my_changes` lists a new record once, with this text in place of a field's name
+MESSAGE_FIELDS = ("at", "sender", "topic", "about", "text")  # what the inbox shows of a message, in addition to its id
 
 
 @app.tool(minutes=2, steady=True)
@@ -143,12 +143,12 @@ def list_tickets(
     page: PageNumber = 1,
 ) -> dict[str, Any]:
     """List tickets, newest first, ten a page, optionally of one status or desk."""
-    found = world.latest(Ticket)
+    tickets = world.latest(Ticket)
     if status is not None:
-        found = [ticket for ticket in found if ticket.status == status]
+        tickets = [ticket for ticket in tickets if ticket.status == status]
     if desk is not None:
-        found = [ticket for ticket in found if ticket.desk == desk]
-    return paged(found, page, LINE)
+        tickets = [ticket for ticket in tickets if ticket.desk == desk]
+    return paged(tickets, page, LIST_FIELDS)
 
 
 @app.tool(minutes=2, steady=True)
@@ -158,15 +158,15 @@ def search_tickets(
     page: PageNumber = 1,
 ) -> dict[str, Any]:
     """Search tickets by words in id, title, subject or reference, newest first, ten a page."""
-    return paged(newest_first(world.search(Ticket, query)), page, LINE)
+    return paged(newest_first(world.search(Ticket, query)), page, LIST_FIELDS)
 
 
 @app.tool(minutes=2)
 def get_ticket(world: World, ticket_id: TicketId) -> Ticket:
     """Read one ticket with all its fields."""
-    ticket, unseen = world.find(Ticket, ticket_id), unseen_edits(ticket_id, world.actor)
-    if world.counter(unseen):
-        world.set_counter(unseen, 0)
+    ticket, unseen_counter = world.find(Ticket, ticket_id), unseen_edits(ticket_id, world.actor)
+    if world.counter(unseen_counter):
+        world.set_counter(unseen_counter, 0)
     return ticket
 
 
@@ -179,7 +179,7 @@ def get_history(world: World, ticket_id: TicketId, page: PageNumber = 1) -> dict
     events += [(change.at, change, field) for change in changes for field in change.names]
     events.reverse()  # so that of two in one minute the later comes first
     events.sort(key=itemgetter(0), reverse=True)
-    return page_of(events, page, lambda shown: [_event_row(what, field) for _, what, field in shown])
+    return page_of(events, page, lambda shown: [_event_row(event, field) for _, event, field in shown])
 
 
 @app.tool(minutes=2, writes=True)
@@ -208,12 +208,12 @@ def comment(
         world.find(Person, to)
     if to == world.actor:
         raise Refused("to_yourself", "a comment to yourself reaches nobody")
-    if facts and (clash := sorted(set(facts) & set(Comment.__struct_fields__))):
-        raise Refused("bad_value", f"a comment's own field cannot be stated: {', '.join(clash)}")
-    made = world.put(Comment(f"C-{world.count_up('comment')}", ticket.id, world.actor, world.now, to, text, facts or {}))
+    if facts and (own_fields := sorted(set(facts) & set(Comment.__struct_fields__))):
+        raise Refused("bad_value", f"a comment's own field cannot be stated: {', '.join(own_fields)}")
+    remark = world.put(Comment(f"C-{world.count_up('comment')}", ticket.id, world.actor, world.now, to, text, facts or {}))
     if to is not None:
-        post(world, to, world.actor, "comment", ticket.id, f"{made.id}: {text}")
-    return made
+        post(world, to, sender=world.actor, topic="comment", about=ticket.id, text=f"{remark.id}: {text}")
+    return remark
 
 
 @app.tool(minutes=0, writes=True, ends=True)
@@ -243,15 +243,17 @@ def my_changes(world: World, page: PageNumber = 1) -> dict[str, Any]:
         (change, field)
         for change in reversed(world.journal)
         if change.actor == me and type(change.after) is not Message
-        for field in _what_changed(change)
+        for field in _listed_fields(change)
     ]
-    return page_of(written, page, lambda shown: [_change_row(c, field, record=c.after.id) for c, field in shown])
+    return page_of(
+        written, page, lambda shown: [_change_row(change, field, record=change.after.id) for change, field in shown]
+    )
 
 
 @app.tool(minutes=1, steady=True)
 def read_inbox(world: World, page: PageNumber = 1) -> dict[str, Any]:
     """Read your inbox: bulletins, answers and decisions, newest first, ten a page."""
-    shown = paged(inbox(world, world.actor)[::-1], page, LETTER)
+    shown = paged(inbox(world, world.actor)[::-1], page, MESSAGE_FIELDS)
     mark_seen(world)
     return shown
 
@@ -261,15 +263,15 @@ def wait(
     world: World, hours: Annotated[int, Meta(ge=1, le=72, description="how long at most, up to 72; 8 unless said")] = 8
 ) -> dict[str, Any]:
     """Let time pass until something is in your inbox that you have not seen, or the hours are over. Shows it."""
-    me, inbox_key, seen = world.actor, inbox_counter(world.actor), world.counter(seen_counter(world.actor))
+    me, received, seen = world.actor, inbox_counter(world.actor), world.counter(seen_counter(world.actor))
     if len(world.seats) < 2:
-        world.advance(hours * HOUR, inbox_key, seen)
+        world.advance(hours * HOUR, stop_counter=received, stop_above=seen)
     elif not has_news(world, me):
-        # With several people played from outside, a message to any of them ends the wait.
-        world.advance(hours * HOUR, ANY_INBOX, world.counter(ANY_INBOX))
-    news = world.counter(inbox_key) - seen
+        # If agents play several people, a message to any of them ends the wait.
+        world.advance(hours * HOUR, stop_counter=ANY_INBOX, stop_above=world.counter(ANY_INBOX))
+    unseen = world.counter(received) - seen
     mark_seen(world)
-    return {"arrived": rows(inbox(world, me)[-news:], LETTER) if news else []}
+    return {"arrived": rows(inbox(world, me)[-unseen:], MESSAGE_FIELDS) if unseen else []}
 
 
 def newest_first(tickets: list[Ticket]) -> list[Ticket]:
@@ -279,18 +281,20 @@ def newest_first(tickets: list[Ticket]) -> list[Ticket]:
 _Event = tuple[int, Comment | Change, str]  # minute; a comment, or a change and the field that it changed
 
 
-def _event_row(what: Comment | Change, field: str) -> dict[str, Any]:
-    return view(what) if isinstance(what, Comment) else _change_row(what, field, author=what.actor)
+def _event_row(event: Comment | Change, field: str) -> dict[str, Any]:
+    """Return one row of a ticket's history."""
+    return view(event) if isinstance(event, Comment) else _change_row(event, field, author=event.actor)
 
 
-def _what_changed(change: Change) -> tuple[str, ...]:
-    """Return the fields that a change is listed by; a new record is listed once."""
+def _listed_fields(change: Change) -> tuple[str, ...]:
+    """Return the fields under which `my_changes` lists a change; a new record is listed once."""
     return (MADE,) if change.before is None else change.names
 
 
-def _change_row(change: Change, field: str, **more: str) -> dict[str, Any]:
+def _change_row(change: Change, field: str, **extra: str) -> dict[str, Any]:
+    """Return the row that shows the change of one field, with `extra` items."""
     before, after = (None, type(change.after).__name__.lower()) if field == MADE else change.values(field)
-    return {"at": stamp(change.at), **more, "field": field, "before": before, "after": after}
+    return {"at": stamp(change.at), **extra, "field": field, "before": before, "after": after}
 
 
 def same(shown: Any, cited: Scalar) -> bool:
@@ -304,7 +308,7 @@ def same(shown: Any, cited: Scalar) -> bool:
     return ("" if shown is None else str(shown)) == ("" if cited is None else str(cited).strip())
 
 
-# -- what each field accepts -------------------------------------------------------------------------------------------
+# -- writing, and what each field accepts ------------------------------------------------------------------------------
 
 
 def unseen_edits(ticket_id: str, actor: str) -> str:
@@ -320,14 +324,15 @@ def with_field(world: World, ticket_id: str, field: Field, value: str, force: bo
 
 
 def write(world: World, ticket: Ticket) -> Ticket:
-    """Write a ticket. Other people who are played from outside must then read it before they change it again."""
-    for seat in world.seats:
-        if seat != world.actor:
-            world.count_up(unseen_edits(ticket.id, seat))
+    """Write a ticket. The other people whom agents play must read it before they can change it again."""
+    for person_id in world.seats:  # the people whom agents play
+        if person_id != world.actor:
+            world.count_up(unseen_edits(ticket.id, person_id))
     return world.put(ticket)
 
 
 def _writable(world: World, ticket_id: str, force: bool = False) -> Ticket:
+    """Return a ticket that the acting person may write. Raises `Refused` for any other."""
     ticket = world.find(Ticket, ticket_id)
     desk = world.get(Person, world.actor).desk
     if ticket.desk != desk:

@@ -50,13 +50,13 @@ class Tool:
         self.ends = ends  # may end the episode, so its answer is never lost
         self.description = inspect.cleandoc(function.__doc__ or "")
         hints = get_type_hints(function, include_extras=True)
-        fields: list[Any] = []
+        fields: list[Any] = []  # name, hint and, if the argument is optional, its default: as `defstruct` takes them
         for parameter in list(inspect.signature(function).parameters.values())[1:]:
             required = parameter.default is inspect.Parameter.empty
             hint = hints[parameter.name]
             fields.append((parameter.name, hint) if required else (parameter.name, hint, parameter.default))
-        given = hints.get("return")
-        self.shows_record = isinstance(given, type) and issubclass(given, Record)
+        result = hints.get("return")
+        self.shows_record = isinstance(result, type) and issubclass(result, Record)
         self.hints: dict[str, Any] = {field[0]: field[1] for field in fields}
         self.required = [field[0] for field in fields if len(field) == 2]
         self.arguments = msgspec.defstruct(self.method, fields, forbid_unknown_fields=True, frozen=True)
@@ -69,8 +69,8 @@ class Tool:
     @cached_property
     def schema(self) -> dict[str, Any]:
         """The tool as an OpenAI-style function."""
-        whole = msgspec.json.schema(self.arguments)
-        parameters = _inline(whole, whole.get("$defs", {}))
+        schema = msgspec.json.schema(self.arguments)
+        parameters = _inline(schema, schema.get("$defs", {}))
         parameters.pop("title", None)
         function = {"name": f"{self.app}_{self.method}", "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
@@ -80,6 +80,7 @@ _DECLARED: dict[Callable[..., Any], Tool] = {}
 
 
 def _declared_by(function: Callable[..., Any]) -> Tool:
+    """Return the tool that a function was declared as."""
     return _DECLARED[function]
 
 
@@ -113,7 +114,8 @@ class App:
         """Declare a function as a tool of this app. `minutes` is the simulated time that a call takes; see `Tool`."""
 
         def declare(function: F) -> F:
-            _DECLARED[function] = tool = Tool(self.name, function, minutes, writes, steady, ends)
+            tool = Tool(self.name, function, minutes=minutes, writes=writes, steady=steady, ends=ends)
+            _DECLARED[function] = tool
             self.tools.append(tool)
             return function
 
@@ -139,14 +141,15 @@ class Toolbox:
         return tuple(tool.name for tool in self.tools.values())
 
     def __reduce__(self) -> tuple[type["Toolbox"], tuple[list[App]]]:
-        return Toolbox, ([App(app, self._of(app)) for app in self.apps],)
+        return Toolbox, ([App(app, self._tools_of(app)) for app in self.apps],)
 
-    def extended(self, more: Iterable[Tool]) -> "Toolbox":
-        """Return a toolbox with further tools, each listed after the others of its app."""
-        extras = list(more)
-        return Toolbox([App(app, [*self._of(app), *(tool for tool in extras if tool.app == app)]) for app in self.apps])
+    def extended(self, extras: Sequence[Tool]) -> "Toolbox":
+        """Return a toolbox with extra tools, each listed after the others of its app."""
+        return Toolbox(
+            [App(app, [*self._tools_of(app), *(tool for tool in extras if tool.app == app)]) for app in self.apps]
+        )
 
-    def _of(self, app: str) -> list[Tool]:
+    def _tools_of(self, app: str) -> list[Tool]:
         return [tool for tool in self if tool.app == app]
 
     def find(self, call: Call) -> Tool | None:
@@ -180,15 +183,15 @@ class Toolbox:
 
 
 def page_of(
-    items: Sequence[T], page: int, to_rows: Callable[[Sequence[T], *A], list[dict[str, Any]]], *more: *A
+    items: Sequence[T], page: int, to_rows: Callable[[Sequence[T], *A], list[dict[str, Any]]], *arguments: *A
 ) -> dict[str, Any]:
-    """Return one page of a list and its size. `to_rows(items, *more)` turns the items of the page into rows."""
+    """Return one page of a list, and the list's size. `to_rows(items, *arguments)` makes rows of the page's items."""
     total = len(items)
-    pages = -(-total // PAGE_LENGTH) or 1
+    pages = -(-total // PAGE_LENGTH) or 1  # rounded up; an empty list has one empty page
     if page > pages:
         raise Refused("no_such_page", f"the list has {pages} pages")
     end = page * PAGE_LENGTH
-    return {"page": page, "pages": pages, "total": total, "rows": to_rows(items[end - PAGE_LENGTH : end], *more)}
+    return {"page": page, "pages": pages, "total": total, "rows": to_rows(items[end - PAGE_LENGTH : end], *arguments)}
 
 
 def paged(records: Sequence[Record], page: int, names: tuple[str, ...]) -> dict[str, Any]:
