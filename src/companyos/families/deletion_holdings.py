@@ -8,7 +8,7 @@ from typing import NamedTuple
 from companyos.company import Entry, Person
 from companyos.core.world import DAY, Draw, stamp
 from companyos.families.kit.backdrop import Backdrop, add_metric
-from companyos.families.kit.names import FIRST, LAST, pool
+from companyos.families.kit.names import FIRST_NAMES, LAST_NAMES, pool
 from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket, open_ticket
 
 # The categories of data. Each has the smallest and the largest number of days that a policy may keep it for.
@@ -46,7 +46,7 @@ def add_customers(company: Backdrop, draw: Draw, foreign: bool) -> tuple[Custome
 
     `foreign`: another firm controls the customer's data.
     """
-    first, last = draw.pick(pool(FIRST, company.split)), draw.pick(pool(LAST, company.split))
+    first, last = draw.pick(pool(FIRST_NAMES, company.split)), draw.pick(pool(LAST_NAMES, company.split))
     last_letter = draw.pick([letter for letter in "dlmnrst" if letter != last[-1]])
     references = draw.sample(range(10_000, 99_999), 2)
     namesake_foreign = draw.chance(0.5)

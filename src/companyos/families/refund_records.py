@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from companyos.company import Entry, Person, Policy
 from companyos.core.world import DAY, Draw, stamp
 from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric
-from companyos.families.kit.names import FIRST, LAST, pool
+from companyos.families.kit.names import FIRST_NAMES, LAST_NAMES, pool
 from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket, open_ticket
 from companyos.families.refund_rules import KIND, add_terms_of_sale
 
@@ -78,7 +78,7 @@ class RefundRecords(NamedTuple):
 
 def add_records(company: Backdrop, draw: Draw, calendar: RefundCalendar) -> RefundRecords:
     """Add the records of an order. The facts of the case change some fields later."""
-    name = f"{draw.pick(pool(FIRST, company.split))} {draw.pick(pool(LAST, company.split))}"
+    name = f"{draw.pick(pool(FIRST_NAMES, company.split))} {draw.pick(pool(LAST_NAMES, company.split))}"
     numbers = draw.sample(range(10_000, 99_999), 4)
     customer, namesake = (_add_customer(company, draw, name, f"CUS-{number}") for number in numbers[:2])
     _add_goodwill(company, draw, namesake, "booked")
@@ -180,7 +180,7 @@ def add_tickets(company: Backdrop, draw: Draw, records: RefundRecords, requester
         amount=draw.between(90, 999),
         opened=ticket.opened - draw.between(3, 14) * DAY,
     )
-    stranger = f"{draw.pick(pool(FIRST, company.split))} {draw.pick(pool(LAST, company.split))}"
+    stranger = f"{draw.pick(pool(FIRST_NAMES, company.split))} {draw.pick(pool(LAST_NAMES, company.split))}"
     return add_decoy_and_blocker(
         company,
         ticket,

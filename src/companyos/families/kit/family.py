@@ -14,7 +14,8 @@ from companyos.core.errors import BadTask
 from companyos.core.task import TaskId
 from companyos.core.world import Record, Streams, World
 from companyos.families.kit import everyday
-from companyos.families.kit.backdrop import Backdrop, build_company
+from companyos.families.kit.backdrop import Backdrop
+from companyos.families.kit.builder import build_company
 from companyos.families.kit.case import Case, Cause, Fact, Trouble, Value
 from companyos.families.kit.goals import CalledFor, Goal, Milestone, Signature, add_up
 
