@@ -2,13 +2,13 @@
 
 import msgspec
 
-Value = bool | str
+Value = bool | str  # of a cause
 
 
 class Fact(msgspec.Struct, frozen=True):
     """Marks a cause that decides which ending is right."""
 
-    odds: tuple[float, ...]  # the probability of each alternative
+    odds: tuple[float, ...]  # the probability of each value; for a bool, of False and of True
     shown_in: tuple[tuple[str, str, str], ...]  # the fields that show it: kind of record, role in the case, field
 
 
@@ -16,7 +16,9 @@ class Trouble(msgspec.Struct, frozen=True):
     """Marks a cause that makes the work harder but never changes the right ending."""
 
     dial: str  # the chaos dial that sets its probability
-    target: tuple[str, ...]  # what it affects: roles of the case; `=text` is the literal text, not a role
+    # What it affects: roles of the case, such as `ticket`. A part that begins with `=` is a literal text, such as the name
+    # of a field: ("ticket", "=cost_center") is the cost centre of the ticket.
+    target: tuple[str, ...]
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -34,4 +36,4 @@ class Case(msgspec.Struct, frozen=True):
     ticket_id: str
     actor: str  # the person who works on the ticket, played by the agent
     brief: str
-    roles: dict[str, str]  # names for the records and people of the case, such as `entry` or `requester`, and their ids
+    roles: dict[str, str]  # the part that a record or person plays in the case, such as `entry` or `requester` -> its id

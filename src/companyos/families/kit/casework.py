@@ -68,21 +68,22 @@ def take_over(so_far: EpisodeSoFar) -> Move[tuple[Shown, dict[str, str]]]:
 
 
 def set_in_progress(ticket: Shown, style: ExpertStyle) -> Move[None]:
-    """Set the status of the ticket to `in_progress`. No policy demands it, so only some tastes do it."""
+    """Set the status of the ticket to `in_progress`. No policy demands it, so only some styles do it."""
     if style.chooses("take it up first"):
         yield from moves.set_field(ticket["id"], "status", "in_progress")
 
 
 def prepare(ticket: Shown, entry_id: str, style: ExpertStyle) -> Move[None]:
     """Do what a ticket needs before it can be closed: remove a block, and check the ticket against its register entry."""
-    for step in style.order("prepare", [moves.unblock(ticket), moves.verify(ticket, entry_id)]):
-        yield from step
+    for move in style.order("prepare", [moves.unblock(ticket), moves.verify(ticket, entry_id)]):
+        yield from move
 
 
 def mark_duplicate(ticket: Shown, aloud: bool = False) -> Move[Decision | None]:
     """Mark the ticket as a duplicate if another ticket with the same reference is not cancelled.
 
-    Return that decision, or None if there is no such ticket. `aloud` adds working lines (the expert's written reasoning).
+    Return the decision to close it as a duplicate, or None if there is no such ticket. `aloud` adds working lines (the
+    expert's written reasoning).
     """
     if aloud:
         other = yield from moves.other_live_ticket(ticket, ticket["reference"])
@@ -96,9 +97,9 @@ def mark_duplicate(ticket: Shown, aloud: bool = False) -> Move[Decision | None]:
     return "duplicate", "same_request", moves.cite((other, "reference"), (other, "status"))
 
 
-def finish(ticket: Shown, decision: Decision, style: ExpertStyle, *more: tuple[Shown, str]) -> Move[None]:
-    """Close the ticket as decided. `more` are true facts that an expert may cite besides the decisive ones."""
+def finish(ticket: Shown, decision: Decision, style: ExpertStyle, *extra_facts: tuple[Shown, str]) -> Move[None]:
+    """Close the ticket as decided. `extra_facts` are true facts that an expert may cite besides the decisive ones."""
     resolution, reason, evidence = decision
     if style.chooses("cite more"):
-        evidence += moves.cite(*more)
+        evidence += moves.cite(*extra_facts)
     yield from moves.close(ticket["id"], resolution, reason, evidence)

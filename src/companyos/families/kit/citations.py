@@ -22,16 +22,16 @@ from companyos.families.kit.goals import ANSWER, SIGNED_REQUEST, Goal
 Facts = tuple[tuple[str, str], ...]  # record and field of what is cited
 
 
-def records_named(world: World, ticket_id: str, named: str) -> list[str]:
-    """Return the ids of the records that a decisive fact names: those behind a placeholder, or the record itself."""
-    if named.startswith(SIGNED_REQUEST):
-        form = named[len(SIGNED_REQUEST) + 1 :]
+def records_named(world: World, ticket_id: str, name: str) -> list[str]:
+    """Return the ids of the records that a decisive fact names. `name` is an id, or a placeholder such as `$signed`."""
+    if name.startswith(SIGNED_REQUEST):
+        form = name[len(SIGNED_REQUEST) + 1 :]
         of_ticket = [a for a in world.all(Approval) if a.status == "approved" and a.ticket_id == ticket_id]
         return [request.id for request in of_ticket if not form or request.type == form]
-    if named.startswith(ANSWER):
-        author = named[len(ANSWER) :]
+    if name.startswith(ANSWER):
+        author = name[len(ANSWER) :]
         return [c.id for c in world.all(Comment) if c.author == author and c.ticket_id == ticket_id]
-    return [named]
+    return [name]
 
 
 class Cites(Goal, frozen=True):
@@ -43,8 +43,8 @@ class Cites(Goal, frozen=True):
 
     def holds(self, world: World) -> bool:
         cited = {(citation.record, citation.field) for citation in world.get(Ticket, self.ticket_id).evidence}
-        for named, field in self.facts:
-            if not any((record, field) in cited for record in records_named(world, self.ticket_id, named)):
+        for name, field in self.facts:
+            if not any((record, field) in cited for record in records_named(world, self.ticket_id, name)):
                 return False
         return True
 
@@ -54,7 +54,7 @@ class CitesNothingFalse(Goal, frozen=True):
 
     tables = (Ticket, Approval, Metric)
     ticket_id: str
-    most: int
+    most: int  # the maximum number of citations
 
     def holds(self, world: World) -> bool:
         ticket = world.get(Ticket, self.ticket_id)
@@ -79,7 +79,7 @@ class CitesNoOther(Goal, frozen=True):
     must_not_cite: Facts = ()  # those that the family names
 
     def holds(self, world: World) -> bool:
-        decisive = [(record, field) for named, field in self.facts for record in records_named(world, self.ticket_id, named)]
+        decisive = [(record, field) for name, field in self.facts for record in records_named(world, self.ticket_id, name)]
         for citation in world.get(Ticket, self.ticket_id).evidence:
             cited = (citation.record, citation.field)
             if cited in self.must_not_cite or (cited not in decisive and self._is_rival(world, cited, decisive)):
@@ -87,35 +87,38 @@ class CitesNoOther(Goal, frozen=True):
         return True
 
     def _is_rival(self, world: World, cited: tuple[str, str], decisive: list[tuple[str, str]]) -> bool:
-        record = world.lookup(cited[0])
+        """Return whether a citation that is not decisive is a rival of a decisive one. All are pairs of record and field."""
+        cited_id, cited_field = cited
+        record = world.lookup(cited_id)
         if record is None or self._is_own(record):
             return False
-        for named, field in decisive:
-            other = world.lookup(named)
-            if other is not None and (
-                (field == cited[1] and same_kind(record, other)) or _same_policy(record, cited[1], other, field)
+        for decisive_id, field in decisive:
+            decisive_record = world.lookup(decisive_id)
+            if decisive_record is not None and (
+                (field == cited_field and same_kind(record, decisive_record))
+                or _same_policy(record, cited_field, decisive_record, field)
             ):
                 return True
         return False
 
     def _is_own(self, record: Record) -> bool:
-        """Whether a record is the ticket itself or an approved request for it."""
+        """Return whether a record is the ticket itself or an approved request for it."""
         if isinstance(record, Approval):
             return record.status == "approved" and record.ticket_id == self.ticket_id
         return record.id == self.ticket_id
 
 
-def same_kind(one: Record, other: Record) -> bool:
+def same_kind(first: Record, second: Record) -> bool:
     """Return whether two records are of the same kind, so that the agent had to choose between them."""
-    if isinstance(one, Entry) and isinstance(other, Entry):
-        return one.kind == other.kind
-    if isinstance(one, Metric) and isinstance(other, Metric):
-        return one.figure == other.figure
-    return type(one) is type(other)
+    if isinstance(first, Entry) and isinstance(second, Entry):
+        return first.kind == second.kind
+    if isinstance(first, Metric) and isinstance(second, Metric):
+        return first.figure == second.figure
+    return type(first) is type(second)
 
 
-def _same_policy(one: Record, field: str, other: Record, term: str) -> bool:
-    """Return whether these are two terms of one policy, in the same version or in two versions."""
-    if not isinstance(one, Policy) or not isinstance(other, Policy):
+def _same_policy(first: Record, first_field: str, second: Record, second_field: str) -> bool:
+    """Return whether two fields of records are terms of one policy, in the same version or in two versions of it."""
+    if not isinstance(first, Policy) or not isinstance(second, Policy):
         return False
-    return one.title == other.title and field in one.terms and term in other.terms
+    return first.title == second.title and first_field in first.terms and second_field in second.terms

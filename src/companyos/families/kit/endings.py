@@ -52,7 +52,7 @@ def ending(
 ) -> Ending:
     """Return the right ending of a case.
 
-    `decider` is the office that decides, whoever holds it today.
+    `decider` says who decides: an office (job title), or `desk` if the agent's desk decides itself.
     `facts` are the decisive facts: the evidence must cite all of them.
     `sets` is the ticket's field that records the outcome, and its value.
     `must_be_fresh` are the metrics that must be fresh at the end, the most important one first.
@@ -72,13 +72,13 @@ def ending(
         CitesNoOther(ticket_id, facts, must_not_cite),
         verified,
     ]
-    milestones = list(shared[:PREPARATIONS])
+    milestones = list(shared[:PREPARATION_COUNT])
     if sets:
         outcome = TicketIs(ticket_id, *sets)
         goals.append(outcome)
         milestones.append(Milestone("outcome recorded", worth.outcome, outcome))
     if must_be_fresh:
-        metric, *beside = must_be_fresh  # only the first one pays, because the milestones of an ending have a maximum sum
+        metric, *beside = must_be_fresh  # only the first metric pays, because the milestones of an ending have a maximum sum
         goals.append(Fresh(metric, tuple(beside)))
         milestones += _fresh_data(world, case, metric, worth.refreshed, worth.read)
     if signed:
@@ -100,7 +100,7 @@ def ending(
 
 
 MAX_EXTRA_CITATIONS = 4  # true, unrelated facts that the evidence may cite besides the decisive ones
-PREPARATIONS = 3  # number of milestones that every ending has: priority set, unblocked, verified
+PREPARATION_COUNT = 3  # the first shared milestones, which every ending has: priority set, unblocked, verified
 
 
 def shared_milestones(world: World, case: Case, worth: Worth) -> tuple[Milestone, ...]:
@@ -116,7 +116,7 @@ def shared_milestones(world: World, case: Case, worth: Worth) -> tuple[Milestone
         Milestone("verified", worth.verified, TicketIs(ticket_id, "verified", case.roles["entry"])),
     )
     metrics = _metrics(world, case)
-    parts = 1 << max(0, len(metrics) - 1).bit_length()
+    parts = 1 << max(0, len(metrics) - 1).bit_length()  # the smallest power of two that is at least the number of metrics
     fresh = (_fresh_data(world, case, metric, worth.refreshed / parts, worth.read / parts) for metric in metrics)
     return (*prepared, *(milestone for pair in fresh for milestone in pair))
 
@@ -127,6 +127,7 @@ def _metrics(world: World, case: Case) -> list[str]:
 
 
 def _fresh_data(world: World, case: Case, metric: str, refreshed: float, read: float) -> tuple[Milestone, Milestone]:
+    """Return the milestones that a metric is refreshed and then read. `refreshed` and `read` are their rewards."""
     since = world.now - world.get(Metric, metric).max_age_days * DAY
     return (
         Milestone("data refreshed", refreshed, MeasuredSince(metric, since)),

@@ -16,7 +16,11 @@ from companyos.families.kit.case import Case, Trouble
 
 
 class EverydayTroubles(Struct, frozen=True):
-    """Causes that every family has: troubles of the company that are not specific to a case."""
+    """Causes that every family has: troubles of the company that are not specific to a case.
+
+    The targets are roles that `stage` adds to a case; `=reference` is the literal name of a field. `season` is the record of
+    the circumstances that all people of the company share.
+    """
 
     chatter: Annotated[Literal["quiet", "some", "much"], Trouble(dial="noise", target=("season",))]
     queues: Annotated[Literal["no", "busy", "swamped"], Trouble(dial="overload", target=("season",))]
@@ -29,7 +33,7 @@ class EverydayTroubles(Struct, frozen=True):
     drift: Annotated[bool, Trouble(dial="policy_drift", target=("policy",))]
 
 
-_NEWS_ITEMS = 4  # the maximum in an episode
+_MAX_BULLETINS = 4  # irrelevant ones, in an episode
 
 VERSIONS = """
     A ticket goes by the version of a policy in force when the ticket was opened, unless a policy names another day; later
@@ -44,10 +48,10 @@ def stage(world: World, case: Case) -> Case:
     draw = world.streams.at("everyday")
     me, ticket, policy_id = world.get(Person, case.actor), world.get(Ticket, case.ticket_id), case.roles["policy"]
     neighbour = next(person.id for person in world.all(Person) if person.desk == me.desk and person.id != me.id)
-    numbers = draw.sample(range(1105, 9900, 11), 2)  # a range of numbers that the backdrop does not use
+    ticket_number, entry_number = draw.sample(range(1105, 9900, 11), 2)  # numbers that the backdrop does not use
     bystander = replace(
         ticket,
-        id=f"T-{numbers[0]}",
+        id=f"T-{ticket_number}",
         title="Stationery for the desk",
         kind="supplies",
         subject="Stationery",
@@ -58,26 +62,33 @@ def stage(world: World, case: Case) -> Case:
         amount=None,
         opened=ticket.opened - 9 * DAY,
     )
-    model = case.roles.get("model") or _stranger(world, case)
-    copy = Entry(f"E-{numbers[1]}", "furniture", "Desk lamp", f"REF-{draw.between(1000, 9999)}", "in use", {})
+    model = case.roles.get("model") or _unrelated_entry(world, case)  # a copy would take its contradicting values from here
+    copy = Entry(f"E-{entry_number}", "furniture", "Desk lamp", f"REF-{draw.between(1000, 9999)}", "in use", {})
     thanks = "Thank you for looking into it."
     remark = Comment(f"C-{world.count_up('comment')}", ticket.id, ticket.requester, ticket.opened, None, thanks, {})
     since = (world.now // DAY - draw.between(100, 300)) * DAY
-    names = [f"P-{number}" for number in draw.sample(range(100, 1000), 3)]
-    rules = Policy(names[0], "Records: versions, copies, names", "in force", since, one_line(VERSIONS), {})
-    changelog = Policy(names[1], "Changelog of forms and registers", "in force", since, CHANGELOG, {})
-    for record in (bystander, copy, remark, rules, changelog, Season(SEASON), Draft(policy_id, names[2])):
+    rules_id, changelog_id, successor_id = (f"P-{number}" for number in draw.sample(range(100, 1000), 3))
+    rules = Policy(rules_id, "Records: versions, copies, names", "in force", since, one_line(VERSIONS), {})
+    changelog = Policy(changelog_id, "Changelog of forms and registers", "in force", since, CHANGELOG, {})
+    for record in (bystander, copy, remark, rules, changelog, Season(SEASON), Draft(policy_id, successor_id)):
         world.put_at_start(record)
-    for number in range(_NEWS_ITEMS):
+    for number in range(_MAX_BULLETINS):
         world.schedule(world.now + draw.between(30, 120) + number * 2 * HOUR, "chatter", str(number))
     world.schedule(world.now + draw.between(4, 40), "meddle", neighbour)
     world.schedule(world.now + draw.between(1, 4), "policy_change", policy_id)
-    made = {"remark": remark, "bystander": bystander, "copy": copy, "changelog": changelog}
-    roles = {name: record.id for name, record in made.items()} | {"season": SEASON, "neighbour": neighbour, "model": model}
+    roles = {
+        "remark": remark.id,
+        "bystander": bystander.id,
+        "copy": copy.id,
+        "changelog": changelog.id,
+        "season": SEASON,
+        "neighbour": neighbour,
+        "model": model,
+    }
     return replace(case, roles=case.roles | roles)
 
 
-def _stranger(world: World, case: Case) -> str:
+def _unrelated_entry(world: World, case: Case) -> str:
     """Return an entry of the same kind as the case's own entry, but without a role in the case."""
     kind = world.get(Entry, case.roles["entry"]).kind
     return next(entry.id for entry in world.all(Entry) if entry.kind == kind and entry.id not in case.roles.values())

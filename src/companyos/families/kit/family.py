@@ -21,12 +21,12 @@ from companyos.families.kit.goals import CalledFor, Goal, Milestone, Signature, 
 
 
 class Ending(msgspec.Struct, frozen=True, dict=True):
-    """The right ending of a case. `decider` is the office that decides, whoever holds it today."""
+    """The right ending of a case."""
 
     name: str
     resolution: str
     reason: str
-    decider: str
+    decider: str  # who decides: an office (job title), or `desk` if the agent's desk decides itself
     goals: tuple[Goal, ...]
     milestones: tuple[Milestone, ...]
     allowed: tuple[tuple[str, str | None], ...] = ()  # changes of its ticket that are not damage: field, value
@@ -68,11 +68,11 @@ class Linked(msgspec.Struct, frozen=True):
 
 
 class OpenMilestone(NamedTuple):
-    """A milestone that does not hold in the start state."""
+    """A milestone of a setting that does not hold at the start, so that the agent can still earn its reward."""
 
     position: int  # among all milestones of the setting
     worth: float  # what it adds to the reward at the end of the episode
-    early_worth: float  # what it pays as soon as it is reached: 0, unless the ending shares it with all others
+    early_worth: float  # what it pays as soon as it is reached: 0, unless it is one of the ending's shared milestones
     goal: Goal
 
 
@@ -133,9 +133,8 @@ class Family(msgspec.Struct, frozen=True, eq=False):
     actor: str  # the job of the person whom the agent plays
     stage: Callable[[Backdrop, Streams, Any], Case]  # adds a case to a company
     judge: Callable[[World, Case, Any], Ending]  # returns the right ending of a case
-    procedure: Callable[
-        [EpisodeSoFar, ExpertStyle], Procedure
-    ]  # the expert: yields calls, and its reasoning as working lines
+    # The expert: yields calls, and its reasoning as working lines.
+    procedure: Callable[[EpisodeSoFar, ExpertStyle], Procedure]
     max_steps: Mapping[int, int]
     long: bool = False  # the tasks are several times longer than usual: see `SHORT_FAMILIES`
     hire: Callable[[Backdrop], None] | None = None  # adds the people whom only this family needs
@@ -160,7 +159,10 @@ class Family(msgspec.Struct, frozen=True, eq=False):
         return self.causes(**{cause.name: _drawn(cause, streams[type(cause.annotation)], doses) for cause in self.specs()})
 
     def read_causes(self, do: Mapping[str, str]) -> dict[str, Level]:
-        """Return the values of causes that a task id overrides. Raises `BadTask`, with the valid values, for any other."""
+        """Return the values that a task id gives to causes. `do` maps names of causes to values as text.
+
+        Raises `BadTask`, which lists what is valid, for an unknown cause or value.
+        """
         return {cause.name: _read_value(cause, do[cause.name]) for cause in self.specs(do) if cause.name in do}
 
     def specs(self, do: Mapping[str, str] | None = None) -> tuple[Cause, ...]:
@@ -185,8 +187,8 @@ class Family(msgspec.Struct, frozen=True, eq=False):
         """Build the start state of a task: the company, the case in it, the troubles, and the right ending."""
         doses, natural = read_doses(task.doses), _causes_of_seed(self, task.key, task.weather_key, task.doses)
         causes = msgspec.structs.replace(natural, **self.read_causes(dict(task.do)))
-        calm, case = _staged(self, task.key, task.split, self.without_troubles(causes))
-        world, weather = calm.fork(), Streams(task.weather_key)
+        untroubled, case = _staged(self, task.key, task.split, self.without_troubles(causes))
+        world, weather = untroubled.fork(), Streams(task.weather_key)  # the weather is the source of randomness for troubles
         self.disturb(world, case, causes, weather)
         world.settle()
         ending = self.judge(world, case, causes)
@@ -195,10 +197,6 @@ class Family(msgspec.Struct, frozen=True, eq=False):
         world.streams = weather  # everything drawn during the episode is trouble
         milestones = _milestones(ending)
         unmet = [milestone for milestone in milestones if not milestone.goal.holds(world)]
-        open_milestones: dict[type[Record] | None, tuple[OpenMilestone, ...]] = {
-            kind: tuple(m for m in unmet if kind in m.goal.tables or (m.goal.reads and kind is None))
-            for kind in (*world.kinds(), None)
-        }
         potential = add_up(milestone.worth for milestone in unmet) + add_up(ticket.worth for ticket in ending.linked)
         linked = {ticket.ticket_id: ticket for ticket in ending.linked}
         endings = {case.ticket_id: ending} | {ticket_id: ticket.ending for ticket_id, ticket in linked.items()}
@@ -210,7 +208,7 @@ class Family(msgspec.Struct, frozen=True, eq=False):
             max_steps=self.budget(doses),
             doses=doses,
             goals=ending.named_goals,
-            open_milestones=open_milestones,
+            open_milestones=_by_table(unmet, world),
             linked=linked,
             needed_changes={key: CalledFor(right.allowed, right.signatures) for key, right in endings.items()},
             potential=potential,
@@ -220,7 +218,8 @@ class Family(msgspec.Struct, frozen=True, eq=False):
 
     def without_troubles(self, causes: Any) -> Any:
         """Return the same causes with every trouble switched off."""
-        return msgspec.structs.replace(causes, **{name: DIALS[t.dial].levels[0] for name, t in _troubles(self.causes)})
+        calm = {name: DIALS[trouble.dial].levels[0] for name, trouble in _troubles(self.causes)}
+        return msgspec.structs.replace(causes, **calm)
 
     def disturb(self, world: World, case: Case, causes: Any, weather: Streams) -> None:
         """Apply the troubles to the world, in the order of the dials."""
@@ -235,6 +234,14 @@ def _milestones(ending: Ending) -> list[OpenMilestone]:
     early = {milestone.goal: milestone.worth for milestone in ending.shared}
     own = [OpenMilestone(i, m.worth, early.pop(m.goal, 0.0), m.goal) for i, m in enumerate(ending.milestones)]
     return own + [OpenMilestone(i, 0.0, worth, goal) for i, (goal, worth) in enumerate(early.items(), len(own))]
+
+
+def _by_table(unmet: list[OpenMilestone], world: World) -> dict[type[Record] | None, tuple[OpenMilestone, ...]]:
+    """Return the milestones that a write to each table can reach; under None, those that reading a metric can reach."""
+    return {
+        kind: tuple(m for m in unmet if kind in m.goal.tables or (m.goal.reads and kind is None))
+        for kind in (*world.kinds(), None)
+    }
 
 
 @lru_cache(maxsize=64)
@@ -261,37 +268,41 @@ def target_of(trouble: Trouble, case: Case) -> str:
 
 def footprint_of(cause: Cause, case: Case) -> set[tuple[str, str, str]]:
     """Return the kind, id and field of everything that this cause may change in the start state."""
-    mark = cause.annotation
-    if isinstance(mark, Fact):
-        return {(kind, case.roles[role], field) for kind, role, field in mark.shown_in}
-    ids = [case.roles[part] for part in mark.target if not part.startswith("=")]
-    return {(kind, target, field) for kind, field in DIALS[mark.dial].footprint for target in ids}
+    annotation = cause.annotation
+    if isinstance(annotation, Fact):
+        return {(kind, case.roles[role], field) for kind, role, field in annotation.shown_in}
+    ids = [case.roles[part] for part in annotation.target if not part.startswith("=")]
+    return {(kind, target, field) for kind, field in DIALS[annotation.dial].footprint for target in ids}
 
 
 @cache
 def cause_specs(causes: type[msgspec.Struct]) -> tuple[Cause, ...]:
-    """Return the causes that a `Causes` class declares in its type hints."""
+    """Return the causes that a `Causes` class declares in its type hints.
+
+    For example, `expired: Annotated[bool, Fact(...), "the certificate has expired"]` declares one.
+    """
     specs = []
     for name, hint in get_type_hints(causes, include_extras=True).items():
-        plain, (mark, *meaning) = hint.__origin__, hint.__metadata__
-        alternatives = get_args(plain) if get_origin(plain) is Literal else (False, True)
-        if isinstance(mark, Trouble) and alternatives != DIALS[mark.dial].levels:
-            raise TypeError(f"{causes.__module__}: {name} must have the levels of dial {mark.dial}")
-        if isinstance(mark, Fact) and not meaning:
+        value_type, (annotation, *meaning) = hint.__origin__, hint.__metadata__
+        alternatives = get_args(value_type) if get_origin(value_type) is Literal else (False, True)
+        if isinstance(annotation, Trouble) and alternatives != DIALS[annotation.dial].levels:
+            raise TypeError(f"{causes.__module__}: {name} must have the levels of dial {annotation.dial}")
+        if isinstance(annotation, Fact) and not meaning:
             raise TypeError(f"{causes.__module__}: {name} must say what it means")
-        specs.append(Cause(name, alternatives, mark, *meaning))
+        specs.append(Cause(name, alternatives, annotation, *meaning))
     return tuple(specs)
 
 
 @cache
 def _troubles(causes: type[msgspec.Struct]) -> tuple[tuple[str, Trouble], ...]:
-    """Return the troubles and their names in the order of the dials."""
-    marks = [(cause.name, cause.annotation) for cause in cause_specs(causes) if isinstance(cause.annotation, Trouble)]
+    """Return the names and annotations of the troubles, in the order of the dials."""
+    troubles = [(cause.name, cause.annotation) for cause in cause_specs(causes) if isinstance(cause.annotation, Trouble)]
     order = list(DIALS)
-    return tuple(sorted(marks, key=lambda named: order.index(named[1].dial)))
+    return tuple(sorted(troubles, key=lambda named: order.index(named[1].dial)))
 
 
 def _drawn(cause: Cause, streams: Streams, doses: Doses) -> Level:
+    """Return a random value of a cause, from the stream with its name."""
     draw = streams.at("cause", cause.name)
     if isinstance(cause.annotation, Trouble):
         return DIALS[cause.annotation.dial].level(draw, doses[cause.annotation.dial] / 100)
@@ -304,6 +315,7 @@ def _drawn(cause: Cause, streams: Streams, doses: Doses) -> Level:
 
 
 def _read_value(cause: Cause, text: str) -> Level:
+    """Return the value of a cause that is written so in task ids."""
     for value in cause.alternatives:
         if write_value(value) == text:
             return value

@@ -41,6 +41,7 @@ class Goal(msgspec.Struct, frozen=True):
 
 
 def _as_text(value: Any) -> str:
+    """Return the value of a goal's field in words."""
     if isinstance(value, tuple):
         return ", ".join(" ".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value)
     return str(value)
@@ -81,11 +82,12 @@ class HandedTo(Goal, frozen=True):
     person: str
 
     def holds(self, world: World) -> bool:
-        changes = [c for c in world.journal if c.after.id == self.ticket_id and "assignee" in c.names]
+        assigned_at = [c.at for c in world.journal if c.after.id == self.ticket_id and "assignee" in c.names]
         assignee = world.get(Ticket, self.ticket_id).assignee
-        return any(assignee == self._in_charge(world, at) for at in (world.now, *(change.at for change in changes[-1:])))
+        return any(assignee == self._in_charge(world, minute) for minute in (world.now, *assigned_at[-1:]))
 
     def _in_charge(self, world: World, minute: int) -> str:
+        """Return the handle of the person, or of the delegate if the person is away at that minute."""
         return stand_in(world, world.get(Person, self.person), minute).id
 
 
@@ -152,9 +154,9 @@ class Requested(Goal, frozen=True):
         return f"Requested:{self.form}"
 
     def holds(self, world: World) -> bool:
-        wanted = ("approved",) if self.signed else ("pending", "approved")
+        statuses = ("approved",) if self.signed else ("pending", "approved")
         for request in world.all(Approval):
-            if request.status in wanted and right_request(world, request, self.ticket_id, self.form, self.says):
+            if request.status in statuses and right_request(world, request, self.ticket_id, self.form, self.says):
                 return True
         return False
 
@@ -182,13 +184,14 @@ def right_request(
     if request.ticket_id != ticket_id or request.type != form_id:
         return False
     ticket, data = world.get(Ticket, ticket_id), request.data
-    pairs = world.get(ApprovalType, form_id).same_as_ticket.items()
-    if not all(same(getattr(ticket, there), data.get(here)) for here, there in pairs):
+    fields = world.get(ApprovalType, form_id).same_as_ticket  # form field -> ticket field with the same value
+    if not all(same(getattr(ticket, ticket_field), data.get(field)) for field, ticket_field in fields.items()):
         return False
     return _contains(request, says)
 
 
 def _contains(request: Approval, says: tuple[tuple[str, Scalar], ...]) -> bool:
+    """Return whether a request has these values in these fields."""
     return all(same(value, request.data.get(field)) for field, value in says)
 
 
@@ -208,7 +211,7 @@ class Milestone(msgspec.Struct, frozen=True):
 
 
 def add_up(worths: Iterable[float]) -> float:
-    """Return the sum, added from left to right. The builtin `sum` rounds differently since Python 3.12."""
+    """Return the sum of numbers, added from left to right. The builtin `sum` rounds differently since Python 3.12."""
     return reduce(add, worths, 0.0)
 
 
@@ -227,60 +230,61 @@ class CalledFor(msgspec.Struct, frozen=True):
     signatures: tuple[Signature, ...]  # one approved request for each
 
 
-def damage(world: World, actor: str, given: Mapping[str, CalledFor]) -> list[Damage]:
+def damage(world: World, actor: str, needed_changes: Mapping[str, CalledFor]) -> list[Damage]:
     """Return the changes by the actor that still exist and that the ending did not need.
 
-    `given` has, for each ticket that the actor may work on, the changes that its ending needs. These are always allowed:
+    `needed_changes` has, for each ticket that the actor may work on, the changes that its ending needs. Always allowed are:
     refreshing a metric; on these tickets commenting, verifying, and filling an empty field that does not record an outcome;
     withdrawing one's own request. An outcome that the ending does not need is damage until its field is cleared. A rejected
-    request is no damage, and neither is a change that somebody else has overwritten.
+    request is not damage, and neither is a change that somebody else has overwritten.
     """
-    found: list[Damage] = []
-    standing: dict[tuple[str, str], Any] = {}  # fields of tickets that the actor wrote last, and their values before
+    damages: list[Damage] = []
+    written: dict[tuple[str, str], Any] = {}  # fields of tickets that the actor wrote last, and their values before that
     for change in world.journal:
-        after, own = change.after, change.actor == actor
+        after, by_actor = change.after, change.actor == actor
         if type(after) is Ticket:
-            if own or standing:
-                guarded = GUARDED if after.id in given else after.__struct_fields__
+            if by_actor or written:
+                guarded = GUARDED if after.id in needed_changes else after.__struct_fields__
                 for field in change.names:
-                    if not own:
-                        standing.pop((after.id, field), None)
+                    if not by_actor:
+                        written.pop((after.id, field), None)
                     elif field in guarded:
-                        standing.setdefault((after.id, field), getattr(change.before, field))
-        elif own and type(after) is Comment and after.ticket_id not in given:
-            found.append(Damage(after.id, "text", False))
-    for (record, field), was in standing.items():
-        ticket, called_for = world.get(Ticket, record), given.get(record)
+                        written.setdefault((after.id, field), getattr(change.before, field))
+        elif by_actor and type(after) is Comment and after.ticket_id not in needed_changes:
+            damages.append(Damage(after.id, "text", can_be_put_back=False))
+    for (ticket_id, field), before in written.items():
+        ticket, called_for = world.get(Ticket, ticket_id), needed_changes.get(ticket_id)
         value = getattr(ticket, field)
-        if value == was or (called_for and _is_allowed(world, ticket, field, was, called_for)):
+        if value == before or (called_for and _is_allowed(world, ticket, field, before, called_for)):
             continue
-        found.append(Damage(record, field, ticket.resolution is None and field != "blocked_by"))
+        reversible = ticket.resolution is None and field != "blocked_by"
+        damages.append(Damage(ticket_id, field, can_be_put_back=reversible))
     requests = [a for a in world.all(Approval) if a.requester == actor and a.status in ("pending", "approved")]
-    for ticket_id, called_for in given.items():
+    for ticket_id, called_for in needed_changes.items():
         for signature in called_for.signatures:
-            wanted = _wanted(requests, world.get(Ticket, ticket_id), signature)
-            requests = [request for request in requests if request is not wanted]
-    found += [Damage(request.id, "status", request.status == "pending") for request in requests]
-    return found
+            needed_request = _needed_request(requests, world.get(Ticket, ticket_id), signature)
+            requests = [request for request in requests if request is not needed_request]
+    damages += [Damage(request.id, "status", can_be_put_back=request.status == "pending") for request in requests]
+    return damages
 
 
-def _is_allowed(world: World, ticket: Ticket, field: str, was: str | None, called_for: CalledFor) -> bool:
+def _is_allowed(world: World, ticket: Ticket, field: str, before: str | None, called_for: CalledFor) -> bool:
     """Return whether a field of one of the actor's tickets may have its present value, given its value before."""
     value = getattr(ticket, field)
     if (field, value) in called_for.allowed:
         return True
     if field == "approval":  # the goal `SignedFor` checks which request is linked
-        return was is None and bool(called_for.signatures)
+        return before is None and bool(called_for.signatures)
     if field == "cost_center":
-        return was is None and value == world.get(Person, ticket.requester).cost_center
-    return was is None and field not in OUTCOMES
+        return before is None and value == world.get(Person, ticket.requester).cost_center
+    return before is None and field not in OUTCOMES
 
 
-def _wanted(standing: list[Approval], ticket: Ticket, signature: Signature) -> Approval | None:
+def _needed_request(requests: list[Approval], ticket: Ticket, signature: Signature) -> Approval | None:
     """Return the request that a ticket's ending needs. If there are several, prefer the linked one, then an approved one."""
-    of_form = [request for request in standing if request.ticket_id == ticket.id and request.type == signature.form]
-    wanted = [request for request in of_form if _contains(request, signature.says)]
-    return min(wanted, key=lambda request: (request.id != ticket.approval, request.status != "approved"), default=None)
+    of_form = [request for request in requests if request.ticket_id == ticket.id and request.type == signature.form]
+    complete = [request for request in of_form if _contains(request, signature.says)]
+    return min(complete, key=lambda request: (request.id != ticket.approval, request.status != "approved"), default=None)
 
 
 # The fields of the agent's own ticket that it must not overwrite. Closing the ticket sets the other ones.
