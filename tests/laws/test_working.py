@@ -11,7 +11,7 @@ from companyos.core.task import TaskId
 from companyos.env import CompanyEnv, make, task_named
 from companyos.env.teacher import Spoken, work_aloud
 from companyos.families import STARTER_FAMILIES
-from companyos.families.kit.working import LONGEST
+from companyos.families.kit.working import MAX_LINE_LENGTH
 from tests.laws import DOSES, NAMES, seeds
 
 SPOKEN = STARTER_FAMILIES  # the families whose experts say every comparison that decides an ending
@@ -33,7 +33,7 @@ def test_a_working_line_is_short_and_holds_only_what_was_told_or_computed_aloud(
         for line in (line for one in spoken for line in one.working):
             assert line.isascii(), (env.task_id, line)
             assert line.isprintable(), (env.task_id, line)
-            assert len(line) <= LONGEST, (env.task_id, line)
+            assert len(line) <= MAX_LINE_LENGTH, (env.task_id, line)
             assert ": " in line or " = " in line, (env.task_id, line)
             lines += 1
     assert lines

@@ -56,44 +56,42 @@ def fill(ticket_id: str, field: str, value: str) -> Move[None]:
 
 
 def policies_about(query: str, opened: str) -> Move[dict[str, str]]:
-    """Return the policies that a search finds and that apply to a ticket opened then: ids by title.
+    """Return the policies that a search finds and that apply to a ticket that was opened at this time: ids by title.
 
     The version that was in force when the ticket was opened applies, even if there is a newer one.
     """
-    listed = yield from rows("datahub.search_policies", query=query)
-    newest = {row["title"]: row["since"] for row in sorted(listed, key=_since)}
-    at_the_time = {row["title"]: row for row in sorted(listed, key=_since) if row["since"] <= opened}
-    yield from _versions(listed, newest, at_the_time, opened)
-    return {title: row["id"] for title, row in at_the_time.items() if row["status"] == "in force" or newest[title] > opened}
-
-
-def _versions(listed: list[Shown], newest: dict[str, str], at_the_time: dict[str, Shown], opened: str) -> Move[None]:
-    """Write down, for each policy with several versions, which one applies."""
+    listed = sorted((yield from rows("datahub.search_policies", query=query)), key=lambda row: str(row["since"]))
+    # Of several versions with the same title, the last one wins in both dicts.
+    newest_since = {row["title"]: row["since"] for row in listed}
+    at_opening = {row["title"]: row for row in listed if row["since"] <= opened}
     titles = [row["title"] for row in listed]
-    for title, row in at_the_time.items():
-        if titles.count(title) > 1:
-            yield from working.weigh(("newest", day(newest[title])), ("opened", day(opened)), f"{row['id']} counts")
-
-
-def _since(row: Shown) -> str:
-    return str(row["since"])
+    for title, row in at_opening.items():
+        if titles.count(title) > 1:  # write down which version applies
+            yield from working.weigh(("newest", day(newest_since[title])), ("opened", day(opened)), f"{row['id']} counts")
+    return {
+        title: row["id"]
+        for title, row in at_opening.items()
+        if row["status"] == "in force" or newest_since[title] > opened  # superseded only after the opening
+    }
 
 
 def search_entries(query: str) -> Move[list[Shown]]:
     """Return the entries of the register that a search finds, without copies of other entries."""
     listed = yield from rows("datahub.search_register", query=query)
-    alike = [[row[field] for field in ("kind", "name", "reference")] for row in listed]
+    # In a list, an entry and its copy differ only in id and status. So only rows that occur twice have to be opened.
+    keys = [(row["kind"], row["name"], row["reference"]) for row in listed]
     originals = []
-    for row, looks in zip(listed, alike, strict=True):
-        if alike.count(looks) == 1 or (yield from _is_original(row["id"])):
+    for row, key in zip(listed, keys, strict=True):
+        if keys.count(key) == 1 or (yield from _is_original(row["id"])):
             originals.append(row)
     return originals
 
 
 def _is_original(entry_id: str) -> Move[bool]:
+    """Return whether an entry is not a copy of another entry."""
     entry = yield from read("datahub.get_entry", entry_id=entry_id)
-    copied = entry.get("copy_of")
-    return (yield from working.check((entry_id, "copy_of", copied), copied is None, "original", "a copy"))
+    copy_of = entry.get("copy_of")
+    return (yield from working.check((entry_id, "copy_of", copy_of), copy_of is None, "original", "a copy"))
 
 
 def entry_of(ticket: Shown, listed: list[Shown]) -> Move[str]:
@@ -107,8 +105,8 @@ def other_live_ticket(ticket: Shown, reference: str, ended: Collection[str] = ("
     """Return another ticket with this reference whose status is not in `ended`, or None."""
     for other in (yield from rows("ticketdesk.search_tickets", query=reference)):
         if other["id"] != ticket["id"]:
-            seen = (other["id"], other["status"])
-            if (yield from working.check(seen, other["status"] not in ended, "another live ticket", "does not count")):
+            status = (other["id"], other["status"])
+            if (yield from working.check(status, other["status"] not in ended, "another live ticket", "does not count")):
                 return other
     yield from working.note(("live with", reference), f"only {ticket['id']}")
     return None
@@ -116,9 +114,9 @@ def other_live_ticket(ticket: Shown, reference: str, ended: Collection[str] = ("
 
 def ticket_in(so_far: EpisodeSoFar) -> str:
     """Return the id of the ticket that the brief is about: the first one that it names."""
-    found = re.search(r"T-\d+", so_far.brief)
-    assert found, so_far.brief
-    return found[0]
+    match = re.search(r"T-\d+", so_far.brief)
+    assert match, so_far.brief
+    return match[0]
 
 
 def ticket_acted_on(call: Call) -> str | None:
@@ -163,14 +161,15 @@ def fresh_reading(metric: str) -> Move[Shown]:
 
 def signer(person: Shown) -> Move[Shown]:
     """Return the person who signs for a person today: that person, or the first delegate who is in."""
-    signs = (yield from programs.delegate_chain(person, _noted_delegate))[-1]
-    if signs["presence"] != "in":
-        raise Stuck(f"{signs['id']} is away and has no delegate")
-    yield from working.note((signs["id"], "in"), "signs")
-    return signs
+    last = (yield from programs.delegate_chain(person, _noted_delegate))[-1]
+    if last["presence"] != "in":
+        raise Stuck(f"{last['id']} is away and has no delegate")
+    yield from working.note((last["id"], "in"), "signs")
+    return last
 
 
 def _noted_delegate(absent: Shown) -> Move[Shown]:
+    """Like `delegate`, after a working line that says who is away."""
     yield from working.note((absent["id"], "away"), f"ask {absent['delegate']}")
     return (yield from delegate(absent))
 
@@ -211,29 +210,30 @@ def put_back(own: Collection[str], finished: Collection[str] = ()) -> Move[None]
     `own` are the tickets that the agent works on. Tickets in `finished` stay as they are.
     """
     changes = yield from rows("ticketdesk.my_changes")
-    first: dict[tuple[str, str], Any] = {}
-    last: dict[tuple[str, str], Any] = {}
+    # By record and field: the value before the first change of the agent, and the value after the last one.
+    original: dict[tuple[str, str], Any] = {}
+    written: dict[tuple[str, str], Any] = {}
     for change in changes:  # newest first
         key = (change["record"], change["field"])
-        last.setdefault(key, change["after"])
-        if first.get(key, change["after"]) == change["after"]:  # else somebody else changed it in between: keep that
-            first[key] = change["before"]
-    wrong = {
+        written.setdefault(key, change["after"])
+        if original.get(key, change["after"]) == change["after"]:  # else somebody else changed it in between: keep that
+            original[key] = change["before"]
+    to_undo = {
         (record, field): before
-        for (record, field), before in first.items()
+        for (record, field), before in original.items()
         if record.startswith("T-")
         and record not in finished
-        and before != last[record, field]
+        and before != written[record, field]
         and (record not in own or _is_to_be_put_back(field, before))
     }
-    while wrong:  # some fields can only be put back after others
-        left = {}
-        for (record, field), before in wrong.items():
-            if not (yield from _restored(record, field, last[record, field], before or "")):
-                left[record, field] = before
-        if len(left) == len(wrong):
-            raise Stuck(f"cannot put back {sorted(left)}")
-        wrong = left
+    while to_undo:  # some fields can only be put back after others
+        refused = {}
+        for (record, field), before in to_undo.items():
+            if not (yield from _restored(record, field, written[record, field], before or "")):
+                refused[record, field] = before
+        if len(refused) == len(to_undo):
+            raise Stuck(f"cannot put back {sorted(refused)}")
+        to_undo = refused
 
 
 def _is_to_be_put_back(field: str, before: Any) -> bool:
@@ -254,15 +254,16 @@ def _restored(ticket_id: str, field: str, written: Any, before: str) -> Move[boo
 
 def fields_empty_at_start(ticket_id: str) -> Move[set[str]]:
     """Return the fields of a ticket that were empty before earlier turns filled them."""
-    changes = yield from rows("ticketdesk.my_changes")
-    first = {change["field"]: change["before"] for change in changes if change["record"] == ticket_id}  # newest first
-    return {field for field, before in first.items() if before is None}
+    changes = yield from rows("ticketdesk.my_changes")  # newest first, so the oldest change of each field wins
+    original = {change["field"]: change["before"] for change in changes if change["record"] == ticket_id}
+    return {field for field, before in original.items() if before is None}
 
 
 def get_signed(form: str, office: Shown, known: Shown, metric: str = "", also: tuple[str, ...] = ()) -> Move[Shown]:
     """Submit a request until it is approved, and return it. Handles absent approvers, changed forms and objections.
 
-    `office` is the person who should sign. `known` has a value for every field that the form could ask for.
+    `office` is the person who should sign: the holder of an office (job title). `known` has a value for every field that
+    the form could ask for.
     `metric` is the metric whose age the approver checks; if it is empty, the rejection names the metric.
     `also` are fields that this case needs although the form does not require them.
     """
@@ -272,13 +273,14 @@ def get_signed(form: str, office: Shown, known: Shown, metric: str = "", also: t
         yield from working.note(("form asks", unknown[0]), "a new name")
         known = known | (yield from _new_names(form, known))
     while True:
-        stands_in = yield from signer(office)
-        request_id = yield from submit(form, stands_in["id"], {field: known[field] for field in fields})
+        approver = yield from signer(office)
+        request_id = yield from submit(form, approver["id"], {field: known[field] for field in fields})
         request = yield from decision(request_id)
         if request["code"] == "needs_superior":
             yield from ask("approvalflow.escalate", approval_id=request_id, reason="At the approver's wish.")
             request = yield from decision(request_id)
         if request["code"] == "needs_evidence":
+            # The reason is, for example, "Please attach the register's certificate (field certificate), then ask again."
             fields += re.findall(r"\(field (\w+)\)", request["reason"])
         elif request["code"] == "not_mine":  # the approver left or came back in the meantime
             office = yield from read("datahub.get_person", person_id=office["id"])
@@ -298,44 +300,45 @@ def _new_names(form: str, known: Shown) -> Move[Shown]:
     return {new: known[old] for new_form, old, new in re.findall(_RENAMED, text) if new_form == form}
 
 
-_RENAMED = r"(\w+) calls the field (\w+) now (\w+);"
+_RENAMED = r"(\w+) calls the field (\w+) now (\w+);"  # "... this week refund calls the field reference now our_reference;"
 
 
 def ask_person(ticket_id: str, person_id: str, name: str, text: str) -> Move[Shown]:
     """Return the comment of a person on a ticket that states a value under this name. Ask for it if there is none yet."""
-    asked, known = False, 0
+    asked, events_read = False, 0
     while True:
-        page, news = 1, 1
-        while news > 0:  # the newest come first, so stop at those that were read before
-            shown = yield from read("ticketdesk.get_history", ticket_id=ticket_id, **({"page": page} if page > 1 else {}))
-            for event in shown["rows"]:
+        page, unread = 1, 1
+        while unread > 0:  # the newest events come first, so stop at those that were read before
+            history = yield from read("ticketdesk.get_history", ticket_id=ticket_id, **({"page": page} if page > 1 else {}))
+            for event in history["rows"]:
                 if event.get("author") == person_id and name in event:
                     return cast("Shown", event)
-            page, news = page + 1, shown["total"] - known - page * PAGE_LENGTH
-        known = shown["total"]
+            unread = history["total"] - events_read - page * PAGE_LENGTH
+            page += 1
+        events_read = history["total"]
         if not asked:
             yield from ask("ticketdesk.comment", ticket_id=ticket_id, text=text, to=person_id)
             asked = True
-        yield from _mail_from(person_id)
+        yield from _wait_for_message(person_id)
 
 
-def _mail_from(person_id: str) -> Move[None]:
+def _wait_for_message(person_id: str) -> Move[None]:
     """Wait until a message from this person arrives, or until a day passes without any message."""
     while True:
         arrived = (yield from read("ticketdesk.wait", hours=24))["arrived"]
-        if not arrived or any(letter["sender"] == person_id for letter in arrived):
+        if not arrived or any(message["sender"] == person_id for message in arrived):
             return
 
 
 def settle_requests(so_far: EpisodeSoFar) -> Move[dict[str, dict[str, str]]]:
     """Withdraw the requests that earlier turns left pending. Return the approved ones: ids by ticket and form.
 
-    Requests known from memory are withdrawn first, because a request may be decided while the list is read.
+    Requests that earlier replies have shown are withdrawn first, because a request may be decided while the list is read.
     """
-    known = dict.fromkeys(
+    shown = dict.fromkeys(
         reply.data["id"] for call, reply in so_far.turns if call.method in ("submit_approval", "escalate") and reply.ok
     )
-    for request_id in known:
+    for request_id in shown:
         yield from ask("approvalflow.withdraw", approval_id=request_id)
     approved: dict[str, dict[str, str]] = {}
     for row in (yield from rows("approvalflow.list_approvals")):
@@ -385,8 +388,8 @@ def grew_old(reading: Shown, later: str, limit: int) -> Move[bool]:
 
 def correct_cost_center(ticket: Shown, requester: Shown) -> Move[None]:
     """Set a ticket's cost centre to that of its requester if it differs."""
-    ours, theirs = ("cost_center", ticket["cost_center"]), ("requester's", requester["cost_center"])
-    if (yield from working.compare(ours, "!=", theirs, "correct it", "right")):
+    of_ticket, of_requester = ("cost_center", ticket["cost_center"]), ("requester's", requester["cost_center"])
+    if (yield from working.compare(of_ticket, "!=", of_requester, "correct it", "right")):
         yield from set_field(ticket["id"], "cost_center", requester["cost_center"])
 
 

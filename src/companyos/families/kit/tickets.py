@@ -26,8 +26,20 @@ def open_ticket(
     """Add the ticket that the agent works on. By default it was opened between 1 and 15 hours ago."""
     priority = draw.pick(("low", "normal", "high"))
     opened = company.world.now - draw.between(60, 900) if opened is None else opened
-    named = {"title": title, "kind": kind, "desk": desk, "assignee": assignee, "subject": subject, "reference": reference}
-    return add_ticket(company, requester, **named, status="open", priority=priority, amount=amount, opened=opened)
+    return add_ticket(
+        company,
+        requester,
+        title=title,
+        kind=kind,
+        desk=desk,
+        assignee=assignee,
+        subject=subject,
+        reference=reference,
+        status="open",
+        priority=priority,
+        amount=amount,
+        opened=opened,
+    )
 
 
 def copy_ticket(company: Backdrop, ticket: Ticket, **changes: Any) -> Ticket:
@@ -36,17 +48,17 @@ def copy_ticket(company: Backdrop, ticket: Ticket, **changes: Any) -> Ticket:
 
 
 def add_decoy_and_blocker(
-    company: Backdrop, ticket: Ticket, earlier: Ticket, blocker_kind: str, **decoy: Any
+    company: Backdrop, ticket: Ticket, earlier: Ticket, blocker_kind: str, **decoy_changes: Any
 ) -> dict[str, str]:
     """Add a decoy and a blocker to a case. Return the ids of its four tickets by role.
 
     `earlier` is the ticket that may ask for the same as `ticket`. The decoy is a copy of it that is 40 days older and has
-    the changes in `decoy`; the trouble "lookalikes" can make it resemble the ticket. The blocker is the first ticket of
-    the kind `blocker_kind`, in progress; the trouble "blocked" can let it block the ticket.
+    the changes in `decoy_changes`; the trouble "lookalikes" can make it resemble `ticket`. The blocker is the first ticket
+    of the kind `blocker_kind`, in progress; the trouble "blocked" can let it block `ticket`.
     """
-    older = copy_ticket(company, earlier, **decoy, opened=earlier.opened - 40 * DAY)
+    decoy = copy_ticket(company, earlier, **decoy_changes, opened=earlier.opened - 40 * DAY)
     blocker = start_blocker(company, blocker_kind)
-    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": older.id, "blocker": blocker.id}
+    return {"ticket": ticket.id, "earlier": earlier.id, "decoy": decoy.id, "blocker": blocker.id}
 
 
 def start_blocker(company: Backdrop, kind: str) -> Ticket:

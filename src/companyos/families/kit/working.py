@@ -18,18 +18,19 @@ from companyos.core.calls import Reply, Working
 T = TypeVar("T")
 Worked = Generator[Working, Reply, T]  # yields working lines and returns a result
 
-LONGEST = 60  # maximum length of a line
+MAX_LINE_LENGTH = 60  # characters
 PERCENT = 100  # the only number that working lines may use without a source
-_COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
-_COMPUTE = {"+": add, "*": mul}
+_COMPARISONS = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
+_OPERATIONS = {"+": add, "*": mul}
 
 
 def compare(left: Any, operator: str, right: Any, yes: str, no: str) -> Worked[bool]:
-    """Compare two values and write it down. An operand is a value, or a pair of its name and its value.
+    """Compare two values, write the comparison down and return whether it holds.
 
-    The line shows the relation that holds, not the operator: `5675 < 6695: enough` although the operator was `>`.
+    An operand is a value, or a pair of a name and a value. `yes` and `no` are what the line says at its end. The line shows
+    the relation that holds, not the operator: `5675 < 6695: enough` although the operator was `>`.
     """
-    holds = bool(_COMPARE[operator](_value(left), _value(right)))
+    holds = bool(_COMPARISONS[operator](_value(left), _value(right)))
     relation = _relation(_value(left), _value(right), ordered=operator not in ("==", "!="))
     yield Working(f"{_text(left)} {relation} {_text(right)}: {yes if holds else no}")
     return holds
@@ -40,30 +41,33 @@ def weigh(left: Any, right: Any, verdict: str) -> Worked[None]:
     yield Working(f"{_text(left)} {_relation(_value(left), _value(right))} {_text(right)}: {verdict}")
 
 
-def check(what: Any, holds: bool, yes: str, no: str) -> Worked[bool]:
-    """Write down a value, or a pair of its name and value, and which of two verdicts holds: `T-9 cancelled: not live`."""
-    yield Working(f"{_text(what)}: {yes if holds else no}")
+def check(fact: Any, holds: bool, yes: str, no: str) -> Worked[bool]:
+    """Write down a fact and the text `yes` or `no`, as `holds` says: `T-9 cancelled: not live`. Return `holds`.
+
+    A fact is a value, or a tuple of names and values.
+    """
+    yield Working(f"{_text(fact)}: {yes if holds else no}")
     return holds
 
 
-def note(what: Any, follows: str) -> Worked[None]:
-    """Write down a value and what follows from it."""
-    yield Working(f"{_text(what)}: {follows}")
+def note(fact: Any, conclusion: str) -> Worked[None]:
+    """Write down a fact (a value, or a tuple of names and values) and what follows from it."""
+    yield Working(f"{_text(fact)}: {conclusion}")
 
 
 def compute(left: int, operator: str, right: int) -> Worked[int]:
     """Add or multiply two numbers and write it down: `130 * 12 = 1560`."""
-    result: int = _COMPUTE[operator](left, right)
+    result: int = _OPERATIONS[operator](left, right)
     yield Working(f"{left} {operator} {right} = {result}")
     return result
 
 
 def total(numbers: Iterable[int]) -> Worked[int]:
-    """Add numbers up, one line for each addition."""
-    first, *others = numbers
+    """Return the sum of numbers, with one line for each addition."""
+    result, *others = numbers
     for number in others:
-        first = yield from compute(first, "+", number)
-    return first
+        result = yield from compute(result, "+", number)
+    return result
 
 
 def days(earlier: str, later: str) -> Worked[int]:
@@ -73,7 +77,7 @@ def days(earlier: str, later: str) -> Worked[int]:
     parts = _by_month(begin, end)
     steps = f"{' + '.join(map(str, parts))} = " if len(parts) > 1 else ""
     line = f"{begin} to {end} = {steps}{between}"
-    yield Working(line if len(line) <= LONGEST else f"{begin} to {end} = {between}")
+    yield Working(line if len(line) <= MAX_LINE_LENGTH else f"{begin} to {end} = {between}")
     return between
 
 
@@ -83,11 +87,12 @@ def _by_month(begin: date, end: date) -> list[int]:
     year, month, day = begin.year, begin.month, begin.day
     while (year, month) < (end.year, end.month):
         parts.append(monthrange(year, month)[1] - day)
-        year, month, day = year + month // 12, month % 12 + 1, 0
+        year, month, day = year + month // 12, month % 12 + 1, 0  # the last day of `month` is day 0 of the next month
     return [*parts, end.day - day]
 
 
 def _relation(left: Any, right: Any, ordered: bool = True) -> str:
+    """Return the sign between two values. Values that are not `ordered` are only equal or not equal."""
     if left == right:
         return "="
     if not ordered:
@@ -96,10 +101,12 @@ def _relation(left: Any, right: Any, ordered: bool = True) -> str:
 
 
 def _value(operand: Any) -> Any:
+    """Return the value of an operand, which may be a pair of a name and a value."""
     return operand[1] if isinstance(operand, tuple) else operand
 
 
 def _text(operand: Any) -> str:
+    """Return a value, or a tuple of names and values, as a working line shows it."""
     if isinstance(operand, tuple):
         return " ".join(map(_text, operand))
     return "none" if operand in (None, "") else str(operand)
