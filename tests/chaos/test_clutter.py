@@ -24,7 +24,7 @@ def extras(seed: int, dose: float, name: str = FAMILY) -> set[str]:
     return set(make(name, seed=seed, chaos={DIAL: dose}).toolbox.names) - set(TOOLBOX.names)
 
 
-def test_what_clutters_at_a_dose_clutters_at_a_higher_one_and_at_0_nothing_does() -> None:
+def test_tools_offered_at_a_dose_are_offered_at_a_higher_one_and_none_at_0() -> None:
     for seed in range(200):
         found = [extras(seed, dose) for dose in (0.0, 0.1, 0.3, 0.6, 1.0)]
         assert found[0] == set()

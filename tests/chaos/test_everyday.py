@@ -48,7 +48,7 @@ def test_a_write_on_what_somebody_else_changed_is_refused_until_it_is_read_again
     assert say(env, "ticketdesk.update_ticket", **write).ok
 
 
-def test_forcing_a_write_over_theirs_is_damage() -> None:
+def test_forcing_a_write_over_somebody_elses_change_is_damage() -> None:
     env = meddled()
     other = next(value for value in ("low", "high") if value != ticket(env).priority)
     write = {"ticket_id": ticket(env).id, "field": "priority", "value": other}
@@ -189,7 +189,7 @@ def test_presets_are_doses_by_name() -> None:
     assert len(PRESETS) == 5 + len(DIALS)
 
 
-def test_the_bystander_is_of_our_desk_and_nobodys_case() -> None:
+def test_the_bystander_ticket_is_of_the_agents_desk_and_of_no_case() -> None:
     for name in FAMILIES:
         env = make(name, seed=2)
         bystander = env.world.get(Ticket, role(env, "bystander"))

@@ -246,7 +246,7 @@ def test_a_withdrawn_request_is_not_decided_any_more() -> None:
     assert letters(env, "decision") == []
 
 
-def test_a_decision_reaches_the_inbox_of_who_asked() -> None:
+def test_a_decision_reaches_the_inbox_of_the_requester() -> None:
     env = staged()
     request = rejected(env)
     (letter,) = letters(env, "decision")
@@ -281,7 +281,7 @@ def referred(env: CompanyEnv, to: str = "head") -> str:
     return request
 
 
-def test_a_request_that_its_approver_referred_is_decided_by_who_it_went_up_to() -> None:
+def test_a_request_that_its_approver_referred_is_decided_by_the_manager() -> None:
     env = staged(objection="superior")
     decided = answered(env, referred(env))
     assert (decided.status, decided.decided_by) == ("approved", role(env, "cfo"))
@@ -294,14 +294,14 @@ def test_a_manager_does_not_sign_for_the_lower_office_if_the_approver_did_not_re
     assert (decided.status, decided.code) == ("rejected", "not_mine")
 
 
-def test_escalation_goes_to_who_stands_in_for_the_manager() -> None:
+def test_escalation_goes_to_the_delegate_of_an_absent_manager() -> None:
     env = staged(cfo_away=True, objection="superior")
     request = referred(env)
     assert env.world.get(Approval, request).approver == role(env, "controller")
     assert answered(env, request).status == "approved"
 
 
-def test_escalation_goes_up_past_who_stands_in_for_their_own_manager() -> None:
+def test_escalation_skips_a_manager_for_whom_the_approver_stands_in() -> None:
     env = staged(amount="large", cfo_away=True, objection="superior")
     request = referred(env, "controller")
     assert env.world.get(Approval, request).approver == manager(env, role(env, "cfo"))

@@ -141,7 +141,7 @@ def test_a_request_with_a_wrong_value_does_not_tell_how_the_case_stands(causes: 
         ({"amount": "large", "head_away": True}, "cfo"),
     ],
 )
-def test_the_lowest_office_that_may_signs_or_who_stands_in_for_it(causes: dict[str, Any], signer: str) -> None:
+def test_the_holder_of_the_lowest_sufficient_office_signs_or_their_delegate(causes: dict[str, Any], signer: str) -> None:
     env = staged(**causes)
     verify(env)
     signed = answered(env, asked(env, signer))

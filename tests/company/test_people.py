@@ -81,7 +81,7 @@ def test_in_working_hours_an_answer_takes_exactly_ones_pace() -> None:
     assert due == env.world.now + env.world.get(Mind, role(env, "head")).pace
 
 
-def test_a_message_to_a_colleague_is_seen_to_and_one_to_a_seat_waits_to_be_read() -> None:
+def test_a_colleague_handles_a_message_and_an_agents_message_waits_to_be_read() -> None:
     env = staged()
     serial = env.world._serial
     post(env.world, me(env), role(env, "cfo"), "bulletin", None, "Cake in the kitchen.")

@@ -48,7 +48,7 @@ def test_a_call_without_params_has_none() -> None:
     assert parse({"app": "datahub", "method": "list_metrics"}) == Call("datahub", "list_metrics", {})
 
 
-def test_a_call_is_taken_as_it_was_said_and_shares_nothing_with_who_said_it() -> None:
+def test_a_parsed_call_equals_the_sent_one_and_shares_no_object_with_it() -> None:
     said: dict[str, Any] = {"app": "a", "method": "b", "params": {"data": {"x": 1}}}
     call = parse(said)
     said["params"]["data"]["x"] = 2

@@ -22,7 +22,7 @@ def test_a_transcript_comes_back_from_its_file_as_it_was(agent: str) -> None:
         assert Transcript.from_jsonl(text).to_jsonl() == text
 
 
-def test_a_transcript_is_a_header_a_line_a_turn_and_a_footer() -> None:
+def test_a_transcript_is_a_header_one_line_for_each_turn_and_a_footer() -> None:
     env = played("random", 3)
     lines = env.transcript().to_jsonl().split("\n")
     assert lines.pop() == ""
@@ -63,7 +63,7 @@ def test_a_footer_tells_each_goal_and_all_damage() -> None:
     assert verdict["damage"] == []
 
 
-def test_a_turn_keeps_the_call_as_it_was_said() -> None:
+def test_a_turn_records_the_call_as_it_was_sent() -> None:
     env = make(FAMILY, seed=1)
     said = {"app": "ticketdesk", "method": "get_ticket", "params": {"ticket_id": "T-1", "x": [1, {"y": None}]}}
     env.step(said)

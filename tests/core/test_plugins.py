@@ -35,7 +35,7 @@ def test_a_family_of_another_distribution_is_proved_like_ours(tmp_path: Path) ->
     assert done.returncode == 0
 
 
-def test_it_is_listed_and_played_but_no_part_of_the_benchmark(tmp_path: Path) -> None:
+def test_a_plugged_in_family_is_listed_and_played_but_not_part_of_the_benchmark(tmp_path: Path) -> None:
     distribution(tmp_path, SMALL, "my_company:FAMILY")
     check = """
 import companyos

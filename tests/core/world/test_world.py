@@ -94,7 +94,7 @@ def test_a_search_wants_every_word_in_the_id_or_a_searched_field_in_any_case() -
     assert world.search(Plate, "red") == []  # its colour is not searched
 
 
-def test_a_search_looks_at_what_stands_now_on_this_side_of_a_fork() -> None:
+def test_a_search_uses_the_current_records_of_its_own_fork() -> None:
     world = new_world()
     world.put_at_start(Cup("a", "red"))
     assert world.search(Cup, "red")
@@ -117,7 +117,7 @@ def test_a_write_is_journaled_with_when_who_why_before_and_after() -> None:
     assert world.journal == [Change(42, "@a.b", "wash", None, first), Change(42, "@a.b", "wash", first, second)]
 
 
-def test_writing_what_already_stands_writes_nothing() -> None:
+def test_writing_an_equal_record_writes_nothing() -> None:
     world = new_world()
     world.put(Cup("a", "red", 3))
     before = (world.digest(), world.journal.copy())
@@ -315,7 +315,7 @@ def test_a_fork_shares_the_tables_that_neither_side_has_written() -> None:
     assert twin._tables[Cup] is not world._tables[Cup]
 
 
-def test_furnishing_one_side_of_a_fork_does_not_furnish_the_other() -> None:
+def test_put_at_start_on_one_side_of_a_fork_does_not_change_the_other() -> None:
     world = new_world()
     before = world.digest()
     twin = world.fork()

@@ -82,7 +82,7 @@ def test_an_answer_is_a_comment_of_that_person_on_this_ticket(env: CompanyEnv) -
 # -- what is false, and what is too much -------------------------------------------------------------------------------
 
 
-def test_as_many_citations_as_allowed_are_allowed_and_one_more_is_not(env: CompanyEnv) -> None:
+def test_the_maximum_number_of_citations_is_allowed_and_one_more_is_not(env: CompanyEnv) -> None:
     tickets = list(env.world.all(Ticket))[:3]
     cite(env, *(title_of(env, one.id) for one in tickets))
     assert CitesNothingFalse(ticket(env).id, 3).holds(env.world)
@@ -100,7 +100,7 @@ def test_a_citation_must_be_true_now(env: CompanyEnv) -> None:
         assert not goal.holds(env.world)
 
 
-def test_of_its_own_ticket_evidence_may_speak_as_it_was_before_the_closing_and_of_no_other_record(env: CompanyEnv) -> None:
+def test_evidence_may_cite_the_state_before_the_closing_only_of_its_own_ticket(env: CompanyEnv) -> None:
     goal = CitesNothingFalse(ticket(env).id, 4)
     cite(env, (ticket(env).id, "status", ticket(env).status), status="closed")
     assert goal.holds(env.world)

@@ -64,7 +64,7 @@ def test_a_goal_on_a_field_asks_for_a_value_or_for_any_value(env: CompanyEnv) ->
     assert (exactly.holds(env.world), any_at_all.holds(env.world)) == (True, True)
 
 
-def test_a_ticket_is_handed_to_somebody_or_to_who_stands_in_for_them_then_or_now(env: CompanyEnv) -> None:
+def test_a_ticket_is_handed_to_a_person_or_their_delegate_of_then_or_now(env: CompanyEnv) -> None:
     world = env.world
     person = world.get(Person, role(env, "cfo"))
     deputy = next(one.id for one in world.all(Person) if one.id not in (person.id, me(env)))

@@ -1,4 +1,8 @@
-"""Moves, that is, the steps that experts of all families repeat. A move sees only replies and never the world."""
+"""Moves, that is, the steps that experts of all families repeat. A move sees only replies and never the world.
+
+A move is a generator: it yields calls and working lines (the expert's written reasoning), and returns what it found out. It
+raises `Stuck` if the expert cannot go on.
+"""
 
 import re
 from collections.abc import Collection, Generator
