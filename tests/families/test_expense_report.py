@@ -8,7 +8,7 @@ from companyos.assurance.twins import do
 from companyos.company import KINDS, Approval, ApprovalType, Entry, Metric, Mind, Person, Policy, Ticket
 from companyos.core.world import DAY, view
 from companyos.env import CompanyEnv, make, run_expert
-from companyos.families.expense_filing import WIDEST_GAP
+from companyos.families.expense_filing import MAX_GAP
 from companyos.families.expense_rules import LIMITS_POLICY, POLICIES
 from companyos.families.kit.case import Value
 from tests.families.helpers import missed, staged_by, worked
@@ -148,7 +148,7 @@ def test_the_parts_add_up_unless_there_is_a_gap() -> None:
         assert sum(amounts(env)) == ticket(env).amount
         assert 3 <= len(amounts(env)) <= 5
     for env in each(gap=True):
-        assert 0 < abs(sum(amounts(env)) - (ticket(env).amount or 0)) <= WIDEST_GAP
+        assert 0 < abs(sum(amounts(env)) - (ticket(env).amount or 0)) <= MAX_GAP
 
 
 def test_one_receipt_is_the_largest_with_a_gap_and_without() -> None:

@@ -12,7 +12,7 @@ from companyos.core.calls import Call
 from companyos.core.world import stamp
 from companyos.env import CompanyEnv, make, run_expert
 from companyos.families.kit.case import Value
-from companyos.families.license_offers import AGREED, BULK, LARGE, NAMESAKES, OFFERS, PLAIN
+from companyos.families.license_offers import AGREED, BULK, LARGE, NAMESAKE_OFFER, OFFERS, PLAIN
 from companyos.families.license_rules import FORM, LIMITS
 from tests.families.helpers import staged_by
 from tests.helpers import answered, me, role, say, set_field, ticket, verify
@@ -200,9 +200,9 @@ def test_a_signer_signs_any_offer_of_the_contract_and_a_wrong_one_loses_the_case
 
 def test_a_namesakes_offer_is_not_signed_and_the_rejection_names_no_other_record() -> None:
     env = staged()
-    request = decided(env, NAMESAKES)
+    request = decided(env, NAMESAKE_OFFER)
     assert request.code == "wrong_offer"
-    others = {entry.id for entry in env.world.all(Entry)} - {role(env, NAMESAKES)}
+    others = {entry.id for entry in env.world.all(Entry)} - {role(env, NAMESAKE_OFFER)}
     assert not any(other in request.reason for other in others)
 
 

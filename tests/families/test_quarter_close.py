@@ -16,8 +16,8 @@ from companyos.families import FAMILIES, EpisodeSoFar, ExpertStyle, quarter_clos
 from companyos.families.kit.family import Linked
 from companyos.families.kit.moves import Move
 from companyos.families.quarter_close import BEYOND_LIMIT
-from companyos.families.quarter_desk import TOO_MANY, SharedOffice, TicketJob, work_off
-from companyos.families.quarter_queue import LATE, case_at, draw_queue, facts_of
+from companyos.families.quarter_desk import TOO_MANY, SharedOffice, TicketJob, run_jobs
+from companyos.families.quarter_queue import ALWAYS_LATE, case_at, draw_queue, facts_of
 from tests.helpers import role, step, ticket
 
 FAMILY = "quarter_close"
@@ -155,7 +155,7 @@ def test_one_more_late_item_changes_the_ending() -> None:
         if env.setting.ending.name == "completed/all_checks_passed":
             late = make(do(env.task_id, overdue=True))
             assert late.setting.ending.name == "on_hold/too_late"
-            assert sum(one.ending.name == "on_hold/too_late" for one in late.setting.ending.linked) == LATE + 1
+            assert sum(one.ending.name == "on_hold/too_late" for one in late.setting.ending.linked) == ALWAYS_LATE + 1
             return
     raise AssertionError("no such seed among the first 300")
 
@@ -248,14 +248,14 @@ def test_a_script_that_won_elsewhere_wins_nothing() -> None:
 
 def one_after_the_other(jobs: list[TicketJob], office: SharedOffice, beyond_limit: dict[str, Program]) -> Move[None]:
     for number in range(len(jobs)):
-        yield from work_off(jobs[: number + 1], office, beyond_limit)
+        yield from run_jobs(jobs[: number + 1], office, beyond_limit)
 
 
 def test_working_while_other_tickets_wait_takes_less_time_and_fewer_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     spent: dict[bool, tuple[int, int]] = {}
     for in_turns in (True, False):
         if not in_turns:
-            monkeypatch.setattr(quarter_close, "work_off", one_after_the_other)
+            monkeypatch.setattr(quarter_close, "run_jobs", one_after_the_other)
         steps = minutes = 0
         for seed in SEEDS:
             env = make(FAMILY, seed=seed, chaos=0.5, reward="sparse")
@@ -291,19 +291,19 @@ def drive(program: Program, news: Iterator[list[str]]) -> list[str]:
 
 def test_time_passes_only_when_all_wait_and_who_goes_on_is_who_the_news_is_about() -> None:
     jobs = [TicketJob("T-1", waiter("T-1", 1)), TicketJob("T-2", waiter("T-2", 2))]
-    done = drive(silent(work_off(jobs, NOBODY, {})), iter([["T-2"], ["T-1"], []]))
+    done = drive(silent(run_jobs(jobs, NOBODY, {})), iter([["T-2"], ["T-1"], []]))
     assert done == ["T-1", "T-2", "wait", "T-2", "wait", "T-1", "wait", "T-2"]
     assert all(job.done for job in jobs)
 
 
 def test_if_no_message_arrives_all_jobs_go_on() -> None:
     jobs = [TicketJob("T-1", waiter("T-1", 1)), TicketJob("T-2", waiter("T-2", 1))]
-    assert drive(silent(work_off(jobs, NOBODY, {})), iter([[]])) == ["T-1", "T-2", "wait", "T-1", "T-2"]
+    assert drive(silent(run_jobs(jobs, NOBODY, {})), iter([[]])) == ["T-1", "T-2", "wait", "T-1", "T-2"]
 
 
 def test_a_message_that_announces_a_delay_wakes_no_job() -> None:
     job = TicketJob("T-1", waiter("T-1", 1))
-    program = silent(work_off([job], NOBODY, {}))
+    program = silent(run_jobs([job], NOBODY, {}))
     next(program)
     assert program.send(Reply(True, OK, {})).method == "wait"
     letters = [{"topic": "queue", "about": "T-1"}]
@@ -325,19 +325,19 @@ def put_off(ticket_id: str) -> Program:
 def test_who_is_due_first_is_asked_for_first_however_long_that_takes() -> None:
     cfo = SharedOffice(frozenset({"@the.cfo"}), 1)
     jobs = [TicketJob("T-1", asker("T-1", 2)), TicketJob("T-2", asker("T-2", 0))]
-    done = drive(silent(work_off(jobs, cfo, {"T-2": put_off("T-2")})), iter([[], []]))
+    done = drive(silent(run_jobs(jobs, cfo, {"T-2": put_off("T-2")})), iter([[], []]))
     assert done == ["T-1", "T-2", "wait", "T-1", "wait", "T-1", "submit_approval", "T-2 put off"]
 
 
 def test_a_ticket_that_needs_no_signature_leaves_it_to_the_next() -> None:
     cfo = SharedOffice(frozenset({"@the.cfo"}), 1)
     jobs = [TicketJob("T-1", waiter("T-1", 1)), TicketJob("T-2", asker("T-2", 0))]
-    assert drive(silent(work_off(jobs, cfo, {})), iter([[]])) == ["T-1", "T-2", "wait", "T-1", "submit_approval"]
+    assert drive(silent(run_jobs(jobs, cfo, {})), iter([[]])) == ["T-1", "T-2", "wait", "T-1", "submit_approval"]
 
 
 def test_a_request_that_is_one_too_many_is_submitted_again_later() -> None:
     job = TicketJob("T-1", asker("T-1", 0))
-    program = silent(work_off([job], NOBODY, {}))
+    program = silent(run_jobs([job], NOBODY, {}))
     assert next(program).method == "get_ticket"
     asked = program.send(Reply(True, OK, {}))
     assert program.send(Reply(False, TOO_MANY)).method == "wait"
@@ -349,7 +349,7 @@ def test_an_expert_that_is_stuck_says_so() -> None:
         yield Call("ticketdesk", "get_ticket", {"ticket_id": "T-1"})
         raise Stuck("no way")
 
-    program = silent(work_off([TicketJob("T-1", stuck())], NOBODY, {}))
+    program = silent(run_jobs([TicketJob("T-1", stuck())], NOBODY, {}))
     next(program)
     with pytest.raises(Stuck):
         program.send(Reply(True, OK, {}))

@@ -66,14 +66,15 @@ def installed() -> dict[str, Family]:
 
 @cache
 def _plugin_families() -> dict[str, Family]:
-    found: dict[str, Family] = {}
+    """Return the families of installed plug-ins by name. Raises `BadPlugin` if a plug-in names no family or a taken name."""
+    families: dict[str, Family] = {}
     for source, plugin in plugged_in():
         if not isinstance(plugin, Family):
             raise BadPlugin(f"plug-in {source} must name a Family, not {plugin!r}")
-        if plugin.name in FAMILIES | found:
+        if plugin.name in FAMILIES | families:
             raise BadPlugin(f"plug-in {source} has a family named {plugin.name}, but this name is already taken")
-        found[plugin.name] = plugin
-    return found
+        families[plugin.name] = plugin
+    return families
 
 
 def family_of(brief: str) -> Family:

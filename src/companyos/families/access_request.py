@@ -22,7 +22,7 @@ from companyos.families.access_roles import (
     add_application,
     add_system,
     add_tickets,
-    need_of,
+    draw_need,
 )
 from companyos.families.access_rules import (
     ACCOUNTS,
@@ -52,7 +52,11 @@ from companyos.families.kit.goals import (
 
 
 class Causes(EverydayTroubles, frozen=True):
-    """The hidden causes of a case: facts about this application, and troubles. See `kit.case`."""
+    """The hidden causes of a case: facts about this application, and troubles. `kit.case` explains both.
+
+    `Source` records hold the true value of a metric, `Metric` records the measured one, `Mind` records what only a person
+    knows. In the target of a trouble, `=priority` is the name of a field; the other parts are roles of the case.
+    """
 
     duplicate: Annotated[
         bool,
@@ -91,6 +95,7 @@ class Causes(EverydayTroubles, frozen=True):
     ]
     lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    # leftover: the blocking ticket is done, but nobody has removed the block; waiting: it is still in progress
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
     idle_stale: Annotated[bool, Trouble(dial="stale", target=("idle",))]
     refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("idle",))]
@@ -98,6 +103,7 @@ class Causes(EverydayTroubles, frozen=True):
     owner_deputy_away: Annotated[bool, Trouble(dial="absence", target=("owner_deputy",))]
     risk_away: Annotated[bool, Trouble(dial="absence", target=("risk",))]
     risk_deputy_away: Annotated[bool, Trouble(dial="absence", target=("risk_deputy",))]
+    # evidence: the approver wants one more field in the form; superior: the approver's manager has to decide
     objection: Annotated[
         Literal["no", "evidence", "superior"],
         Trouble(dial="rejections", target=("owner", "owner_deputy", "owner_third", "risk", "risk_deputy", "risk_third")),
@@ -109,40 +115,46 @@ class Causes(EverydayTroubles, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Add the case to the company, on the access desk, from its facts and without troubles."""
-    world, draw, offices = company.world, streams.at("case"), company.offices
-    department, elsewhere = draw.sample(DEPARTMENTS, 2)
-    owner, other_owner = draw.sample(OWNERS, 2)
+    """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
+    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
+    department, other_department = draw.sample(DEPARTMENTS, 2)
+    owner_job, namesake_owner_job = draw.sample(OWNERS, 2)
     requester = world.get(Person, offices[f"{department} Associate"])
     if causes.own_people:
-        requester = world.put_at_start(replace(requester, manager=offices[owner]))
-    policy = add_access_policies(company, {"most_idle": (most_idle := draw.pick((45, 60, 90)))})
-    world.put_at_start(owner_form(owner))
+        requester = world.put_at_start(replace(requester, manager=offices[owner_job]))
+    max_idle_days = draw.pick((45, 60, 90))
+    policy = add_access_policies(company, {"most_idle": max_idle_days})
+    world.put_at_start(owner_form(owner_job))
     world.put_at_start(review_form())
     theme = draw.pick(tuple(PERMISSIONS))
     name = f"{company.firms.pop(0).name.split()[0]} {theme}"
-    namesake = add_system(company, draw, theme, f"{name} Archive", other_owner, ("viewer", "clerk", "editor", "auditor"))
-    system = add_system(company, draw, theme, name, owner, tuple(ROLE_TEMPLATES))
+    namesake = add_system(
+        company, draw, theme, f"{name} Archive", namesake_owner_job, ("viewer", "clerk", "editor", "auditor")
+    )
+    system = add_system(company, draw, theme, name, owner_job, tuple(ROLE_TEMPLATES))
+    # The records and people of the case: ids by role. `owner_third` signs if `owner` and `owner_deputy` are away.
     roles = {
         "requester": requester.id,
         "form": OWNER_FORM,
         "policy": policy.id,
         "system": system.entry.id,
-        "owner": offices[owner],
-        "owner_deputy": offices[f"Deputy {owner}"],
-        "owner_third": offices[f"Aide to the {owner}"],
+        "owner": offices[owner_job],
+        "owner_deputy": offices[f"Deputy {owner_job}"],
+        "owner_third": offices[f"Aide to the {owner_job}"],
         "risk": offices["Risk Officer"],
         "risk_deputy": offices["Deputy Risk Officer"],
         "risk_third": offices["Aide to the Risk Officer"],
         "hr_lead": offices["HR Lead"],
     }
+    # the access roles of the system, by template
     roles |= {template: role.id for template, role in system.roles.items()}
-    stranger = world.get(Person, offices[f"{elsewhere} Associate"])
+    stranger = world.get(Person, offices[f"{other_department} Associate"])
     roles |= add_tickets(company, draw, (name, namesake.entry.name), requester, stranger, causes.duplicate)
     roles |= _add_applications(company, draw, system, namesake, stranger, roles, causes)
-    idle = streams.at("idle", str(causes.idle)).between(*((most_idle + 1, 240) if causes.idle else (0, most_idle)))
+    bounds = (max_idle_days + 1, 240) if causes.idle else (0, max_idle_days)
+    idle = streams.at("idle", str(causes.idle)).between(*bounds)
     set_metric(world, roles["idle"], idle)
-    need = need_of(streams.at("need", causes.need), system, causes.need)
+    need = draw_need(streams.at("need", causes.need), system, causes.need)
     tell(world, requester.id, roles["ticket"], {"need": need})
     manager = world.get(Person, offices["Access Manager"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], system=name, manager=manager.name)
@@ -158,24 +170,25 @@ def _add_applications(
     roles: dict[str, str],
     causes: Causes,
 ) -> dict[str, str]:
-    """Add the application with its account, and another person's application for the namesake. Return ids by role."""
-    world, far = company.world, company.world.now + 700 * DAY
+    """Add the application with its account, and another person's application for the namesake. Return their ids by role."""
+    world, in_two_years = company.world, company.world.now + 700 * DAY
     ticket = world.get(Ticket, roles["ticket"])
-    theirs = add_account(company, draw, stranger, namesake, "auditor", (far, far))
-    add_application(company, draw, namesake, theirs, roles["another"])
-    until = (_runs_until(world, ticket, "engaged", not causes.over), _runs_until(world, ticket, "trained", causes.trained))
-    account = add_account(company, draw, world.get(Person, roles["requester"]), system, causes.holds, until)
+    stranger_account = add_account(company, draw, stranger, namesake, "auditor", (in_two_years, in_two_years))
+    add_application(company, draw, namesake, stranger_account, roles["another"])
+    # the ends of the engagement and of the training
+    ends = (_runs_until(world, ticket, "engaged", not causes.over), _runs_until(world, ticket, "trained", causes.trained))
+    account = add_account(company, draw, world.get(Person, roles["requester"]), system, causes.holds, ends)
     entry = add_application(company, draw, system, account, ticket.reference)
     details = account.details
     return {"entry": entry.id, "account": account.id, "group": details["group"], "idle": details["idle_metric"]}
 
 
-def _runs_until(world: World, ticket: Ticket, what: str, runs: bool) -> int:
+def _runs_until(world: World, ticket: Ticket, name: str, runs: bool) -> int:
     """Return the end of an engagement or training: after the ticket was opened if it `runs`, else before.
 
-    Some of those that were running then have ended since, so that today's date misleads.
+    Some that were running then have ended since, so that today's date misleads. `name` keys the random draw.
     """
-    draw = world.streams.at(what, str(runs))
+    draw = world.streams.at(name, str(runs))
     if not runs:
         return ticket.opened - draw.between(1, 90) * DAY
     return ticket.opened + (draw.between(0, 5) if draw.chance(0.5) else draw.between(30, 700)) * DAY
@@ -185,43 +198,47 @@ def _runs_until(world: World, ticket: Ticket, what: str, runs: bool) -> int:
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """Return the right ending. The checks on the causes have the order that the policy sets."""
+    """Return the right ending. The checks have the order that the policy sets. `kit.endings` explains the arguments.
+
+    In facts, `SIGNED_REQUEST` stands for the approved request, `ANSWER` with a person's id for that person's comment.
+    """
     roles = case.roles
     ending = partial(endings.ending, world, case)
-    account, back, need = roles["account"], ("waiting_on", roles["requester"]), (ANSWER + roles["requester"], "need")
+    account, to_requester, need = roles["account"], ("waiting_on", roles["requester"]), (ANSWER + roles["requester"], "need")
     granted = (roles["group"], "grants")
     if causes.duplicate:
         facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", roles["earlier"]))
     if causes.over:
-        return ending("declined", "too_late", decider="desk", facts=((account, "engaged_until"),), sets=back)
+        return ending("declined", "too_late", decider="desk", facts=((account, "engaged_until"),), sets=to_requester)
     ending = partial(ending, must_be_fresh=(roles["idle"],))
     if causes.idle:
         facts = ((roles["idle"], "value"), (roles["policy"], "most_idle"))
-        return ending("declined", "unused", decider="desk", facts=facts, sets=back)
+        return ending("declined", "unused", decider="desk", facts=facts, sets=to_requester)
     if causes.need == "none":
-        return ending("cannot_be_done", "not_covered", decider="desk", facts=(need,), sets=back)
+        return ending("cannot_be_done", "not_covered", decider="desk", facts=(need,), sets=to_requester)
     if causes.holds == "editor" and causes.need != "lead":
-        return ending("declined", "already_done", decider="desk", facts=(need, granted), sets=back)
+        return ending("declined", "already_done", decider="desk", facts=(need, granted), sets=to_requester)
     if causes.holds == "controller" and causes.need != "clerk":
-        written = "editor" if world.get(Entry, roles["editor"]).details["excludes"] == roles["auditor"] else "auditor"
-        facts, sets = ((roles[written], "excludes"), granted), ("escalated_to", roles["risk"])
+        # Editor and auditor exclude each other, but only one of the two entries says so.
+        excluding = "editor" if world.get(Entry, roles["editor"]).details["excludes"] == roles["auditor"] else "auditor"
+        facts, sets = ((roles[excluding], "excludes"), granted), ("escalated_to", roles["risk"])
         return ending(
             "escalated",
             "conflict_of_interest",
             decider="Risk Officer",
             facts=facts,
             sets=sets,
-            must_not_cite=_in_other_roles(roles, written, "excludes"),
+            must_not_cite=_in_other_roles(roles, excluding, "excludes"),
         )
-    right = roles[causes.need]
-    if not causes.trained and world.get(Entry, right).details["training"] == "required":
-        facts = ((account, "trained_until"), (right, "training"))
+    right_role = roles[causes.need]
+    if not causes.trained and world.get(Entry, right_role).details["training"] == "required":
+        facts = ((account, "trained_until"), (right_role, "training"))
         must_not_cite, sets = _in_other_roles(roles, causes.need, "training"), ("waiting_on", roles["hr_lead"])
         return ending("on_hold", "document_expired", decider="desk", facts=facts, sets=sets, must_not_cite=must_not_cite)
-    facts = (need, (right, "permissions"), (SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
+    facts = (need, (right_role, "permissions"), (SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
     form, decider = (REVIEW_FORM, "Risk Officer") if causes.own_people else (OWNER_FORM, "owner")
-    says = (("role", right), ("need", world.get(Mind, roles["requester"]).knows[case.ticket_id]["need"]))
+    required_values = (("role", right_role), ("need", world.get(Mind, roles["requester"]).knows[case.ticket_id]["need"]))
     must_not_cite = _in_other_roles(roles, causes.need, "permissions")
     return ending(
         "completed",
@@ -229,16 +246,18 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         decider=decider,
         facts=facts,
         must_not_cite=must_not_cite,
-        signed=(Signature(form, says),),
+        signed=(Signature(form, required_values),),
     )
 
 
 def _in_other_roles(roles: dict[str, str], template: str, field: str) -> Facts:
-    """Return this field of every role except one, as facts."""
+    """Return this field of every access role of the system, except that of one template, as facts."""
     return tuple((roles[other], field) for other in ROLE_TEMPLATES if other != template)
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
+
+# A `moves.Move` makes calls and then returns a value; `moves.Shown` is a record as a reply shows it: its fields by name.
 
 Catalogue = dict[str, moves.Shown]  # the roles of a system by id
 
@@ -302,29 +321,29 @@ def _decide_on_roles(notes: AccessNotes) -> moves.Move[Decision]:
     roles = yield from _catalogue(system, notes.style)
     answer = yield from notes.need()
     need = set(answer["need"].split(", "))
-    covering = [role for role in roles if need <= _permissions(roles, [role])]
-    if not covering:
+    covering_roles = [role for role in roles if need <= _permissions(roles, [role])]
+    if not covering_roles:
         yield from notes.send_back()
         return "cannot_be_done", "not_covered", moves.cite((answer, "need"))
     yield from notes.read_rule("what is held")
     group = yield from moves.read("datahub.get_entry", entry_id=account["group"])
-    held = [account["role"], group["grants"]]
-    if need <= _permissions(roles, held):
+    held_roles = [account["role"], group["grants"]]
+    if need <= _permissions(roles, held_roles):
         yield from notes.send_back()
         return "declined", "already_done", moves.cite((answer, "need"), (group, "grants"))
-    right = roles[min(covering, key=lambda role: len(_permissions(roles, [role])))]
-    clash = _conflicting_role(roles, right["id"], held)
-    if clash:
+    right_role = roles[min(covering_roles, key=lambda role: len(_permissions(roles, [role])))]
+    excluding_role = _conflicting_role(roles, right_role["id"], held_roles)
+    if excluding_role:
         risk = yield from moves.read("datahub.get_approver", role="Risk Officer")
         yield from notes.record("escalated_to", risk["id"])
-        return "escalated", "conflict_of_interest", moves.cite((clash, "excludes"), (group, "grants"))
-    if right["training"] == "required" and account["trained_until"] < ticket["opened"][:10]:
+        return "escalated", "conflict_of_interest", moves.cite((excluding_role, "excludes"), (group, "grants"))
+    if right_role["training"] == "required" and account["trained_until"] < ticket["opened"][:10]:
         lead = yield from moves.read("datahub.get_approver", role="HR Lead")
         yield from notes.record("waiting_on", lead["id"])
-        return "on_hold", "document_expired", moves.cite((account, "trained_until"), (right, "training"))
-    request = yield from _signed(notes, system["owner"], right, answer)
-    facts = moves.cite((answer, "need"), (right, "permissions"), (request, "status"), (request, "decided_by"))
-    return "completed", "all_checks_passed", facts
+        return "on_hold", "document_expired", moves.cite((account, "trained_until"), (right_role, "training"))
+    request = yield from _signed(notes, system["owner"], right_role, answer)
+    evidence = moves.cite((answer, "need"), (right_role, "permissions"), (request, "status"), (request, "decided_by"))
+    return "completed", "all_checks_passed", evidence
 
 
 def _catalogue(system: moves.Shown, style: ExpertStyle) -> moves.Move[Catalogue]:
@@ -338,29 +357,34 @@ def _catalogue(system: moves.Shown, style: ExpertStyle) -> moves.Move[Catalogue]
 
 def _with_inherited(roles: Catalogue, role_ids: list[str]) -> set[str]:
     """Return these roles and all that they inherit."""
-    found: set[str] = set()
+    all_ids: set[str] = set()
     for role_id in role_ids:
         while role_id in roles:
-            found.add(role_id)
+            all_ids.add(role_id)
             role_id = roles[role_id]["inherits"]
-    return found
+    return all_ids
 
 
 def _permissions(roles: Catalogue, role_ids: list[str]) -> set[str]:
-    return {word for role in _with_inherited(roles, role_ids) for word in roles[role]["permissions"].split(", ")}
+    """Return the permissions of these roles, with those that they inherit."""
+    return {
+        permission
+        for role_id in _with_inherited(roles, role_ids)
+        for permission in roles[role_id]["permissions"].split(", ")
+    }
 
 
-def _conflicting_role(roles: Catalogue, right: str, held: list[str]) -> moves.Shown | None:
+def _conflicting_role(roles: Catalogue, right_id: str, held_ids: list[str]) -> moves.Shown | None:
     """Return the role whose `excludes` makes the right role incompatible with those held, or None."""
-    wanted, had = _with_inherited(roles, [right]), _with_inherited(roles, held)
-    for one, others in ((wanted, had), (had, wanted)):
-        for role in sorted(one):
-            if roles[role]["excludes"] in others:
-                return roles[role]
+    wanted_roles, held_roles = _with_inherited(roles, [right_id]), _with_inherited(roles, held_ids)
+    for excluding, excluded in ((wanted_roles, held_roles), (held_roles, wanted_roles)):
+        for role_id in sorted(excluding):
+            if roles[role_id]["excludes"] in excluded:
+                return roles[role_id]
     return None
 
 
-def _signed(notes: AccessNotes, owner: str, right: moves.Shown, answer: moves.Shown) -> moves.Move[moves.Shown]:
+def _signed(notes: AccessNotes, owner_job: str, right_role: moves.Shown, answer: moves.Shown) -> moves.Move[moves.Shown]:
     """Return an approved request for the right role, and link it to the ticket.
 
     The owner of the system signs; if the owner is the requester's manager, the Risk Officer does.
@@ -368,23 +392,23 @@ def _signed(notes: AccessNotes, owner: str, right: moves.Shown, answer: moves.Sh
     ticket, application = notes.ticket, notes.application
     yield from notes.read_rule("signing")
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
-    form, office = OWNER_FORM, (yield from moves.read("datahub.get_approver", role=owner))
-    if requester["manager"] == office["id"]:
-        form, office = REVIEW_FORM, (yield from moves.read("datahub.get_approver", role="Risk Officer"))
+    form, approver = OWNER_FORM, (yield from moves.read("datahub.get_approver", role=owner_job))
+    if requester["manager"] == approver["id"]:
+        form, approver = REVIEW_FORM, (yield from moves.read("datahub.get_approver", role="Risk Officer"))
     if form in notes.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[form])
     else:
-        known = {
+        form_data = {
             "ticket_id": ticket["id"],
             "subject": ticket["subject"],
             "reference": ticket["reference"],
             "account": application["account"],
-            "role": right["id"],
+            "role": right_role["id"],
             "need": answer["need"],
             "mandate": application["mandate"],
             "case_no": application["case_no"],
         }
-        request = yield from moves.get_signed(form, office, known)
+        request = yield from moves.get_signed(form, approver, form_data)
     yield from notes.record("approval", request["id"])
     return request
 

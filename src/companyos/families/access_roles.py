@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from companyos.company import Entry, Person
 from companyos.core.world import DAY, Draw, stamp
+from companyos.families.access_rules import KIND
 from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, add_ticket
 from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket
 
@@ -13,10 +14,10 @@ from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket
 
 
 class RoleTemplate(Struct, frozen=True):
-    """A role that every system has under another name."""
+    """A kind of role. Each system that has a role of this kind gives it a name of its own."""
 
-    own: tuple[int, ...]  # its own permissions, as indices into the system's list
-    inherits: str = ""  # the template whose permissions it has, too
+    own: tuple[int, ...]  # the permissions that it does not inherit, as indices into the system's list of permissions
+    inherits: str = ""  # the template whose permissions it has as well
 
 
 # No two roles that cover the same need have the same number of permissions, so the smallest one is unique.
@@ -30,15 +31,15 @@ ROLE_TEMPLATES = {
     "controller": RoleTemplate((6,), "auditor"),
     "admin": RoleTemplate((6,), "lead"),
 }
-# Possible needs, as indices of permissions, by the smallest role that covers them.
+# What a person may need, as indices of permissions, by the smallest role that covers the need.
 NEEDS = {
     "clerk": ((2,), (0, 2), (1, 2)),
     "editor": ((3,), (2, 3), (0, 3)),
     "lead": ((2, 4), (3, 4), (0, 2, 4)),
     "none": ((2, 5), (3, 5), (4, 5)),
 }
-TRAINED = ("editor", "lead", "admin", "controller")  # roles that require training; for the clerk it is drawn
-ALWAYS_HELD = "viewer"
+NEED_TRAINING = ("editor", "lead", "admin", "controller")  # templates of roles; for the clerk it is drawn
+ALWAYS_HELD = "viewer"  # the role that every account has
 
 PERMISSIONS = {
     "Ledger": (
@@ -58,10 +59,10 @@ TITLES = ("Assistant", "Coordinator", "Desk", "Keeper", "Office", "Operator", "P
 
 
 class AccessSystem(NamedTuple):
-    """A system and its roles, by template."""
+    """A system of the company, such as a ledger, to which people have access."""
 
     entry: Entry
-    roles: dict[str, Entry]
+    roles: dict[str, Entry]  # by template
     permissions: tuple[str, ...]
 
 
@@ -73,17 +74,17 @@ def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str,
     system = world.put_at_start(Entry(company.entry_ids.pop(0), "system", name, reference, "in service", details))
     ids = {template: company.entry_ids.pop(0) for template in draw.shuffled(templates)}
     titles = draw.sample(TITLES, len(templates))
-    words = PERMISSIONS[theme]
-    permissions = (*words[:2], *draw.shuffled(words[2:]))  # the first two are for reading, and every role has them
+    names = PERMISSIONS[theme]
+    permissions = (*names[:2], *draw.shuffled(names[2:]))  # the first two are for reading, and every role has them
     excludes = {"analyst": ids.get("admin", "none")}
-    # Only one of two roles that exclude each other says so.
-    one, other = draw.shuffled(("editor", "auditor"))
-    excludes[one] = ids.get(other, "none")
-    clerk_is_trained = draw.chance(0.5)
+    # Editor and auditor exclude each other, but only one of the two entries says so.
+    excluding, excluded = draw.shuffled(("editor", "auditor"))
+    excludes[excluding] = ids.get(excluded, "none")
+    clerk_needs_training = draw.chance(0.5)
     roles = {}
     for number, (template, entry_id) in enumerate(ids.items(), start=1):
         own, inherits = ROLE_TEMPLATES[template].own, ROLE_TEMPLATES[template].inherits
-        trained = template in TRAINED or (template == "clerk" and clerk_is_trained)
+        needs_training = template in NEED_TRAINING or (template == "clerk" and clerk_needs_training)
         roles[template] = Entry(
             id=entry_id,
             kind="role",
@@ -91,10 +92,10 @@ def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str,
             reference=f"{reference}/{number}",
             status="active",
             details={
-                "permissions": ", ".join(permissions[place] for place in own),
+                "permissions": ", ".join(permissions[index] for index in own),
                 "inherits": ids.get(inherits, "none"),
                 "excludes": excludes.get(template, "none"),
-                "training": "required" if trained else "not required",
+                "training": "required" if needs_training else "not required",
             },
         )
     for role in sorted(roles.values(), key=lambda role: role.reference):
@@ -108,9 +109,9 @@ def add_system(company: Backdrop, draw: Draw, theme: str, name: str, owner: str,
 def add_account(
     company: Backdrop, draw: Draw, person: Person, system: AccessSystem, grants: str, until: tuple[int, int]
 ) -> Entry:
-    """Add a person's account on a system, and its group, which grants the role of this template.
+    """Add a person's account on a system, and the group of the account. Return the account.
 
-    `until` has the ends of the person's engagement and training.
+    The group grants the role whose template is `grants`. `until` has the ends of the person's engagement and training.
     """
     world = company.world
     slug = person.id.removeprefix("@").replace(".", "_")
@@ -144,7 +145,7 @@ def add_account(
 
 
 def add_application(company: Backdrop, draw: Draw, system: AccessSystem, account: Entry, reference: str) -> Entry:
-    """Add an application for any role of the system, whether the person needs it or not."""
+    """Add an application that asks for a role chosen at random. It says nothing about what the person needs."""
     details = {
         "system": system.entry.id,
         "account": account.id,
@@ -156,22 +157,26 @@ def add_application(company: Backdrop, draw: Draw, system: AccessSystem, account
     return add_entry(company, "application", name, reference, "submitted", details)
 
 
-def need_of(draw: Draw, system: AccessSystem, smallest: str) -> str:
-    """Draw a need, as a list of permissions, for which the role of this template is the smallest one."""
-    return ", ".join(draw.shuffled([system.permissions[place] for place in draw.pick(NEEDS[smallest])]))
+def draw_need(draw: Draw, system: AccessSystem, smallest: str) -> str:
+    """Draw a need, as a list of permissions, for which the smallest role that covers it is of the template `smallest`."""
+    return ", ".join(draw.shuffled([system.permissions[index] for index in draw.pick(NEEDS[smallest])]))
 
 
 def add_tickets(
     company: Backdrop, draw: Draw, systems: tuple[str, str], requester: Person, stranger: Person, duplicate: bool
 ) -> dict[str, str]:
-    """Add the ticket, an earlier one that may be about the same application, a decoy and a blocker. Return ids by role."""
+    """Add the ticket, an earlier one that may be about the same application, a decoy and a blocker.
+
+    `systems` are the names of the system and of its namesake. Return the tickets' ids by role in the case, and as
+    `another` the reference of the application that the stranger makes.
+    """
     world = company.world
-    reference, another, third = (f"AR-{number}" for number in draw.sample(range(10_000, 99_999), 3))
+    reference, stranger_reference, decoy_reference = (f"AR-{number}" for number in draw.sample(range(10_000, 99_999), 3))
     ticket = add_ticket(
         company,
         requester,
         title=f"Access to {systems[0]}",
-        kind="access_request",
+        kind=KIND,
         desk="access",
         assignee=company.offices["Access Analyst"],
         subject=systems[0],
@@ -186,19 +191,19 @@ def add_tickets(
         ticket,
         title=f"Access to {systems[1]}",
         subject=systems[1],
-        reference=reference if duplicate else another,
+        reference=reference if duplicate else stranger_reference,
         requester=stranger.id,
         status=draw.pick(("open", "in_progress")),
         assignee=company.offices["Access Manager"],
         opened=ticket.opened - draw.between(3, 30) * DAY,
     )
-    other = f"{company.firms.pop(0).name.split()[0]} {draw.pick(tuple(PERMISSIONS))}"
+    decoy_system = f"{company.firms.pop(0).name.split()[0]} {draw.pick(tuple(PERMISSIONS))}"
     return add_decoy_and_blocker(
         company,
         ticket,
         earlier,
         blocker_kind="bug_escalation",
-        title=f"Access to {other}",
-        subject=other,
-        reference=third,
-    ) | {"another": another}
+        title=f"Access to {decoy_system}",
+        subject=decoy_system,
+        reference=decoy_reference,
+    ) | {"another": stranger_reference}

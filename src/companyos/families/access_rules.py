@@ -13,9 +13,11 @@ from companyos.company.colleagues import FaultSearch, audits, stated
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy
 
+KIND = "access_request"  # the kind of the tickets
 OWNER_FORM = "access_request"
 REVIEW_FORM = "access_review"
-OWNERS = ("CTO", "HR Lead", "Procurement Lead")  # offices that can own a system
+AUDIT = "access_request"  # the audit of both forms
+OWNERS = ("CTO", "HR Lead", "Procurement Lead")  # the jobs whose holders can own a system
 
 # -- policies ----------------------------------------------------------------------------------------------------------
 
@@ -89,17 +91,17 @@ BRIEFS = (
 
 def hire(company: Backdrop) -> None:
     """Add the access desk and the Risk Officer. Everybody who may sign gets a delegate, who has a delegate as well."""
-    for role, department, desk, manager, limit, delegate in (
+    for job, department, desk, manager, limit, delegate in (
         ("Access Manager", "Security", "access", "CTO", None, None),
         ("Access Analyst", "Security", "access", "Access Manager", None, None),
         ("Risk Officer", "Compliance", "compliance", "CEO", 5000, None),
     ):
-        add_person(company, role, department, desk, manager, limit, delegate)
-    for office in (*OWNERS, "Risk Officer"):
-        holder = company.world.get(Person, company.offices[office])
-        add_person(company, f"Aide to the {office}", holder.department, holder.desk, office, 1000)
+        add_person(company, job, department, desk, manager, limit, delegate)
+    for signing_job in (*OWNERS, "Risk Officer"):
+        holder = company.world.get(Person, company.offices[signing_job])
+        add_person(company, f"Aide to the {signing_job}", holder.department, holder.desk, signing_job, 1000)
         deputy = add_person(
-            company, f"Deputy {office}", holder.department, holder.desk, office, 3000, f"Aide to the {office}"
+            company, f"Deputy {signing_job}", holder.department, holder.desk, signing_job, 3000, f"Aide to the {signing_job}"
         )
         company.world.put_at_start(replace(holder, delegate=deputy.id))
 
@@ -114,33 +116,34 @@ def review_form() -> ApprovalType:
     return _form(REVIEW_FORM, "Access request, signed independently", "the Risk Officer", "Risk Officer")
 
 
-def _form(form: str, title: str, signer: str, office: str) -> ApprovalType:
+def _form(form: str, title: str, signer_text: str, job: str) -> ApprovalType:
+    """Return a form that the holder of a job signs. `signer_text` is how agents are told who that is."""
     return ApprovalType(
         id=form,
         title=title,
         required=("ticket_id", "subject", "reference", "account", "role", "need"),
         optional=("mandate", "case_no"),
-        decided_by=f"{signer}; values as on the ticket, in the application and as the requester stated them",
-        offices=(office,),
+        decided_by=f"{signer_text}; values as on the ticket, in the application and as the requester stated them",
+        offices=(job,),
         same_as_ticket={"subject": "subject", "reference": "reference"},
         same_as_entry={"account": "account", "mandate": "mandate", "case_no": "case_no"},
         attachment="mandate",
-        about=OWNER_FORM,
-        audit=OWNER_FORM,
+        about=KIND,
+        audit=AUDIT,
     )
 
 
-Data = dict[str, Any]
+Fields = dict[str, Any]  # a form or a record: its fields by name
 
 
-@audits(OWNER_FORM)
-def audit_access(data: Data, ticket: Data) -> FaultSearch:
+@audits(AUDIT)
+def audit_access(form_data: Fields, ticket: Fields) -> FaultSearch:
     """Check that the role belongs to the system and the need is as stated. Approvers do not check if the role is right."""
     application = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
     system = (yield Call("datahub", "get_entry", {"entry_id": application["system"]})).data
-    reply = yield Call("datahub", "get_entry", {"entry_id": str(data["role"])})
+    reply = yield Call("datahub", "get_entry", {"entry_id": str(form_data["role"])})
     if not reply.ok or reply.data["reference"].split("/")[0] != system["reference"] or reply.data["kind"] != "role":
         return "wrong_role", "role is no role of the system."
-    if not any(same(need, data["need"]) for need in (yield from stated(ticket["id"], ticket["requester"], "need"))):
+    if not any(same(need, form_data["need"]) for need in (yield from stated(ticket["id"], ticket["requester"], "need"))):
         return "not_stated", f"The requester has not stated this need on {ticket['id']}."
     return None

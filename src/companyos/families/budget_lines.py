@@ -1,5 +1,6 @@
 """The budget lines of a transfer, the other transfers of the quarter, the books, and the tickets of the case."""
 
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -10,13 +11,10 @@ from companyos.families.budget_rules import KIND
 from companyos.families.kit.backdrop import Backdrop, add_entry, add_metric, set_metric
 from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket, open_ticket
 
-PAST = (
-    "past_one",
-    "past_two",
-    "past_back",
-)  # transfers between the two lines this quarter; the last went in the other direction
-NOISE = ("past_old", "past_withdrawn")  # other transfers between these lines, which do not count
-TYPES = ("capex", "opex")
+# Roles of earlier transfers between the two lines: those that count for the quarter's sum, and those that do not.
+COUNTED = ("past_one", "past_two", "past_back")  # `past_back` went in the opposite direction
+NOT_COUNTED = ("past_old", "past_withdrawn")
+COST_TYPES = ("capex", "opex")
 _TOPICS = ("Campaigns", "Fixtures", "Samples", "Tools", "Trade fairs", "Training")
 
 
@@ -24,18 +22,18 @@ class TransferAmounts(NamedTuple):
     """The amount of the transfer and the limits on a quarter's sum. They do not depend on the causes."""
 
     amount: int
-    limits: dict[str, int]
+    limits: dict[str, int]  # by the policy's term
 
 
 def draw_amounts(draw: Draw) -> TransferAmounts:
     """Draw the amounts. A single transfer is always below the lowest limit; only the sum can exceed one."""
-    owners = draw.between(20, 40) * 500
+    owners_limit = draw.between(20, 40) * 500
     limits = {
-        "limit_owners": owners,
-        "limit_controller": owners * draw.between(155, 165) // 100,
-        "limit_cfo": owners * draw.between(220, 230) // 100,
+        "limit_owners": owners_limit,
+        "limit_controller": owners_limit * draw.between(155, 165) // 100,
+        "limit_cfo": owners_limit * draw.between(220, 230) // 100,
     }
-    return TransferAmounts(owners * draw.between(30, 50) // 100, limits)
+    return TransferAmounts(owners_limit * draw.between(30, 50) // 100, limits)
 
 
 class BudgetLines(NamedTuple):
@@ -50,18 +48,21 @@ def add_lines(
     company: Backdrop, draw: Draw, giving: str, receiving: str, amounts: TransferAmounts, mixed: bool, dissolved: bool
 ) -> BudgetLines:
     """Add the lines. `mixed`: their cost types differ. `dissolved`: the giving line is dissolved."""
-    ours, theirs = draw.sample(_TOPICS, 2)
+    giving_topic, receiving_topic = draw.sample(_TOPICS, 2)
     numbers = [f"BL-{number}" for number in draw.sample(range(10_000, 99_999), 3)]
     ledgers = [f"LG-{number}" for number in draw.sample(range(100, 999), 2)]
-    kind = draw.pick(TYPES)
-    other_kind = next(other for other in TYPES if other != kind)
-    giver = _add_line(company, draw, f"{ours} of {giving}", numbers[0], giving, ledgers[0], kind, amounts.amount)
+    giver_type = draw.pick(COST_TYPES)
+    other_type = next(cost_type for cost_type in COST_TYPES if cost_type != giver_type)
+    add_line = partial(_add_line, company, draw, amount=amounts.amount)
+    name = f"{giving_topic} of {giving}"
+    giver = add_line(name, numbers[0], department=giving, ledger=ledgers[0], cost_type=giver_type)
     if dissolved:
         giver = company.world.put_at_start(replace(giver, status="dissolved"))
-    name, cost_type = f"{theirs} of {receiving}", other_kind if mixed else kind
-    receiver = _add_line(company, draw, name, numbers[1], receiving, ledgers[1], cost_type, amounts.amount)
-    name = f"{ours} of {giving}, reserve"
-    namesake = _add_line(company, draw, name, numbers[2], giving, draw.pick(ledgers), draw.pick(TYPES), amounts.amount)
+    name, receiver_type = f"{receiving_topic} of {receiving}", other_type if mixed else giver_type
+    receiver = add_line(name, numbers[1], department=receiving, ledger=ledgers[1], cost_type=receiver_type)
+    name = f"{giving_topic} of {giving}, reserve"
+    ledger, cost_type = draw.pick(ledgers), draw.pick(COST_TYPES)
+    namesake = add_line(name, numbers[2], department=giving, ledger=ledger, cost_type=cost_type)
     return BudgetLines(giver, receiver, namesake)
 
 
@@ -87,11 +88,11 @@ def _add_line(
 
 
 def raise_figure(company: Backdrop, metric: str, figure: str, level: str, amount: int) -> None:
-    """Raise what was spent or committed. With one high figure the transfer is possible, with two it is not."""
+    """Raise a line's `spent` or `committed` figure. If only one of them is high, the transfer is possible; if both, not."""
     world = company.world
-    low, high = {"low": (0, 2), "high": (55, 95)}[level]
-    more = world.streams.at("figure", figure, level).between(amount * low // 100, amount * high // 100)
-    value = world.get(Metric, metric).value + more
+    min_percent, max_percent = {"low": (0, 2), "high": (55, 95)}[level]
+    increase = world.streams.at("figure", figure, level).between(amount * min_percent // 100, amount * max_percent // 100)
+    value = world.get(Metric, metric).value + increase
     set_metric(world, metric, value)
 
 
@@ -101,49 +102,54 @@ def raise_figure(company: Backdrop, metric: str, figure: str, level: str, amount
 def quarters(opened: int) -> tuple[str, str]:
     """Return the quarter of a point in time, and the quarter before it."""
     year, month = (int(part) for part in stamp(opened)[:7].split("-"))
-    this = 4 * year + (month - 1) // 3
-    return _quarter(this), _quarter(this - 1)
+    number = 4 * year + (month - 1) // 3  # quarters since the year 0
+    return _quarter(number), _quarter(number - 1)
 
 
 def _quarter(number: int) -> str:
+    """Return the name of a quarter, such as `2026-Q1`, from the number of quarters since the year 0."""
     return f"{number // 4}-Q{number % 4 + 1}"
 
 
 def draw_past(draw: Draw, amounts: TransferAmounts, level: str) -> list[int]:
-    """Draw three earlier amounts such that the quarter's sum, including this transfer, lies between two limits."""
-    owners, controller, cfo = amounts.limits.values()
+    """Draw the amounts of three earlier transfers. With this one, their sum lies between the limits that `level` names."""
+    owners_limit, controller_limit, cfo_limit = amounts.limits.values()
     bands = {
-        "little": (owners // 3, owners - amounts.amount),
-        "some": (owners - amounts.amount + 1, controller - amounts.amount),
-        "much": (controller - amounts.amount + 1, cfo - amounts.amount),
-        "most": (cfo - amounts.amount + 1, cfo - amounts.amount + owners // 5),
+        "little": (owners_limit // 3, owners_limit - amounts.amount),
+        "some": (owners_limit - amounts.amount + 1, controller_limit - amounts.amount),
+        "much": (controller_limit - amounts.amount + 1, cfo_limit - amounts.amount),
+        "most": (cfo_limit - amounts.amount + 1, cfo_limit - amounts.amount + owners_limit // 5),
     }
-    whole = draw.between(*bands[level])
-    first, second = (whole * draw.between(29, 36) // 100 for _ in range(2))
-    return [first, second, whole - first - second]
+    total = draw.between(*bands[level])
+    first, second = (total * draw.between(29, 36) // 100 for _ in range(2))
+    return [first, second, total - first - second]
 
 
 def add_transfers(
     company: Backdrop, draw: Draw, lines: BudgetLines, amounts: TransferAmounts, past: list[int], opened: int
 ) -> dict[str, Entry]:
-    """Add the requested transfer, those that count with it, and some that do not, in random order. Return them by role."""
-    this, last = quarters(opened)
-    there, back, other = (lines.giver, lines.receiver), (lines.receiver, lines.giver), (lines.namesake, lines.receiver)
-    drawn = [amounts.limits["limit_owners"] * draw.between(40, 90) // 100 for _ in range(3)]
-    planned = {
-        "entry": (there, this, "requested", amounts.amount),
-        "past_one": (there, this, "booked", past[0]),
-        "past_two": (there, this, "signed", past[1]),
-        "past_back": (back, this, "booked", past[2]),
-        "past_old": (there, last, "booked", drawn[0]),
-        "past_withdrawn": (draw.pick((there, back)), this, "withdrawn", drawn[1]),
-        "past_other": (other, this, "booked", drawn[2]),
+    """Add the requested transfer, earlier ones that count for the quarter's sum, and others. Return them by role."""
+    this_quarter, last_quarter = quarters(opened)
+    same_way, opposite_way, from_namesake = (
+        (lines.giver, lines.receiver),
+        (lines.receiver, lines.giver),
+        (lines.namesake, lines.receiver),
+    )
+    uncounted_amounts = [amounts.limits["limit_owners"] * draw.between(40, 90) // 100 for _ in range(3)]
+    planned = {  # role: (giver, receiver), quarter, status, amount
+        "entry": (same_way, this_quarter, "requested", amounts.amount),
+        "past_one": (same_way, this_quarter, "booked", past[0]),
+        "past_two": (same_way, this_quarter, "signed", past[1]),
+        "past_back": (opposite_way, this_quarter, "booked", past[2]),
+        "past_old": (same_way, last_quarter, "booked", uncounted_amounts[0]),
+        "past_withdrawn": (draw.pick((same_way, opposite_way)), this_quarter, "withdrawn", uncounted_amounts[1]),
+        "past_other": (from_namesake, this_quarter, "booked", uncounted_amounts[2]),
     }
     numbers = draw.sample(range(10_000, 99_999), len(planned))
-    found = {}
+    transfers = {}
     for number, role in zip(numbers, draw.shuffled(list(planned)), strict=True):
         (giver, receiver), quarter, status, amount = planned[role]
-        found[role] = company.world.put_at_start(
+        transfers[role] = company.world.put_at_start(
             Entry(
                 id=company.entry_ids.pop(0),
                 kind="transfer",
@@ -160,29 +166,30 @@ def add_transfers(
                 },
             )
         )
-    return found
+    return transfers
 
 
 # -- books -------------------------------------------------------------------------------------------------------------
 
 
 def add_books(company: Backdrop, draw: Draw, lines: BudgetLines, opened: int, status: str) -> dict[str, Entry]:
-    """Add the books of both ledgers for two quarters. `status` is that of the books that decide. Return them by role."""
-    (this, last), found = quarters(opened), {}
-    for whose, line in (("books", lines.giver), ("their_books", lines.receiver)):
-        for role, quarter in ((whose, this), (f"{whose}_before", last)):
-            drawn = draw.pick(("open", "paused", "closed"))
-            found[role] = company.world.put_at_start(
+    """Add the books of both ledgers for two quarters. `status` is that of the giver's this quarter. Return them by role."""
+    this_quarter, last_quarter = quarters(opened)
+    books = {}
+    for line_role, line in (("books", lines.giver), ("their_books", lines.receiver)):
+        for role, quarter in ((line_role, this_quarter), (f"{line_role}_before", last_quarter)):
+            any_status = draw.pick(("open", "paused", "closed"))
+            books[role] = company.world.put_at_start(
                 Entry(
                     id=company.entry_ids.pop(0),
                     kind="books",
                     name=f"Books of {line.details['ledger']}",
                     reference=quarter,
-                    status=status if role == "books" else drawn,
+                    status=status if role == "books" else any_status,
                     details={"keeper": company.offices[draw.pick(("Finance Clerk", "Ledger Clerk"))]},
                 )
             )
-    return found
+    return books
 
 
 # -- tickets -----------------------------------------------------------------------------------------------------------
@@ -197,8 +204,8 @@ def add_tickets(
     opened: int,
     duplicate: bool,
 ) -> dict[str, str]:
-    """Add the ticket, an earlier one that may be about the same transfer, a decoy and a blocker. Return ids by role."""
-    ours, other = transfers["entry"], transfers["past_other"]
+    """Add the ticket, an earlier one that may be about the same transfer, a decoy, a blocker. Return their ids by role."""
+    transfer, other_transfer = transfers["entry"], transfers["past_other"]
     ticket = open_ticket(
         company,
         draw,
@@ -208,15 +215,15 @@ def add_tickets(
         desk="finance",
         assignee=company.offices["Budget Analyst"],
         subject=lines.receiver.name,
-        reference=ours.reference,
-        amount=int(ours.details["amount"]),
+        reference=transfer.reference,
+        amount=int(transfer.details["amount"]),
         opened=opened,
     )
     earlier = copy_ticket(
         company,
         ticket,
         title=f"Reserve for {lines.receiver.name}",
-        reference=(ours if duplicate else other).reference,
+        reference=(transfer if duplicate else other_transfer).reference,
         status=draw.pick(("open", "in_progress")),
         assignee=company.offices["Budget Manager"],
         opened=opened - draw.between(3, 30) * DAY,

@@ -11,9 +11,9 @@ from companyos.company.colleagues import FaultSearch, audits, stale
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
-KIND = "budget_transfer"
+KIND = "budget_transfer"  # the kind of the tickets
 GIVING, TAKING = "budget_giving", "budget_taking"  # the forms that the owners of the two lines sign, in this order
-# The values of the form's field `cleared_by`: the owners alone, or an office and the form that it signs first.
+# The values of the form's field `cleared_by`: the owners alone, or a job whose holder signs a form (the value) first.
 OWNERS = "owners"
 CLEARANCES = {"Finance Controller": "budget_clearance", "CFO": "budget_exception"}
 
@@ -25,10 +25,10 @@ def add_budget_policies(company: Backdrop, limits: dict[str, int]) -> Policy:
     title, text = LIMITS
     older = {name: limit * 7 // 5 for name, limit in limits.items()}
     add_policy(company, title, one_line(text).format(**older), older, superseded=True)
-    limited = add_policy(company, title, one_line(text).format(**limits), limits)
+    limits_policy = add_policy(company, title, one_line(text).format(**limits), limits)
     for title, text in POLICIES.items():
         add_policy(company, title, text)
-    return limited
+    return limits_policy
 
 
 LIMITS = (
@@ -100,7 +100,8 @@ def hire(company: Backdrop) -> None:
         add_person(company, role, "Finance", "finance", manager)
 
 
-_SHARED = ("ticket_id", "subject", "reference", "euros", "giver", "receiver")
+_SHARED_FIELDS = ("ticket_id", "subject", "reference", "euros", "giver", "receiver")
+# Fields of the forms that must equal a field of the ticket, or of the transfer's entry in the register.
 _AS_ON_TICKET = {"subject": "subject", "reference": "reference", "euros": "amount"}
 _AS_IN_REGISTER = {"giver": "giver", "receiver": "receiver", "memo": "memo", "project": "project"}
 
@@ -111,7 +112,7 @@ def transfer_forms(giving: str) -> tuple[ApprovalType, ...]:
         ApprovalType(
             id=GIVING,
             title="Budget transfer: giving",
-            required=(*_SHARED, "spent", "committed", "cleared_by"),
+            required=(*_SHARED_FIELDS, "spent", "committed", "cleared_by"),
             optional=("clearance", "memo", "project"),
             decided_by="the giving line's owner; values as on the ticket, in the register, DataHub and ApprovalFlow",
             offices=(f"Head of {giving}",),
@@ -124,7 +125,7 @@ def transfer_forms(giving: str) -> tuple[ApprovalType, ...]:
         ApprovalType(
             id=TAKING,
             title="Budget transfer: taking",
-            required=(*_SHARED, "giving", "cost_center"),
+            required=(*_SHARED_FIELDS, "giving", "cost_center"),
             optional=("memo", "project"),
             decided_by="the receiving line's owner; values as on the ticket, in the register and in ApprovalFlow",
             offices=("Head of {department}",),
@@ -137,58 +138,59 @@ def transfer_forms(giving: str) -> tuple[ApprovalType, ...]:
         *(
             ApprovalType(
                 id=form,
-                title=f"Budget transfer: clearance by the {office}",
-                required=_SHARED,
+                title=f"Budget transfer: clearance by the {job}",
+                required=_SHARED_FIELDS,
                 optional=(),
-                decided_by=f"the {office}; values as on the ticket and in the register",
-                offices=(office,),
+                decided_by=f"the {job}; values as on the ticket and in the register",
+                offices=(job,),
                 same_as_ticket=_AS_ON_TICKET,
                 same_as_entry=_AS_IN_REGISTER,
                 about=KIND,
             )
-            for office, form in CLEARANCES.items()
+            for job, form in CLEARANCES.items()
         ),
     )
 
 
 # -- audits: what approvers check besides the form ---------------------------------------------------------------------
 
-Data = dict[str, Any]
+Fields = dict[str, Any]  # a form or a record: its fields by name
 
 
 @audits(GIVING)
-def audit_giving(data: Data, ticket: Data) -> FaultSearch:
+def audit_giving(form_data: Fields, ticket: Fields) -> FaultSearch:
     """Check the figures and the clearance that a request names. Approvers do not check if these suffice."""
-    office = str(data["cleared_by"])
-    if office in CLEARANCES:
-        out_of_order = yield from _signature_before("clearance", CLEARANCES[office], data, ticket)
-        if out_of_order:
-            return out_of_order
-    elif office != OWNERS or "clearance" in data:
+    cleared_by = str(form_data["cleared_by"])
+    if cleared_by in CLEARANCES:
+        fault = yield from _signature_before("clearance", CLEARANCES[cleared_by], form_data, ticket)
+        if fault:
+            return fault
+    elif cleared_by != OWNERS or "clearance" in form_data:
         return "mismatch", f"cleared_by is {OWNERS}, or the office whose signed request clearance names."
-    listed = (yield Call("datahub", "search_register", {"query": str(data["giver"])})).data["rows"]
-    line_id = next(row["id"] for row in listed if same(row["reference"], data["giver"]))
+    listed = (yield Call("datahub", "search_register", {"query": str(form_data["giver"])})).data["rows"]
+    line_id = next(row["id"] for row in listed if same(row["reference"], form_data["giver"]))
     line = (yield Call("datahub", "get_entry", {"entry_id": line_id})).data
     for figure in ("spent", "committed"):
-        about = {"metric_name": line[f"{figure}_metric"]}
-        rule = (yield Call("datahub", "describe_metric", about)).data["max_age_days"]
-        metric = (yield Call("datahub", "query_metric", about)).data
-        if outdated := stale(metric, rule, data):
+        metric_name = {"metric_name": line[f"{figure}_metric"]}
+        max_age_days = (yield Call("datahub", "describe_metric", metric_name)).data["max_age_days"]
+        metric = (yield Call("datahub", "query_metric", metric_name)).data
+        if outdated := stale(metric, max_age_days, form_data):
             return outdated
-        if not same(metric["value"], data[figure]):
+        if not same(metric["value"], form_data[figure]):
             return "mismatch", f"{figure} is not what DataHub says."
     return None
 
 
 @audits(TAKING)
-def audit_taking(data: Data, ticket: Data) -> FaultSearch:
+def audit_taking(form_data: Fields, ticket: Fields) -> FaultSearch:
     """Check that the giver has signed."""
-    return (yield from _signature_before("giving", GIVING, data, ticket))
+    return (yield from _signature_before("giving", GIVING, form_data, ticket))
 
 
-def _signature_before(field: str, form: str, data: Data, ticket: Data) -> FaultSearch:
-    reply = yield Call("approvalflow", "check_status", {"approval_id": str(data.get(field))})
-    right = reply.ok and (reply.data["type"], reply.data["status"]) == (form, "approved")
-    if not right or reply.data["data"]["ticket_id"] != ticket["id"]:
+def _signature_before(field: str, form: str, form_data: Fields, ticket: Fields) -> FaultSearch:
+    """Return a fault unless this field of a request names an approved request of the form `form` for the ticket."""
+    reply = yield Call("approvalflow", "check_status", {"approval_id": str(form_data.get(field))})
+    is_approved = reply.ok and (reply.data["type"], reply.data["status"]) == (form, "approved")
+    if not is_approved or reply.data["data"]["ticket_id"] != ticket["id"]:
         return "out_of_order", f"{field} must name an approved {form} of {ticket['id']}."
     return None

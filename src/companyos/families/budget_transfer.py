@@ -13,8 +13,8 @@ from companyos.company import Person
 from companyos.core.calls import Procedure
 from companyos.core.world import Streams, World
 from companyos.families.budget_lines import (
-    NOISE,
-    PAST,
+    COUNTED,
+    NOT_COUNTED,
     add_books,
     add_lines,
     add_tickets,
@@ -52,7 +52,11 @@ Level = Literal["low", "high"]
 
 
 class Causes(EverydayTroubles, frozen=True):
-    """The hidden causes of a case: facts about these lines, and troubles. See `kit.case`."""
+    """The hidden causes of a case: facts about these lines, and troubles. `kit.case` explains both.
+
+    `Source` records hold the true value of a metric, `Metric` records the measured one. In the target of a trouble,
+    `=priority` is the name of a field; the other parts are roles of the case.
+    """
 
     duplicate: Annotated[
         bool,
@@ -84,13 +88,14 @@ class Causes(EverydayTroubles, frozen=True):
     ]
     past: Annotated[
         Literal["little", "some", "much", "most"],
-        Fact(odds=(0.27, 0.29, 0.26, 0.18), shown_in=tuple(("Entry", role, "amount") for role in PAST)),
+        Fact(odds=(0.27, 0.29, 0.26, 0.18), shown_in=tuple(("Entry", role, "amount") for role in COUNTED)),
         "between which limits the quarter's sum lies",
     ]
     lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
     cost_center_outdated: Annotated[bool, Trouble(dial="outdated_fields", target=("ticket",))]
     cost_center_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=cost_center"))]
     priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    # leftover: the blocking ticket is done, but nobody has removed the block; waiting: it is still in progress
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
     spent_stale: Annotated[bool, Trouble(dial="stale", target=("spent",))]
     committed_stale: Annotated[bool, Trouble(dial="stale", target=("committed",))]
@@ -103,6 +108,7 @@ class Causes(EverydayTroubles, frozen=True):
     cfo_away: Annotated[bool, Trouble(dial="absence", target=("cfo",))]
     controller_away: Annotated[bool, Trouble(dial="absence", target=("controller",))]
     # Finance raises no objections, because it decides on those of the owners.
+    # evidence: the approver wants one more field in the form; superior: the approver's manager has to decide
     objection: Annotated[
         Literal["no", "evidence", "superior"],
         Trouble(
@@ -117,8 +123,8 @@ class Causes(EverydayTroubles, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Add the case to the company, on the finance desk, from its facts and without troubles."""
-    world, draw, offices = company.world, streams.at("case"), company.offices
+    """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
+    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
     receiving, giving = draw.sample(DEPARTMENTS, 2)
     requester = world.get(Person, offices[f"{receiving} Associate"])
     amounts = draw_amounts(draw)
@@ -127,9 +133,10 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         world.put_at_start(form)
     lines = add_lines(company, draw, giving, receiving, amounts, causes.mixed, causes.dissolved)
     opened = world.now - draw.between(60, 900)
-    past = draw_past(streams.at("past", causes.past), amounts, causes.past)
-    transfers = add_transfers(company, draw, lines, amounts, past, opened)
+    past_amounts = draw_past(streams.at("past", causes.past), amounts, causes.past)
+    transfers = add_transfers(company, draw, lines, amounts, past_amounts, opened)
     books = add_books(company, draw, lines, opened, causes.books)
+    # The records and people of the case: ids by role. `giving_third` signs if `giving_owner` and `giving_deputy` are away.
     roles = {role: entry.id for role, entry in (transfers | books).items()}
     roles |= {
         "requester": requester.id,
@@ -138,7 +145,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "spent": lines.giver.details["spent_metric"],
         "committed": lines.giver.details["committed_metric"],
         "form": GIVING,
-        "model": transfers["past_other"].id,
+        "model": transfers["past_other"].id,  # an unrelated entry of the same kind
         "policy": limits.id,
         "cfo": offices["CFO"],
         "controller": offices["Finance Controller"],
@@ -153,8 +160,8 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         raise_figure(company, roles[figure], figure, getattr(causes, figure), amounts.amount)
     roles |= add_tickets(company, draw, lines, transfers, requester, opened, causes.duplicate)
     manager = world.get(Person, offices["Budget Manager"])
-    said = {"giver": lines.giver.name, "receiver": lines.receiver.name, "manager": manager.name}
-    brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], **said)
+    brief_values = {"giver": lines.giver.name, "receiver": lines.receiver.name, "manager": manager.name}
+    brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], **brief_values)
     return Case(roles["ticket"], offices["Budget Analyst"], brief, roles)
 
 
@@ -162,37 +169,41 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
 
 _FIGURES = ("spent", "committed")
 _BOOKS = ("books", "books_before", "their_books", "their_books_before")
+# Who has to clear the transfer, by the cause `past`.
 _CLEARED_BY = {"little": OWNERS, "some": "Finance Controller", "much": "CFO"}
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """Return the right ending. The checks on the causes have the order that the policy sets."""
+    """Return the right ending. The checks have the order that the policy sets. `kit.endings` explains the arguments.
+
+    In facts, `SIGNED_REQUEST` stands for the approved request.
+    """
     roles = case.roles
     ending = partial(endings.ending, world, case, cost_center=True)
     giver, receiver, earlier, books = roles["giver"], roles["receiver"], roles["earlier"], roles["books"]
-    back, figures = ("waiting_on", roles["requester"]), (roles["committed"], roles["spent"])
+    to_requester, figures = ("waiting_on", roles["requester"]), (roles["committed"], roles["spent"])
     if causes.duplicate:
         facts: Facts = ((earlier, "reference"), (earlier, "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", earlier))
     if causes.dissolved:
-        return ending("cannot_be_done", "not_covered", decider="desk", facts=((giver, "status"),), sets=back)
+        return ending("cannot_be_done", "not_covered", decider="desk", facts=((giver, "status"),), sets=to_requester)
     if causes.mixed:
         facts = ((giver, "cost_type"), (receiver, "cost_type"))
-        return ending("declined", "contradicts_policy", decider="desk", facts=facts, sets=back)
+        return ending("declined", "contradicts_policy", decider="desk", facts=facts, sets=to_requester)
     other_books = tuple((roles[role], "status") for role in _BOOKS if role != "books")
     if causes.books == "closed":
         return ending(
-            "declined", "too_late", decider="desk", facts=((books, "status"),), sets=back, must_not_cite=other_books
+            "declined", "too_late", decider="desk", facts=((books, "status"),), sets=to_requester, must_not_cite=other_books
         )
     if causes.books == "paused":
         sets = ("waiting_on", roles["keeper"])
         return ending("on_hold", "not_due", decider="desk", facts=((books, "status"),), sets=sets, must_not_cite=other_books)
     if causes.spent == causes.committed == "high":
         facts = ((giver, "budget"), (giver, "earmarked"), *((roles[figure], "value") for figure in _FIGURES))
-        return ending("declined", "no_budget", decider="desk", facts=facts, sets=back, must_be_fresh=figures)
+        return ending("declined", "no_budget", decider="desk", facts=facts, sets=to_requester, must_be_fresh=figures)
     if causes.past == "most":
-        facts = ((roles["policy"], "limit_cfo"), *((roles[role], "amount") for role in PAST))
-        must_not_cite = tuple((roles[role], "amount") for role in (*NOISE, "past_other"))
+        facts = ((roles["policy"], "limit_cfo"), *((roles[role], "amount") for role in COUNTED))
+        must_not_cite = tuple((roles[role], "amount") for role in (*NOT_COUNTED, "past_other"))
         sets = ("escalated_to", roles["ceo"])
         return ending(
             "escalated",
@@ -204,17 +215,23 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
             must_not_cite=must_not_cite,
         )
     cleared_by = _CLEARED_BY[causes.past]
-    chain = [Signature(GIVING, (("cleared_by", cleared_by),)), Signature(TAKING)]
+    signatures = [Signature(GIVING, (("cleared_by", cleared_by),)), Signature(TAKING)]
     if cleared_by in CLEARANCES:
-        chain.insert(0, Signature(CLEARANCES[cleared_by]))
-    *before, last = (f"{SIGNED_REQUEST}:{signature.form}" for signature in chain)
-    facts = ((last, "status"), (last, "decided_by"), *((request, "decided_by") for request in before))
+        signatures.insert(0, Signature(CLEARANCES[cleared_by]))
+    *earlier_requests, last_request = (f"{SIGNED_REQUEST}:{signature.form}" for signature in signatures)
+    facts = (
+        (last_request, "status"),
+        (last_request, "decided_by"),
+        *((request, "decided_by") for request in earlier_requests),
+    )
     return ending(
-        "completed", "all_checks_passed", decider=cleared_by, facts=facts, must_be_fresh=figures, signed=tuple(chain)
+        "completed", "all_checks_passed", decider=cleared_by, facts=facts, must_be_fresh=figures, signed=tuple(signatures)
     )
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
+
+# A `moves.Move` makes calls and then returns a value; `moves.Shown` is a record as a reply shows it: its fields by name.
 
 
 class TransferNotes(CaseNotes, frozen=True):
@@ -244,18 +261,18 @@ def _decide(notes: TransferNotes) -> moves.Move[Decision]:
     if duplicate is not None:
         return duplicate
     yield from notes.read_rule("lines and books")
-    listed = yield from moves.search_entries(transfer["giver"])
-    giver = yield from _read_line(listed, transfer["giver"])
+    listed_for_giver = yield from moves.search_entries(transfer["giver"])
+    giver = yield from _read_line(listed_for_giver, transfer["giver"])
     if giver["status"] == "dissolved":
         yield from notes.send_back()
         return "cannot_be_done", "not_covered", moves.cite((giver, "status"))
-    receivers = yield from moves.search_entries(transfer["receiver"])
-    receiver = yield from _read_line(receivers, transfer["receiver"])
+    listed_for_receiver = yield from moves.search_entries(transfer["receiver"])
+    receiver = yield from _read_line(listed_for_receiver, transfer["receiver"])
     if giver["cost_type"] != receiver["cost_type"]:
         yield from notes.send_back()
         return "declined", "contradicts_policy", moves.cite((giver, "cost_type"), (receiver, "cost_type"))
-    shelf = yield from moves.search_entries(giver["ledger"])
-    books = next(row for row in shelf if row["kind"] == "books" and row["reference"] == transfer["quarter"])
+    books_listed = yield from moves.search_entries(giver["ledger"])
+    books = next(row for row in books_listed if row["kind"] == "books" and row["reference"] == transfer["quarter"])
     if books["status"] == "closed":
         yield from notes.send_back()
         return "declined", "too_late", moves.cite((books, "status"))
@@ -264,25 +281,30 @@ def _decide(notes: TransferNotes) -> moves.Move[Decision]:
         yield from notes.record("waiting_on", books["keeper"])
         return "on_hold", "not_due", moves.cite((books, "status"))
     figures = yield from _read_figures(notes, giver)
-    taken = int(giver["earmarked"]) + sum(figure["value"] for figure in figures.values())
-    if int(giver["budget"]) - taken < ticket["amount"]:
+    not_available = int(giver["earmarked"]) + sum(figure["value"] for figure in figures.values())
+    if int(giver["budget"]) - not_available < ticket["amount"]:
         yield from notes.send_back()
         measured = [(figure, "value") for figure in figures.values()]
         return "declined", "no_budget", moves.cite((giver, "budget"), (giver, "earmarked"), *measured)
     limits = yield from notes.read_rule("limits")
-    others = yield from _others_of_the_quarter(notes, listed)
-    whole = ticket["amount"] + sum(int(other["amount"]) for other in others)
-    if whole > limits["limit_cfo"]:
+    other_transfers = yield from _other_transfers(notes, listed_for_giver)
+    quarter_sum = ticket["amount"] + sum(int(other_transfer["amount"]) for other_transfer in other_transfers)
+    if quarter_sum > limits["limit_cfo"]:
         ceo = yield from moves.read("datahub.get_approver", role="CEO")
         yield from notes.record("escalated_to", ceo["id"])
-        return "escalated", "above_limit", moves.cite((limits, "limit_cfo"), *((other, "amount") for other in others))
+        return (
+            "escalated",
+            "above_limit",
+            moves.cite((limits, "limit_cfo"), *((other_transfer, "amount") for other_transfer in other_transfers)),
+        )
     cleared_by = OWNERS
-    if whole > limits["limit_owners"]:
-        cleared_by = "Finance Controller" if whole <= limits["limit_controller"] else "CFO"
+    if quarter_sum > limits["limit_owners"]:
+        cleared_by = "Finance Controller" if quarter_sum <= limits["limit_controller"] else "CFO"
     return (yield from _get_signed(notes, giver, receiver, figures, cleared_by))
 
 
 def _read_line(listed: list[moves.Shown], reference: str) -> moves.Move[moves.Shown]:
+    """Read the budget line that has this reference."""
     line: moves.Shown = yield from moves.read(
         "datahub.get_entry", entry_id=next(row["id"] for row in listed if row["reference"] == reference)
     )
@@ -300,16 +322,16 @@ def _read_figures(notes: TransferNotes, giver: moves.Shown) -> moves.Move[dict[s
     return figures
 
 
-def _others_of_the_quarter(notes: TransferNotes, listed: list[moves.Shown]) -> moves.Move[list[moves.Shown]]:
+def _other_transfers(notes: TransferNotes, listed: list[moves.Shown]) -> moves.Move[list[moves.Shown]]:
     """Return the other transfers that count for the quarter's sum. `listed` are the entries that name the giving line."""
     transfer = notes.transfer
-    wanted = (transfer["quarter"], transfer["giver"], transfer["receiver"])
-    found = []
+    name_parts = (transfer["quarter"], transfer["giver"], transfer["receiver"])
+    transfers = []
     for row in notes.style.order("others", listed):
-        between = row["kind"] == "transfer" and all(part in row["name"] for part in wanted)
-        if between and row["status"] != "withdrawn" and row["id"] != transfer["id"]:
-            found.append((yield from moves.read("datahub.get_entry", entry_id=row["id"])))
-    return found
+        is_between_lines = row["kind"] == "transfer" and all(part in row["name"] for part in name_parts)
+        if is_between_lines and row["status"] != "withdrawn" and row["id"] != transfer["id"]:
+            transfers.append((yield from moves.read("datahub.get_entry", entry_id=row["id"])))
+    return transfers
 
 
 def _get_signed(
@@ -319,14 +341,14 @@ def _get_signed(
     figures: dict[str, moves.Shown],
     cleared_by: str,
 ) -> moves.Move[Decision]:
-    """Get the signatures: Finance's if the sum requires it, then the giver's, then the receiver's."""
+    """Get the signatures: that of Finance if the sum requires it, then those of the owners of both lines."""
     ticket, transfer = notes.ticket, notes.transfer
     for title in notes.style.order("read up", ["signing", "signers"]):
         yield from notes.read_rule(title)
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
     if ticket["cost_center"] != requester["cost_center"]:
         yield from notes.record("cost_center", requester["cost_center"])
-    known = {
+    form_data = {
         "ticket_id": ticket["id"],
         "subject": ticket["subject"],
         "reference": ticket["reference"],
@@ -341,17 +363,17 @@ def _get_signed(
         "project": transfer["project"],
     }
     evidence: list[moves.Shown] = []
-    also: tuple[str, ...] = ()
+    extra_fields: tuple[str, ...] = ()
     if cleared_by in CLEARANCES:
-        finance = moves.read("datahub.get_approver", role=cleared_by)
-        clearance = yield from _signed(notes, CLEARANCES[cleared_by], finance, known)
+        read_approver = moves.read("datahub.get_approver", role=cleared_by)
+        clearance = yield from _signed(notes, CLEARANCES[cleared_by], read_approver, form_data)
         evidence += moves.cite((clearance, "decided_by"))
-        known["clearance"], also = clearance["id"], ("clearance",)
-    owner = moves.read("datahub.get_approver", role=giver["owner"])
-    giving = yield from _signed(notes, GIVING, owner, known, also)
-    known["giving"] = giving["id"]
-    owner = moves.read("datahub.get_approver", role=receiver["owner"])
-    taking = yield from _signed(notes, TAKING, owner, known)
+        form_data["clearance"], extra_fields = clearance["id"], ("clearance",)
+    read_approver = moves.read("datahub.get_approver", role=giver["owner"])
+    giving = yield from _signed(notes, GIVING, read_approver, form_data, extra_fields)
+    form_data["giving"] = giving["id"]
+    read_approver = moves.read("datahub.get_approver", role=receiver["owner"])
+    taking = yield from _signed(notes, TAKING, read_approver, form_data)
     yield from notes.record("approval", taking["id"])
     for figure in figures.values():
         yield from moves.fresh_reading(figure["id"])  # it may have become too old during the wait
@@ -362,15 +384,16 @@ def _get_signed(
 def _signed(
     notes: TransferNotes,
     form: str,
-    office: moves.Move[moves.Shown],
-    known: moves.Shown,
-    also: tuple[str, ...] = (),
+    read_approver: moves.Move[moves.Shown],
+    form_data: moves.Shown,
+    extra_fields: tuple[str, ...] = (),
 ) -> moves.Move[moves.Shown]:
+    """Return the approved request of a form. `read_approver` runs only if there is none yet."""
     if form in notes.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[form])
         return request
-    holder = yield from office
-    return (yield from moves.get_signed(form, holder, known, also=also))
+    approver = yield from read_approver
+    return (yield from moves.get_signed(form, approver, form_data, also=extra_fields))
 
 
 FAMILY = Family(

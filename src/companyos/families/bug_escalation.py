@@ -35,14 +35,18 @@ from companyos.families.kit.goals import (
 from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket, open_ticket
 from companyos.families.kit.working import compare
 
-Place = Literal["none", "front", "middle", "deep"]
+Place = Literal["none", "front", "middle", "deep"]  # a service by its place in `CHAIN`, or none of them
 Refresh = Literal["quick", "slow", "fails", "fails_twice"]
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
 class Causes(EverydayTroubles, frozen=True):
-    """The hidden causes of a case: facts about these services, and troubles. See `kit.case`."""
+    """The hidden causes of a case: facts about these services, and troubles. `kit.case` explains both.
+
+    `Source` records hold the true value of a metric, `Metric` records the measured one, `Mind` records what only a person
+    knows. In the target of a trouble, `=priority` is the name of a field; the other parts are roles of the case.
+    """
 
     front: Annotated[
         Literal["low", "high", "double"],
@@ -82,6 +86,7 @@ class Causes(EverydayTroubles, frozen=True):
     lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
     assignee_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=assignee"))]
+    # leftover: the blocking ticket is done, but nobody has removed the block; waiting: it is still in progress
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
     front_stale: Annotated[bool, Trouble(dial="stale", target=("front_rate",))]
     middle_stale: Annotated[bool, Trouble(dial="stale", target=("middle_rate",))]
@@ -93,6 +98,7 @@ class Causes(EverydayTroubles, frozen=True):
     deep_on_call_away: Annotated[bool, Trouble(dial="absence", target=("deep_on_call",))]
     cto_away: Annotated[bool, Trouble(dial="absence", target=("cto",))]
     platform_lead_away: Annotated[bool, Trouble(dial="absence", target=("platform_lead",))]
+    # evidence: the approver wants one more field in the form; superior: the approver's manager has to decide
     objection: Annotated[
         Literal["no", "evidence", "superior"], Trouble(dial="rejections", target=("cto", "platform_lead", "platform_deputy"))
     ]
@@ -100,18 +106,18 @@ class Causes(EverydayTroubles, frozen=True):
 
 
 def _culprit(causes: Causes) -> str | None:
-    """Return the service that causes the errors: the last one in the chain before a healthy one. None if all are healthy."""
-    above = [getattr(causes, place) != "low" for place in CHAIN]
-    healthy = above.index(False) if False in above else len(CHAIN)
-    return CHAIN[healthy - 1] if healthy else None
+    """Return the service that causes the errors: the last one before the first healthy one. None if `front` is healthy."""
+    has_errors = [getattr(causes, place) != "low" for place in CHAIN]
+    first_healthy = has_errors.index(False) if False in has_errors else len(CHAIN)
+    return CHAIN[first_healthy - 1] if first_healthy else None
 
 
 # -- stage -------------------------------------------------------------------------------------------------------------
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Add the case to the company, on the engineering desk, from its facts and without troubles."""
-    world, draw, offices = company.world, streams.at("case"), company.offices
+    """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
+    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
     requester = world.get(Person, offices[f"{draw.pick(DEPARTMENTS)} Associate"])
     lowest = draw.pick((15, 18, 21))
     terms = {
@@ -124,9 +130,10 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     world.put_at_start(escalation_form())
     rates = {place: getattr(causes, place) for place in CHAIN}
     services = add_services(company, draw, terms, ServiceConditions(rates, causes.outside, causes.works))
+    # The records and people of the case: ids by role.
     roles = {
         "requester": requester.id,
-        "entry": services["front"].id,
+        "entry": services["front"].id,  # what the ticket is about
         "form": FORM,
         "policy": policy.id,
         "support_lead": offices["Support Lead"],
@@ -134,7 +141,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "cto": offices["CTO"],
         "platform_lead": offices["Platform Lead"],
         "platform_deputy": offices["Platform Deputy"],
-        "stand_in": offices["Duty Engineer"],
+        "stand_in": offices["Duty Engineer"],  # the delegate of all engineers on call
     }
     for place in CHAIN:
         details = services[place].details
@@ -146,14 +153,14 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     roles |= _add_tickets(company, draw, services, requester, causes)
     tell(world, requester.id, roles["ticket"], {"customers": causes.customers})
     lead = world.get(Person, offices["Support Lead"])
-    said = {"ticket": roles["ticket"], "service": services["front"].name, "lead": lead.name}
-    return Case(roles["ticket"], offices["Support Engineer"], one_line(draw.pick(BRIEFS)).format(**said), roles)
+    brief_values = {"ticket": roles["ticket"], "service": services["front"].name, "lead": lead.name}
+    return Case(roles["ticket"], offices["Support Engineer"], one_line(draw.pick(BRIEFS)).format(**brief_values), roles)
 
 
 def _add_tickets(
     company: Backdrop, draw: Draw, services: dict[str, Entry], requester: Person, causes: Causes
 ) -> dict[str, str]:
-    """Add the ticket, an earlier one about some service, a decoy and a blocker. Return ids by role."""
+    """Add the ticket, an earlier one about some service, a decoy and a blocker. Return their ids by role."""
     front = services["front"]
     ticket = open_ticket(
         company,
@@ -166,14 +173,14 @@ def _add_tickets(
         subject=front.name,
         reference=front.reference,
     )
-    about = services["stranger" if causes.known == "none" else causes.known]
+    earlier_service = services["stranger" if causes.known == "none" else causes.known]
     symptom, old_symptom = draw.sample(("Pages time out", "Orders hang", "Data arrives late", "Totals are off"), 2)
     earlier = copy_ticket(
         company,
         ticket,
         title=symptom,
         subject=symptom,
-        reference=about.reference,
+        reference=earlier_service.reference,
         requester=company.offices[f"{draw.pick(DEPARTMENTS)} Manager"],
         status=draw.pick(("open", "in_progress")),
         opened=ticket.opened - draw.between(1, 9) * DAY,
@@ -194,13 +201,16 @@ def _add_tickets(
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """Return the right ending. The checks on the causes have the order that the policy sets."""
+    """Return the right ending. The checks have the order that the policy sets. `kit.endings` explains the arguments.
+
+    In facts, `SIGNED_REQUEST` stands for the approved request, `ANSWER` with a person's id for that person's comment.
+    """
     roles = case.roles
     place = _culprit(causes)
     if place is None:
         tier = world.get(Entry, roles["front"]).details["tier"]
         facts: Facts = ((roles["front_rate"], "value"), (roles["policy"], f"limit_tier_{tier}"))
-        return _ending(world, case, "front", "declined", "not_reproducible", "desk", facts)
+        return _ending(world, case, "front", "declined", "not_reproducible", decider="desk", facts=facts)
     ending = partial(_ending, world, case, place)
     culprit, earlier, on_call = roles[place], roles["earlier"], roles[f"{place}_on_call"]
     rate = (roles[f"{place}_rate"], "value")
@@ -217,8 +227,8 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     answer = (ANSWER + roles["requester"], "customers")
     if causes.front != "double" and causes.customers == "one":
         return ending("completed", "all_checks_passed", decider="desk", facts=(rate, answer), handed_over=True)
-    severe = (roles["front_rate"], "value") if causes.front == "double" else answer
-    facts = tuple(dict.fromkeys((rate, severe, (SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))))
+    reason_for_severity = (roles["front_rate"], "value") if causes.front == "double" else answer
+    facts = tuple(dict.fromkeys((rate, reason_for_severity, (SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))))
     return ending("escalated", "above_limit", decider="CTO", facts=facts, handed_over=True, signed=True)
 
 
@@ -237,21 +247,25 @@ def _ending(
     """Return the usual ending, with two more goals: the error rate is fresh, and the ticket has the right assignee."""
     ticket_id, roles = case.ticket_id, case.roles
     rate, on_call = roles[f"{place}_rate"], roles[f"{place}_on_call"]
-    says = (("service", roles[place]), ("error_rate", world.get(Source, rate).value))
-    requests = (Signature(FORM, says),) if signed else ()
-    shared = endings.ending(
-        world, case, resolution, reason, decider=decider, facts=facts, sets=sets, must_be_fresh=(rate,), signed=requests
+    required_values = (("service", roles[place]), ("error_rate", world.get(Source, rate).value))
+    signatures = (Signature(FORM, required_values),) if signed else ()
+    usual = endings.ending(
+        world, case, resolution, reason, decider=decider, facts=facts, sets=sets, must_be_fresh=(rate,), signed=signatures
     )
-    assigned = HandedTo(ticket_id, on_call) if handed_over else TicketIs(ticket_id, "assignee", roles["support_lead"])
-    milestones, allowed = shared.milestones, shared.allowed
+    assignee_goal = HandedTo(ticket_id, on_call) if handed_over else TicketIs(ticket_id, "assignee", roles["support_lead"])
+    milestones, allowed = usual.milestones, usual.allowed
     if handed_over:
         allowed += (("assignee", on_call), ("assignee", roles["stand_in"]))
-    if handed_over and not signed:  # with a signature it pays nothing: the milestones of an ending have a maximum sum
-        milestones += (Milestone("outcome recorded", endings.Worth().outcome, assigned),)
-    return replace(shared, goals=(*shared.goals, assigned), milestones=milestones, allowed=allowed)
+    # With a signature this does not pay, because the milestones of an ending have a maximum sum.
+    if handed_over and not signed:
+        milestones += (Milestone("outcome recorded", endings.Worth().outcome, assignee_goal),)
+    return replace(usual, goals=(*usual.goals, assignee_goal), milestones=milestones, allowed=allowed)
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
+
+# A `moves.Move` makes calls and then returns a value; `moves.Shown` is a record as a reply shows it: its fields by name.
+# `compare` and the functions of `working` also write down what the expert compares, as working lines.
 
 
 class BugNotes(CaseNotes, frozen=True):
@@ -268,7 +282,7 @@ class CheckedService(Struct, frozen=True):
     entry: moves.Shown
     rate: moves.Shown
     limit: str  # the name of the policy's term
-    above: bool
+    above: bool  # whether the rate is above the limit
 
 
 def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
@@ -292,7 +306,7 @@ def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
 
 
 def _check_chain(notes: BugNotes, entry: moves.Shown) -> moves.Move[list[CheckedService]]:
-    """Check services from the reported one along the dependencies. Only the last one may be within its limit."""
+    """Check services from the reported one along the dependencies, up to the first one within its limit. Return them."""
     checked: list[CheckedService] = []
     while True:
         if notes.style.chooses(f"refresh in any case: step {len(checked)}"):
@@ -314,16 +328,20 @@ def _has_dependency(entry: moves.Shown) -> moves.Move[bool]:
 
 def _decide(notes: BugNotes, checked: list[CheckedService]) -> moves.Move[Decision]:
     """Make the checks in the order that the policy sets. The first one that applies decides."""
-    above = [step for step in checked if step.above]
+    above = [service for service in checked if service.above]
     if not above:
         yield from _keep_assigned(notes.ticket)
         return "declined", "not_reproducible", moves.cite((checked[0].rate, "value"), (notes.limits, checked[0].limit))
     culprit, rate = above[-1].entry, above[-1].rate
     yield from working.note(("last above", culprit["id"]), f"culprit {culprit['reference']}")
-    other = yield from moves.other_live_ticket(notes.ticket, culprit["reference"], moves.FINISHED)
-    if other is not None:
-        yield from _record(notes.ticket, "duplicate_of", other["id"])
-        return "duplicate", "same_request", moves.cite((rate, "value"), (other, "reference"), (other, "status"))
+    other_ticket = yield from moves.other_live_ticket(notes.ticket, culprit["reference"], moves.FINISHED)
+    if other_ticket is not None:
+        yield from _record(notes.ticket, "duplicate_of", other_ticket["id"])
+        return (
+            "duplicate",
+            "same_request",
+            moves.cite((rate, "value"), (other_ticket, "reference"), (other_ticket, "status")),
+        )
     if (yield from compare(("operated_by", culprit["operated_by"]), "!=", IN_HOUSE, "not ours", "ours")):
         lead = yield from moves.read("datahub.get_approver", role="Vendor Desk Lead")
         yield from _record(notes.ticket, "escalated_to", lead["id"])
@@ -340,33 +358,34 @@ def _hand_over_bug(notes: BugNotes, reported: CheckedService, culprit: CheckedSe
     if notes.style.chooses("hand over first"):
         yield from _hand_over(ticket, culprit.entry)
     yield from moves.read("datahub.read_policy", policy_id=notes.policies["Bug escalation: severity"])
-    ground = (reported.rate, "value")
-    twice = yield from working.compute(notes.limits[reported.limit], "+", notes.limits[reported.limit])
-    if not (yield from compare(("reported", reported.rate["value"]), ">", twice, "severe", "ask")):
+    decisive = (reported.rate, "value")  # the fact that decides whether the bug is severe
+    twice_the_limit = yield from working.compute(notes.limits[reported.limit], "+", notes.limits[reported.limit])
+    if not (yield from compare(("reported", reported.rate["value"]), ">", twice_the_limit, "severe", "ask")):
         question = "Are many customers affected by this, or just one?"
         answer = yield from moves.ask_person(ticket["id"], ticket["requester"], "customers", question)
-        ground = (answer, "customers")
+        decisive = (answer, "customers")
         if (yield from compare(("customers", answer["customers"]), "==", "one", "not severe", "severe")):
             yield from _hand_over(ticket, culprit.entry)
             rate = yield from _fresh_rate(rate, answer["at"], notes.limits)
-            return "completed", "all_checks_passed", moves.cite((rate, "value"), ground)
+            return "completed", "all_checks_passed", moves.cite((rate, "value"), decisive)
     yield from moves.read("datahub.read_policy", policy_id=notes.policies["Bug escalation: signing"])
     if FORM in notes.approved:
         request = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[FORM])
     else:
         cto = yield from moves.read("datahub.get_approver", role="CTO")
         request = yield from moves.get_signed(FORM, cto, _form_data(ticket, culprit))
-    link = moves.set_field(ticket["id"], "approval", request["id"])
-    for step in notes.style.order("round off", [link, _hand_over(ticket, culprit.entry)]):
+    link_request = moves.set_field(ticket["id"], "approval", request["id"])
+    for step in notes.style.order("round off", [link_request, _hand_over(ticket, culprit.entry)]):
         yield from step
     rate = yield from _fresh_rate(rate, request["decided_at"], notes.limits)
     evidence = moves.cite((rate, "value"), (request, "status"), (request, "decided_by"))
-    if ground[0]["id"] != rate["id"]:
-        evidence += moves.cite(ground)
+    if decisive[0]["id"] != rate["id"]:
+        evidence += moves.cite(decisive)
     return "escalated", "above_limit", evidence
 
 
 def _form_data(ticket: moves.Shown, culprit: CheckedService) -> moves.Shown:
+    """Return a value for each field that the form may ask for."""
     return {
         "ticket_id": ticket["id"],
         "subject": ticket["subject"],
@@ -388,8 +407,8 @@ def _fresh_rate(rate: moves.Shown, now: str, limits: moves.Shown) -> moves.Move[
 def _hand_over(ticket: moves.Shown, culprit: moves.Shown) -> moves.Move[None]:
     """Assign the ticket to the person on call for a service, or to their delegate."""
     on_call = yield from moves.read("datahub.get_person", person_id=culprit["on_call"])
-    stands_in = yield from moves.signer(on_call)
-    yield from moves.set_field(ticket["id"], "assignee", stands_in["id"])
+    assignee = yield from moves.signer(on_call)
+    yield from moves.set_field(ticket["id"], "assignee", assignee["id"])
 
 
 def _record(ticket: moves.Shown, field: str, value: str) -> moves.Move[None]:
@@ -401,8 +420,8 @@ def _record(ticket: moves.Shown, field: str, value: str) -> moves.Move[None]:
 
 def _keep_assigned(ticket: moves.Shown) -> moves.Move[None]:
     """Make sure that a ticket that is not handed over has an assignee."""
-    assigned = ("assignee", ticket["assignee"])
-    if (yield from working.check(assigned, ticket["assignee"] is None, "the Support Lead", "keep")):
+    field = ("assignee", ticket["assignee"])
+    if (yield from working.check(field, ticket["assignee"] is None, "the Support Lead", "keep")):
         lead = yield from moves.read("datahub.get_approver", role="Support Lead")
         yield from moves.set_field(ticket["id"], "assignee", lead["id"])
 

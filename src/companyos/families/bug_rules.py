@@ -11,7 +11,7 @@ from companyos.company.colleagues import FaultSearch, audits, stale
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_policy
 
-FORM = "bug_escalation"
+FORM = "bug_escalation"  # the id of the form, and the kind of the tickets
 
 
 def add_bug_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
@@ -92,24 +92,26 @@ def escalation_form() -> ApprovalType:
 
 
 @audits(FORM)
-def audit_escalation(data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
+def audit_escalation(form_data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
     """Compare a request with the service that it names. Approvers do not check whether it is the right service."""
     if not ticket["verified"]:
         return "not_verified", f"{ticket['id']} is not verified."
-    reply = yield Call("datahub", "get_entry", {"entry_id": str(data["service"])})
+    reply = yield Call("datahub", "get_entry", {"entry_id": str(form_data["service"])})
     if not reply.ok or reply.data["kind"] != "service":
         return "wrong_service", "service names no service in the register."
     service = reply.data
-    found = (yield Call("datahub", "search_policies", {"query": LIMITS})).data["rows"]
-    at_the_time = max((row for row in found if row["since"] <= ticket["opened"]), key=lambda row: str(row["since"]))
-    limits = (yield Call("datahub", "read_policy", {"policy_id": at_the_time["id"]})).data
+    versions = (yield Call("datahub", "search_policies", {"query": LIMITS})).data["rows"]
+    version_at_opening = max(
+        (row for row in versions if row["since"] <= ticket["opened"]), key=lambda row: str(row["since"])
+    )
+    limits = (yield Call("datahub", "read_policy", {"policy_id": version_at_opening["id"]})).data
     rate = (yield Call("datahub", "query_metric", {"metric_name": service["error_rate_metric"]})).data
-    if outdated := stale(rate, limits["max_age_days"], data):
+    if outdated := stale(rate, limits["max_age_days"], form_data):
         return outdated
-    if not same(rate["value"], data["error_rate"]):
+    if not same(rate["value"], form_data["error_rate"]):
         return "mismatch", "error_rate is not what DataHub says."
     for field in ("runbook", "pager"):
-        if field in data and not same(service[field], data[field]):
+        if field in form_data and not same(service[field], form_data[field]):
             return "mismatch", f"{field} is not what the register says."
     if rate["value"] <= limits[f"limit_tier_{service['tier']}"]:
         return "within_limit", "The service is within its limit."

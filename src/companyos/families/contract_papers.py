@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from companyos.company import Entry, Person
 from companyos.core.world import DAY, Draw, Streams, stamp
+from companyos.families.contract_rules import KIND
 from companyos.families.kit.backdrop import Backdrop, add_metric, add_ticket
 from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket
 
@@ -38,39 +39,40 @@ class ContractDeal(Struct, frozen=True):
     namesake: str
     reference: str
     namesake_reference: str
-    party: str
-    short_notice: int
+    party: str  # the other firm
+    short_notice: int  # days
     long_notice: int
     amendment_is_longer: bool  # whether the amendment makes the notice period longer or shorter
     amendment_is_dearer: bool
 
 
 def draw_deal(company: Backdrop, draw: Draw) -> ContractDeal:
+    """Draw the names, references and notice periods."""
     firm = company.firms.pop(0)
     name = f"{firm.name.split()[0]} {draw.pick(SERVICES)}"
-    reference, other = draw.sample(range(10_000, 99_999), 2)
-    short = draw.pick((30, 45, 60))
+    number, namesake_number = draw.sample(range(10_000, 99_999), 2)
+    short_notice = draw.pick((30, 45, 60))
     return ContractDeal(
         name=name,
         namesake=f"{name} {draw.pick(('East', 'West'))}",
-        reference=f"CTR-{reference}",
-        namesake_reference=f"CTR-{other}",
+        reference=f"CTR-{number}",
+        namesake_reference=f"CTR-{namesake_number}",
         party=firm.name,
-        short_notice=short,
-        long_notice=short + draw.pick((30, 45, 60)),
+        short_notice=short_notice,
+        long_notice=short_notice + draw.pick((30, 45, 60)),
         amendment_is_longer=draw.chance(0.5),
         amendment_is_dearer=draw.chance(0.5),
     )
 
 
 def add_tickets(company: Backdrop, draw: Draw, deal: ContractDeal, requester: Person, duplicate: bool) -> dict[str, str]:
-    """Add the ticket, an earlier one that may be about the same contract, a decoy and a blocker. Return ids by role."""
+    """Add the ticket, an earlier one that may be about the same contract, a decoy, a blocker. Return their ids by role."""
     world = company.world
     ticket = add_ticket(
         company,
         requester,
         title=f"Renewal of {deal.name}",
-        kind="contract_renewal",
+        kind=KIND,
         desk="contracts",
         assignee=company.offices["Contracts Analyst"],
         subject=deal.name,
@@ -91,22 +93,25 @@ def add_tickets(company: Backdrop, draw: Draw, deal: ContractDeal, requester: Pe
         amount=draw.between(40, 600) * 100,
         opened=ticket.opened - draw.between(3, 30) * DAY,
     )
-    other = f"{company.firms.pop(0).name.split()[0]} {draw.pick(SERVICES)}"
+    decoy_contract = f"{company.firms.pop(0).name.split()[0]} {draw.pick(SERVICES)}"
     return add_decoy_and_blocker(
         company,
         ticket,
         earlier,
         blocker_kind="vendor_check",
-        title=f"Renewal of {other}",
-        subject=other,
+        title=f"Renewal of {decoy_contract}",
+        subject=decoy_contract,
         reference=f"CTR-{draw.between(1000, 9999)}",
     )
 
 
 def draw_dates(streams: Streams, deal: ContractDeal, gap: str, frame: str, annex: str) -> ContractDates:
-    """Draw the dates from the causes. Everything that ends before the renewal is still running when the ticket is opened."""
+    """Draw the dates. `gap`, `frame` and `annex` are the values of these causes of `contract_renewal`.
+
+    What ends before the renewal is still running when the ticket is opened.
+    """
     short, long = deal.short_notice, deal.long_notice
-    # `wide` is short enough that notice would often be too late if one counted from today.
+    # `wide` has a small upper bound, so that an agent that counts from today often finds that it is too late for notice.
     renews = {"wide": (long, long + 15), "between": (short, long - 1), "past": (12, short - 1)}
     ends = {"ends": (1, 11), "holds": (long + 16, long + 400), "valid": (long + 16, long + 400)}
     return ContractDates(
@@ -129,19 +134,20 @@ def add_papers(
     company: Backdrop, draw: Draw, deal: ContractDeal, opened: int, amounts: tuple[int, int], dates: ContractDates
 ) -> ContractPapers:
     """Add the entries of the contract and of its namesake. `amounts` are the lower and the higher one."""
-    notices = (deal.short_notice, deal.long_notice)
+    notice_periods = (deal.short_notice, deal.long_notice)
+    # False selects the lower value of a pair and True the higher one.
     longer, dearer = deal.amendment_is_longer, deal.amendment_is_dearer
     _add_namesake(company, draw, deal, opened)
-    terms = ContractTerms(notices[not longer], amounts[not dearer])
+    terms = ContractTerms(notice_periods[not longer], amounts[not dearer])
     contract, framework = _add_contract(company, draw, (deal.name, deal.reference, deal.party), opened, terms, dates)
-    others = {
-        "signed": ContractTerms(notices[longer], amounts[dearer]),
+    amendment_terms = {
+        "signed": ContractTerms(notice_periods[longer], amounts[dearer]),
         "draft": ContractTerms(draw.pick((14, 90, 120)), draw.between(40, 600) * 100),
     }
     amendments = {}
-    for number, status in enumerate(draw.shuffled(list(others)), start=1):
+    for number, status in enumerate(draw.shuffled(list(amendment_terms)), start=1):
         reference = f"{deal.reference}/{number}"
-        amendments[status] = _add_amendment(company, draw, deal.name, reference, status, opened, others[status])
+        amendments[status] = _add_amendment(company, draw, deal.name, reference, status, opened, amendment_terms[status])
     return ContractPapers(contract, framework, amendments["signed"], amendments["draft"])
 
 
@@ -154,10 +160,10 @@ def _add_namesake(company: Backdrop, draw: Draw, deal: ContractDeal, opened: int
 
 
 def _add_contract(
-    company: Backdrop, draw: Draw, named: tuple[str, str, str], opened: int, terms: ContractTerms, dates: ContractDates
+    company: Backdrop, draw: Draw, names: tuple[str, str, str], opened: int, terms: ContractTerms, dates: ContractDates
 ) -> tuple[Entry, Entry]:
-    """Add a contract and its framework agreement. `named` has the name, the reference and the other firm."""
-    world, (name, reference, party) = company.world, named
+    """Add a contract and its framework agreement. `names` has the name, the reference and the other firm."""
+    world, (name, reference, party) = company.world, names
     slug = name.lower().replace(" ", "_")
     title = f"What is called off of {name}, in percent of what was ordered"
     usage = add_metric(company, f"contract_usage.{slug}", title, "percent", draw.between(5, 98), (5, 98))
@@ -202,13 +208,13 @@ def _add_amendment(
     return company.world.put_at_start(entry)
 
 
-def countersigned(draw: Draw, amendment: Entry, in_time: bool) -> str:
+def draw_countersigned(draw: Draw, amendment: Entry, in_time: bool) -> str:
     """Draw the date on which the other firm countersigned: before the amendment expired, or after."""
     open_days = int(amendment.details["open_days"])
-    waited = open_days - draw.between(0, 6) if in_time else open_days + draw.between(1, 9)
-    return date.fromordinal(date.fromisoformat(amendment.details["sent_on"]).toordinal() + waited).isoformat()
+    days_waited = open_days - draw.between(0, 6) if in_time else open_days + draw.between(1, 9)
+    return date.fromordinal(date.fromisoformat(amendment.details["sent_on"]).toordinal() + days_waited).isoformat()
 
 
-def _day(opened: int, distance: int) -> str:
+def _day(opened: int, days: int) -> str:
     """Return the date this number of days after the ticket was opened, or before if it is negative."""
-    return stamp(opened + distance * DAY)[:10]
+    return stamp(opened + days * DAY)[:10]

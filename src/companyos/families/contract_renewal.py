@@ -13,7 +13,14 @@ from typing import Annotated, Literal
 from companyos.company import Entry, Mind, Person, Ticket
 from companyos.core.calls import Procedure
 from companyos.core.world import Draw, Streams, World, stamp
-from companyos.families.contract_papers import ContractDeal, add_papers, add_tickets, countersigned, draw_dates, draw_deal
+from companyos.families.contract_papers import (
+    ContractDeal,
+    add_papers,
+    add_tickets,
+    draw_countersigned,
+    draw_dates,
+    draw_deal,
+)
 from companyos.families.contract_rules import (
     BRIEFS,
     LAWYER,
@@ -44,7 +51,11 @@ from companyos.families.kit.goals import (
 
 
 class Causes(EverydayTroubles, frozen=True):
-    """The hidden causes of a case: facts about this contract, and troubles. See `kit.case`."""
+    """The hidden causes of a case: facts about this contract, and troubles. `kit.case` explains both.
+
+    `Source` records hold the true value of a metric, `Metric` records the measured one, `Mind` records what only a person
+    knows. In the target of a trouble, `=priority` is the name of a field; the other parts are roles of the case.
+    """
 
     duplicate: Annotated[
         bool,
@@ -93,6 +104,7 @@ class Causes(EverydayTroubles, frozen=True):
     cost_center_outdated: Annotated[bool, Trouble(dial="outdated_fields", target=("ticket",))]
     cost_center_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=cost_center"))]
     priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    # leftover: the blocking ticket is done, but nobody has removed the block; waiting: it is still in progress
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
     usage_stale: Annotated[bool, Trouble(dial="stale", target=("usage",))]
     refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("usage",))]
@@ -102,6 +114,7 @@ class Causes(EverydayTroubles, frozen=True):
     counsel_deputy_away: Annotated[bool, Trouble(dial="absence", target=("counsel_deputy",))]
     cfo_away: Annotated[bool, Trouble(dial="absence", target=("cfo",))]
     controller_away: Annotated[bool, Trouble(dial="absence", target=("controller",))]
+    # evidence: the approver wants one more field in the form; superior: the approver's manager has to decide
     objection: Annotated[
         Literal["no", "evidence", "superior"],
         Trouble(
@@ -120,8 +133,8 @@ class Causes(EverydayTroubles, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Add the case to the company, on the contracts desk, from its facts and without troubles."""
-    world, draw, offices = company.world, streams.at("case"), company.offices
+    """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
+    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
     department = draw.pick(DEPARTMENTS)
     requester = world.get(Person, offices[f"{department} Associate"])
     minimum = draw.pick((40, 50, 60))
@@ -129,6 +142,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     world.put_at_start(renewal_form())
     world.put_at_start(notice_form())
     deal = draw_deal(company, draw)
+    # The records and people of the case: ids by role. `lead_third` signs if `lead` and `lead_deputy` are away.
     roles = {
         "requester": requester.id,
         "form": RENEWAL_FORM,
@@ -159,25 +173,28 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
 
 
 def _add_papers(company: Backdrop, draw: Draw, deal: ContractDeal, roles: dict[str, str], causes: Causes) -> dict[str, str]:
-    """Add the contract and its amendments, and what Legal and Finance know about them. Return ids by role."""
+    """Add the contract and its amendments, and what Legal and Finance know about them. Return their ids by role."""
     world, streams, ticket = company.world, company.world.streams, roles["ticket"]
     limit = world.get(Person, roles["lead" if causes.value == "low" else "cfo"]).limit or 0
-    priced = streams.at("amounts", causes.value)
-    cheap, dear = limit * priced.between(60, 100) // 100, limit * priced.between(101, 150) // 100
+    amount_draw = streams.at("amounts", causes.value)
+    lower, higher = limit * amount_draw.between(60, 100) // 100, limit * amount_draw.between(101, 150) // 100
     dates = draw_dates(streams, deal, causes.gap, causes.frame, causes.annex)
-    found = add_papers(company, draw, deal, world.get(Ticket, ticket).opened, (cheap, dear), dates)
-    day = countersigned(streams.at("countersigned", str(causes.amended)), found.amendment, causes.amended)
-    committed = streams.at("committed", causes.budget, causes.value)
-    euros = committed.between(dear, dear * 4 // 3) if causes.budget == "ample" else committed.between(cheap, dear - 1)
-    legal, finance = STATEMENTS[LAWYER], STATEMENTS[OFFICER]
-    tell(world, roles["lawyer"], ticket, {legal: day})
-    tell(world, roles["officer"], ticket, {finance: str(euros)}, after={roles["lawyer"]: legal})
+    papers = add_papers(company, draw, deal, world.get(Ticket, ticket).opened, (lower, higher), dates)
+    countersigned_on = draw_countersigned(streams.at("countersigned", str(causes.amended)), papers.amendment, causes.amended)
+    budget_draw = streams.at("committed", causes.budget, causes.value)
+    budget = (
+        budget_draw.between(higher, higher * 4 // 3) if causes.budget == "ample" else budget_draw.between(lower, higher - 1)
+    )
+    # the names under which Legal and Finance state what they know
+    legal_name, finance_name = STATEMENTS[LAWYER], STATEMENTS[OFFICER]
+    tell(world, roles["lawyer"], ticket, {legal_name: countersigned_on})
+    tell(world, roles["officer"], ticket, {finance_name: str(budget)}, after={roles["lawyer"]: legal_name})
     return {
-        "entry": found.contract.id,
-        "framework": found.framework.id,
-        "amendment": found.amendment.id,
-        "draft": found.draft.id,
-        "usage": found.contract.details["usage_metric"],
+        "entry": papers.contract.id,  # what the ticket is about
+        "framework": papers.framework.id,
+        "amendment": papers.amendment.id,
+        "draft": papers.draft.id,
+        "usage": papers.contract.details["usage_metric"],
     }
 
 
@@ -185,45 +202,56 @@ def _add_papers(company: Backdrop, draw: Draw, deal: ContractDeal, roles: dict[s
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """Return the right ending, from the causes and the terms that apply. The checks have the order that the policy sets."""
+    """Return the right ending. The checks have the order that the policy sets. `kit.endings` explains the arguments.
+
+    In facts, `SIGNED_REQUEST` stands for the approved request, `ANSWER` with a person's id for that person's comment.
+    """
     roles, contract = case.roles, world.get(Entry, case.roles["entry"])
     ending = partial(endings.ending, world, case, cost_center=True)
-    renews = (contract.id, "renews_on")
+    renewal_date = (contract.id, "renews_on")
     if causes.duplicate:
         facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", roles["earlier"]))
     if causes.frame == "ends":
-        back = ("waiting_on", roles["requester"])
+        to_requester = ("waiting_on", roles["requester"])
         return ending(
-            "cannot_be_done", "not_covered", decider="desk", facts=((roles["framework"], "ends"), renews), sets=back
+            "cannot_be_done",
+            "not_covered",
+            decider="desk",
+            facts=((roles["framework"], "ends"), renewal_date),
+            sets=to_requester,
         )
-    terms = world.get(Entry, roles["amendment"]) if causes.amended else contract
+    terms = world.get(Entry, roles["amendment"]) if causes.amended else contract  # the paper whose terms apply
     amount = int(terms.details["amount"])
-    others = [roles[name] for name in ("entry", "amendment", "draft") if roles[name] != terms.id]
-    must_not_cite = tuple((other, field) for other in others for field in ("amount", "notice_days"))
+    other_papers = [roles[name] for name in ("entry", "amendment", "draft") if roles[name] != terms.id]
+    must_not_cite = tuple((other_paper, field) for other_paper in other_papers for field in ("amount", "notice_days"))
     ending = partial(ending, must_be_fresh=(roles["usage"],), must_not_cite=must_not_cite)
-    legal, finance = ((ANSWER + roles[role], STATEMENTS[name]) for role, name in (("lawyer", LAWYER), ("officer", OFFICER)))
+    legal_statement, finance_statement = (
+        (ANSWER + roles[role], STATEMENTS[name]) for role, name in (("lawyer", LAWYER), ("officer", OFFICER))
+    )
     funded = int(world.get(Mind, roles["officer"]).knows[case.ticket_id][STATEMENTS[OFFICER]]) >= amount
     if not (causes.used and funded):
         opened = date.fromisoformat(stamp(world.get(Ticket, case.ticket_id).opened)[:10])
-        left = (date.fromisoformat(contract.details["renews_on"]) - opened).days
-        if left < int(terms.details["notice_days"]):
-            facts = (renews, (terms.id, "notice_days"), legal)
+        days_left = (date.fromisoformat(contract.details["renews_on"]) - opened).days
+        if days_left < int(terms.details["notice_days"]):
+            facts = (renewal_date, (terms.id, "notice_days"), legal_statement)
             return ending("escalated", "too_late", decider="head", facts=facts, sets=("escalated_to", roles["head"]))
         if not causes.used:
             facts = ((roles["usage"], "value"), (roles["policy"], "minimum_usage"), (SIGNED_REQUEST, "status"))
             return ending("declined", "unused", decider="Legal Counsel", facts=facts, signed=(_request(NOTICE_FORM, terms),))
-    facts = ((terms.id, "amount"), finance, (SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
+    facts = ((terms.id, "amount"), finance_statement, (SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
     if not funded:
         return ending("declined", "no_budget", decider="Legal Counsel", facts=facts, signed=(_request(NOTICE_FORM, terms),))
     if causes.annex == "ends":
         sets = ("waiting_on", roles["compliance"])
         return ending(
-            "on_hold", "document_expired", decider="desk", facts=((contract.id, "data_annex_ends"), renews), sets=sets
+            "on_hold", "document_expired", decider="desk", facts=((contract.id, "data_annex_ends"), renewal_date), sets=sets
         )
     if amount > (world.get(Person, roles["cfo"]).limit or 0):
-        beyond: Facts = ((terms.id, "amount"), (roles["cfo"], "limit"))
-        return ending("escalated", "beyond_authority", decider="CEO", facts=beyond, sets=("escalated_to", roles["ceo"]))
+        facts_beyond: Facts = ((terms.id, "amount"), (roles["cfo"], "limit"))
+        return ending(
+            "escalated", "beyond_authority", decider="CEO", facts=facts_beyond, sets=("escalated_to", roles["ceo"])
+        )
     decider = "CFO" if amount > (world.get(Person, roles["lead"]).limit or 0) else "Procurement Lead"
     return ending("completed", "all_checks_passed", decider=decider, facts=facts, signed=(_request(RENEWAL_FORM, terms),))
 
@@ -236,6 +264,8 @@ def _request(form: str, terms: Entry) -> Signature:
 
 # -- expert ------------------------------------------------------------------------------------------------------------
 
+# A `moves.Move` makes calls and then returns a value; `moves.Shown` is a record as a reply shows it: its fields by name.
+
 
 class ContractNotes(CaseNotes, frozen=True):
     """What the expert has gathered before it decides."""
@@ -245,10 +275,10 @@ class ContractNotes(CaseNotes, frozen=True):
     contract: moves.Shown
     amendment: str  # the id of the signed amendment
 
-    def statement(self, role: str) -> moves.Move[moves.Shown]:
-        """Return the comment in which the holder of an office states what only they know."""
-        person = yield from moves.read("datahub.get_approver", role=role)
-        name = STATEMENTS[role]
+    def statement(self, job: str) -> moves.Move[moves.Shown]:
+        """Return the comment in which the holder of a job states what only they know."""
+        person = yield from moves.read("datahub.get_approver", role=job)
+        name = STATEMENTS[job]
         return (yield from moves.ask_person(self.ticket["id"], person["id"], name, f"Could you state {name}, please?"))
 
 
@@ -282,41 +312,43 @@ def _decide(notes: ContractNotes) -> moves.Move[Decision]:
     if framework["ends"] < contract["renews_on"]:
         yield from notes.send_back()
         return "cannot_be_done", "not_covered", moves.cite((framework, "ends"), (contract, "renews_on"))
-    rule = yield from moves.read("datahub.read_policy", policy_id=notes.policies[USAGE])
+    usage_rule = yield from moves.read("datahub.read_policy", policy_id=notes.policies[USAGE])
     if notes.style.chooses("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=contract["usage_metric"])
     usage = yield from moves.fresh_reading(contract["usage_metric"])
-    used = usage["value"] >= rule["minimum_usage"]
+    used = usage["value"] >= usage_rule["minimum_usage"]
     yield from notes.read_rule("terms and notice")
-    legal = yield from notes.statement(LAWYER)
-    terms = yield from _terms_that_apply(notes, legal)
-    finance = (yield from notes.statement(OFFICER)) if used else None
-    if finance and int(finance["committed"]) >= int(terms["amount"]):
-        outcome = yield from _renew(notes, terms, usage, finance)
+    legal_comment = yield from notes.statement(LAWYER)
+    terms = yield from _terms_that_apply(notes, legal_comment)
+    finance_comment = (yield from notes.statement(OFFICER)) if used else None
+    if finance_comment and int(finance_comment["committed"]) >= int(terms["amount"]):
+        decision = yield from _renew(notes, terms, usage, finance_comment)
     elif moves.days_between(ticket["opened"], contract["renews_on"]) < int(terms["notice_days"]):
-        outcome = yield from _stay_bound(notes, terms, legal)
+        decision = yield from _stay_bound(notes, terms, legal_comment)
     else:
         yield from notes.read_rule("signing")
         request = yield from _signed(notes, NOTICE_FORM, "Legal Counsel", terms, usage)
-        if finance:
-            ground = moves.cite((terms, "amount"), (finance, "committed"), (request, "decided_by"))
+        if finance_comment:
+            evidence = moves.cite((terms, "amount"), (finance_comment, "committed"), (request, "decided_by"))
         else:
-            ground = moves.cite((usage, "value"), (rule, "minimum_usage"))
-        outcome = "declined", "no_budget" if finance else "unused", ground + moves.cite((request, "status"))
+            evidence = moves.cite((usage, "value"), (usage_rule, "minimum_usage"))
+        decision = "declined", "no_budget" if finance_comment else "unused", evidence + moves.cite((request, "status"))
     yield from moves.fresh_reading(usage["id"])  # it may have become too old during the wait
-    return outcome
+    return decision
 
 
-def _stay_bound(notes: ContractNotes, terms: moves.Shown, legal: moves.Shown) -> moves.Move[Decision]:
+def _stay_bound(notes: ContractNotes, terms: moves.Shown, legal_comment: moves.Shown) -> moves.Move[Decision]:
     """Escalate a contract that is not wanted but for which notice would be too late."""
     requester = yield from moves.read("datahub.get_person", person_id=notes.ticket["requester"])
     head = yield from moves.read("datahub.get_approver", role=f"Head of {requester['department']}")
     yield from notes.record("escalated_to", head["id"])
-    facts = moves.cite((notes.contract, "renews_on"), (terms, "notice_days"), (legal, "countersigned"))
-    return "escalated", "too_late", facts
+    evidence = moves.cite((notes.contract, "renews_on"), (terms, "notice_days"), (legal_comment, "countersigned"))
+    return "escalated", "too_late", evidence
 
 
-def _renew(notes: ContractNotes, terms: moves.Shown, usage: moves.Shown, finance: moves.Shown) -> moves.Move[Decision]:
+def _renew(
+    notes: ContractNotes, terms: moves.Shown, usage: moves.Shown, finance_comment: moves.Shown
+) -> moves.Move[Decision]:
     """Decide on a contract that is wanted: find what prevents its renewal, or get the renewal signed."""
     contract = notes.contract
     if contract["data_annex_ends"] < contract["renews_on"]:
@@ -332,18 +364,18 @@ def _renew(notes: ContractNotes, terms: moves.Shown, usage: moves.Shown, finance
         yield from notes.record("escalated_to", ceo["id"])
         return "escalated", "beyond_authority", moves.cite((terms, "amount"), (cfo, "limit"))
     request = yield from _signed(notes, RENEWAL_FORM, "CFO" if amount > lead["limit"] else "Procurement Lead", terms, usage)
-    facts = moves.cite((terms, "amount"), (finance, "committed"), (request, "status"), (request, "decided_by"))
-    return "completed", "all_checks_passed", facts
+    evidence = moves.cite((terms, "amount"), (finance_comment, "committed"), (request, "status"), (request, "decided_by"))
+    return "completed", "all_checks_passed", evidence
 
 
-def _terms_that_apply(notes: ContractNotes, legal: moves.Shown) -> moves.Move[moves.Shown]:
+def _terms_that_apply(notes: ContractNotes, legal_comment: moves.Shown) -> moves.Move[moves.Shown]:
     """Return the amendment if it was countersigned in time, else the contract."""
     amendment: moves.Shown = yield from moves.read("datahub.get_entry", entry_id=notes.amendment)
-    waited = moves.days_between(amendment["sent_on"], legal["countersigned"])
-    return amendment if waited <= int(amendment["open_days"]) else notes.contract
+    days_waited = moves.days_between(amendment["sent_on"], legal_comment["countersigned"])
+    return amendment if days_waited <= int(amendment["open_days"]) else notes.contract
 
 
-def _signed(notes: ContractNotes, form: str, role: str, terms: moves.Shown, usage: moves.Shown) -> moves.Move[moves.Shown]:
+def _signed(notes: ContractNotes, form: str, job: str, terms: moves.Shown, usage: moves.Shown) -> moves.Move[moves.Shown]:
     """Return an approved request that names these terms, and link it to the ticket."""
     ticket, contract = notes.ticket, notes.contract
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
@@ -352,8 +384,8 @@ def _signed(notes: ContractNotes, form: str, role: str, terms: moves.Shown, usag
     if form in notes.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[form])
     else:
-        office = yield from moves.read("datahub.get_approver", role=role)
-        known = {
+        approver = yield from moves.read("datahub.get_approver", role=job)
+        form_data = {
             "ticket_id": ticket["id"],
             "subject": ticket["subject"],
             "reference": ticket["reference"],
@@ -366,7 +398,7 @@ def _signed(notes: ContractNotes, form: str, role: str, terms: moves.Shown, usag
             "file_no": contract["file_no"],
             "supplier_no": contract["supplier_no"],
         }
-        request = yield from moves.get_signed(form, office, known, contract["usage_metric"])
+        request = yield from moves.get_signed(form, approver, form_data, metric=contract["usage_metric"])
     yield from notes.record("approval", request["id"])
     return request
 

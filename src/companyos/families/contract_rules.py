@@ -14,6 +14,7 @@ from companyos.company.colleagues import FaultSearch, audits, history
 from companyos.core.calls import Call, Reply
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy
 
+KIND = "contract_renewal"  # the kind of the tickets
 RENEWAL_FORM = "contract_renewal"
 NOTICE_FORM = "contract_notice"
 
@@ -89,12 +90,12 @@ BRIEFS = (
 # -- people and forms --------------------------------------------------------------------------------------------------
 
 LAWYER, OFFICER = "Contracts Lawyer", "Budget Officer"
-STATEMENTS = {LAWYER: "countersigned", OFFICER: "committed"}  # the fact that each of them states on the ticket
+STATEMENTS = {LAWYER: "countersigned", OFFICER: "committed"}  # by job: the fact that its holder states on the ticket
 
 
 def hire(company: Backdrop) -> None:
     """Add the contracts desk, the lawyers and the Budget Officer. Those who sign have delegates, who have delegates."""
-    for role, department, desk, manager, limit, delegate in (
+    for job, department, desk, manager, limit, delegate in (
         ("Contracts Analyst", "Procurement", "contracts", "Procurement Lead", None, None),
         ("Contracts Manager", "Procurement", "contracts", "Procurement Lead", 1000, None),
         ("Deputy Procurement Lead", "Procurement", "procurement", "Procurement Lead", 3000, "Contracts Manager"),
@@ -104,10 +105,10 @@ def hire(company: Backdrop) -> None:
         ("Deputy Legal Counsel", "Legal", "legal", "Legal Counsel", 3000, "Associate Counsel"),
         (OFFICER, "Finance", "finance", "Finance Controller", None, None),
     ):
-        add_person(company, role, department, desk, manager, limit, delegate)
-    for office in ("Procurement Lead", "Legal Counsel"):
-        holder = company.world.get(Person, company.offices[office])
-        company.world.put_at_start(replace(holder, delegate=company.offices[f"Deputy {office}"]))
+        add_person(company, job, department, desk, manager, limit, delegate)
+    for signing_job in ("Procurement Lead", "Legal Counsel"):
+        holder = company.world.get(Person, company.offices[signing_job])
+        company.world.put_at_start(replace(holder, delegate=company.offices[f"Deputy {signing_job}"]))
 
 
 def renewal_form() -> ApprovalType:
@@ -139,45 +140,47 @@ def notice_form() -> ApprovalType:
         same_as_ticket={"subject": "subject", "reference": "reference"},
         same_as_entry={"file_no": "file_no", "renews_on": "renews_on"},
         attachment="file_no",
-        about=RENEWAL_FORM,
+        about=KIND,
         audit=NOTICE_FORM,
     )
 
 
 # -- audits: what approvers check besides the form ---------------------------------------------------------------------
 
-Data = dict[str, Any]
+Fields = dict[str, Any]  # a form or a record: its fields by name
 
 
 @audits(RENEWAL_FORM)
-def audit_renewal(data: Data, ticket: Data) -> FaultSearch:
+def audit_renewal(form_data: Fields, ticket: Fields) -> FaultSearch:
     """Check that both departments have stated their facts, and that the amount is that of the terms."""
-    return (yield from _unstated(ticket, LAWYER, OFFICER)) or (yield from _wrong_terms(data, ticket, "amount"))
+    return (yield from _unstated(ticket, LAWYER, OFFICER)) or (yield from _wrong_terms(form_data, ticket, "amount"))
 
 
 @audits(NOTICE_FORM)
-def audit_notice(data: Data, ticket: Data) -> FaultSearch:
+def audit_notice(form_data: Fields, ticket: Fields) -> FaultSearch:
     """Check that Legal has stated its fact, and that the notice period is that of the terms. Nobody checks the dates."""
-    return (yield from _unstated(ticket, LAWYER)) or (yield from _wrong_terms(data, ticket, "notice_days"))
+    return (yield from _unstated(ticket, LAWYER)) or (yield from _wrong_terms(form_data, ticket, "notice_days"))
 
 
-def _unstated(ticket: Data, *roles: str) -> FaultSearch:
-    for role in roles:
-        person = (yield Call("datahub", "get_approver", {"role": role})).data["id"]
-        if (person, STATEMENTS[role]) not in (yield from _stated(ticket)):
-            return "not_stated", f"The {role} has not stated {STATEMENTS[role]} on {ticket['id']}."
+def _unstated(ticket: Fields, *jobs: str) -> FaultSearch:
+    """Return a fault if the holder of one of these jobs has not stated their fact on the ticket, else None."""
+    for job in jobs:
+        person_id = (yield Call("datahub", "get_approver", {"role": job})).data["id"]
+        if (person_id, STATEMENTS[job]) not in (yield from _stated(ticket)):
+            return "not_stated", f"The {job} has not stated {STATEMENTS[job]} on {ticket['id']}."
     return None
 
 
-def _stated(ticket: Data) -> Generator[Call, Reply, set[tuple[str, str]]]:
-    """Return the statements on a ticket: author, name."""
+def _stated(ticket: Fields) -> Generator[Call, Reply, set[tuple[str, str]]]:
+    """Return the statements in the comments on a ticket: author and name of each."""
     return {(event["author"], name) for event in (yield from history(ticket["id"])) for name in event}
 
 
-def _wrong_terms(data: Data, ticket: Data, field: str) -> FaultSearch:
-    reply = yield Call("datahub", "get_entry", {"entry_id": str(data["terms"])})
+def _wrong_terms(form_data: Fields, ticket: Fields, field: str) -> FaultSearch:
+    """Return a fault if `terms` names no paper of the contract, or if this field differs from that paper, else None."""
+    reply = yield Call("datahub", "get_entry", {"entry_id": str(form_data["terms"])})
     if not reply.ok or reply.data["reference"].split("/")[0] != ticket["reference"]:
         return "wrong_terms", "terms names no paper of this contract."
-    if not same(reply.data[field], data[field]):
+    if not same(reply.data[field], form_data[field]):
         return "mismatch", f"{field} is not what the paper says that terms names."
     return None

@@ -20,8 +20,8 @@ from companyos.families.deletion_holdings import (
     add_holdings,
     add_tickets,
     draw_holding,
-    draw_terms,
-    term,
+    draw_keep_days,
+    keep_days_term,
 )
 from companyos.families.deletion_rules import (
     BRIEFS,
@@ -53,7 +53,11 @@ _FIRST, _SECOND, _THIRD = (tuple(("Entry", role, field) for field in _DECISIVE) 
 
 
 class Causes(EverydayTroubles, frozen=True):
-    """The hidden causes of a case: facts about this person's data, and troubles. See `kit.case`."""
+    """The hidden causes of a case: facts about this person's data, and troubles. `kit.case` explains both.
+
+    `Source` records hold the true value of a metric, `Metric` records the measured one, `Mind` records what only a person
+    knows. In the target of a trouble, `=priority` is the name of a field; the other parts are roles of the case.
+    """
 
     duplicate: Annotated[
         bool,
@@ -87,11 +91,13 @@ class Causes(EverydayTroubles, frozen=True):
     ]
     lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    # leftover: the blocking ticket is done, but nobody has removed the block; waiting: it is still in progress
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
     identity_stale: Annotated[bool, Trouble(dial="stale", target=("identity",))]
     refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("identity",))]
     officer_away: Annotated[bool, Trouble(dial="absence", target=("officer",))]
     deputy_away: Annotated[bool, Trouble(dial="absence", target=("deputy",))]
+    # evidence: the approver wants one more field in the form; superior: the approver's manager has to decide
     objection: Annotated[
         Literal["no", "evidence", "superior"], Trouble(dial="rejections", target=("officer", "deputy", "third_officer"))
     ]
@@ -102,22 +108,27 @@ class Causes(EverydayTroubles, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Add the case to the company, on the privacy desk, from its facts and without troubles."""
-    world, draw, offices = company.world, streams.at("case"), company.offices
+    """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
+    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
     requester = world.get(Person, offices[f"{draw.pick(DEPARTMENTS)} Associate"])
-    proven = draw.pick((80, 85, 90))
-    terms = {"proven_from": proven, "doubt_from": proven - draw.pick((20, 25, 30)), "max_age_days": draw.between(7, 14)}
-    keep = draw_terms(draw)
-    proof = add_deletion_policies(company, terms, keep)
+    proven_from = draw.pick((80, 85, 90))
+    identity_terms = {
+        "proven_from": proven_from,
+        "doubt_from": proven_from - draw.pick((20, 25, 30)),
+        "max_age_days": draw.between(7, 14),
+    }
+    keep_days = draw_keep_days(draw)
+    identity_policy = add_deletion_policies(company, identity_terms, keep_days)
     world.put_at_start(deletion_form())
     (customer, agreement), (namesake, _) = add_customers(company, draw, causes.foreign)
+    # The records and people of the case: ids by role. `third_officer` signs if `officer` and `deputy` are away.
     roles = {
         "requester": requester.id,
-        "entry": customer.id,
+        "entry": customer.id,  # what the ticket is about
         "agreement": agreement.id,
         "identity": customer.details["identity_metric"],
         "form": FORM,
-        "policy": proof.id,
+        "policy": identity_policy.id,
         "officer": offices[OFFICER],
         "deputy": offices[f"Deputy {OFFICER}"],
         "third_officer": offices["Privacy Manager"],
@@ -125,54 +136,58 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "steward": offices[STEWARD],
         "regulator": offices["Compliance Officer"],
     }
-    _set_identity(world, roles["identity"], terms, causes)
+    _set_identity(world, roles["identity"], identity_terms, causes)
     roles |= add_tickets(company, draw, customer, namesake, requester, causes.duplicate)
-    roles |= _add_holdings(company, draw, customer, namesake, world.get(Ticket, roles["ticket"]).opened, keep, causes)
+    roles |= _add_holdings(company, draw, customer, namesake, world.get(Ticket, roles["ticket"]).opened, keep_days, causes)
     _tell_colleagues(world, roles, draw.pick(HOLDING_ROLES), causes)
     manager = world.get(Person, roles["third_officer"])
-    said = {"ticket": roles["ticket"], "customer": customer.name, "manager": manager.name}
-    return Case(roles["ticket"], offices["Privacy Analyst"], one_line(draw.pick(BRIEFS)).format(**said), roles)
+    brief_values = {"ticket": roles["ticket"], "customer": customer.name, "manager": manager.name}
+    return Case(roles["ticket"], offices["Privacy Analyst"], one_line(draw.pick(BRIEFS)).format(**brief_values), roles)
 
 
-def _set_identity(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
+def _set_identity(world: World, metric: str, terms: dict[str, int], causes: Causes) -> None:
+    """Set how well the identity is proven to a value in the range that the cause `identity` names."""
     proven, doubt = terms["proven_from"], terms["doubt_from"]
     band = {"proven": (proven, 99), "doubt": (doubt, proven - 1), "refuted": (10, doubt - 1)}[causes.identity]
     value = world.streams.at("identity", causes.identity).between(*band)
-    set_metric(world, name, value, terms["max_age_days"])
+    set_metric(world, metric, value, terms["max_age_days"])
 
 
 def _add_holdings(
-    company: Backdrop, draw: Draw, customer: Entry, namesake: Entry, opened: int, keep: dict[str, int], causes: Causes
+    company: Backdrop, draw: Draw, customer: Entry, namesake: Entry, opened: int, keep_days: dict[str, int], causes: Causes
 ) -> dict[str, str]:
     """Add the holdings on the customer and on the namesake. Return the ids of the customer's, by role."""
     streams, categories = company.world.streams, draw.sample(list(CATEGORIES), len(HOLDING_ROLES))
-    theirs = {category: draw_holding(draw, draw.chance(0.5), keep[term(category)]) for category in categories}
-    add_holdings(company, namesake, opened, theirs, draw)
-    ours = {}
+    namesake_holdings = {
+        category: draw_holding(draw, draw.chance(0.5), keep_days[keep_days_term(category)]) for category in categories
+    }
+    add_holdings(company, namesake, opened, namesake_holdings, draw)
+    holdings = {}
     for role, category in zip(HOLDING_ROLES, categories, strict=True):
         kept: bool = getattr(causes, role)
-        ours[category] = draw_holding(streams.at("holding", role, kept), kept, keep[term(category)])
-    held = add_holdings(company, customer, opened, ours, draw)
-    return {role: held[category].id for role, category in zip(HOLDING_ROLES, categories, strict=True)}
+        holdings[category] = draw_holding(streams.at("holding", role, kept), kept, keep_days[keep_days_term(category)])
+    entries = add_holdings(company, customer, opened, holdings, draw)
+    return {role: entries[category].id for role, category in zip(HOLDING_ROLES, categories, strict=True)}
 
 
-def _tell_colleagues(world: World, roles: dict[str, str], held: str, causes: Causes) -> None:
+def _tell_colleagues(world: World, roles: dict[str, str], held_role: str, causes: Causes) -> None:
     """Let Legal and the data steward know their facts; the steward answers after Legal.
 
-    A litigation hold on one category covers the holding `held`.
+    A litigation hold on one category covers the holding with the role `held_role`.
     """
     ticket_id, counsel, steward = roles["ticket"], roles["counsel"], roles["steward"]
-    hold = {"none": "none", "part": _category(world, roles[held]), "whole": "all"}[causes.hold]
+    hold = {"none": "none", "part": _category(world, roles[held_role]), "whole": "all"}[causes.hold]
     tell(world, counsel, ticket_id, {"hold": hold})
-    where = world.streams.at("copies", causes.copies).pick(("archive", "backup", "processor"))
+    place = world.streams.at("copies", causes.copies).pick(("archive", "backup", "processor"))
     copies = {
-        "copies": "none" if causes.copies == "none" else where,
+        "copies": "none" if causes.copies == "none" else place,
         "reachable": "no" if causes.copies == "lost" else "yes",
     }
     tell(world, steward, ticket_id, copies, after={counsel: "hold"})
 
 
 def _category(world: World, holding_id: str) -> str:
+    """Return the category of a holding."""
     return world.get(Entry, holding_id).details["category"]
 
 
@@ -180,41 +195,52 @@ def _category(world: World, holding_id: str) -> str:
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """Return the right ending. The checks on the causes have the order that the policy sets."""
+    """Return the right ending. The checks have the order that the policy sets. `kit.endings` explains the arguments.
+
+    In facts, `SIGNED_REQUEST` stands for the approved request, `ANSWER` with a person's id for that person's comment.
+    """
     roles = case.roles
     ending = partial(endings.ending, world, case)
-    identity, proof, earlier, agreement = roles["identity"], roles["policy"], roles["earlier"], roles["agreement"]
+    identity, identity_policy, earlier, agreement = roles["identity"], roles["policy"], roles["earlier"], roles["agreement"]
     hold = (ANSWER + roles["counsel"], "hold")
     copies, reachable = ((ANSWER + roles["steward"], name) for name in ("copies", "reachable"))
-    back = ("waiting_on", roles["requester"])
+    to_requester = ("waiting_on", roles["requester"])
     if causes.duplicate:
         facts: Facts = ((earlier, "reference"), (earlier, "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", earlier))
     if causes.foreign:
         facts = ((roles["entry"], "agreement"), (agreement, "controller"))
-        return ending("cannot_be_done", "not_covered", decider="desk", facts=facts, sets=back)
+        return ending("cannot_be_done", "not_covered", decider="desk", facts=facts, sets=to_requester)
     if causes.identity == "doubt":
-        facts = ((identity, "value"), (proof, "proven_from"))
-        return ending("on_hold", "missing_information", decider="desk", facts=facts, sets=back, must_be_fresh=(identity,))
+        facts = ((identity, "value"), (identity_policy, "proven_from"))
+        return ending(
+            "on_hold", "missing_information", decider="desk", facts=facts, sets=to_requester, must_be_fresh=(identity,)
+        )
     if causes.identity == "refuted":
         return ending(
             "declined",
             "below_minimum",
             decider="desk",
-            facts=((identity, "value"), (proof, "doubt_from")),
+            facts=((identity, "value"), (identity_policy, "doubt_from")),
             must_be_fresh=(identity,),
         )
     if causes.hold == "whole":
         sets = ("waiting_on", roles["counsel"])
         return ending("declined", "contradicts_policy", decider=LEGAL, facts=(hold,), sets=sets, must_be_fresh=(identity,))
-    stays = {role: keeper for role in HOLDING_ROLES if (keeper := _reason_to_keep(world, case, causes, role))}
-    keepers = tuple(dict.fromkeys(stays.values()))
+    # by role: the fact because of which the holding is kept
+    kept = {role: reason for role in HOLDING_ROLES if (reason := _reason_to_keep(world, case, causes, role))}
+    reasons_to_keep = tuple(dict.fromkeys(kept.values()))
     must_not_cite = tuple(
-        (roles[p], field) for p in HOLDING_ROLES for field in _DECISIVE if (roles[p], field) not in keepers
+        (roles[role], field) for role in HOLDING_ROLES for field in _DECISIVE if (roles[role], field) not in reasons_to_keep
     )
-    if len(stays) == len(HOLDING_ROLES):
+    if len(kept) == len(HOLDING_ROLES):
         return ending(
-            "declined", "not_due", decider="desk", facts=keepers, must_be_fresh=(identity,), must_not_cite=must_not_cite
+            "declined",
+            "not_due",
+            decider="desk",
+            facts=reasons_to_keep,
+            must_be_fresh=(identity,),
+            must_not_cite=must_not_cite,
         )
     if causes.copies == "lost":
         sets = ("escalated_to", roles["regulator"])
@@ -226,13 +252,15 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
             sets=sets,
             must_be_fresh=(identity,),
         )
-    signed: Facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
-    says = tuple((_category(world, roles[role]), "keep" if role in stays else "delete") for role in HOLDING_ROLES)
-    says += (("copies", world.get(Mind, roles["steward"]).knows[case.ticket_id]["copies"]),)
-    complete = partial(ending, "completed", decider=OFFICER, must_be_fresh=(identity,), signed=(Signature(FORM, says),))
-    if stays:
-        return complete("not_due", facts=(*signed, *keepers), must_not_cite=must_not_cite)
-    return complete("all_checks_passed", facts=(*signed, hold, copies))
+    request_facts: Facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
+    required_values = tuple((_category(world, roles[role]), "keep" if role in kept else "delete") for role in HOLDING_ROLES)
+    required_values += (("copies", world.get(Mind, roles["steward"]).knows[case.ticket_id]["copies"]),)
+    completed = partial(
+        ending, "completed", decider=OFFICER, must_be_fresh=(identity,), signed=(Signature(FORM, required_values),)
+    )
+    if kept:
+        return completed("not_due", facts=(*request_facts, *reasons_to_keep), must_not_cite=must_not_cite)
+    return completed("all_checks_passed", facts=(*request_facts, hold, copies))
 
 
 def _reason_to_keep(world: World, case: Case, causes: Causes, role: str) -> tuple[str, str] | None:
@@ -246,6 +274,8 @@ def _reason_to_keep(world: World, case: Case, causes: Causes, role: str) -> tupl
 
 # -- expert ------------------------------------------------------------------------------------------------------------
 
+# A `moves.Move` makes calls and then returns a value; `moves.Shown` is a record as a reply shows it: its fields by name.
+
 
 class DeletionNotes(CaseNotes, frozen=True):
     """What the expert has gathered before it decides."""
@@ -255,15 +285,17 @@ class DeletionNotes(CaseNotes, frozen=True):
     customer: moves.Shown
     holdings: list[str]  # ids
 
-    def statement(self, office: str, name: str, text: str) -> moves.Move[moves.Shown]:
-        """Return the comment in which the holder of an office states what only they know."""
-        holder = yield from moves.read("datahub.get_approver", role=office)
-        return (yield from moves.ask_person(self.ticket["id"], holder["id"], name, text))
+    def statement(self, job: str, name: str, text: str) -> moves.Move[moves.Shown]:
+        """Return the comment in which the holder of a job states a fact with this name. `text` asks for it."""
+        person = yield from moves.read("datahub.get_approver", role=job)
+        return (yield from moves.ask_person(self.ticket["id"], person["id"], name, text))
 
-    def legal(self) -> moves.Move[moves.Shown]:
+    def ask_legal(self) -> moves.Move[moves.Shown]:
+        """Return the comment in which Legal states what a litigation hold covers."""
         return (yield from self.statement(LEGAL, "hold", "Does a litigation hold cover this customer?"))
 
-    def steward(self) -> moves.Move[moves.Shown]:
+    def ask_steward(self) -> moves.Move[moves.Shown]:
+        """Return the comment in which the data steward states where copies are."""
         return (yield from self.statement(STEWARD, "copies", "Where do copies live, and can we reach them?"))
 
 
@@ -272,16 +304,16 @@ def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     ticket, policies, approved = yield from casework.begin(so_far, style, "deletion")
     query = ticket["subject"].split()[0] if style.chooses("search by name") else ticket["reference"]
     listed = yield from moves.search_entries(query)
-    ours = [row for row in listed if row["reference"].split("/")[0] == ticket["reference"]]
-    customer_id = next(row["id"] for row in ours if row["kind"] == "customer")
+    about_customer = [row for row in listed if row["reference"].split("/")[0] == ticket["reference"]]
+    customer_id = next(row["id"] for row in about_customer if row["kind"] == "customer")
     customer = yield from moves.read("datahub.get_entry", entry_id=customer_id)
-    holdings = [row["id"] for row in ours if row["kind"] == "holding"]
+    holdings = [row["id"] for row in about_customer if row["kind"] == "holding"]
     notes = DeletionNotes(ticket, policies, approved, style, customer, holdings)
     yield from notes.read_rule("order of checks")
     yield from casework.prepare(ticket, customer["id"], style)
     if style.chooses("ask before it is needed"):
         yield from notes.read_rule("hand-overs")
-        yield from notes.legal()
+        yield from notes.ask_legal()
     decision = yield from _decide(notes)
     yield from casework.finish(ticket, decision, style, (ticket, "reference"), (customer, "reference"))
 
@@ -292,7 +324,7 @@ def _decide(notes: DeletionNotes) -> moves.Move[Decision]:
     duplicate = yield from casework.mark_duplicate(ticket)
     if duplicate is not None:
         return duplicate
-    proof = yield from notes.read_rule("whose data, whose identity")
+    identity_rule = yield from notes.read_rule("whose data, whose identity")
     agreement_id = (yield from moves.search_entries(customer["agreement"]))[0]["id"]
     agreement = yield from moves.read("datahub.get_entry", entry_id=agreement_id)
     if agreement["controller"] != OURSELVES:
@@ -301,79 +333,86 @@ def _decide(notes: DeletionNotes) -> moves.Move[Decision]:
     if notes.style.chooses("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=customer["identity_metric"])
     identity = yield from moves.fresh_reading(customer["identity_metric"])
-    if identity["value"] < proof["doubt_from"]:
-        return "declined", "below_minimum", moves.cite((identity, "value"), (proof, "doubt_from"))
-    if identity["value"] < proof["proven_from"]:
+    if identity["value"] < identity_rule["doubt_from"]:
+        return "declined", "below_minimum", moves.cite((identity, "value"), (identity_rule, "doubt_from"))
+    if identity["value"] < identity_rule["proven_from"]:
         yield from notes.send_back()
-        return "on_hold", "missing_information", moves.cite((identity, "value"), (proof, "proven_from"))
+        return "on_hold", "missing_information", moves.cite((identity, "value"), (identity_rule, "proven_from"))
     yield from notes.read_rule("hand-overs")
-    legal = yield from notes.legal()
-    identity = yield from _fresh_identity(identity, proof, legal["at"])
-    if legal["hold"] == "all":
-        yield from notes.record("waiting_on", legal["author"])
-        return "declined", "contradicts_policy", moves.cite((legal, "hold"))
-    goes, evidence = yield from _decide_on_holdings(notes, legal)
-    if "delete" not in goes.values():
+    legal_comment = yield from notes.ask_legal()
+    identity = yield from _fresh_identity(identity, identity_rule, legal_comment["at"])
+    if legal_comment["hold"] == "all":
+        yield from notes.record("waiting_on", legal_comment["author"])
+        return "declined", "contradicts_policy", moves.cite((legal_comment, "hold"))
+    actions, evidence = yield from _decide_on_holdings(notes, legal_comment)
+    if "delete" not in actions.values():
         return "declined", "not_due", evidence
-    steward = yield from notes.steward()
-    identity = yield from _fresh_identity(identity, proof, steward["at"])
-    if steward["reachable"] == "no":
+    steward_comment = yield from notes.ask_steward()
+    identity = yield from _fresh_identity(identity, identity_rule, steward_comment["at"])
+    if steward_comment["reachable"] == "no":
         regulator = yield from moves.read("datahub.get_approver", role="Compliance Officer")
         yield from notes.record("escalated_to", regulator["id"])
-        return "escalated", "beyond_authority", moves.cite((steward, "copies"), (steward, "reachable"))
-    request = yield from _signed(notes, identity, steward, goes)
+        return "escalated", "beyond_authority", moves.cite((steward_comment, "copies"), (steward_comment, "reachable"))
+    request = yield from _signed(notes, identity, steward_comment, actions)
     yield from notes.record("approval", request["id"])
-    yield from _fresh_identity(identity, proof, request["decided_at"])
-    signed = moves.cite((request, "status"), (request, "decided_by"))
-    if "keep" in goes.values():
-        return "completed", "not_due", signed + evidence
-    return "completed", "all_checks_passed", signed + moves.cite((legal, "hold"), (steward, "copies"))
+    yield from _fresh_identity(identity, identity_rule, request["decided_at"])
+    request_evidence = moves.cite((request, "status"), (request, "decided_by"))
+    if "keep" in actions.values():
+        return "completed", "not_due", request_evidence + evidence
+    return (
+        "completed",
+        "all_checks_passed",
+        request_evidence + moves.cite((legal_comment, "hold"), (steward_comment, "copies")),
+    )
 
 
-def _decide_on_holdings(notes: DeletionNotes, legal: moves.Shown) -> moves.Move[tuple[dict[str, str], list[moves.Shown]]]:
+def _decide_on_holdings(
+    notes: DeletionNotes, legal_comment: moves.Shown
+) -> moves.Move[tuple[dict[str, str], list[moves.Shown]]]:
     """Decide on each holding. Return `keep` or `delete` by category, and the evidence for those that are kept."""
     retention = yield from notes.read_rule("retention")
-    goes, evidence = {}, []
+    actions, evidence = {}, []
     for holding_id in notes.style.order("holdings", notes.holdings):
         holding = yield from moves.read("datahub.get_entry", entry_id=holding_id)
         category, ground = holding["category"], holding["ground"]
         age = moves.days_between(holding["last_entry"], notes.ticket["opened"])
-        keeper = None
-        if ground == "law" and age < retention[term(category)]:
-            keeper = (holding, "last_entry")
+        reason = None
+        if ground == "law" and age < retention[keep_days_term(category)]:
+            reason = (holding, "last_entry")
         elif ground == "contract" and holding["status"] == "running":
-            keeper = (holding, "status")
-        elif legal["hold"] == category:
-            keeper = (legal, "hold")
-        goes[category] = "keep" if keeper else "delete"
-        evidence += moves.cite(keeper) if keeper else []
-    return goes, evidence
+            reason = (holding, "status")
+        elif legal_comment["hold"] == category:
+            reason = (legal_comment, "hold")
+        actions[category] = "keep" if reason else "delete"
+        evidence += moves.cite(reason) if reason else []
+    return actions, evidence
 
 
 def _signed(
-    notes: DeletionNotes, identity: moves.Shown, steward: moves.Shown, goes: dict[str, str]
+    notes: DeletionNotes, identity: moves.Shown, steward_comment: moves.Shown, actions: dict[str, str]
 ) -> moves.Move[moves.Shown]:
+    """Return the approved request. `actions` are `keep` or `delete` by category."""
     if FORM in notes.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[FORM])
         return request
     yield from notes.read_rule("signing")
     ticket, customer = notes.ticket, notes.customer
-    known = goes | {
+    form_data = actions | {
         "ticket_id": ticket["id"],
         "subject": ticket["subject"],
         "reference": ticket["reference"],
         "identity": identity["value"],
-        "copies": steward["copies"],
+        "copies": steward_comment["copies"],
         "letter": customer["letter"],
         "case_file": customer["case_file"],
     }
     officer = yield from moves.read("datahub.get_approver", role=OFFICER)
-    return (yield from moves.get_signed(FORM, officer, known, identity["id"], also=tuple(goes)))
+    return (yield from moves.get_signed(FORM, officer, form_data, metric=identity["id"], also=tuple(actions)))
 
 
-def _fresh_identity(identity: moves.Shown, proof: moves.Shown, today: str) -> moves.Move[moves.Shown]:
+def _fresh_identity(identity: moves.Shown, identity_rule: moves.Shown, today: str) -> moves.Move[moves.Shown]:
     """Return the reading, or a new one if it has become too old during a wait."""
-    if moves.days_between(identity["measured_at"], today) < proof["max_age_days"]:
+    if moves.days_between(identity["measured_at"], today) < identity_rule["max_age_days"]:
         return identity
     return (yield from moves.fresh_reading(identity["id"]))
 

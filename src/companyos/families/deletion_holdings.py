@@ -1,6 +1,6 @@
 """The records of a data deletion: two customers with similar names, the data that is held on them, and the tickets.
 
-`company.world.furnish` adds a record to the start state. `company.offices` maps a position to the person who holds it.
+`company.world.put_at_start` adds a record to the start state. `company.offices` has people's ids by job title.
 """
 
 from typing import NamedTuple
@@ -21,17 +21,18 @@ CATEGORIES = {
     "usage": (200, 600),
 }
 HOLDING_ROLES = ("first", "second", "third")  # the keys of the customer's three holdings in `case.roles`
-OURSELVES = "ourselves"
+OURSELVES = "ourselves"  # the controller of data that belong to the company itself
 KIND = "data_deletion"  # the kind of the ticket
 
 
-def term(category: str) -> str:
+def keep_days_term(category: str) -> str:
     """Return the name of the policy's term that says how many days a category is kept."""
     return f"keep_days_{category}"
 
 
-def draw_terms(draw: Draw) -> dict[str, int]:
-    return {term(category): draw.between(*bounds) for category, bounds in CATEGORIES.items()}
+def draw_keep_days(draw: Draw) -> dict[str, int]:
+    """Draw the days for which the policy keeps each category, by the policy's term."""
+    return {keep_days_term(category): draw.between(*bounds) for category, bounds in CATEGORIES.items()}
 
 
 class Customer(NamedTuple):
@@ -46,16 +47,17 @@ def add_customers(company: Backdrop, draw: Draw, foreign: bool) -> tuple[Custome
 
     `foreign`: another firm controls the customer's data.
     """
-    first, last = draw.pick(pool(FIRST_NAMES, company.split)), draw.pick(pool(LAST_NAMES, company.split))
-    last_letter = draw.pick([letter for letter in "dlmnrst" if letter != last[-1]])
+    first_name, last_name = draw.pick(pool(FIRST_NAMES, company.split)), draw.pick(pool(LAST_NAMES, company.split))
+    last_letter = draw.pick([letter for letter in "dlmnrst" if letter != last_name[-1]])
     references = draw.sample(range(10_000, 99_999), 2)
     namesake_foreign = draw.chance(0.5)
-    customer = _add_customer(company, draw, f"{first} {last}", references[0], foreign)
-    namesake = _add_customer(company, draw, f"{first} {last[:-1]}{last_letter}", references[1], namesake_foreign)
+    customer = _add_customer(company, draw, f"{first_name} {last_name}", references[0], foreign)
+    namesake = _add_customer(company, draw, f"{first_name} {last_name[:-1]}{last_letter}", references[1], namesake_foreign)
     return customer, namesake
 
 
 def _add_customer(company: Backdrop, draw: Draw, name: str, number: int, foreign: bool) -> Customer:
+    """Add a customer with this number. `foreign`: another firm controls the customer's data."""
     partner = company.firms.pop(0)
     agreement = Entry(
         id=company.entry_ids.pop(0),
@@ -106,10 +108,10 @@ def draw_holding(draw: Draw, kept: bool, keep_days: int) -> Holding:
 def add_holdings(
     company: Backdrop, customer: Entry, opened: int, holdings: dict[str, Holding], system_draw: Draw
 ) -> dict[str, Entry]:
-    """Add the holdings on a customer, one entry for each category."""
-    added = {}
+    """Add the holdings on a customer, one entry for each category, and return them by category."""
+    entries = {}
     for number, (category, holding) in enumerate(holdings.items(), 1):
-        added[category] = company.world.put_at_start(
+        entries[category] = company.world.put_at_start(
             Entry(
                 id=company.entry_ids.pop(0),
                 kind="holding",
@@ -124,7 +126,7 @@ def add_holdings(
                 },
             )
         )
-    return added
+    return entries
 
 
 # -- tickets -----------------------------------------------------------------------------------------------------------

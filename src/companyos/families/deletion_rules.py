@@ -16,22 +16,22 @@ from companyos.families.deletion_holdings import CATEGORIES, KIND
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
 FORM = KIND  # the only form of this family
-LEGAL, STEWARD, OFFICER = "Legal Counsel", "Data Steward", "Data Protection Officer"
+LEGAL, STEWARD, OFFICER = "Legal Counsel", "Data Steward", "Data Protection Officer"  # jobs
 
 # -- policies ----------------------------------------------------------------------------------------------------------
 
 
-def add_deletion_policies(company: Backdrop, identity: dict[str, int], keep: dict[str, int]) -> Policy:
+def add_deletion_policies(company: Backdrop, identity_terms: dict[str, int], keep_days: dict[str, int]) -> Policy:
     """Add the policies of this family, and an outdated version of one of them. Return the one on identity."""
     title, text = RETENTION
-    older = {name: days * 2 // 3 for name, days in keep.items()}
+    older = {name: days * 2 // 3 for name, days in keep_days.items()}
     add_policy(company, title, text, older, superseded=True)
-    add_policy(company, title, text, keep)
+    add_policy(company, title, text, keep_days)
     title, text = IDENTITY
-    proof = add_policy(company, title, one_line(text).format(**identity), identity)
+    identity_policy = add_policy(company, title, one_line(text).format(**identity_terms), identity_terms)
     for title, text in POLICIES.items():
         add_policy(company, title, text)
-    return proof
+    return identity_policy
 
 
 RETENTION = (
@@ -103,7 +103,7 @@ BRIEFS = (
 
 def hire(company: Backdrop) -> None:
     """Add the privacy desk, the Data Protection Officer with two delegates, the Legal Counsel and the Data Steward."""
-    for role, department, desk, manager, limit, delegate in (
+    for job, department, desk, manager, limit, delegate in (
         (OFFICER, "Compliance", "privacy", "CEO", 5000, None),
         ("Privacy Manager", "Compliance", "privacy", OFFICER, 1000, None),
         ("Privacy Analyst", "Compliance", "privacy", "Privacy Manager", None, None),
@@ -111,7 +111,7 @@ def hire(company: Backdrop) -> None:
         (LEGAL, "Legal", "legal", "CEO", 5000, None),
         (STEWARD, "Engineering", "engineering", "CTO", None, None),
     ):
-        add_person(company, role, department, desk, manager, limit, delegate)
+        add_person(company, job, department, desk, manager, limit, delegate)
     officer = company.world.get(Person, company.offices[OFFICER])
     company.world.put_at_start(replace(officer, delegate=company.offices[f"Deputy {OFFICER}"]))
 
@@ -135,27 +135,30 @@ def deletion_form() -> ApprovalType:
 
 # -- audits: what approvers check besides the form ---------------------------------------------------------------------
 
-Data = dict[str, Any]
+Fields = dict[str, Any]  # a form or a record: its fields by name
 
 
 @audits(FORM)
-def audit(data: Data, ticket: Data) -> FaultSearch:
-    """Check that both departments have stated their facts and that no holding is missing. Nobody checks the grounds."""
+def audit(form_data: Fields, ticket: Fields) -> FaultSearch:
+    """Check that both departments have stated their facts and that no holding is missing.
+
+    Approvers do not check the legal grounds.
+    """
     if not (yield from _stated(ticket, LEGAL, "hold")):
         return "not_stated", f"The {LEGAL} has not stated hold on {ticket['id']}."
-    if not any(same(place, data["copies"]) for place in (yield from _stated(ticket, STEWARD, "copies"))):
+    if not any(same(place, form_data["copies"]) for place in (yield from _stated(ticket, STEWARD, "copies"))):
         return "not_stated", f"The {STEWARD} has not stated these copies on {ticket['id']}."
     listed = (yield Call("datahub", "search_register", {"query": ticket["reference"]})).data["rows"]
     for entry_id in [row["id"] for row in listed if row["kind"] == "holding"]:
         category = (yield Call("datahub", "get_entry", {"entry_id": entry_id})).data["category"]
-        if data.get(category) not in ("delete", "keep"):
+        if form_data.get(category) not in ("delete", "keep"):
             return "left_out", f"A request says delete or keep for each of the customer's holdings; {category} is left out."
-    if "delete" not in data.values():
+    if "delete" not in form_data.values():
         return "nothing_to_do", "Where nothing is to be deleted there is nothing to sign."
     return None
 
 
-def _stated(ticket: Data, office: str, name: str) -> Generator[Call, Reply, list[str]]:
-    """Return what the holder of an office has stated under this name on a ticket."""
-    author = (yield Call("datahub", "get_approver", {"role": office})).data["id"]
+def _stated(ticket: Fields, job: str, name: str) -> Generator[Call, Reply, list[str]]:
+    """Return what the holder of a job has stated under this name on a ticket."""
+    author = (yield Call("datahub", "get_approver", {"role": job})).data["id"]
     return (yield from stated(ticket["id"], author, name))

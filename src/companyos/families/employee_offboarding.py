@@ -44,7 +44,11 @@ from companyos.families.offboarding_rules import (
 
 
 class Causes(EverydayTroubles, frozen=True):
-    """The hidden causes of a case: facts about this person, and troubles. See `kit.case`."""
+    """The hidden causes of a case: facts about this person, and troubles. `kit.case` explains both.
+
+    `Source` records hold the true value of a metric, `Metric` records the measured one, `Mind` records what only a person
+    knows. In the target of a trouble, `=priority` is the name of a field; the other parts are roles of the case.
+    """
 
     duplicate: Annotated[
         bool,
@@ -88,11 +92,13 @@ class Causes(EverydayTroubles, frozen=True):
     cost_center_outdated: Annotated[bool, Trouble(dial="outdated_fields", target=("ticket",))]
     cost_center_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=cost_center"))]
     priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    # leftover: the blocking ticket is done, but nobody has removed the block; waiting: it is still in progress
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
     pay_stale: Annotated[bool, Trouble(dial="stale", target=("final_pay",))]
     refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("final_pay",))]
     cto_away: Annotated[bool, Trouble(dial="absence", target=("cto",))]
     it_lead_away: Annotated[bool, Trouble(dial="absence", target=("it_lead",))]
+    # evidence: the approver wants one more field in the form; superior: the approver's manager has to decide
     objection: Annotated[
         Literal["no", "evidence", "superior"], Trouble(dial="rejections", target=("cto", "it_lead", "it_duty"))
     ]
@@ -103,18 +109,19 @@ class Causes(EverydayTroubles, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Add the case to the company, on the people desk, from its facts and without troubles."""
-    world, draw, offices = company.world, streams.at("case"), company.offices
-    department, *elsewhere = draw.shuffled(DEPARTMENTS)
-    leaver, successor, gone = (world.get(Person, offices[f"{name} Associate"]) for name in (department, *elsewhere))
+    """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
+    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
+    department, *other_departments = draw.shuffled(DEPARTMENTS)
+    leaver, successor, gone = (world.get(Person, offices[f"{name} Associate"]) for name in (department, *other_departments))
     terms = {"withhold_percent": draw.pick((30, 40, 50)), "max_age_days": draw.between(7, 14)}
     policy = add_offboarding_policies(company, terms)
     world.put_at_start(closure_form())
     world.put_at_start(suspension_form())
     records = add_records(company, draw, leaver, successor, gone)
+    # The records and people of the case: ids by role.
     roles = {
         "requester": offices[f"{department} Manager"],
-        "entry": records.leaver.id,
+        "entry": records.leaver.id,  # what the ticket is about
         "last_notice": records.last_notice.id,
         "first_notice": records.first_notice.id,
         "past": records.past.id,
@@ -140,9 +147,10 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     change_entry(company, records.successor, status="employed" if causes.heir else "left")
     _set_hold(company, records, roles, causes)
     _set_money(world, roles, terms, causes)
-    asked_before = {roles["counsel"]: "held", roles["accountant"]: "owed"}
-    shared = {"shared": records.account.id if causes.shared else "none"}
-    tell(world, roles["administrator"], roles["ticket"], shared, asked_before)
+    # The administrator answers only after Legal and the accountant.
+    answers_needed = {roles["counsel"]: "held", roles["accountant"]: "owed"}
+    shared_account = {"shared": records.account.id if causes.shared else "none"}
+    tell(world, roles["administrator"], roles["ticket"], shared_account, answers_needed)
     partner = world.get(Person, offices["People Partner"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], leaver=leaver.name, partner=partner.name)
     return Case(roles["ticket"], offices["Offboarding Coordinator"], brief, roles)
@@ -151,27 +159,29 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
 def _set_hold(company: Backdrop, records: OffboardingRecords, roles: dict[str, str], causes: Causes) -> None:
     """Let Legal know what is under hold and since when. Set the day on which the leaver left their past project."""
     world, streams = company.world, company.world.streams
-    begins = world.now - streams.at("held_from").between(200, 400) * DAY
-    days = {"early": (-90, -1), "late": (0, 90)}[causes.until]
-    ended = begins + streams.at("until", causes.until).between(*days) * DAY
-    change_entry(company, records.past, until=stamp(ended)[:10])
-    other = streams.at("other").pick((records.namesake.reference, records.strange_project.reference))
+    hold_began = world.now - streams.at("held_from").between(200, 400) * DAY
+    bounds = {"early": (-90, -1), "late": (0, 90)}[causes.until]
+    left_project = hold_began + streams.at("until", causes.until).between(*bounds) * DAY
+    change_entry(company, records.past, until=stamp(left_project)[:10])
+    unrelated = streams.at("other").pick((records.namesake.reference, records.unrelated_project.reference))
     project = records.past.details["project"]
-    held = {"none": "none", "person": records.leaver.reference, "project": project, "other": other}[causes.held]
-    since = "none" if held == "none" else stamp(begins)[:10]
-    tell(world, roles["counsel"], roles["ticket"], {"held": held, "held_from": since})
+    held = {"none": "none", "person": records.leaver.reference, "project": project, "other": unrelated}[causes.held]
+    held_from = "none" if held == "none" else stamp(hold_began)[:10]
+    tell(world, roles["counsel"], roles["ticket"], {"held": held, "held_from": held_from})
 
 
 def _set_money(world: World, roles: dict[str, str], terms: dict[str, int], causes: Causes) -> None:
     """Let the Payroll Accountant know what is owed. Set the final pay."""
-    pays = {"low": (2000, 2600), "high": (5200, 6400)}
-    pay = world.streams.at("pay", causes.pay).between(*pays[causes.pay])
+    pay_ranges = {"low": (2000, 2600), "high": (5200, 6400)}
+    pay = world.streams.at("pay", causes.pay).between(*pay_ranges[causes.pay])
     world.put_at_start(replace(world.get(Source, roles["final_pay"]), value=pay))
     metric = world.get(Metric, roles["final_pay"])
     world.put_at_start(replace(metric, value=pay, max_age_days=terms["max_age_days"]))
-    (least, low), (mid, high) = ([terms["withhold_percent"] * pay // 100 for pay in band] for band in pays.values())
-    bands = {"low": (40, least), "mid": (low + 1, mid), "high": (high + 1, high + 2000)}
-    owed = world.streams.at("owed", causes.owed).between(*bands[causes.owed])
+    # What may be withheld from the lowest and the highest pay of each level.
+    low, high = ([terms["withhold_percent"] * amount // 100 for amount in pay_ranges[level]] for level in ("low", "high"))
+    # A low debt is covered by any pay, a middle one only by a high pay, a high one by none.
+    debt_ranges = {"low": (40, low[0]), "mid": (low[1] + 1, high[0]), "high": (high[1] + 1, high[1] + 2000)}
+    owed = world.streams.at("owed", causes.owed).between(*debt_ranges[causes.owed])
     tell(world, roles["accountant"], roles["ticket"], {"owed": str(owed)}, {roles["counsel"]: "held"})
 
 
@@ -179,7 +189,10 @@ def _set_money(world: World, roles: dict[str, str], terms: dict[str, int], cause
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """Return the right ending. The checks on the causes have the order that the policy sets."""
+    """Return the right ending. The checks have the order that the policy sets. `kit.endings` explains the arguments.
+
+    In facts, `SIGNED_REQUEST` stands for the approved request, `ANSWER` with a person's id for that person's comment.
+    """
     roles = case.roles
     ending = partial(endings.ending, world, case, cost_center=True)
     if causes.duplicate:
@@ -190,7 +203,7 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         return ending(
             "declined", "not_due", decider="desk", facts=facts, sets=sets, must_not_cite=((roles["first_notice"], "status"),)
         )
-    held, owed, shared = ((ANSWER + roles[role], name) for role, name in zip(_WHO_STATES, STATEMENTS, strict=True))
+    held, owed, shared = ((ANSWER + roles[role], name) for role, name in zip(_ROLES_WHO_STATE, STATEMENTS, strict=True))
     if causes.held == "person" or (causes.held == "project" and causes.until == "late"):
         on_project = causes.held == "project"
         facts = (held, (roles["past"], "until")) if on_project else (held,)
@@ -216,8 +229,8 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
             must_be_fresh=(roles["final_pay"],),
         )
     if causes.shared and not causes.heir:
-        others = tuple((roles[name], "status") for name in ("successor", "gone"))
-        facts, sets = (shared, (roles["account"], "holders"), *others), ("escalated_to", roles["compliance"])
+        other_holders = tuple((roles[name], "status") for name in ("successor", "gone"))
+        facts, sets = (shared, (roles["account"], "holders"), *other_holders), ("escalated_to", roles["compliance"])
         return ending("cannot_be_done", "not_covered", decider="Compliance Officer", facts=facts, sets=sets)
     if causes.shared:
         facts, sets = (shared, (roles["successor"], "status")), ("waiting_on", roles["heir"])
@@ -233,10 +246,12 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     )
 
 
-_WHO_STATES = ("counsel", "accountant", "administrator")  # the roles of those who state facts, in the order of `STATEMENTS`
+_ROLES_WHO_STATE = ("counsel", "accountant", "administrator")  # in the order of `STATEMENTS`
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
+
+# A `moves.Move` makes calls and then returns a value; `moves.Shown` is a record as a reply shows it: its fields by name.
 
 
 class OffboardingNotes(CaseNotes, frozen=True):
@@ -247,12 +262,12 @@ class OffboardingNotes(CaseNotes, frozen=True):
     leaver: moves.Shown
     papers: list[moves.Shown]  # the entries about the leaver, as a search of the register lists them
 
-    def filed(self, kind: str) -> moves.Move[list[moves.Shown]]:
+    def read_papers(self, kind: str) -> moves.Move[list[moves.Shown]]:
         """Read the entries of this kind about the leaver."""
-        found = []
+        entries = []
         for row in self.style.order(kind, [row for row in self.papers if row["kind"] == kind]):
-            found.append((yield from moves.read("datahub.get_entry", entry_id=row["id"])))
-        return found
+            entries.append((yield from moves.read("datahub.get_entry", entry_id=row["id"])))
+        return entries
 
     def statement(self, name: str) -> moves.Move[moves.Shown]:
         """Return the comment in which the person who knows this fact states it."""
@@ -283,80 +298,80 @@ def _decide(notes: OffboardingNotes) -> moves.Move[Decision]:
     if duplicate is not None:
         return duplicate
     yield from notes.read_rule("notices")
-    last = max((yield from notes.filed("notice")), key=lambda notice: str(notice["given"]))
-    if last["status"] == "withdrawn":
+    last_notice = max((yield from notes.read_papers("notice")), key=lambda notice: str(notice["given"]))
+    if last_notice["status"] == "withdrawn":
         yield from notes.send_back()
-        return "declined", "not_due", moves.cite((last, "status"))
+        return "declined", "not_due", moves.cite((last_notice, "status"))
     yield from notes.read_rule("statements")
     held = yield from notes.statement("held")
-    grounds = yield from _grounds_of_hold(notes, held)
-    if grounds:
-        return (yield from _suspend(notes, held, grounds))
+    evidence_of_hold = yield from _evidence_of_hold(notes, held)
+    if evidence_of_hold:
+        return (yield from _suspend(notes, held, evidence_of_hold))
     owed = yield from notes.statement("owed")
-    money = yield from notes.read_rule("money owed")
+    money_rule = yield from notes.read_rule("money owed")
     if notes.style.chooses("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=notes.leaver["final_pay_metric"])
     pay = yield from moves.fresh_reading(notes.leaver["final_pay_metric"])
-    if 100 * int(owed["owed"]) > money["withhold_percent"] * pay["value"]:
+    if 100 * int(owed["owed"]) > money_rule["withhold_percent"] * pay["value"]:
         controller = yield from moves.read("datahub.get_approver", role="Finance Controller")
         yield from notes.record("escalated_to", controller["id"])
         return "escalated", "above_limit", moves.cite((owed, "owed"), (pay, "value"))
     shared = yield from notes.statement("shared")
     if shared["shared"] != "none":
         return (yield from _hand_over_account(notes, shared))
-    known = {"held": held["held"], "owed": owed["owed"], "shared": shared["shared"], "final_pay": pay["value"]}
-    request = yield from _signed(notes, CLOSURE, known)
-    if moves.days_between(pay["measured_at"], request["decided_at"]) >= money["max_age_days"]:
+    form_values = {"held": held["held"], "owed": owed["owed"], "shared": shared["shared"], "final_pay": pay["value"]}
+    request = yield from _signed(notes, CLOSURE, form_values)
+    if moves.days_between(pay["measured_at"], request["decided_at"]) >= money_rule["max_age_days"]:
         yield from moves.fresh_reading(pay["id"])  # it became too old during the wait
     evidence = moves.cite((request, "status"), (request, "decided_by"), (held, "held"), (shared, "shared"))
     return "completed", "all_checks_passed", evidence
 
 
-def _grounds_of_hold(notes: OffboardingNotes, held: moves.Shown) -> moves.Move[list[moves.Shown]]:
-    """Return the evidence that the leaver is under legal hold, empty if they are not."""
+def _evidence_of_hold(notes: OffboardingNotes, held: moves.Shown) -> moves.Move[list[moves.Shown]]:
+    """Return the evidence that the leaver is under legal hold; an empty list if they are not."""
     if held["held"] == "none":
         return []
     yield from notes.read_rule("legal holds")
     if held["held"] == notes.ticket["reference"]:
         return moves.cite((held, "held"))
-    for assignment in (yield from notes.filed("assignment")):
-        reaches = assignment["until"] == OPEN or assignment["until"] >= held["held_from"]
-        if assignment["project"] == held["held"] and reaches:
+    for assignment in (yield from notes.read_papers("assignment")):
+        lasted_long_enough = assignment["until"] == OPEN or assignment["until"] >= held["held_from"]
+        if assignment["project"] == held["held"] and lasted_long_enough:
             return moves.cite((held, "held"), (assignment, "until"))
     return []
 
 
-def _suspend(notes: OffboardingNotes, held: moves.Shown, grounds: list[moves.Shown]) -> moves.Move[Decision]:
+def _suspend(notes: OffboardingNotes, held: moves.Shown, evidence: list[moves.Shown]) -> moves.Move[Decision]:
     """Get a suspension signed instead of a closure, so that nothing is erased."""
-    wait = notes.record("waiting_on", held["author"])
-    sign = _signed(notes, SUSPENSION, {"held": held["held"]})
-    for step in notes.style.order("suspend", [sign, wait]):
+    wait_for_legal = notes.record("waiting_on", held["author"])
+    get_signature = _signed(notes, SUSPENSION, {"held": held["held"]})
+    for step in notes.style.order("suspend", [get_signature, wait_for_legal]):
         yield from step
-    return "on_hold", "contradicts_policy", grounds
+    return "on_hold", "contradicts_policy", evidence
 
 
 def _hand_over_account(notes: OffboardingNotes, shared: moves.Shown) -> moves.Move[Decision]:
     """Decide on a leaver with a shared account: find a holder who may take it over."""
     yield from notes.read_rule("shared accounts")
     account = yield from moves.read("datahub.get_entry", entry_id=shared["shared"])
-    others = []
+    other_holders = []
     for reference in notes.style.order("holders", account["holders"].split(", ")):
         if reference != notes.ticket["reference"]:
             listed = yield from moves.search_entries(reference)
-            others.append(next(row for row in listed if row["reference"] == reference))
-    for other in others:
-        if other["status"] == "employed":
-            heir = yield from moves.read("datahub.get_entry", entry_id=other["id"])
+            other_holders.append(next(row for row in listed if row["reference"] == reference))
+    for holder in other_holders:
+        if holder["status"] == "employed":
+            heir = yield from moves.read("datahub.get_entry", entry_id=holder["id"])
             yield from notes.record("waiting_on", heir["handle"])
             return "on_hold", "not_due", moves.cite((shared, "shared"), (heir, "status"))
     officer = yield from moves.read("datahub.get_approver", role="Compliance Officer")
     yield from notes.record("escalated_to", officer["id"])
-    evidence = moves.cite((shared, "shared"), (account, "holders"), *((other, "status") for other in others))
+    evidence = moves.cite((shared, "shared"), (account, "holders"), *((holder, "status") for holder in other_holders))
     return "cannot_be_done", "not_covered", evidence
 
 
-def _signed(notes: OffboardingNotes, form: str, stated: moves.Shown) -> moves.Move[moves.Shown]:
-    """Return the approved request of this form, and link it to the ticket."""
+def _signed(notes: OffboardingNotes, form: str, form_values: moves.Shown) -> moves.Move[moves.Shown]:
+    """Return the approved request of this form, and link it to the ticket. `form_values`: values by field."""
     ticket, leaver = notes.ticket, notes.leaver
     yield from notes.read_rule("signing")
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
@@ -365,10 +380,12 @@ def _signed(notes: OffboardingNotes, form: str, stated: moves.Shown) -> moves.Mo
     if form in notes.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[form])
     else:
-        office = yield from moves.read("datahub.get_approver", role="CTO")
-        named = {"ticket_id": ticket["id"], "subject": ticket["subject"], "reference": ticket["reference"]}
-        more = {"cost_center": requester["cost_center"], "letter": leaver["letter"], "badge": leaver["badge"]}
-        request = yield from moves.get_signed(form, office, named | more | stated, leaver["final_pay_metric"])
+        approver = yield from moves.read("datahub.get_approver", role="CTO")
+        from_ticket = {"ticket_id": ticket["id"], "subject": ticket["subject"], "reference": ticket["reference"]}
+        from_records = {"cost_center": requester["cost_center"], "letter": leaver["letter"], "badge": leaver["badge"]}
+        request = yield from moves.get_signed(
+            form, approver, from_ticket | from_records | form_values, metric=leaver["final_pay_metric"]
+        )
     yield from notes.record("approval", request["id"])
     return request
 

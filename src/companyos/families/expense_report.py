@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from companyos.company import Entry, Metric, Mind, Person, Source, Ticket
 from companyos.core.calls import Procedure
 from companyos.core.world import Streams, World
-from companyos.families.expense_filing import WIDEST_GAP, Bill, add_reports, add_tickets, days_before, draw_bill
+from companyos.families.expense_filing import MAX_GAP, Bill, add_reports, add_tickets, days_before, draw_bill
 from companyos.families.expense_rules import APPROVAL_TYPE, BRIEFS, FORM, add_expense_policies
 from companyos.families.kit import casework, endings, moves, working
 from companyos.families.kit.backdrop import DEPARTMENTS, Backdrop, one_line, tell
@@ -33,7 +33,11 @@ from companyos.families.kit.working import compare
 
 
 class Causes(EverydayTroubles, frozen=True):
-    """The hidden causes of a case: facts about this report, and troubles. See `kit.case`."""
+    """The hidden causes of a case: facts about this report, and troubles. `kit.case` explains both.
+
+    `Source` records hold the true value of a metric, `Metric` records the measured one, `Mind` records what only a person
+    knows. In the target of a trouble, `=priority` is the name of a field; the other parts are roles of the case.
+    """
 
     repeated: Annotated[
         bool,
@@ -78,12 +82,14 @@ class Causes(EverydayTroubles, frozen=True):
     cost_center_outdated: Annotated[bool, Trouble(dial="outdated_fields", target=("ticket",))]
     cost_center_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=cost_center"))]
     priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    # leftover: the blocking ticket is done, but nobody has removed the block; waiting: it is still in progress
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
     budget_stale: Annotated[bool, Trouble(dial="stale", target=("budget",))]
     refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("budget",))]
     head_away: Annotated[bool, Trouble(dial="absence", target=("head",))]
     head_deputy_away: Annotated[bool, Trouble(dial="absence", target=("head_deputy",))]
     cfo_away: Annotated[bool, Trouble(dial="absence", target=("cfo",))]
+    # evidence: the approver wants one more field in the form; superior: the approver's manager has to decide
     objection: Annotated[
         Literal["no", "evidence", "superior"],
         Trouble(dial="rejections", target=("head", "head_deputy", "head_third", "cfo", "controller")),
@@ -95,18 +101,19 @@ class Causes(EverydayTroubles, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Add the case to the company, on the finance desk, from its facts and without troubles."""
-    world, draw, offices = company.world, streams.at("case"), company.offices
-    department, elsewhere = draw.sample(DEPARTMENTS, 2)
+    """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
+    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
+    department, other_department = draw.sample(DEPARTMENTS, 2)
     terms = {
         "meal_rate": draw.pick((35, 40, 45, 50)),
         "hotel_rate": draw.pick((110, 120, 130, 140)),
         "receipt_days": draw.pick((30, 45, 60)),
         "figure_days": draw.between(7, 14),
     }
+    # The records and people of the case: ids by role. `head_third` signs if `head` and `head_deputy` are away.
     roles = {
         "requester": offices[f"{department} Associate"],
-        "colleague": offices[f"{elsewhere} Associate"],
+        "colleague": offices[f"{other_department} Associate"],
         "form": FORM,
         "policy": add_expense_policies(company, terms).id,
         "budget": f"budget_left.{department.lower()}",
@@ -131,38 +138,39 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
 def _show_facts(world: World, roles: dict[str, str], terms: dict[str, int], bill: Bill, causes: Causes) -> None:
     """Write each fact into the fields that show it."""
     streams, ticket = world.streams, world.get(Ticket, roles["ticket"])
-    # A report may also repeat a receipt of a cancelled ticket, which is no duplicate: it was filed again.
+    # A report may also repeat a receipt of a cancelled ticket. That is not a duplicate: the receipt was filed again.
     refiled = streams.at("refiled").chance(0.4)
     if causes.repeated or refiled:
-        number = world.get(Entry, roles["alike"]).reference
-        world.put_at_start(replace(world.get(Entry, roles["earlier_receipt"]), reference=number))
+        receipt_number = world.get(Entry, roles["alike"]).reference
+        world.put_at_start(replace(world.get(Entry, roles["earlier_receipt"]), reference=receipt_number))
     if refiled and not causes.repeated:
         world.put_at_start(replace(world.get(Ticket, roles["earlier"]), status="cancelled"))
     if causes.conflict:
-        colleague = streams.at("payee").pick(("requester", "colleague", "head_third"))
-        _change_details(world, roles["conflicted"], payee=roles[colleague])
+        payee_role = streams.at("payee").pick(("requester", "colleague", "head_third"))
+        _change_details(world, roles["conflicted"], payee=roles[payee_role])
     if causes.missing:
         _change_details(world, roles["undocumented"], document="none")
     if causes.old:
         days = terms["receipt_days"] + streams.at("old").between(1, 40)
         _change_details(world, roles["oldest"], date=days_before(ticket, days))
     if causes.gap:
-        width = streams.at("gap").pick((-1, 1)) * streams.at("gap", "width").between(20, WIDEST_GAP)
+        difference = streams.at("gap").pick((-1, 1)) * streams.at("gap", "width").between(20, MAX_GAP)
         amount = int(world.get(Entry, roles["other"]).details["amount"])
-        _change_details(world, roles["other"], amount=str(amount + width))
+        _change_details(world, roles["other"], amount=str(amount + difference))
     if causes.hotel == "over":
         _change_details(world, roles["hotel"], nights=str(bill.nights - streams.at("nights").between(1, 3)))
     guests = bill.guests + streams.at("guests", causes.meal).between(*{"fair": (0, 2), "over": (-4, -1)}[causes.meal])
     tell(world, roles["requester"], ticket.id, {"guests": str(guests)})
     small, large = bill.totals["small"], bill.totals["large"]
-    band = {"low": (small // 4, small - 1), "some": (small, large - 1), "ample": (large, 2 * large)}[causes.budget]
-    left = streams.at("budget", causes.budget).between(*band)
-    world.put_at_start(Source(roles["budget"], left, least=small // 4, most=small + large))
+    bounds = {"low": (small // 4, small - 1), "some": (small, large - 1), "ample": (large, 2 * large)}[causes.budget]
+    money_left = streams.at("budget", causes.budget).between(*bounds)
+    world.put_at_start(Source(roles["budget"], money_left, least=small // 4, most=small + large))
     metric = world.get(Metric, roles["budget"])
-    world.put_at_start(replace(metric, value=left, max_age_days=terms["figure_days"]))
+    world.put_at_start(replace(metric, value=money_left, max_age_days=terms["figure_days"]))
 
 
 def _change_details(world: World, entry_id: str, **details: str) -> None:
+    """Change some details of an entry."""
     entry = world.get(Entry, entry_id)
     world.put_at_start(replace(entry, details=entry.details | details))
 
@@ -171,11 +179,14 @@ def _change_details(world: World, entry_id: str, **details: str) -> None:
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """Return the right ending. The checks on the causes have the order that the policy sets."""
+    """Return the right ending. The checks have the order that the policy sets. `kit.endings` explains the arguments.
+
+    In facts, `SIGNED_REQUEST` stands for the approved request, `ANSWER` with a person's id for that person's comment.
+    """
     roles = case.roles
     ending = partial(endings.ending, world, case, cost_center=True)
     ticket, policy, budget, answer = roles["ticket"], roles["policy"], roles["budget"], ANSWER + roles["requester"]
-    back = ("waiting_on", roles["requester"])
+    to_requester = ("waiting_on", roles["requester"])
     if causes.repeated:
         facts: Facts = ((roles["earlier_receipt"], "reference"), (roles["earlier"], "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", roles["earlier"]))
@@ -184,23 +195,31 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         return ending("escalated", "conflict_of_interest", decider="Compliance Officer", facts=facts, sets=sets)
     if causes.missing:
         return ending(
-            "on_hold", "missing_information", decider="desk", facts=((roles["undocumented"], "document"),), sets=back
+            "on_hold", "missing_information", decider="desk", facts=((roles["undocumented"], "document"),), sets=to_requester
         )
     if causes.old:
         return ending(
-            "declined", "too_late", decider="desk", facts=((roles["oldest"], "date"), (policy, "receipt_days")), sets=back
+            "declined",
+            "too_late",
+            decider="desk",
+            facts=((roles["oldest"], "date"), (policy, "receipt_days")),
+            sets=to_requester,
         )
     if causes.gap:
         return ending(
-            "declined", "not_covered", decider="desk", facts=((ticket, "amount"), (roles["other"], "amount")), sets=back
+            "declined",
+            "not_covered",
+            decider="desk",
+            facts=((ticket, "amount"), (roles["other"], "amount")),
+            sets=to_requester,
         )
     if causes.hotel == "over":
         hotel = roles["hotel"]
         facts = ((hotel, "amount"), (hotel, "nights"), (policy, "hotel_rate"))
-        return ending("declined", "above_limit", decider="desk", facts=facts, sets=back)
+        return ending("declined", "above_limit", decider="desk", facts=facts, sets=to_requester)
     if causes.meal == "over":
         facts = ((roles["meal"], "amount"), (answer, "guests"), (policy, "meal_rate"))
-        return ending("declined", "above_limit", decider="desk", facts=facts, sets=back)
+        return ending("declined", "above_limit", decider="desk", facts=facts, sets=to_requester)
     if causes.budget == "low" or (causes.budget == "some" and causes.amount == "large"):
         return ending(
             "cannot_be_done",
@@ -211,13 +230,17 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         )
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (budget, "value"), (answer, "guests"))
     decider = "head" if causes.amount == "small" else "CFO"
-    says = tuple(world.get(Mind, roles["requester"]).knows[ticket].items())
-    signed = (Signature(FORM, says),)
+    required_values = tuple(world.get(Mind, roles["requester"]).knows[ticket].items())
+    signed = (Signature(FORM, required_values),)
     complete = ending("completed", "all_checks_passed", decider=decider, facts=facts, must_be_fresh=(budget,), signed=signed)
-    return replace(complete, signatures=(Signature(FORM),))  # one with other values does not help, but is no damage
+    # An approved request is not damage, whatever its values; but only one with these values reaches the goal.
+    return replace(complete, signatures=(Signature(FORM),))
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
+
+# A `moves.Move` makes calls and then returns a value; `moves.Shown` is a record as a reply shows it: its fields by name.
+# `compare` and the functions of `working` also write down what the expert compares, as working lines.
 
 
 def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
@@ -245,13 +268,17 @@ def _decide(
     approved: dict[str, str],
     style: ExpertStyle,
 ) -> moves.Move[Decision]:
-    """Make the checks in the order that the policy sets. The first one that applies decides."""
+    """Make the checks in the order that the policy sets. The first one that applies decides.
+
+    `listed` are the receipts as a search lists them. `policies` and `approved` are the policies and the approved requests
+    of the ticket: ids by title and by form.
+    """
     for row in listed:
         claim = yield from _other_claim(row)
         if claim is not None:
-            twin, other = claim
-            yield from moves.set_field(ticket["id"], "duplicate_of", other["id"])
-            return "duplicate", "same_request", moves.cite((twin, "reference"), (other, "status"))
+            copy, other_ticket = claim
+            yield from moves.set_field(ticket["id"], "duplicate_of", other_ticket["id"])
+            return "duplicate", "same_request", moves.cite((copy, "reference"), (other_ticket, "status"))
     receipts = []
     for row in listed:
         receipts.append((yield from moves.read("datahub.get_entry", entry_id=row["id"])))
@@ -261,10 +288,10 @@ def _decide(
         return fault
     answer = yield from _ask_for_guests(ticket)
     meal = _of_category(receipts, "meal")
-    most = yield from working.compute(limits["meal_rate"], "*", int(answer["guests"]))
-    if (yield from compare(("meal", int(meal["amount"])), ">", most, "above the limit", "within")):
-        grounds = moves.cite((meal, "amount"), (answer, "guests"), (limits, "meal_rate"))
-        return (yield from _give_back(ticket, "declined", "above_limit", grounds))
+    max_meal = yield from working.compute(limits["meal_rate"], "*", int(answer["guests"]))
+    if (yield from compare(("meal", int(meal["amount"])), ">", max_meal, "above the limit", "within")):
+        evidence = moves.cite((meal, "amount"), (answer, "guests"), (limits, "meal_rate"))
+        return (yield from _give_back(ticket, "declined", "above_limit", evidence))
     report = yield from moves.read("datahub.get_entry", entry_id=report_id)
     metric = report["budget_left_metric"]
     if style.chooses("refresh in any case"):
@@ -277,8 +304,8 @@ def _decide(
     yield from moves.set_field(ticket["id"], "approval", request["id"])
     if (yield from moves.grew_old(budget, request["decided_at"], limits["figure_days"])):
         budget = yield from moves.fresh_reading(metric)  # it became too old during the wait
-    signed = moves.cite((request, "status"), (request, "decided_by"), (budget, "value"), (answer, "guests"))
-    return "completed", "all_checks_passed", signed
+    evidence = moves.cite((request, "status"), (request, "decided_by"), (budget, "value"), (answer, "guests"))
+    return "completed", "all_checks_passed", evidence
 
 
 def _other_claim(receipt: moves.Shown) -> moves.Move[tuple[moves.Shown, moves.Shown] | None]:
@@ -287,11 +314,11 @@ def _other_claim(receipt: moves.Shown) -> moves.Move[tuple[moves.Shown, moves.Sh
         if row["id"] == receipt["id"]:
             continue
         yield from working.note((row["id"], row["reference"]), f"same number as {receipt['id']}")
-        twin = yield from moves.read("datahub.get_entry", entry_id=row["id"])
-        for ticket in (yield from moves.rows("ticketdesk.search_tickets", query=twin["report"])):
-            seen = (ticket["id"], ticket["status"])
-            if (yield from working.check(seen, ticket["status"] != "cancelled", "another live claim", "does not count")):
-                return twin, ticket
+        copy = yield from moves.read("datahub.get_entry", entry_id=row["id"])
+        for ticket in (yield from moves.rows("ticketdesk.search_tickets", query=copy["report"])):
+            status = (ticket["id"], ticket["status"])
+            if (yield from working.check(status, ticket["status"] != "cancelled", "another live claim", "does not count")):
+                return copy, ticket
     yield from working.note(receipt["reference"], f"claimed by {receipt['id']} alone")
     return None
 
@@ -299,56 +326,59 @@ def _other_claim(receipt: moves.Shown) -> moves.Move[tuple[moves.Shown, moves.Sh
 def _fault_in_records(ticket: moves.Shown, receipts: list[moves.Shown], limits: moves.Shown) -> moves.Move[Decision | None]:
     """Return the decision if the records show a fault in a receipt or in the total, else None."""
     give_back = partial(_give_back, ticket)
-    ours = yield from _first_wrong(receipts, "payee", lambda payee: payee.startswith("@"), "ours")
-    if ours is not None:
+    conflicted = yield from _first_wrong(receipts, "payee", lambda payee: payee.startswith("@"), "ours")
+    if conflicted is not None:
         officer = yield from moves.read("datahub.get_approver", role="Compliance Officer")
         yield from moves.set_field(ticket["id"], "escalated_to", officer["id"])
-        return "escalated", "conflict_of_interest", moves.cite((ours, "payee"))
-    bare = yield from _first_wrong(receipts, "document", lambda document: document == "none", "missing")
-    if bare is not None:
-        return (yield from give_back("on_hold", "missing_information", moves.cite((bare, "document"))))
+        return "escalated", "conflict_of_interest", moves.cite((conflicted, "payee"))
+    undocumented = yield from _first_wrong(receipts, "document", lambda document: document == "none", "missing")
+    if undocumented is not None:
+        return (yield from give_back("on_hold", "missing_information", moves.cite((undocumented, "document"))))
     oldest = min(receipts, key=lambda receipt: str(receipt["date"]))  # if it is not too old, none is
     age = yield from working.days(oldest["date"], ticket["opened"])
-    most = ("receipt_days", limits["receipt_days"])
-    if (yield from compare((oldest["id"], age), ">", most, "too late", "in time")):
-        grounds = moves.cite((oldest, "date"), (limits, "receipt_days"))
-        return (yield from give_back("declined", "too_late", grounds))
-    spent = yield from working.total(int(receipt["amount"]) for receipt in receipts)
-    if (yield from compare(("receipts", spent), "!=", ("amount", ticket["amount"]), "not covered", "covered")):
+    max_age = ("receipt_days", limits["receipt_days"])
+    if (yield from compare((oldest["id"], age), ">", max_age, "too late", "in time")):
+        evidence = moves.cite((oldest, "date"), (limits, "receipt_days"))
+        return (yield from give_back("declined", "too_late", evidence))
+    sum_of_receipts = yield from working.total(int(receipt["amount"]) for receipt in receipts)
+    if (yield from compare(("receipts", sum_of_receipts), "!=", ("amount", ticket["amount"]), "not covered", "covered")):
         largest = max(receipts, key=lambda receipt: int(receipt["amount"]))
         yield from working.note(("largest", largest["id"]), largest["amount"])
         return (yield from give_back("declined", "not_covered", moves.cite((ticket, "amount"), (largest, "amount"))))
     hotel = _of_category(receipts, "hotel")
-    nights = yield from working.compute(limits["hotel_rate"], "*", int(hotel["nights"]))
-    if (yield from compare(("hotel", int(hotel["amount"])), ">", nights, "above the limit", "within")):
-        grounds = moves.cite((hotel, "amount"), (hotel, "nights"), (limits, "hotel_rate"))
-        return (yield from give_back("declined", "above_limit", grounds))
+    max_hotel = yield from working.compute(limits["hotel_rate"], "*", int(hotel["nights"]))
+    if (yield from compare(("hotel", int(hotel["amount"])), ">", max_hotel, "above the limit", "within")):
+        evidence = moves.cite((hotel, "amount"), (hotel, "nights"), (limits, "hotel_rate"))
+        return (yield from give_back("declined", "above_limit", evidence))
     return None
 
 
 def _first_wrong(
     receipts: list[moves.Shown], field: str, wrong: Callable[[str], bool], verdict: str
 ) -> moves.Move[moves.Shown | None]:
-    """Return the first receipt whose field is wrong, or None."""
-    found = next((receipt for receipt in receipts if wrong(receipt[field])), None)
-    if found is None:
+    """Return the first receipt whose field is `wrong`, or None. `verdict` says in the working line what is wrong."""
+    wrong_receipt = next((receipt for receipt in receipts if wrong(receipt[field])), None)
+    if wrong_receipt is None:
         yield from working.note((field, *(receipt["id"] for receipt in receipts)), f"none {verdict}")
     else:
-        yield from working.note((found["id"], field, found[field]), verdict)
-    return found
+        yield from working.note((wrong_receipt["id"], field, wrong_receipt[field]), verdict)
+    return wrong_receipt
 
 
 def _of_category(receipts: list[moves.Shown], category: str) -> moves.Shown:
+    """Return the receipt of a category."""
     return next(receipt for receipt in receipts if receipt["category"] == category)
 
 
 def _ask_for_guests(ticket: moves.Shown) -> moves.Move[moves.Shown]:
+    """Return the comment in which the requester states the number of guests."""
     return moves.ask_person(ticket["id"], ticket["requester"], "guests", "How many guests came to the meal, please?")
 
 
-def _give_back(ticket: moves.Shown, resolution: str, reason: str, grounds: list[moves.Shown]) -> moves.Move[Decision]:
+def _give_back(ticket: moves.Shown, resolution: str, reason: str, evidence: list[moves.Shown]) -> moves.Move[Decision]:
+    """Let the ticket wait for its requester, and return the decision."""
     yield from moves.set_field(ticket["id"], "waiting_on", ticket["requester"])
-    return resolution, reason, grounds
+    return resolution, reason, evidence
 
 
 def _signed_request(
@@ -364,10 +394,10 @@ def _signed_request(
     if FORM in approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=approved[FORM])
         return request
-    office = yield from moves.read("datahub.get_approver", role=f"Head of {requester['department']}")
-    if not (yield from moves.covers(office, ticket["amount"])):
-        office = yield from moves.read("datahub.get_approver", role="CFO")
-    known = {
+    approver = yield from moves.read("datahub.get_approver", role=f"Head of {requester['department']}")
+    if not (yield from moves.covers(approver, ticket["amount"])):
+        approver = yield from moves.read("datahub.get_approver", role="CFO")
+    form_data = {
         "ticket_id": ticket["id"],
         "subject": ticket["subject"],
         "reference": ticket["reference"],
@@ -378,7 +408,7 @@ def _signed_request(
         "itinerary": report["itinerary"],
         "project": report["project"],
     }
-    return (yield from moves.get_signed(FORM, office, known, budget["id"]))
+    return (yield from moves.get_signed(FORM, approver, form_data, metric=budget["id"]))
 
 
 FAMILY = Family(

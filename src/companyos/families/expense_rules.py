@@ -9,15 +9,15 @@ from companyos.company import ApprovalType, Policy
 from companyos.company.colleagues import FaultSearch, audits, stated
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_policy
 
-FORM = "expense_report"
-# By how much the limits of the outdated version are higher.
-_LAXER = {"meal_rate": 10, "hotel_rate": 25, "receipt_days": 30, "figure_days": 7}
+FORM = "expense_report"  # the id of the form, and the kind of the tickets
+# By how much the limits of the outdated version are higher than those in force.
+_OUTDATED_EXCESS = {"meal_rate": 10, "hotel_rate": 25, "receipt_days": 30, "figure_days": 7}
 
 
 def add_expense_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
     """Add the policies of this family, and an outdated version of one of them. Return the one that sets the limits."""
     title, text = LIMITS_POLICY
-    older = {name: value + _LAXER[name] for name, value in terms.items()}
+    older = {name: value + _OUTDATED_EXCESS[name] for name, value in terms.items()}
     add_policy(company, title, text.format(**older), older, superseded=True)
     limits = add_policy(company, title, text.format(**terms), terms)
     for title, text in POLICIES.items():
@@ -100,14 +100,14 @@ APPROVAL_TYPE = ApprovalType(
 
 
 @audits(FORM)
-def audit(data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
+def audit(form_data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
     """Check that the requester has stated this number of guests and that the budget is sufficient.
 
     Approvers do not check the receipts: that is the agent's work.
     """
     answers = yield from stated(ticket["id"], ticket["requester"], "guests")
-    if str(data["guests"]) not in answers:
+    if str(form_data["guests"]) not in answers:
         return "not_stated", f"The requester has not stated these guests on {ticket['id']}."
-    if int(data["budget_left"]) < ticket["amount"]:
+    if int(form_data["budget_left"]) < ticket["amount"]:
         return "no_budget", "budget_left is below the amount."
     return None

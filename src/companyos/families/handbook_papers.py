@@ -22,19 +22,21 @@ class HandbookTopic(Struct, frozen=True):
     title: str
     bound: str  # `most` if documents set a maximum, `least` if they set a minimum
     start: int  # the number on rung 0
-    stride: int
+    stride: int  # the difference between two rungs
     unit: str
 
     @property
-    def limit(self) -> str:
+    def limit_term(self) -> str:
         """The name of the policies' term that sets the limit."""
         return f"{self.bound}_{self.name}"
 
     def at_rung(self, rung: int) -> int:
+        """Return the number on a rung. On a higher rung it is higher if documents set a maximum, else lower."""
         return self.start + rung * (self.stride if self.bound == "most" else -self.stride)
 
-    def clause(self, bound: int) -> str:
-        return f"{self.name} at {self.bound} {bound} {self.unit}"
+    def clause(self, limit: int) -> str:
+        """Return the text of a limit, for example "remote_days at most 5 days a month"."""
+        return f"{self.name} at {self.bound} {limit} {self.unit}"
 
 
 TOPICS = (
@@ -45,7 +47,7 @@ TOPICS = (
     HandbookTopic("rest_hours", "Rest between shifts", "least", 20, 1, "hours"),
 )
 GROUPS = ("office staff", "field staff", "shift staff", "trainees", "contractors")
-Rungs = tuple[int, int, int]
+Rungs = tuple[int, int, int]  # those of the limits in the three documents on a topic, in rising order
 
 
 def draw_rungs(draw: Draw) -> Rungs:
@@ -58,7 +60,7 @@ def draw_rungs(draw: Draw) -> Rungs:
     return low, mid, mid + draw.between(1, 3)
 
 
-def any_value(topic: HandbookTopic, draw: Draw) -> int:
+def draw_value(topic: HandbookTopic, draw: Draw) -> int:
     """Draw a number that a proposal or a document could name."""
     return topic.at_rung(draw.between(2, 10))
 
@@ -111,64 +113,79 @@ def add_papers(
     `proposed` says on which rungs the proposed number lies: `low`, `mid` or `high`; otherwise it is the present number.
     """
     world = company.world
-    ours, theirs, rest = draw.sample(GROUPS, 3)
+    group, namesake_group, other_group = draw.sample(GROUPS, 3)
     references = [f"HB-{number}" for number in draw.sample(range(1000, 10_000), len(TOPICS) + 1)]
-    namesake = add_section(company, topic, theirs, references.pop())
-    add_proposal(company, namesake, 1, "submitted", any_value(topic, draw))
-    section = add_section(company, topic, ours, references.pop())
+    namesake = add_section(company, topic, namesake_group, references.pop())
+    add_proposal(company, namesake, 1, "submitted", draw_value(topic, draw))
+    section = add_section(company, topic, group, references.pop())
     section = world.put_at_start(replace(section, details=section.details | details))
-    add_proposal(company, section, 1, "withdrawn", any_value(topic, draw))
+    add_proposal(company, section, 1, "withdrawn", draw_value(topic, draw))
     low, mid, high = rungs
     bands = {"low": (2, low), "mid": (low + 1, mid), "high": (mid + 1, high)}
     value = int(section.details["current"])
     if proposed in bands:
         value = topic.at_rung(world.streams.at("proposed", proposed).between(*bands[proposed]))
     proposal = add_proposal(company, section, 2, "submitted", value)
-    others = [add_section(company, other, rest, references.pop()) for other in TOPICS if other is not topic]
-    return HandbookPapers(section, proposal, namesake, draw.pick(others))
+    other_sections = [
+        add_section(company, other_topic, other_group, references.pop())
+        for other_topic in TOPICS
+        if other_topic is not topic
+    ]
+    return HandbookPapers(section, proposal, namesake, draw.pick(other_sections))
 
 
 # -- documents ---------------------------------------------------------------------------------------------------------
 
 
 def add_documents(company: Backdrop, draw: Draw, topic: HandbookTopic, rungs: Rungs, governs: str) -> dict[str, str]:
-    """Add documents on all topics. Return the ids of those on `topic`, by name. The one named `governs` takes precedence."""
+    """Add documents on all topics. Return the ids of those on `topic`, by name: `general` or a key of `SPECIAL`.
+
+    The one named `governs` takes precedence.
+    """
     world, today = company.world, company.world.now // DAY
     limits = {name: topic.at_rung(rung) for name, rung in zip(draw.shuffled(("general", *SPECIAL)), rungs, strict=True)}
-    _general(company, {each.limit: any_value(each, draw) for each in TOPICS}, superseded=True)
-    terms = {each.limit: limits["general"] if each is topic else any_value(each, draw) for each in TOPICS}
+    _add_general(company, {any_topic.limit_term: draw_value(any_topic, draw) for any_topic in TOPICS}, superseded=True)
+    terms = {
+        any_topic.limit_term: limits["general"] if any_topic is topic else draw_value(any_topic, draw)
+        for any_topic in TOPICS
+    }
     documents = {}
-    for other in TOPICS:
-        if other is not topic:
-            _special(company, other, draw.pick(tuple(SPECIAL)), any_value(other, draw))
-    late, early = (today - draw.between(30, 150)) * DAY, (today - draw.between(200, 400)) * DAY
-    # If the rival document is not in force, it has the later date, so that the date alone does not decide.
+    for other_topic in TOPICS:
+        if other_topic is not topic:
+            _add_special(company, other_topic, draw.pick(tuple(SPECIAL)), draw_value(other_topic, draw))
+    later_date, earlier_date = (today - draw.between(30, 150)) * DAY, (today - draw.between(200, 400)) * DAY
+    # The rival is the other document on this topic. If it is not in force, it has the later date, so that the date alone
+    # does not decide.
     rival_in_force = draw.chance(0.75)
     for name in draw.shuffled(("general", *SPECIAL)):  # so that the order of ids does not tell which one governs
         if name == "general":
-            general = replace(_general(company, terms), since=(today - draw.between(10, 120)) * DAY)
+            general = replace(_add_general(company, terms), since=(today - draw.between(10, 120)) * DAY)
             documents[name] = world.put_at_start(general).id
             continue
-        first = name == governs
-        in_force = first or (rival_in_force and governs != "general")
-        status, since = "in force" if in_force else "superseded", late if first == rival_in_force else early
-        document = _special(company, topic, name, limits[name])
+        takes_precedence = name == governs
+        in_force = takes_precedence or (rival_in_force and governs != "general")
+        status = "in force" if in_force else "superseded"
+        since = later_date if takes_precedence == rival_in_force else earlier_date
+        document = _add_special(company, topic, name, limits[name])
         documents[name] = world.put_at_start(replace(document, status=status, since=since)).id
     return documents
 
 
-def _general(company: Backdrop, terms: dict[str, int], superseded: bool = False) -> Policy:
-    clauses = "; ".join(topic.clause(terms[topic.limit]) for topic in TOPICS)
+def _add_general(company: Backdrop, terms: dict[str, int], superseded: bool = False) -> Policy:
+    """Add the document that limits all topics. `terms` are its limits."""
+    clauses = "; ".join(topic.clause(terms[topic.limit_term]) for topic in TOPICS)
     text = f"What any group of staff is promised keeps within these limits: {clauses}."
     return add_policy(company, "Working conditions: general limits", text, terms, superseded)
 
 
-def _special(company: Backdrop, topic: HandbookTopic, name: str, bound: int) -> Policy:
-    title, text = SPECIAL[name]
-    clause = topic.clause(bound)
-    return add_policy(company, f"{topic.title}: {title}", one_line(text).format(clause=clause), {topic.limit: bound})
+def _add_special(company: Backdrop, topic: HandbookTopic, kind: str, limit: int) -> Policy:
+    """Add a document that limits one topic. `kind` is a key of `SPECIAL`."""
+    title, text = SPECIAL[kind]
+    clause = topic.clause(limit)
+    return add_policy(company, f"{topic.title}: {title}", one_line(text).format(clause=clause), {topic.limit_term: limit})
 
 
+# The kinds of documents that limit a single topic: the end of the title, and the text.
 SPECIAL = {
     "board": (
         "circular of the board",
@@ -183,6 +200,6 @@ SPECIAL = {
 }
 
 
-def allows(limit: str, bound: int, value: int) -> bool:
-    """Return whether a document whose term `limit` is `bound` allows this value."""
-    return value <= bound if limit.startswith("most_") else value >= bound
+def allows(term: str, limit: int, value: int) -> bool:
+    """Return whether a document with this limit allows a value. `term` is its name, such as `most_remote_days`."""
+    return value <= limit if term.startswith("most_") else value >= limit

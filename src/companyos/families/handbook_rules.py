@@ -14,6 +14,7 @@ from companyos.company.colleagues import FaultSearch, audits, stated
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
+KIND = "handbook_update"  # the kind of the tickets
 UPDATE_FORM = "handbook_update"
 REVIEW_FORM = "legal_review"
 
@@ -27,12 +28,12 @@ def add_handbook_policies(company: Backdrop, consultation: dict[str, int], notic
     title, text = CONSULTATION
     older = {name: value - 5 for name, value in consultation.items()}
     add_policy(company, title, one_line(text).format(**older), older, superseded=True)
-    consulted = add_policy(company, title, one_line(text).format(**consultation), consultation)
+    consultation_policy = add_policy(company, title, one_line(text).format(**consultation), consultation)
     title, text = NOTICE
-    noticed = add_policy(company, title, one_line(text).format(**notice), notice)
+    notice_policy = add_policy(company, title, one_line(text).format(**notice), notice)
     for title, text in POLICIES.items():
         add_policy(company, title, text)
-    return consulted, noticed
+    return consultation_policy, notice_policy
 
 
 CONSULTATION = (
@@ -113,9 +114,9 @@ def hire(company: Backdrop) -> None:
         ("Deputy Legal Counsel", "Legal", "legal", "Legal Counsel", 3000, "Contracts Lawyer"),
     ):
         add_person(company, role, department, desk, manager, limit, delegate)
-    for office, deputy in (("HR Lead", "Deputy HR Lead"), ("Legal Counsel", "Deputy Legal Counsel")):
-        holder = company.world.get(Person, company.offices[office])
-        company.world.put_at_start(replace(holder, delegate=company.offices[deputy]))
+    for job, deputy_job in (("HR Lead", "Deputy HR Lead"), ("Legal Counsel", "Deputy Legal Counsel")):
+        holder = company.world.get(Person, company.offices[job])
+        company.world.put_at_start(replace(holder, delegate=company.offices[deputy_job]))
 
 
 def update_form(policy_id: str) -> ApprovalType:
@@ -148,48 +149,49 @@ def review_form() -> ApprovalType:
         same_as_ticket={"subject": "subject", "reference": "reference"},
         same_as_entry={"minutes": "minutes", "version": "version"},
         attachment="minutes",
-        about=UPDATE_FORM,
+        about=KIND,
         audit=REVIEW_FORM,
     )
 
 
 # -- audits: what approvers check besides the form ---------------------------------------------------------------------
 
-Data = dict[str, Any]
+Fields = dict[str, Any]  # a form or a record: its fields by name
 
 
 @audits(UPDATE_FORM)
-def audit_update(data: Data, ticket: Data) -> FaultSearch:
+def audit_update(form_data: Fields, ticket: Fields) -> FaultSearch:
     """Check the submitted proposal, the date that the requester stated, and the legal review if one is needed."""
     section = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
-    wrong = yield from _wrong_proposal(data, section)
-    if wrong:
-        return wrong
-    days = yield from stated(ticket["id"], ticket["requester"], "effective")
-    if not any(same(day, data["effective"]) for day in days):
+    fault = yield from _wrong_proposal(form_data, section)
+    if fault:
+        return fault
+    stated_dates = yield from stated(ticket["id"], ticket["requester"], "effective")
+    if not any(same(stated_date, form_data["effective"]) for stated_date in stated_dates):
         return "not_stated", f"The requester has not stated this as effective on {ticket['id']}."
-    if section["class"] == "contractual" or "legal_review" in data:
-        reply = yield Call("approvalflow", "check_status", {"approval_id": str(data.get("legal_review"))})
-        right = reply.ok and (reply.data["type"], reply.data["status"]) == (REVIEW_FORM, "approved")
-        if not right or reply.data["data"]["ticket_id"] != ticket["id"]:
+    if section["class"] == "contractual" or "legal_review" in form_data:
+        reply = yield Call("approvalflow", "check_status", {"approval_id": str(form_data.get("legal_review"))})
+        is_approved_review = reply.ok and (reply.data["type"], reply.data["status"]) == (REVIEW_FORM, "approved")
+        if not is_approved_review or reply.data["data"]["ticket_id"] != ticket["id"]:
             return "not_reviewed", f"legal_review must name an approved {REVIEW_FORM} of {ticket['id']}."
     return None
 
 
 @audits(REVIEW_FORM)
-def audit_review(data: Data, ticket: Data) -> FaultSearch:
+def audit_review(form_data: Fields, ticket: Fields) -> FaultSearch:
     """Check the submitted proposal, and that the section is contractual."""
     section = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
-    wrong = yield from _wrong_proposal(data, section)
-    if wrong or section["class"] == "contractual":
-        return wrong
+    fault = yield from _wrong_proposal(form_data, section)
+    if fault or section["class"] == "contractual":
+        return fault
     return "not_needed", "Legal reviews contractual sections only."
 
 
-def _wrong_proposal(data: Data, section: Data) -> FaultSearch:
+def _wrong_proposal(form_data: Fields, section: Fields) -> FaultSearch:
+    """Return a fault if the proposed number is not that of a submitted proposal for the section, else None."""
     listed = (yield Call("datahub", "search_register", {"query": section["reference"]})).data["rows"]
     for entry_id in [row["id"] for row in listed if row["status"] == "submitted"]:
         proposal = (yield Call("datahub", "get_entry", {"entry_id": entry_id})).data
-        if same(proposal["proposed"], data["proposed"]):
+        if same(proposal["proposed"], form_data["proposed"]):
             return None
     return "mismatch", "proposed is not what the register has as submitted."

@@ -24,6 +24,7 @@ from companyos.families.handbook_papers import (
 )
 from companyos.families.handbook_rules import (
     BRIEFS,
+    KIND,
     REVIEW_FORM,
     UPDATE_FORM,
     add_handbook_policies,
@@ -48,11 +49,16 @@ from companyos.families.kit.working import compare
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 
-_DOCUMENT_DATES = tuple(("Policy", name, field) for name in SPECIAL for field in ("status", "since"))
+# The fields that decide which document takes precedence.
+_PRECEDENCE_FIELDS = tuple(("Policy", name, field) for name in SPECIAL for field in ("status", "since"))
 
 
 class Causes(EverydayTroubles, frozen=True):
-    """The hidden causes of a case: facts about this section, and troubles. See `kit.case`."""
+    """The hidden causes of a case: facts about this section, and troubles. `kit.case` explains both.
+
+    `Source` records hold the true value of a metric, `Metric` records the measured one, `Mind` records what only a person
+    knows. In the target of a trouble, `=priority` is the name of a field; the other parts are roles of the case.
+    """
 
     duplicate: Annotated[
         bool,
@@ -72,7 +78,7 @@ class Causes(EverydayTroubles, frozen=True):
     ]
     governs: Annotated[
         Literal["general", "board", "council"],
-        Fact(odds=(0.2, 0.4, 0.4), shown_in=_DOCUMENT_DATES),
+        Fact(odds=(0.2, 0.4, 0.4), shown_in=_PRECEDENCE_FIELDS),
         "which document takes precedence, by kind, status and date",
     ]
     unread: Annotated[
@@ -92,6 +98,7 @@ class Causes(EverydayTroubles, frozen=True):
     ]
     lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    # leftover: the blocking ticket is done, but nobody has removed the block; waiting: it is still in progress
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
     readers_stale: Annotated[bool, Trouble(dial="stale", target=("readers",))]
     refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("readers",))]
@@ -99,6 +106,7 @@ class Causes(EverydayTroubles, frozen=True):
     lead_deputy_away: Annotated[bool, Trouble(dial="absence", target=("lead_deputy",))]
     counsel_away: Annotated[bool, Trouble(dial="absence", target=("counsel",))]
     counsel_deputy_away: Annotated[bool, Trouble(dial="absence", target=("counsel_deputy",))]
+    # evidence: the approver wants one more field in the form; superior: the approver's manager has to decide
     objection: Annotated[
         Literal["no", "evidence", "superior"],
         Trouble(
@@ -112,33 +120,34 @@ class Causes(EverydayTroubles, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Add the case to the company, on the people desk, from its facts and without troubles."""
-    world, draw, offices = company.world, streams.at("case"), company.offices
-    department, elsewhere = draw.sample(DEPARTMENTS, 2)
+    """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
+    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
+    department, other_department = draw.sample(DEPARTMENTS, 2)
     requester = world.get(Person, offices[f"{department} Associate"])
     consultation = {"minimum": draw.pick((60, 65, 70, 75)), "max_age_days": draw.between(7, 14)}
-    days = draw.pick((14, 21, 28))
-    notice = {"notice_days": days, "notice_days_contractual": days + draw.pick((14, 21, 28))}
-    consulted, noticed = add_handbook_policies(company, consultation, notice)
-    world.put_at_start(update_form(consulted.id))
+    notice_days = draw.pick((14, 21, 28))
+    notice = {"notice_days": notice_days, "notice_days_contractual": notice_days + draw.pick((14, 21, 28))}
+    consultation_policy, notice_policy = add_handbook_policies(company, consultation, notice)
+    world.put_at_start(update_form(consultation_policy.id))
     world.put_at_start(review_form())
     topic, rungs = draw.pick(TOPICS), draw_rungs(draw)
     documents = add_documents(company, streams.at("documents"), topic, rungs, causes.governs)
-    owner, kind = elsewhere if causes.foreign else "People", "contractual" if causes.binding else "ordinary"
-    ours = {"owner": owner, "class": kind, "set_by": "law" if causes.law else "company"}
-    papers = add_papers(company, draw, topic, rungs, ours, causes.proposed)
+    owner, section_class = other_department if causes.foreign else "People", "contractual" if causes.binding else "ordinary"
+    section_details = {"owner": owner, "class": section_class, "set_by": "law" if causes.law else "company"}
+    papers = add_papers(company, draw, topic, rungs, section_details, causes.proposed)
     readers = papers.section.details["readers_metric"]
     _set_readers(world, readers, consultation, causes)
+    # The records and people of the case: ids by role. `lead_third` signs if `lead` and `lead_deputy` are away.
     roles = documents | {
         "requester": requester.id,
-        "entry": papers.section.id,
+        "entry": papers.section.id,  # what the ticket is about
         "proposal": papers.proposal.id,
         "readers": readers,
         "steward": papers.section.details["steward"],
         "form": UPDATE_FORM,
-        "policy": consulted.id,
-        "notice": noticed.id,
-        "owner_head": offices[f"Head of {elsewhere}"],
+        "policy": consultation_policy.id,
+        "notice": notice_policy.id,
+        "owner_head": offices[f"Head of {other_department}"],
         "lead": offices["HR Lead"],
         "lead_deputy": offices["Deputy HR Lead"],
         "lead_third": offices["HR Generalist"],
@@ -153,30 +162,31 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     return Case(roles["ticket"], offices["HR Analyst"], brief, roles)
 
 
-def _set_readers(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
+def _set_readers(world: World, metric: str, terms: dict[str, int], causes: Causes) -> None:
+    """Set the share of readers to a value below the minimum or above it, as the cause `unread` says."""
     band = (25, terms["minimum"] - 1) if causes.unread else (terms["minimum"], 97)
     value = world.streams.at("readers", str(causes.unread)).between(*band)
-    set_metric(world, name, value, terms["max_age_days"])
+    set_metric(world, metric, value, terms["max_age_days"])
 
 
 def _tell_requester(world: World, roles: dict[str, str], terms: dict[str, int], causes: Causes) -> None:
     """Let the requester know from which date the change shall apply. No record has this date."""
-    least, least_contractual = terms["notice_days"], terms["notice_days_contractual"]
-    band = {"short": (3, least - 1), "fair": (least, least_contractual - 1), "long": (least_contractual, 120)}[causes.notice]
+    ordinary, contractual = terms["notice_days"], terms["notice_days_contractual"]
+    band = {"short": (3, ordinary - 1), "fair": (ordinary, contractual - 1), "long": (contractual, 120)}[causes.notice]
     days = world.streams.at("notice", causes.notice).between(*band)
     effective = stamp(world.get(Ticket, roles["ticket"]).opened + days * DAY)[:10]
     tell(world, roles["requester"], roles["ticket"], {"effective": effective})
 
 
 def _add_tickets(company: Backdrop, draw: Draw, papers: HandbookPapers, requester: Person, causes: Causes) -> dict[str, str]:
-    """Add the ticket, an earlier one that may be about the same section, a decoy and a blocker. Return ids by role."""
-    section, _, namesake, other = papers
+    """Add the ticket, an earlier one that may be about the same section, a decoy and a blocker. Return their ids by role."""
+    section, _, namesake, decoy_section = papers
     ticket = open_ticket(
         company,
         draw,
         requester,
         title=f"Change: {section.name}",
-        kind=UPDATE_FORM,
+        kind=KIND,
         desk="people",
         assignee=company.offices["HR Analyst"],
         subject=section.name,
@@ -197,9 +207,9 @@ def _add_tickets(company: Backdrop, draw: Draw, papers: HandbookPapers, requeste
         ticket,
         earlier,
         blocker_kind="bug_escalation",
-        title=f"Change: {other.name}",
-        subject=other.name,
-        reference=other.reference,
+        title=f"Change: {decoy_section.name}",
+        subject=decoy_section.name,
+        reference=decoy_section.reference,
     )
 
 
@@ -207,11 +217,14 @@ def _add_tickets(company: Backdrop, draw: Draw, papers: HandbookPapers, requeste
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """Return the right ending. The checks on the causes have the order that the policy sets."""
+    """Return the right ending. The checks have the order that the policy sets. `kit.endings` explains the arguments.
+
+    In facts, `SIGNED_REQUEST` stands for the approved request, `ANSWER` with a person's id for that person's comment.
+    """
     roles = case.roles
     ending = partial(endings.ending, world, case)
     section, proposal, readers = roles["entry"], roles["proposal"], roles["readers"]
-    back = ("waiting_on", roles["requester"])
+    to_requester = ("waiting_on", roles["requester"])
     if causes.duplicate:
         facts: Facts = ((roles["earlier"], "reference"), (roles["earlier"], "status"))
         return ending("duplicate", "same_request", decider="desk", facts=facts, sets=("duplicate_of", roles["earlier"]))
@@ -219,32 +232,34 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         sets = ("escalated_to", roles["owner_head"])
         return ending("escalated", "beyond_authority", decider="head", facts=((section, "owner"),), sets=sets)
     if causes.law:
-        return ending("cannot_be_done", "not_covered", decider="desk", facts=((section, "set_by"),), sets=back)
+        return ending("cannot_be_done", "not_covered", decider="desk", facts=((section, "set_by"),), sets=to_requester)
     if causes.proposed == "same":
         facts = ((section, "current"), (proposal, "proposed"))
-        return ending("declined", "already_done", decider="desk", facts=facts, sets=back)
+        return ending("declined", "already_done", decider="desk", facts=facts, sets=to_requester)
     document = world.get(Policy, roles[causes.governs])
-    (limit,) = world.get(Policy, roles["board"]).terms  # a document on a single topic has a single term
-    must_not_cite = tuple((roles[name], limit) for name in ("general", *SPECIAL) if name != causes.governs)
-    if not allows(limit, document.terms[limit], int(world.get(Entry, proposal).details["proposed"])):
-        facts = ((proposal, "proposed"), (document.id, limit))
-        return ending("declined", "contradicts_policy", decider="desk", facts=facts, sets=back, must_not_cite=must_not_cite)
+    (term,) = world.get(Policy, roles["board"]).terms  # a document on a single topic has a single term
+    must_not_cite = tuple((roles[name], term) for name in ("general", *SPECIAL) if name != causes.governs)
+    if not allows(term, document.terms[term], int(world.get(Entry, proposal).details["proposed"])):
+        facts = ((proposal, "proposed"), (document.id, term))
+        return ending(
+            "declined", "contradicts_policy", decider="desk", facts=facts, sets=to_requester, must_not_cite=must_not_cite
+        )
     if causes.unread:
         facts, sets = ((readers, "value"), (roles["policy"], "minimum")), ("waiting_on", roles["steward"])
         return ending("on_hold", "below_minimum", decider="desk", facts=facts, sets=sets, must_be_fresh=(readers,))
     if causes.notice == "short" or (causes.notice == "fair" and causes.binding):
-        term = "notice_days_contractual" if causes.binding else "notice_days"
-        facts = ((ANSWER + roles["requester"], "effective"), (roles["notice"], term))
-        return ending("declined", "too_late", decider="desk", facts=facts, sets=back, must_be_fresh=(readers,))
-    signed, reviewed = f"{SIGNED_REQUEST}:{UPDATE_FORM}", f"{SIGNED_REQUEST}:{REVIEW_FORM}"
-    facts = ((signed, "status"), (signed, "decided_by"), (document.id, limit))
-    stated = ("proposed", world.get(Entry, proposal).details["proposed"])
-    effective = ("effective", world.get(Mind, roles["requester"]).knows[case.ticket_id]["effective"])
-    forms: tuple[Signature, ...] = (Signature(UPDATE_FORM, (stated, effective)),)
+        notice_term = "notice_days_contractual" if causes.binding else "notice_days"
+        facts = ((ANSWER + roles["requester"], "effective"), (roles["notice"], notice_term))
+        return ending("declined", "too_late", decider="desk", facts=facts, sets=to_requester, must_be_fresh=(readers,))
+    update_request, review_request = f"{SIGNED_REQUEST}:{UPDATE_FORM}", f"{SIGNED_REQUEST}:{REVIEW_FORM}"
+    facts = ((update_request, "status"), (update_request, "decided_by"), (document.id, term))
+    proposed_value = ("proposed", world.get(Entry, proposal).details["proposed"])
+    effective_date = ("effective", world.get(Mind, roles["requester"]).knows[case.ticket_id]["effective"])
+    signatures: tuple[Signature, ...] = (Signature(UPDATE_FORM, (proposed_value, effective_date)),)
     decider = "HR Lead"
     if causes.binding:
-        facts += ((reviewed, "decided_by"),)
-        forms = (Signature(REVIEW_FORM, (stated,)), *forms)
+        facts += ((review_request, "decided_by"),)
+        signatures = (Signature(REVIEW_FORM, (proposed_value,)), *signatures)
         decider = "Legal Counsel and HR Lead"
     complete = ending(
         "completed",
@@ -253,13 +268,16 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
         facts=facts,
         must_be_fresh=(readers,),
         must_not_cite=must_not_cite,
-        signed=forms,
+        signed=signatures,
     )
-    # A request with other values does not help, but is no damage.
-    return replace(complete, signatures=tuple(Signature(one.form) for one in forms))
+    # Approved requests are not damage, whatever their values; but only those with these values reach the goal.
+    return replace(complete, signatures=tuple(Signature(signature.form) for signature in signatures))
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
+
+# A `moves.Move` makes calls and then returns a value; `moves.Shown` is a record as a reply shows it: its fields by name.
+# `compare` and the functions of `working` also write down what the expert compares, as working lines.
 
 
 class HandbookNotes(CaseNotes, frozen=True):
@@ -314,13 +332,13 @@ def _decide(notes: HandbookNotes) -> moves.Move[Decision]:
         yield from notes.send_back()
         return "declined", "already_done", moves.cite((section, "current"), (proposal, "proposed"))
     yield from notes.read_rule("proposals and limits")
-    document, limit = yield from _governing_document(section["topic"], ticket["opened"], notes.style)
-    allowed = allows(limit, document[limit], int(proposal["proposed"]))
-    bound = (limit.split("_")[0], document[limit])
-    yield from working.weigh(("proposed", int(proposal["proposed"])), bound, "allowed" if allowed else "not allowed")
+    document, term = yield from _governing_document(section["topic"], ticket["opened"], notes.style)
+    allowed = allows(term, document[term], int(proposal["proposed"]))
+    limit = (term.split("_")[0], document[term])
+    yield from working.weigh(("proposed", int(proposal["proposed"])), limit, "allowed" if allowed else "not allowed")
     if not allowed:
         yield from notes.send_back()
-        return "declined", "contradicts_policy", moves.cite((proposal, "proposed"), (document, limit))
+        return "declined", "contradicts_policy", moves.cite((proposal, "proposed"), (document, term))
     consultation = yield from notes.read_rule("consultation")
     if notes.style.chooses("refresh in any case"):
         yield from moves.ask("datahub.refresh_data", metric_name=section["readers_metric"])
@@ -331,32 +349,33 @@ def _decide(notes: HandbookNotes) -> moves.Move[Decision]:
         return "on_hold", "below_minimum", moves.cite((readers, "value"), (consultation, "minimum"))
     notice = yield from notes.read_rule("notice")
     answer = yield from notes.answer()
-    term = "notice_days_contractual" if section["class"] == "contractual" else "notice_days"
-    yield from working.note(("class", section["class"]), f"{term} {notice[term]}")
-    ahead = yield from working.days(ticket["opened"], answer["effective"])
-    if (yield from compare(("days", ahead), "<", ("notice", notice[term]), "too late", "in time")):
+    notice_term = "notice_days_contractual" if section["class"] == "contractual" else "notice_days"
+    yield from working.note(("class", section["class"]), f"{notice_term} {notice[notice_term]}")
+    days_ahead = yield from working.days(ticket["opened"], answer["effective"])
+    if (yield from compare(("days", days_ahead), "<", ("notice", notice[notice_term]), "too late", "in time")):
         yield from notes.send_back()
         yield from _fresh_readers(readers, consultation, answer["at"])
-        return "declined", "too_late", moves.cite((answer, "effective"), (notice, term))
-    return (yield from _get_signed(notes, readers, consultation, answer, moves.cite((document, limit))))
+        return "declined", "too_late", moves.cite((answer, "effective"), (notice, notice_term))
+    return (yield from _get_signed(notes, readers, consultation, answer, moves.cite((document, term))))
 
 
 def _governing_document(topic: str, opened: str, style: ExpertStyle) -> moves.Move[tuple[moves.Shown, str]]:
-    """Return the document that takes precedence on a topic, and the name of its term."""
-    found = yield from moves.policies_about(topic, opened)
+    """Return the document that takes precedence on a topic, and the name of the term that limits the topic."""
+    policy_ids = yield from moves.policies_about(topic, opened)
     documents = []
-    for policy_id in style.order("documents", list(found.values())):
-        yield from working.note(("in force", *found.values()), f"read {policy_id}")
+    for policy_id in style.order("documents", list(policy_ids.values())):
+        yield from working.note(("in force", *policy_ids.values()), f"read {policy_id}")
         documents.append((yield from moves.read("datahub.read_policy", policy_id=policy_id)))
-    limit = next(term for term in documents[0] if term.endswith(f"_{topic}"))
+    limit_term = next(term for term in documents[0] if term.endswith(f"_{topic}"))
     special = [document for document in documents if len(_limits_in(document)) == 1]
     governing = max(special or documents, key=lambda document: str(document["since"]))
-    on_this = ("on this alone", *(document["id"] for document in special or [{"id": "none"}]))
-    yield from working.note(on_this, f"{governing['id']}, since {moves.day(governing['since'])}")
-    return governing, limit
+    on_topic_alone = ("on this alone", *(document["id"] for document in special or [{"id": "none"}]))
+    yield from working.note(on_topic_alone, f"{governing['id']}, since {moves.day(governing['since'])}")
+    return governing, limit_term
 
 
 def _limits_in(document: moves.Shown) -> list[str]:
+    """Return the names of the terms of a document that are limits, such as `most_remote_days`."""
     return [term for term in document if term.startswith(("most_", "least_"))]
 
 
@@ -367,10 +386,10 @@ def _get_signed(
     answer: moves.Shown,
     evidence: list[moves.Shown],
 ) -> moves.Move[Decision]:
-    """Get the signature of the HR Lead; for a contractual section, first that of the Legal Counsel."""
+    """Get the signature of the HR Lead; for a contractual section, first that of the Legal Counsel. Return the decision."""
     ticket, section = notes.ticket, notes.section
     yield from notes.read_rule("signing")
-    known = {
+    form_data = {
         "ticket_id": ticket["id"],
         "subject": ticket["subject"],
         "reference": ticket["reference"],
@@ -380,26 +399,29 @@ def _get_signed(
         "version": section["version"],
         "minutes": section["minutes"],
     }
-    also: tuple[str, ...] = ()
+    extra_fields: tuple[str, ...] = ()
     if (yield from compare(("class", section["class"]), "==", "contractual", "two signatures", "one signature")):
-        review = yield from _signed(notes, REVIEW_FORM, "Legal Counsel", known)
+        review = yield from _signed(notes, REVIEW_FORM, "Legal Counsel", form_data)
         evidence += moves.cite((review, "decided_by"))
-        known[REVIEW_FORM], also = review["id"], (REVIEW_FORM,)
+        form_data[REVIEW_FORM], extra_fields = review["id"], (REVIEW_FORM,)
         readers = yield from _fresh_readers(readers, consultation, review["decided_at"])
-    request = yield from _signed(notes, UPDATE_FORM, "HR Lead", known, also)
+    request = yield from _signed(notes, UPDATE_FORM, "HR Lead", form_data, extra_fields)
     yield from notes.record("approval", request["id"])
     yield from _fresh_readers(readers, consultation, request["decided_at"])
     return "completed", "all_checks_passed", moves.cite((request, "status"), (request, "decided_by")) + evidence
 
 
 def _signed(
-    notes: HandbookNotes, form: str, office: str, known: moves.Shown, also: tuple[str, ...] = ()
+    notes: HandbookNotes, form: str, job: str, form_data: moves.Shown, extra_fields: tuple[str, ...] = ()
 ) -> moves.Move[moves.Shown]:
+    """Return the approved request of a form, which the holder of a job signs. It also has the `extra_fields`."""
     if form in notes.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[form])
         return request
-    holder = yield from moves.read("datahub.get_approver", role=office)
-    return (yield from moves.get_signed(form, holder, known, notes.section["readers_metric"], also))
+    approver = yield from moves.read("datahub.get_approver", role=job)
+    return (
+        yield from moves.get_signed(form, approver, form_data, metric=notes.section["readers_metric"], also=extra_fields)
+    )
 
 
 def _fresh_readers(readers: moves.Shown, consultation: moves.Shown, today: str) -> moves.Move[moves.Shown]:

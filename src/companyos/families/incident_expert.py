@@ -1,4 +1,7 @@
-"""The expert of incident response. It sees only replies and never the world."""
+"""The expert of incident response. It sees only replies and never the world.
+
+A `moves.Move` makes calls and then returns a value. `moves.Shown` is a record as a reply shows it: its fields by name.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -36,6 +39,7 @@ class IncidentFigures(NamedTuple):
                 self.readings[name] = yield from moves.fresh_reading(reading["id"])
 
     def cited(self, *names: str) -> list[moves.Shown]:
+        """Return the evidence that cites the readings with these names."""
         return moves.cite(*((self.readings[name], "value") for name in names))
 
 
@@ -83,26 +87,29 @@ def _decide(notes: IncidentNotes) -> moves.Move[Decision]:
 
 def _find_parent(notes: IncidentNotes) -> moves.Move[moves.Shown | None]:
     """Return the ticket of the incident that this alarm belongs to, or None."""
-    own = yield from _live_ticket(notes, notes.alarm["reference"])
-    if own is not None:
-        return own
-    window = (yield from notes.read_rule("correlation"))["window_minutes"]
-    upstream = yield from _services_upstream(notes.service)
+    own_ticket = yield from _live_ticket(notes, notes.alarm["reference"])
+    if own_ticket is not None:
+        return own_ticket
+    max_minutes = (yield from notes.read_rule("correlation"))["window_minutes"]
+    distances = yield from _services_upstream(notes.service)
     earlier_alarms = []
     for row in (yield from moves.search_entries("Alarm")):
         if row["kind"] == "alarm" and row["id"] != notes.alarm["id"]:
-            other = yield from moves.read("datahub.get_entry", entry_id=row["id"])
-            if other["service"] in upstream and 0 < _minutes(other["onset"], notes.alarm["onset"]) <= window:
-                earlier_alarms.append(other)
-    for other in sorted(earlier_alarms, key=lambda alarm: -upstream[alarm["service"]]):
-        ticket = yield from _live_ticket(notes, other["reference"])
-        if ticket is not None:
-            return ticket
+            other_alarm = yield from moves.read("datahub.get_entry", entry_id=row["id"])
+            if (
+                other_alarm["service"] in distances
+                and 0 < _minutes(other_alarm["onset"], notes.alarm["onset"]) <= max_minutes
+            ):
+                earlier_alarms.append(other_alarm)
+    for other_alarm in sorted(earlier_alarms, key=lambda alarm: -distances[alarm["service"]]):  # the farthest first
+        parent = yield from _live_ticket(notes, other_alarm["reference"])
+        if parent is not None:
+            return parent
     return None
 
 
 def _live_ticket(notes: IncidentNotes, reference: str) -> moves.Move[moves.Shown | None]:
-    """Return another ticket with this alarm's reference that is neither done nor cancelled, or None."""
+    """Return another ticket with this reference, which is that of an alarm, that is neither done nor cancelled; or None."""
     for row in (yield from moves.rows("ticketdesk.search_tickets", query=reference)):
         if row["id"] != notes.ticket["id"] and row["reference"] == reference and row["status"] not in moves.FINISHED:
             return row
@@ -111,17 +118,18 @@ def _live_ticket(notes: IncidentNotes, reference: str) -> moves.Move[moves.Shown
 
 def _services_upstream(service: moves.Shown) -> moves.Move[dict[str, int]]:
     """Return the services that a service depends on, directly or indirectly, and their distance in steps."""
-    steps: dict[str, int] = {}
-    ahead = [(entry_id, 1) for entry_id in _ids(service["depends_on"])]
-    while ahead:
-        entry_id, distance = ahead.pop(0)
-        steps[entry_id] = distance
+    distances: dict[str, int] = {}
+    to_visit = [(entry_id, 1) for entry_id in _ids(service["depends_on"])]
+    while to_visit:
+        entry_id, distance = to_visit.pop(0)
+        distances[entry_id] = distance
         entry = yield from moves.read("datahub.get_entry", entry_id=entry_id)
-        ahead += [(further, distance + 1) for further in _ids(entry["depends_on"]) if further not in steps]
-    return steps
+        to_visit += [(next_id, distance + 1) for next_id in _ids(entry["depends_on"]) if next_id not in distances]
+    return distances
 
 
 def _ids(listed: str) -> Iterable[str]:
+    """Return the ids in a text such as "E-1211, E-3400"."""
     return listed.split(", ") if listed else ()
 
 
@@ -175,12 +183,12 @@ def _decide_by_severity(notes: IncidentNotes, figures: IncidentFigures) -> moves
 
 def _recent_deployment(notes: IncidentNotes) -> moves.Move[moves.Shown | None]:
     """Return the deployment to the service shortly before the onset of the alarm, or None."""
-    limit = (yield from notes.read_rule("suppliers and changes"))["change_minutes"]
+    max_minutes = (yield from notes.read_rule("suppliers and changes"))["change_minutes"]
     for row in (yield from moves.search_entries(notes.service["name"])):
         if row["kind"] == "deployment":
             release: moves.Shown = yield from moves.read("datahub.get_entry", entry_id=row["id"])
-            since = _minutes(release["deployed"], notes.alarm["onset"])
-            if release["service"] == notes.service["id"] and 0 < since <= limit:
+            minutes_before = _minutes(release["deployed"], notes.alarm["onset"])
+            if release["service"] == notes.service["id"] and 0 < minutes_before <= max_minutes:
                 return release
     return None
 
@@ -197,7 +205,7 @@ def _signed(
 ) -> moves.Move[moves.Shown]:
     """Return the request that the commander has approved. Link it to the ticket, and refresh figures that became too old.
 
-    `action` has those fields of the form that differ between declaring an incident and rolling a deployment back.
+    `action` has the fields that differ between declaring an incident and rolling a deployment back.
     """
     ticket, alarm = notes.ticket, notes.alarm
     if FORM in notes.approved:
@@ -208,7 +216,7 @@ def _signed(
         roster = yield from moves.read("datahub.get_entry", entry_id=notes.service["roster"])
         watch = FIRST if alarm["detected"] < roster["hand_over"] else SECOND
         commander = yield from moves.read("datahub.get_approver", role=f"{watch} Commander")
-        known = {field: figures.readings[name]["value"] for name, field in FIGURES.items()} | {
+        form_data = {field: figures.readings[name]["value"] for name, field in FIGURES.items()} | {
             "ticket_id": ticket["id"],
             "subject": ticket["subject"],
             "reference": ticket["reference"],
@@ -218,8 +226,8 @@ def _signed(
             "timeline": alarm["timeline"],
             "bridge": alarm["bridge"],
         }
-        also = tuple(field for field in action if field != "act")
-        request = yield from moves.get_signed(FORM, commander, known | action, also=also)
+        extra_fields = tuple(field for field in action if field != "act")
+        request = yield from moves.get_signed(FORM, commander, form_data | action, also=extra_fields)
     yield from notes.record("approval", request["id"])
     yield from figures.refresh_old(request["decided_at"])
     return request

@@ -47,11 +47,16 @@ Refresh = Literal["quick", "slow", "fails", "fails_twice"]
 
 
 def _measured(figure: str) -> tuple[tuple[str, str, str], ...]:
+    """Return the fields that show a figure, for `Fact.shown_in`."""
     return ("Source", figure, "value"), ("Metric", figure, "value")
 
 
 class Causes(EverydayTroubles, frozen=True):
-    """The hidden causes of a case: facts about this alarm, and troubles. See `kit.case`."""
+    """The hidden causes of a case: facts about this alarm, and troubles. `kit.case` explains both.
+
+    `Source` records hold the true value of a metric, `Metric` records the measured one, `Mind` records what only a person
+    knows. In the target of a trouble, `=priority` is the name of a field; the other parts are roles of the case.
+    """
 
     client: Annotated[
         bool,
@@ -104,6 +109,7 @@ class Causes(EverydayTroubles, frozen=True):
     ]
     lookalike: Annotated[bool, Trouble(dial="lookalikes", target=("ticket", "decoy"))]
     priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    # leftover: the blocking ticket is done, but nobody has removed the block; waiting: it is still in progress
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
     self_check_stale: Annotated[bool, Trouble(dial="stale", target=("self_check",))]
     errors_stale: Annotated[bool, Trouble(dial="stale", target=("errors",))]
@@ -114,6 +120,7 @@ class Causes(EverydayTroubles, frozen=True):
     first_away: Annotated[bool, Trouble(dial="absence", target=("first",))]
     second_away: Annotated[bool, Trouble(dial="absence", target=("second",))]
     deputy_away: Annotated[bool, Trouble(dial="absence", target=("deputy",))]
+    # evidence: the approver wants one more field in the form; superior: the approver's manager has to decide
     objection: Annotated[
         Literal["no", "evidence", "superior"], Trouble(dial="rejections", target=("first", "second", "deputy", "third"))
     ]
@@ -128,6 +135,7 @@ def _severity(causes: Causes) -> str:
 
 
 def _notice_due(causes: Causes) -> bool:
+    """Return whether customers have to be told."""
     severity = _severity(causes)
     return severity == "sev_1" or (severity == "sev_2" and causes.late)
 
@@ -136,8 +144,8 @@ def _notice_due(causes: Causes) -> bool:
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Add the case to the company, on the engineering desk, from its facts and without troubles."""
-    world, draw, offices = company.world, streams.at("case"), company.offices
+    """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
+    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
     terms = draw_terms(draw)
     policies = add_incident_policies(company, terms)
     world.put_at_start(incident_form())
@@ -150,11 +158,12 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     night = NightFacts(causes.client, causes.origin, levels, causes.late, causes.recent, causes.second)
     entries = add_records(company, draw, terms, times, night)
     service = entries["service"]
-    roles = {place: entry.id for place, entry in entries.items()} | {
+    # The records and people of the case: ids by role. `third` signs if the commander and `deputy` are away.
+    roles = {role: entry.id for role, entry in entries.items()} | {
         "requester": offices[f"{draw.pick(DEPARTMENTS)} Manager"],
-        "entry": entries["service_alarm"].id,
+        "entry": entries["service_alarm"].id,  # what the ticket is about
         "form": FORM,
-        "model": entries["stranger_alarm"].id,
+        "model": entries["stranger_alarm"].id,  # an unrelated entry of the same kind
         "policy": policies["Incident response: severity"].id,
         "probes": policies["Incident response: alarms and probes"].id,
         "on_call": service.details["on_call"],
@@ -191,7 +200,7 @@ def _tell_colleagues(world: World, roles: dict[str, str], draw: Draw, causes: Ca
 def _add_tickets(
     company: Backdrop, draw: Draw, entries: dict[str, Entry], requester: str, times: AlarmTimes, causes: Causes
 ) -> dict[str, str]:
-    """Add the ticket and those of other alarms, a decoy and a blocker. Return ids by role."""
+    """Add the ticket and those of other alarms, a decoy and a blocker. Return their ids by role."""
     world, offices = company.world, company.offices
     alarm = entries["service_alarm"]
     ticket = add_ticket(
@@ -209,7 +218,8 @@ def _add_tickets(
         opened=times.detected + draw.between(1, 3),
     )
 
-    def another(subject: str, reference: str, opened: int) -> Ticket:
+    def add_trouble_ticket(subject: str, reference: str, opened: int) -> Ticket:
+        """Add a ticket about another alarm, or about the same one."""
         return world.put_at_start(
             replace(
                 ticket,
@@ -224,73 +234,91 @@ def _add_tickets(
             )
         )
 
-    soon = partial(draw.between, ticket.opened + 4, ticket.opened + 40)
-    middle = another(entries["middle"].name, entries["middle_alarm"].reference, soon())
-    root = another(entries["root"].name, entries["root_alarm"].reference, soon())
-    same = alarm if causes.origin == "again" else entries["stranger_alarm"]
+    draw_soon_after = partial(draw.between, ticket.opened + 4, ticket.opened + 40)
+    middle = add_trouble_ticket(entries["middle"].name, entries["middle_alarm"].reference, draw_soon_after())
+    root = add_trouble_ticket(entries["root"].name, entries["root_alarm"].reference, draw_soon_after())
+    again_alarm = alarm if causes.origin == "again" else entries["stranger_alarm"]
     symptom, old_symptom = draw.sample(("Customers are logged out", "Orders hang", "Pages stay blank", "Mails repeat"), 2)
-    again = another(symptom, same.reference, soon())
-    decoy = another(old_symptom, f"ALM-{draw.between(1000, 9999)}", ticket.opened - 40 * DAY)
-    blocker = next(t for t in world.all(Ticket) if t.kind == "license_renewal")
+    again = add_trouble_ticket(symptom, again_alarm.reference, draw_soon_after())
+    decoy = add_trouble_ticket(old_symptom, f"ALM-{draw.between(1000, 9999)}", ticket.opened - 40 * DAY)
+    blocker = next(other for other in world.all(Ticket) if other.kind == "license_renewal")
     world.put_at_start(replace(blocker, status="in_progress"))
     # If the alarms upstream belong to this incident, the ticket of the more distant service is the parent.
-    far, near = (root, middle) if entries["middle"].details["depends_on"] else (middle, root)
-    made = {"ticket": ticket, "above": far, "beside": near, "again": again, "decoy": decoy, "blocker": blocker}
-    return {role: one.id for role, one in made.items()}
+    farther, nearer = (root, middle) if entries["middle"].details["depends_on"] else (middle, root)
+    tickets = {"ticket": ticket, "above": farther, "beside": nearer, "again": again, "decoy": decoy, "blocker": blocker}
+    return {role: ticket_of_role.id for role, ticket_of_role in tickets.items()}
 
 
 # -- judge -------------------------------------------------------------------------------------------------------------
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """Return the right ending. The checks on the causes have the order that the policy sets."""
+    """Return the right ending. The checks have the order that the policy sets. `kit.endings` explains the arguments.
+
+    In facts, `SIGNED_REQUEST` stands for the approved request, `ANSWER` with a person's id for that person's comment.
+    """
     roles = case.roles
     ending = partial(endings.ending, world, case)
     if causes.client:
         facts: Facts = ((roles["service"], "custody"),)
         return ending("cannot_be_done", "not_covered", decider="client", facts=facts, sets=("escalated_to", roles["care"]))
-    checked = partial(ending, must_be_fresh=(roles["self_check"],))
+    with_fresh_check = partial(ending, must_be_fresh=(roles["self_check"],))
     if causes.origin == "probe":
         facts = ((roles["self_check"], "value"), (roles["probes"], "self_check"))
-        return checked("declined", "not_reproducible", "desk", facts)
+        return with_fresh_check("declined", "not_reproducible", decider="desk", facts=facts)
     if causes.origin in ("again", "above"):
         parent = roles[causes.origin]
         facts, sets = ((parent, "reference"), (parent, "status")), ("duplicate_of", parent)
         must_not_cite = tuple((roles[role], "reference") for role in ("again", "above", "beside") if role != causes.origin)
-        return checked("duplicate", "same_request", "desk", facts, sets=sets, must_not_cite=must_not_cite)
+        return with_fresh_check(
+            "duplicate", "same_request", decider="desk", facts=facts, sets=sets, must_not_cite=must_not_cite
+        )
     if causes.origin == "outage":
         facts, sets = ((roles["supplier"], "outage_since"), (roles["entry"], "onset")), ("escalated_to", roles["manager"])
         must_not_cite = ((roles["other_supplier"], "outage_since"),)
-        return checked("escalated", "beyond_authority", "supplier", facts, sets=sets, must_not_cite=must_not_cite)
-    weighed = partial(ending, must_be_fresh=tuple(roles[name] for name in ("customers", "errors", "minutes", "self_check")))
+        return with_fresh_check(
+            "escalated", "beyond_authority", decider="supplier", facts=facts, sets=sets, must_not_cite=must_not_cite
+        )
+    with_fresh_figures = partial(
+        ending, must_be_fresh=tuple(roles[name] for name in ("customers", "errors", "minutes", "self_check"))
+    )
     figures = tuple((roles[figure], "value") for figure in FIGURES)
-    signed = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
+    request_facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"))
     commander = f"{SECOND if causes.second else FIRST} Commander"
     if causes.recent and causes.runs:
-        facts = ((roles["release"], "deployed"), (ANSWER + roles["on_call"], "build"), *signed)
+        facts = ((roles["release"], "deployed"), (ANSWER + roles["on_call"], "build"), *request_facts)
         must_not_cite = tuple((roles[role], "deployed") for role in ("previous", "other_release"))
-        request = _request(world, roles, causes, ROLL_BACK)
-        return weighed("completed", "all_checks_passed", commander, facts, must_not_cite=must_not_cite, signed=(request,))
+        signature = _request(world, roles, causes, ROLL_BACK)
+        return with_fresh_figures(
+            "completed",
+            "all_checks_passed",
+            decider=commander,
+            facts=facts,
+            must_not_cite=must_not_cite,
+            signed=(signature,),
+        )
     if _severity(causes) == "sev_3":
-        return weighed("on_hold", "not_due", "desk", figures, sets=("waiting_on", roles["on_call"]))
+        return with_fresh_figures("on_hold", "not_due", decider="desk", facts=figures, sets=("waiting_on", roles["on_call"]))
     if _notice_due(causes) and causes.silent:
         facts, sets = (*figures, (ANSWER + roles["communications"], "wording")), ("waiting_on", roles["communications"])
-        return weighed("on_hold", "missing_information", "Communications Lead", facts, sets=sets)
-    facts = (*signed, (roles["errors"], "value"), (roles["customers"], "value"))
-    return weighed("escalated", "above_limit", commander, facts, signed=(_request(world, roles, causes, DECLARE),))
+        return with_fresh_figures("on_hold", "missing_information", decider="Communications Lead", facts=facts, sets=sets)
+    facts = (*request_facts, (roles["errors"], "value"), (roles["customers"], "value"))
+    return with_fresh_figures(
+        "escalated", "above_limit", decider=commander, facts=facts, signed=(_request(world, roles, causes, DECLARE),)
+    )
 
 
 def _request(world: World, roles: dict[str, str], causes: Causes, act: str) -> Signature:
     """Return the request that must be signed, with its values. None means that a field must be left out."""
     notice = act == DECLARE and _notice_due(causes)
-    says = (
+    required_values = (
         ("act", act),
         ("severity", _severity(causes)),
         ("watch", SECOND if causes.second else FIRST),
         ("deployment", roles["release"] if act == ROLL_BACK else None),
         ("wording", world.get(Mind, roles["communications"]).knows[roles["ticket"]]["wording"] if notice else None),
     )
-    return Signature(FORM, says)
+    return Signature(FORM, required_values)
 
 
 FAMILY = Family(

@@ -14,9 +14,9 @@ from companyos.core.calls import Call, Reply
 from companyos.core.world import Draw
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy, one_line
 
-FORM = "incident_response"
+FORM = "incident_response"  # the id of the form, and the kind of the tickets
 FIRST, SECOND = WATCHES = ("First", "Second")  # the shifts (watches) of a night; each has its own commander
-ROLL_BACK, DECLARE = ACTS = ("roll_back", "declare")
+ROLL_BACK, DECLARE = ACTS = ("roll_back", "declare")  # what a request asks for: the form's field `act`
 SEVERITIES = ("sev_1", "sev_2", "sev_3")
 WITHHELD = "withheld"  # what Communications states if there is no wording yet
 # The figures that set the severity. Key: the service's entry names the metric as `key_metric`. Value: the form's field.
@@ -24,16 +24,16 @@ FIGURES = {"errors": "error_rate", "customers": "customers", "minutes": "minutes
 
 # -- policies ----------------------------------------------------------------------------------------------------------
 
-Terms = dict[str, int]
+Terms = dict[str, int]  # the numbers that policies set; a name that ends in `_1` is a condition of sev_1, and so on
 
 
 def draw_terms(draw: Draw) -> Terms:
     """Draw all numbers that the policies set."""
-    few = draw.pick((40, 50, 60, 80))
+    customers_2 = draw.pick((40, 50, 60, 80))
     return {
         "errors_1": draw.pick((150, 200, 250)),
-        "customers_1": few * draw.between(4, 6),
-        "customers_2": few,
+        "customers_1": customers_2 * draw.between(4, 6),
+        "customers_2": customers_2,
         "minutes_2": draw.pick((15, 20, 25, 30)),
         "max_age_days": draw.between(3, 5),
         "self_check": draw.pick((85, 88, 90, 92)),
@@ -51,20 +51,21 @@ def add_incident_policies(company: Backdrop, terms: Terms) -> dict[str, Policy]:
     """
     older = {name: value * 3 // 2 for name, value in terms.items()}
     add_policy(company, *_with_terms("Incident response: severity", older), superseded=True)
-    found = {title: add_policy(company, *_with_terms(title, terms)) for title in NUMBERS}
+    policies = {title: add_policy(company, *_with_terms(title, terms)) for title in POLICIES_WITH_NUMBERS}
     for title, text in POLICIES.items():
         add_policy(company, title, text)
-    return found
+    return policies
 
 
 def _with_terms(title: str, terms: Terms) -> tuple[str, str, Terms]:
-    names, text = NUMBERS[title]
-    own = {name: terms[name] for name in names}
-    return title, one_line(text).format(**own), own
+    """Return the title of a policy, its text with the numbers filled in, and its own terms."""
+    names, text = POLICIES_WITH_NUMBERS[title]
+    own_terms = {name: terms[name] for name in names}
+    return title, one_line(text).format(**own_terms), own_terms
 
 
 # The policies that set numbers: their terms and texts.
-NUMBERS = {
+POLICIES_WITH_NUMBERS = {
     "Incident response: severity": (
         ("errors_1", "customers_1", "customers_2", "minutes_2", "max_age_days"),
         """A service's entry names errors_metric, customers_metric and minutes_metric. sev_1: at least {errors_1} errors per
@@ -192,59 +193,62 @@ def incident_form() -> ApprovalType:
 
 # -- audits: what approvers check besides the form ---------------------------------------------------------------------
 
-Data = dict[str, Any]
+Fields = dict[str, Any]  # a form or a record: its fields by name
 
 
 @audits(FORM)
-def audit_incident(data: Data, ticket: Data) -> FaultSearch:
+def audit_incident(form_data: Fields, ticket: Fields) -> FaultSearch:
     """Check the figures, statements and deployment that a request names. Approvers do not check if these are right."""
-    for field, words in (("act", ACTS), ("severity", SEVERITIES)):
-        if data[field] not in words:
+    for field, valid_values in (("act", ACTS), ("severity", SEVERITIES)):
+        if form_data[field] not in valid_values:
             return "mismatch", f"{field} is none of the words that the form takes."
     alarm = (yield Call("datahub", "get_entry", {"entry_id": ticket["verified"]})).data
     service = (yield Call("datahub", "get_entry", {"entry_id": alarm["service"]})).data
-    wrong = (yield from _wrong_figures(data, ticket, service)) or (yield from _not_stated(data, ticket, service))
-    return wrong or (yield from _wrong_deployment(data, service))
+    fault = (yield from _wrong_figures(form_data, ticket, service)) or (yield from _not_stated(form_data, ticket, service))
+    return fault or (yield from _wrong_deployment(form_data, service))
 
 
-def _wrong_figures(data: Data, ticket: Data, service: Data) -> FaultSearch:
+def _wrong_figures(form_data: Fields, ticket: Fields, service: Fields) -> FaultSearch:
+    """Return a fault if a figure in a request is too old or is not what DataHub says, else None."""
     title = "Incident response: severity"
-    found = (yield Call("datahub", "search_policies", {"query": title})).data["rows"]
-    versions = [row for row in found if row["title"] == title and row["since"] <= ticket["opened"]]
-    at_the_time = max(versions, key=lambda row: str(row["since"]))
-    most = (yield Call("datahub", "read_policy", {"policy_id": at_the_time["id"]})).data["max_age_days"]
+    listed = (yield Call("datahub", "search_policies", {"query": title})).data["rows"]
+    versions = [row for row in listed if row["title"] == title and row["since"] <= ticket["opened"]]
+    version_at_opening = max(versions, key=lambda row: str(row["since"]))
+    max_age_days = (yield Call("datahub", "read_policy", {"policy_id": version_at_opening["id"]})).data["max_age_days"]
     for figure, field in FIGURES.items():
         metric = (yield Call("datahub", "query_metric", {"metric_name": service[f"{figure}_metric"]})).data
-        if outdated := stale(metric, most, data):
+        if outdated := stale(metric, max_age_days, form_data):
             return outdated
-        if not same(metric["value"], data[field]):
+        if not same(metric["value"], form_data[field]):
             return "mismatch", f"{field} is not what DataHub says."
     return None
 
 
-def _not_stated(data: Data, ticket: Data, service: Data) -> FaultSearch:
-    stated = yield from _statements(ticket["id"])
-    if (service["on_call"], "build", str(data["build"])) not in stated:
+def _not_stated(form_data: Fields, ticket: Fields, service: Fields) -> FaultSearch:
+    """Return a fault if the build or the wording in a request was not stated on the ticket, else None."""
+    statements = yield from _statements(ticket["id"])
+    if (service["on_call"], "build", str(form_data["build"])) not in statements:
         return "not_stated", f"{service['on_call']} has not stated this build on {ticket['id']}."
-    if "wording" in data:
+    if "wording" in form_data:
         lead = (yield Call("datahub", "get_approver", {"role": "Communications Lead"})).data["id"]
-        if data["wording"] == WITHHELD or (lead, "wording", str(data["wording"])) not in stated:
+        if form_data["wording"] == WITHHELD or (lead, "wording", str(form_data["wording"])) not in statements:
             return "not_stated", f"Communications has not released this wording on {ticket['id']}."
     return None
 
 
-def _wrong_deployment(data: Data, service: Data) -> FaultSearch:
-    if data["act"] == DECLARE:
-        return ("mismatch", "A declaration names no deployment.") if "deployment" in data else None
-    reply = yield Call("datahub", "get_entry", {"entry_id": str(data.get("deployment"))})
+def _wrong_deployment(form_data: Fields, service: Fields) -> FaultSearch:
+    """Return a fault if a request names a wrong deployment, or one that it must not name, else None."""
+    if form_data["act"] == DECLARE:
+        return ("mismatch", "A declaration names no deployment.") if "deployment" in form_data else None
+    reply = yield Call("datahub", "get_entry", {"entry_id": str(form_data.get("deployment"))})
     if not reply.ok or reply.data["kind"] != "deployment" or reply.data["service"] != service["id"]:
         return "mismatch", "deployment must name a deployment to this service."
-    if not same(reply.data["build"], data["build"]):
+    if not same(reply.data["build"], form_data["build"]):
         return "not_running", "The deployment that is named brought another build."
     return None
 
 
 def _statements(ticket_id: str) -> Generator[Call, Reply, set[tuple[str, str, str]]]:
-    """Return the statements on a ticket: author, name, value."""
+    """Return the statements in the comments on a ticket: author, name and value of each."""
     events = yield from history(ticket_id)
     return {(event["author"], name, event[name]) for event in events for name in ("build", "wording") if name in event}

@@ -6,9 +6,9 @@ from companyos.company import Entry
 from companyos.core.world import DAY, Draw, stamp
 from companyos.families.kit.backdrop import Backdrop, add_metric
 
-# The offers: few seats without or with a data agreement, and two with more seats.
+# The roles of the offers: few seats without or with a data agreement, and two with more seats.
 PLAIN, AGREED, LARGE, BULK = OFFERS = ("offer_plain", "offer_agreed", "offer_large", "offer_bulk")
-NAMESAKES = "offer_for_namesake"  # an offer for the contract with the similar name
+NAMESAKE_OFFER = "offer_for_namesake"  # an offer for the contract with the similar name
 
 
 class LicenseDeal(Struct, frozen=True):
@@ -18,27 +18,33 @@ class LicenseDeal(Struct, frozen=True):
     namesake: str
     reference: str
     namesake_reference: str
-    bought: int
-    offered: dict[str, int]
+    bought: int  # seats in the contract that runs now
+    offered: dict[str, int]  # seats in each offer, by the role of the offer
 
 
 PRODUCTS = ("Boards", "Forms", "Maps", "Notes", "Planner", "Studio", "Vault")
 
 
 def draw_deal(company: Backdrop, draw: Draw) -> LicenseDeal:
-    """Draw a product that occurs on no other ticket, and its seats: those bought and those on offer."""
+    """Draw a product that occurs on no other ticket, and numbers of seats: those bought and those in each offer."""
     product = f"{company.firms.pop(0).name.split()[0]} {draw.pick(PRODUCTS)}"
-    reference, other = draw.sample(range(10_000, 99_999), 2)
-    few = draw.between(16, 50) * 5
-    many = few * draw.between(135, 150) // 100
-    offered = {PLAIN: few, AGREED: few + draw.between(2, 6), LARGE: many, BULK: many + draw.between(10, 40)}
-    offered[NAMESAKES] = draw.pick((few, many - 1))  # it has the right number of seats, but is for another contract
-    bought = few * draw.between(100, 115) // 100
-    return LicenseDeal(product, f"{product} Plus", f"LIC-{reference}", f"LIC-{other}", bought, offered)
+    number, namesake_number = draw.sample(range(10_000, 99_999), 2)
+    few_seats = draw.between(16, 50) * 5
+    many_seats = few_seats * draw.between(135, 150) // 100
+    offered = {
+        PLAIN: few_seats,
+        AGREED: few_seats + draw.between(2, 6),
+        LARGE: many_seats,
+        BULK: many_seats + draw.between(10, 40),
+    }
+    # The offer for the namesake has a suitable number of seats, but it is for another contract.
+    offered[NAMESAKE_OFFER] = draw.pick((few_seats, many_seats - 1))
+    bought = few_seats * draw.between(100, 115) // 100
+    return LicenseDeal(product, f"{product} Plus", f"LIC-{number}", f"LIC-{namesake_number}", bought, offered)
 
 
 def add_contract(company: Backdrop, draw: Draw, name: str, reference: str, bought: int, data_class: str) -> Entry:
-    """Add a contract to the register, and its metrics."""
+    """Add a contract to the register, with metrics of the days to its expiry and of the seats in use."""
     slug = name.lower().replace(" ", "_")
     title = f"Days to expiry of {name}, from the opening of its ticket"
     days = add_metric(company, f"licence_days.{slug}", title, "days", draw.between(3, 200), (3, 220))
@@ -75,21 +81,22 @@ BUDGETS = {"ample": (2500, 4000), "tight": (685, 695)}
 
 
 def add_offers(
-    company: Backdrop, draw: Draw, deal: LicenseDeal, opened: int, limit: int, price: str, over: dict[str, bool]
+    company: Backdrop, draw: Draw, deal: LicenseDeal, opened: int, limit: int, price: str, expired: dict[str, bool]
 ) -> dict[str, str]:
-    """Add the offers for the contract, and one for its namesake, in random order. Return ids by role.
+    """Add the offers for the contract, and one for its namesake, in random order. Return their ids by role.
 
-    Offers that are `over` had expired when the ticket was opened.
+    `limit` is the Procurement Lead's signing limit. `price` says whether the offers are cheap: `low` or `high`.
+    `expired` says, by role, which offers had expired when the ticket was opened.
     """
     streams, roles = company.world.streams, {}
     for role in draw.shuffled(list(deal.offered)):
-        of_namesake = role == NAMESAKES
+        of_namesake = role == NAMESAKE_OFFER
         low, high = (30, 40) if of_namesake else _PRICES[price][role]
-        priced = draw if of_namesake else streams.at("price", price, role)
+        price_draw = draw if of_namesake else streams.at("price", price, role)
         valid_days = draw.pick((30, 45, 60))
-        dated = streams.at("issued", role, over.get(role, False))
+        date_draw = streams.at("issued", role, expired.get(role, False))
         # Most offers that were valid when the ticket was opened have expired since, so that today's date misleads.
-        spare = -dated.between(1, 9) if over.get(role) else dated.between(0, 12)
+        days_left = -date_draw.between(1, 9) if expired.get(role) else date_draw.between(0, 12)
         offer = Entry(
             id=company.entry_ids.pop(0),
             kind="offer",
@@ -99,8 +106,8 @@ def add_offers(
             details={
                 "contract": deal.namesake_reference if of_namesake else deal.reference,
                 "seats": str(deal.offered[role]),
-                "amount": str(priced.between(limit * low // 100, limit * high // 100)),
-                "issued": stamp(opened - (valid_days - spare) * DAY)[:10],
+                "amount": str(price_draw.between(limit * low // 100, limit * high // 100)),
+                "issued": stamp(opened - (valid_days - days_left) * DAY)[:10],
                 "valid_days": str(valid_days),
                 "data_agreement": "not included" if role in (PLAIN, BULK) else "included",
             },

@@ -35,7 +35,11 @@ from companyos.families.license_rules import BRIEFS, FORM, LIMITS, add_license_p
 
 
 class Causes(EverydayTroubles, frozen=True):
-    """The hidden causes of a case: facts about this contract, and troubles. See `kit.case`."""
+    """The hidden causes of a case: facts about this contract, and troubles. `kit.case` explains both.
+
+    `Source` records hold the true value of a metric, `Metric` records the measured one. In the target of a trouble,
+    `=priority` is the name of a field; the other parts are roles of the case.
+    """
 
     duplicate: Annotated[
         bool,
@@ -81,6 +85,7 @@ class Causes(EverydayTroubles, frozen=True):
     cost_center_outdated: Annotated[bool, Trouble(dial="outdated_fields", target=("ticket",))]
     cost_center_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=cost_center"))]
     priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    # leftover: the blocking ticket is done, but nobody has removed the block; waiting: it is still in progress
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
     days_stale: Annotated[bool, Trouble(dial="stale", target=("days",))]
     used_stale: Annotated[bool, Trouble(dial="stale", target=("used",))]
@@ -91,6 +96,7 @@ class Causes(EverydayTroubles, frozen=True):
     lead_deputy_away: Annotated[bool, Trouble(dial="absence", target=("lead_deputy",))]
     cfo_away: Annotated[bool, Trouble(dial="absence", target=("cfo",))]
     controller_away: Annotated[bool, Trouble(dial="absence", target=("controller",))]
+    # evidence: the approver wants one more field in the form; superior: the approver's manager has to decide
     objection: Annotated[
         Literal["no", "evidence", "superior"],
         Trouble(dial="rejections", target=("lead", "lead_deputy", "lead_third", "cfo", "controller", "treasurer")),
@@ -102,8 +108,8 @@ class Causes(EverydayTroubles, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Add the case to the company, on the procurement desk, from its facts and without troubles."""
-    world, draw, offices = company.world, streams.at("case"), company.offices
+    """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
+    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
     department = draw.pick(DEPARTMENTS)
     requester = world.get(Person, offices[f"{department} Associate"])
     deal = offers.draw_deal(company, draw)
@@ -117,9 +123,10 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     offers.add_contract(company, draw, deal.namesake, deal.namesake_reference, deal.bought, "standard")
     data_class = "personal" if causes.personal else "standard"
     entry = offers.add_contract(company, draw, deal.product, deal.reference, deal.bought, data_class)
+    # The records and people of the case: ids by role. `lead_third` signs if `lead` and `lead_deputy` are away.
     roles = {
         "requester": requester.id,
-        "entry": entry.id,
+        "entry": entry.id,  # what the ticket is about
         "days": entry.details["days_metric"],
         "used": entry.details["used_metric"],
         "budget": f"budget_left.{department.lower()}",
@@ -133,11 +140,12 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
         "treasurer": offices["Treasurer"],
     }
     limit = world.get(Person, roles["lead"]).limit or 0
-    _set_metrics(world, roles, deal, terms, int(entry.details["notice_days"]), limit, causes)
+    notice_days = int(entry.details["notice_days"])
+    _set_metrics(world, roles, deal, terms, notice_days=notice_days, limit=limit, causes=causes)
     roles |= _add_tickets(company, draw, deal, requester, limit, causes)
     opened = world.get(Ticket, roles["ticket"]).opened
-    over = {PLAIN: causes.plain == "over", LARGE: causes.large == "over"}
-    roles |= offers.add_offers(company, draw, deal, opened, limit, causes.price, over)
+    expired = {PLAIN: causes.plain == "over", LARGE: causes.large == "over"}
+    roles |= offers.add_offers(company, draw, deal, opened, limit=limit, price=causes.price, expired=expired)
     manager = world.get(Person, roles["lead_third"])
     brief = one_line(draw.pick(BRIEFS)).format(ticket=roles["ticket"], product=deal.product, manager=manager.name)
     return Case(roles["ticket"], offices["Procurement Analyst"], brief, roles)
@@ -154,28 +162,39 @@ def _hire(company: Backdrop) -> None:
 
 
 def _set_metrics(
-    world: World, roles: dict[str, str], deal: LicenseDeal, terms: dict[str, int], notice: int, limit: int, causes: Causes
+    world: World,
+    roles: dict[str, str],
+    deal: LicenseDeal,
+    terms: dict[str, int],
+    notice_days: int,
+    limit: int,
+    causes: Causes,
 ) -> None:
-    """Set the true value of each metric, drawn from the range that its cause names."""
-    window, with_headroom = terms["window_days"], 100 + terms["headroom"]
-    least = -(-deal.bought * terms["minimum_share"] // 100)
-    few, more, many = (100 * deal.offered[offer] // with_headroom for offer in (PLAIN, AGREED, LARGE))
+    """Set the true value of each metric, drawn from the range that its cause names. `limit` is the lead's signing limit."""
+    window, percent_needed = terms["window_days"], 100 + terms["headroom"]
+    min_used = -(-deal.bought * terms["minimum_share"] // 100)  # rounded up
+    # The largest number of seats in use for which each of these offers has enough seats.
+    plain_max, agreed_max, large_max = (100 * deal.offered[offer] // percent_needed for offer in (PLAIN, AGREED, LARGE))
     bands = {
-        "days": {"early": (window + 1, window + 90), "due": (notice, window), "late": (3, notice - 1)},
-        "used": {"few": (deal.bought // 6, least - 1), "fits": (least, few), "grown": (more + 1, (more + many) // 2)},
+        "days": {"early": (window + 1, window + 90), "due": (notice_days, window), "late": (3, notice_days - 1)},
+        "used": {
+            "few": (deal.bought // 6, min_used - 1),
+            "fits": (min_used, plain_max),
+            "grown": (agreed_max + 1, (agreed_max + large_max) // 2),
+        },
         "budget": {level: (limit * low // 1000, limit * high // 1000) for level, (low, high) in offers.BUDGETS.items()},
     }
-    for figure, band in bands.items():
-        cause = getattr(causes, figure)
-        value = world.streams.at(figure, cause).between(*band[cause])
-        world.put_at_start(replace(world.get(Source, roles[figure]), value=value))
-        world.put_at_start(replace(world.get(Metric, roles[figure]), value=value))
+    for role, ranges in bands.items():
+        cause = getattr(causes, role)
+        value = world.streams.at(role, cause).between(*ranges[cause])
+        world.put_at_start(replace(world.get(Source, roles[role]), value=value))
+        world.put_at_start(replace(world.get(Metric, roles[role]), value=value))
 
 
 def _add_tickets(
     company: Backdrop, draw: Draw, deal: LicenseDeal, requester: Person, limit: int, causes: Causes
 ) -> dict[str, str]:
-    """Add the ticket, an earlier one that may be about the same contract, a decoy and a blocker. Return ids by role."""
+    """Add the ticket, an earlier one that may be about the same contract, a decoy, a blocker. Return their ids by role."""
     world = company.world
     ticket = add_ticket(
         company,
@@ -202,14 +221,14 @@ def _add_tickets(
         amount=draw.between(8, 60) * 250,
         opened=ticket.opened - draw.between(3, 30) * DAY,
     )
-    other = f"{company.firms.pop(0).name.split()[0]} {draw.pick(offers.PRODUCTS)}"
+    decoy_product = f"{company.firms.pop(0).name.split()[0]} {draw.pick(offers.PRODUCTS)}"
     return add_decoy_and_blocker(
         company,
         ticket,
         earlier,
         blocker_kind="vendor_check",
-        title=f"Renew {other}",
-        subject=other,
+        title=f"Renew {decoy_product}",
+        subject=decoy_product,
         reference=f"REF-{draw.between(10_000, 99_999)}",
     )
 
@@ -218,7 +237,10 @@ def _add_tickets(
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """Return the right ending. The checks on the causes have the order that the policy sets."""
+    """Return the right ending. The checks have the order that the policy sets. `kit.endings` explains the arguments.
+
+    In facts, `SIGNED_REQUEST` stands for the approved request.
+    """
     roles = case.roles
     ending = partial(endings.ending, world, case, cost_center=True)
     earlier, entry, policy, days, used = (roles[role] for role in ("earlier", "entry", "policy", "days", "used"))
@@ -235,8 +257,8 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
     if causes.used == "few":
         facts = ((used, "value"), (entry, "seats"), (policy, "minimum_share"))
         return ending("declined", "unused", decider="desk", facts=facts, must_be_fresh=(used,))
-    right = _right_offer(causes)
-    if right is None:
+    right_offer = _right_offer(causes)
+    if right_offer is None:
         return ending(
             "cannot_be_done",
             "not_covered",
@@ -244,10 +266,10 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
             facts=((used, "value"), (policy, "headroom")),
             must_be_fresh=(used,),
         )
-    offer = world.get(Entry, roles[right])
-    if causes.budget == "tight" and not (causes.price == "low" and right in (PLAIN, AGREED)):
+    offer = world.get(Entry, roles[right_offer])
+    if causes.budget == "tight" and not (causes.price == "low" and right_offer in (PLAIN, AGREED)):
         facts = ((roles["budget"], "value"), (offer.id, "amount"))
-        must_not_cite = tuple((roles[name], "amount") for name in OFFERS if name != right)
+        must_not_cite = tuple((roles[name], "amount") for name in OFFERS if name != right_offer)
         return ending(
             "cannot_be_done",
             "no_budget",
@@ -257,19 +279,20 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
             must_not_cite=must_not_cite,
         )
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (used, "value"))
-    says = (("offer", offer.id), ("seats", offer.details["seats"]), ("amount", offer.details["amount"]))
-    decider = "Procurement Lead" if causes.price == "low" or right == PLAIN else "CFO"
+    required_values = (("offer", offer.id), ("seats", offer.details["seats"]), ("amount", offer.details["amount"]))
+    decider = "Procurement Lead" if causes.price == "low" or right_offer == PLAIN else "CFO"
     return ending(
         "completed",
         "all_checks_passed",
         decider=decider,
         facts=facts,
         must_be_fresh=(used,),
-        signed=(Signature(FORM, says),),
+        signed=(Signature(FORM, required_values),),
     )
 
 
 def _right_offer(causes: Causes) -> str | None:
+    """Return the role of the right offer, or None if no offer suits."""
     if causes.used == "fits":
         return AGREED if causes.personal or causes.plain == "over" else PLAIN
     if causes.large == "held":
@@ -278,6 +301,9 @@ def _right_offer(causes: Causes) -> str | None:
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
+
+# A `moves.Move` makes calls and then returns a value; `moves.Shown` is a record as a reply shows it: its fields by name.
+# `compare` and the functions of `working` also write down what the expert compares, as working lines.
 
 
 def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
@@ -300,7 +326,10 @@ def _decide(
     approved: dict[str, str],
     style: ExpertStyle,
 ) -> moves.Move[Decision]:
-    """Make the checks in the order that the policy sets. The first one that applies decides."""
+    """Make the checks in the order that the policy sets. The first one that applies decides.
+
+    `policies` and `approved` are the policies and the approved requests of the ticket: ids by title and by form.
+    """
     duplicate = yield from casework.mark_duplicate(ticket, aloud=True)
     if duplicate is not None:
         return duplicate
@@ -315,21 +344,21 @@ def _decide(
         yield from moves.set_field(ticket["id"], "escalated_to", lead["id"])
         return "escalated", "too_late", moves.cite((days, "value"), (entry, "notice_days"))
     used = yield from moves.fresh_reading(entry["used_metric"])
-    in_use = yield from working.compute(PERCENT, "*", used["value"])
-    least = yield from working.compute(limits["minimum_share"], "*", int(entry["seats"]))
-    if (yield from compare(("used", in_use), "<", least, "hardly used", "used")):
+    used_times_100 = yield from working.compute(PERCENT, "*", used["value"])
+    minimum_times_100 = yield from working.compute(limits["minimum_share"], "*", int(entry["seats"]))
+    if (yield from compare(("used", used_times_100), "<", minimum_times_100, "hardly used", "used")):
         return "declined", "unused", moves.cite((used, "value"), (entry, "seats"), (limits, "minimum_share"))
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: choice of offer"])
-    share = yield from working.compute(PERCENT, "+", limits["headroom"])
-    need = yield from working.compute(used["value"], "*", share)
+    percent_needed = yield from working.compute(PERCENT, "+", limits["headroom"])
+    need = yield from working.compute(used["value"], "*", percent_needed)
     offer = yield from _choose_offer(ticket, entry, need, style)
     if offer is None:
         return "cannot_be_done", "not_covered", moves.cite((used, "value"), (limits, "headroom"))
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: budget"])
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
     budgets = yield from moves.rows("datahub.list_metrics", prefix="budget_left")
-    name = next(row["id"] for row in budgets if row["id"].endswith(f".{requester['department'].lower()}"))
-    budget = yield from moves.fresh_reading(name)
+    budget_metric = next(row["id"] for row in budgets if row["id"].endswith(f".{requester['department'].lower()}"))
+    budget = yield from moves.fresh_reading(budget_metric)
     if (yield from compare(("budget", budget["value"]), "<", ("offer", int(offer["amount"])), "too little", "enough")):
         return "cannot_be_done", "no_budget", moves.cite((budget, "value"), (offer, "amount"))
     yield from moves.read("datahub.read_policy", policy_id=policies["Licence renewal: signing"])
@@ -350,15 +379,15 @@ def _decide(
 def _choose_offer(ticket: moves.Shown, entry: moves.Shown, need: int, style: ExpertStyle) -> moves.Move[moves.Shown | None]:
     """Return the smallest suitable offer, or None. `need` is the number of seats needed, in hundredths."""
     listed = yield from moves.search_entries(ticket["subject"])
-    will_do = []
+    suitable = []
     for row in style.order("offers", [row for row in listed if row["kind"] == "offer"]):
         offer = yield from moves.read("datahub.get_entry", entry_id=row["id"])
         if (yield from _is_suitable(offer, ticket, entry, need)):
-            will_do.append(offer)
-    best = min(will_do, key=lambda offer: int(offer["seats"]), default=None)
-    chosen = f"{best['id']}, {best['seats']} seats" if best is not None else "none"
-    yield from working.note(("will do", *(offer["id"] for offer in will_do)), chosen)
-    return best
+            suitable.append(offer)
+    smallest = min(suitable, key=lambda offer: int(offer["seats"]), default=None)
+    verdict = f"{smallest['id']}, {smallest['seats']} seats" if smallest is not None else "none"
+    yield from working.note(("will do", *(offer["id"] for offer in suitable)), verdict)
+    return smallest
 
 
 def _is_suitable(offer: moves.Shown, ticket: moves.Shown, entry: moves.Shown, need: int) -> moves.Move[bool]:
@@ -384,10 +413,11 @@ def _signed_request(
     used: moves.Shown,
     requester: moves.Shown,
 ) -> moves.Move[moves.Shown]:
-    office = yield from moves.read("datahub.get_approver", role="Procurement Lead")
-    if not (yield from moves.covers(office, int(offer["amount"]))):
-        office = yield from moves.read("datahub.get_approver", role="CFO")
-    form = {
+    """Get a request for this offer signed by the lowest office whose limit covers its amount, and return it."""
+    approver = yield from moves.read("datahub.get_approver", role="Procurement Lead")
+    if not (yield from moves.covers(approver, int(offer["amount"]))):
+        approver = yield from moves.read("datahub.get_approver", role="CFO")
+    form_data = {
         "ticket_id": ticket["id"],
         "subject": ticket["subject"],
         "reference": ticket["reference"],
@@ -399,7 +429,7 @@ def _signed_request(
         "master_agreement": entry["master_agreement"],
         "supplier_no": entry["supplier_no"],
     }
-    return (yield from moves.get_signed(FORM, office, form, entry["used_metric"]))
+    return (yield from moves.get_signed(FORM, approver, form_data, metric=entry["used_metric"]))
 
 
 FAMILY = Family(

@@ -11,7 +11,7 @@ from companyos.company.colleagues import FaultSearch, audits
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_policy
 
-FORM = "license_renewal"
+FORM = "license_renewal"  # the id of the form, and the kind of the tickets
 
 
 def add_license_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
@@ -103,12 +103,12 @@ def renewal_form() -> ApprovalType:
 
 
 @audits(FORM)
-def audit(data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
+def audit(form_data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
     """Compare a request with the offer that it names. Approvers do not check whether it is the right offer."""
-    reply = yield Call("datahub", "get_entry", {"entry_id": str(data["offer"])})
+    reply = yield Call("datahub", "get_entry", {"entry_id": str(form_data["offer"])})
     if not reply.ok or reply.data["kind"] != "offer" or reply.data["contract"] != ticket["reference"]:
         return "wrong_offer", "offer names no offer for this contract."
     for field in ("seats", "amount"):
-        if not same(reply.data[field], data[field]):
+        if not same(reply.data[field], form_data[field]):
             return "mismatch", f"{field} is not what the offer says."
     return None

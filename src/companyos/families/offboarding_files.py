@@ -22,13 +22,13 @@ class OffboardingRecords(NamedTuple):
     """The entries of a case, and some that are easily mistaken for them."""
 
     leaver: Entry
-    namesake: Entry
+    namesake: Entry  # another employee of the same name
     last_notice: Entry
     first_notice: Entry
     past: Entry  # the leaver's assignment that ended
-    present: Entry  # the one that did not end
-    strange_project: Entry
-    account: Entry
+    present: Entry  # the leaver's assignment that has not ended
+    unrelated_project: Entry  # one on which the leaver did not work
+    account: Entry  # the shared account
     successor: Entry  # a holder of that account who may still be employed
     gone: Entry  # a holder who is not employed any more
 
@@ -49,7 +49,7 @@ def add_employee(company: Backdrop, name: str, department: str, handle: str, ref
 
 
 def add_records(company: Backdrop, draw: Draw, leaver: Person, successor: Person, gone: Person) -> OffboardingRecords:
-    """Add the records of a case in which nothing prevents the closure. `employee_offboarding` changes them by its facts."""
+    """Add the records of a case in which nothing prevents the closure. `employee_offboarding` then writes the facts."""
     references = [f"EMP-{number}" for number in draw.sample(range(10_000, 99_999), 4)]
     namesake = add_employee(company, leaver.name, draw.pick(("Sales", "Service")), "none", references.pop(), "left")
     employees = [
@@ -57,13 +57,12 @@ def add_records(company: Backdrop, draw: Draw, leaver: Person, successor: Person
         for person, status in ((leaver, "employed"), (successor, "employed"), (gone, "left"))
     ]
     numbers = draw.sample(range(1000, 10_000), 3)
-    projects = [
-        _add_project(company, draw, *known)
-        for known in zip(draw.sample(pool(PROJECTS, company.split), 3), numbers, strict=True)
-    ]
-    _add_assignment(company, employees[1], projects[2], 1, _day(company, draw.between(300, 500)), OPEN)
-    past, present = _add_assignments(company, draw, employees[0], projects)
-    first, last = _add_notices(company, draw, employees[0])
+    names = draw.sample(pool(PROJECTS, company.split), 3)
+    projects = [_add_project(company, draw, name, number) for name, number in zip(names, numbers, strict=True)]
+    leaver_entry, successor_entry, gone_entry = employees
+    _add_assignment(company, successor_entry, projects[2], 1, since=_day(company, draw.between(300, 500)), until=OPEN)
+    past, present = _add_assignments(company, draw, leaver_entry, projects)
+    first_notice, last_notice = _add_notices(company, draw, leaver_entry)
     holders = [employee.reference for employee in draw.shuffled(employees)]
     account = Entry(
         company.entry_ids.pop(0),
@@ -75,28 +74,41 @@ def add_records(company: Backdrop, draw: Draw, leaver: Person, successor: Person
     )
     company.world.put_at_start(account)
     return OffboardingRecords(
-        employees[0], namesake, last, first, past, present, projects[2], account, employees[1], employees[2]
+        leaver=leaver_entry,
+        namesake=namesake,
+        last_notice=last_notice,
+        first_notice=first_notice,
+        past=past,
+        present=present,
+        unrelated_project=projects[2],
+        account=account,
+        successor=successor_entry,
+        gone=gone_entry,
     )
 
 
 def _add_project(company: Backdrop, draw: Draw, name: str, number: int) -> Entry:
+    """Add a project to the register."""
     details = {"sponsor": company.offices[draw.pick(("CTO", "CFO", "Procurement Lead"))]}
     return add_entry(company, "project", name, f"PRJ-{number}", "running", details)
 
 
 def _add_assignments(company: Backdrop, draw: Draw, leaver: Entry, projects: list[Entry]) -> tuple[Entry, Entry]:
-    """Add the leaver's past and present assignment, in random order."""
-    since = {"past": draw.between(500, 800), "present": draw.between(60, 150)}
-    numbers = dict(zip(since, draw.shuffled((1, 2)), strict=True))
-    made = {}
-    for name in sorted(since, key=numbers.__getitem__):
-        project = projects[0] if name == "past" else projects[1]
-        # A fact of the case sets the day on which the past one ended.
-        made[name] = _add_assignment(company, leaver, project, numbers[name], _day(company, since[name]), OPEN)
-    return made["past"], made["present"]
+    """Add the leaver's past and present assignment, in random order. Return them in this order."""
+    days_ago = {"past": draw.between(500, 800), "present": draw.between(60, 150)}
+    numbers = dict(zip(days_ago, draw.shuffled((1, 2)), strict=True))
+    assignments = {}
+    for period in sorted(days_ago, key=numbers.__getitem__):
+        project = projects[0] if period == "past" else projects[1]
+        # `employee_offboarding` sets the day on which the past one ended.
+        assignments[period] = _add_assignment(
+            company, leaver, project, numbers[period], since=_day(company, days_ago[period]), until=OPEN
+        )
+    return assignments["past"], assignments["present"]
 
 
 def _add_assignment(company: Backdrop, employee: Entry, project: Entry, number: int, since: str, until: str) -> Entry:
+    """Add an assignment of an employee to a project. `number` ends its reference."""
     details = {"project": project.reference, "from": since, "until": until}
     name, reference = f"{employee.name} on {project.name}", f"{employee.reference}/{number}"
     return add_entry(company, "assignment", name, reference, "filed", details)
@@ -106,7 +118,7 @@ def _add_notices(company: Backdrop, draw: Draw, leaver: Entry) -> tuple[Entry, E
     """Add two notices and return them, the earlier one first. Their numbers and ids are in random order."""
     ages = (draw.between(60, 120), draw.between(15, 40))
     numbers = draw.shuffled((1, 2))
-    made = [
+    notices = [
         Entry(
             "",
             "notice",
@@ -117,19 +129,20 @@ def _add_notices(company: Backdrop, draw: Draw, leaver: Entry) -> tuple[Entry, E
         )
         for age, number in zip(ages, numbers, strict=True)
     ]
-    for i in sorted((0, 1), key=numbers.__getitem__):
-        made[i] = company.world.put_at_start(replace(made[i], id=company.entry_ids.pop(0)))
-    return made[0], made[1]
+    for index in sorted((0, 1), key=numbers.__getitem__):
+        notices[index] = company.world.put_at_start(replace(notices[index], id=company.entry_ids.pop(0)))
+    return notices[0], notices[1]
 
 
 def _day(company: Backdrop, age: int) -> str:
+    """Return the date this number of days ago."""
     return stamp(company.world.now - age * DAY)[:10]
 
 
 def add_tickets(
     company: Backdrop, draw: Draw, records: OffboardingRecords, kind: str, requester: str, duplicate: bool
 ) -> dict[str, str]:
-    """Add the ticket, an earlier one that may be about the same person, a decoy and a blocker. Return ids by role."""
+    """Add the ticket, an earlier one that may be about the same person, a decoy and a blocker. Return their ids by role."""
     world, leaver = company.world, records.leaver
     ticket = open_ticket(
         company,

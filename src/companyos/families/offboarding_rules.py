@@ -13,7 +13,7 @@ from companyos.company.colleagues import FaultSearch, audits, history
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy
 
-KIND = "employee_offboarding"
+KIND = "employee_offboarding"  # the kind of the tickets
 CLOSURE = "account_closure"
 SUSPENSION = "account_suspension"
 
@@ -101,7 +101,7 @@ BRIEFS = (
 
 def hire(company: Backdrop) -> None:
     """Add the people desk, the three people who state facts, and the delegates of the CTO."""
-    for role, department, desk, manager, limit, delegate in (
+    for job, department, desk, manager, limit, delegate in (
         ("Offboarding Coordinator", "People", "people", "HR Lead", None, None),
         ("People Partner", "People", "people", "HR Lead", None, None),
         ("Legal Counsel", "Legal", "legal", "CEO", None, None),
@@ -110,7 +110,7 @@ def hire(company: Backdrop) -> None:
         ("IT Lead", "IT", "it", "CTO", 3000, "IT Duty Manager"),
         ("IT Administrator", "IT", "it", "IT Lead", None, None),
     ):
-        add_person(company, role, department, desk, manager, limit, delegate)
+        add_person(company, job, department, desk, manager, limit, delegate)
     cto = company.world.get(Person, company.offices["CTO"])
     company.world.put_at_start(replace(cto, delegate=company.offices["IT Lead"]))
 
@@ -154,22 +154,22 @@ def suspension_form() -> ApprovalType:
 
 
 @audits(CLOSURE)
-def audit_closure(data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
+def audit_closure(form_data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
     """Check that all three facts are as stated. Approvers do not check if the facts allow a closure."""
-    return (yield from _not_stated(data, ticket, tuple(STATEMENTS)))
+    return (yield from _not_stated(form_data, ticket, tuple(STATEMENTS)))
 
 
 @audits(SUSPENSION)
-def audit_suspension(data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
+def audit_suspension(form_data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
     """Check that the fact is as Legal stated it."""
-    return (yield from _not_stated(data, ticket, ("held",)))
+    return (yield from _not_stated(form_data, ticket, ("held",)))
 
 
-def _not_stated(data: dict[str, Any], ticket: dict[str, Any], names: tuple[str, ...]) -> FaultSearch:
-    """Return an objection if a fact in the request is not as stated on the ticket."""
+def _not_stated(form_data: dict[str, Any], ticket: dict[str, Any], names: tuple[str, ...]) -> FaultSearch:
+    """Return a fault if one of these facts in the request is not as stated on the ticket, else None."""
     events = yield from history(ticket["id"])
     for name in names:
         author = (yield Call("datahub", "get_approver", {"role": STATEMENTS[name]})).data["id"]
-        if not any(event["author"] == author and same(event.get(name), data[name]) for event in events):
+        if not any(event["author"] == author and same(event.get(name), form_data[name]) for event in events):
             return "not_stated", f"{author} has not stated this as {name} on {ticket['id']}."
     return None

@@ -9,7 +9,7 @@ from companyos.company.programs import advance
 from companyos.core.calls import Call, Procedure, Reply, Working, aloud
 from companyos.families.kit.moves import Move, Shown
 
-NO_ANSWERS = ("out_of_office", "queue")  # topics of messages that announce a delay, so they need no reaction
+DELAY_TOPICS = ("out_of_office", "queue")  # topics of messages that only announce a delay
 TOO_MANY = "too_many"  # the code of a refusal because too many requests of the agent are pending
 
 
@@ -20,8 +20,8 @@ class TicketJob:
         self.ticket_id = ticket_id
         self.asked = asked  # whether the shared office was asked to sign for it
         self.closed: Shown = {}  # how it was closed: resolution, reason, evidence
-        self._concerns = {ticket_id}  # ids of records: a message about one of them matters for this ticket
-        self._crowded = False  # whether its request waits because too many are pending
+        self._relevant_ids = {ticket_id}  # ids of records: a message about one of them matters for this ticket
+        self._crowded = False  # whether it waits because too many requests are pending
         self._program = aloud(program)
         self._call: Call | None = None
         self.working: tuple[str, ...] = ()  # the working lines before that call
@@ -29,19 +29,22 @@ class TicketJob:
 
     @property
     def done(self) -> bool:
+        """Whether the program has ended."""
         return self._call is None
 
     @property
     def call(self) -> Call:
+        """The next call of the program."""
         assert self._call is not None, f"nothing is left to do for {self.ticket_id}"
         return self._call
 
     @property
     def waits(self) -> bool:
+        """Whether nothing can be done for the ticket before time passes."""
         return self._crowded or self.call.method == "wait"
 
     def go_on_with(self, program: Procedure) -> None:
-        """Replace the program."""
+        """Replace the program by another one."""
         self._program.close()
         self._program = aloud(program)
         self._go_on(None)
@@ -52,9 +55,9 @@ class TicketJob:
             self._crowded = True
             return
         call = self.call
-        self._concerns |= {value for value in call.params.values() if isinstance(value, str)}
+        self._relevant_ids |= {value for value in call.params.values() if isinstance(value, str)}
         if reply.ok:
-            self._concerns |= {row["id"] for row in reply.data.get("rows", [reply.data]) if self._is_ours(row)}
+            self._relevant_ids |= {row["id"] for row in reply.data.get("rows", [reply.data]) if self._is_ours(row)}
             if call.method == "resolve_ticket":
                 self.closed = call.params
         self._go_on(reply)
@@ -62,30 +65,34 @@ class TicketJob:
     def wake(self, reply: Reply) -> None:
         """Go on after a wait if a message for this ticket arrived, or if no message arrived at all."""
         arrived = reply.data["arrived"]
+        subjects = {message["about"] for message in arrived if message["topic"] not in DELAY_TOPICS}
         if self._crowded:
             self._crowded = False
-        elif not arrived or self._concerns & {letter["about"] for letter in arrived if letter["topic"] not in NO_ANSWERS}:
+        elif not arrived or self._relevant_ids & subjects:
             self._go_on(reply)
 
     def _is_ours(self, row: Shown) -> bool:
+        """Return whether a record is a request or a comment for this ticket."""
         data: Any = row.get("data") or {}
         return self.ticket_id in (row.get("ticket_id"), data.get("ticket_id"))
 
     def _go_on(self, reply: Reply | None) -> None:
+        """Run the program up to its next call or to its end. `reply` answers its last call."""
         self.working, self._call = advance(self._program, reply) or ((), None)
 
 
 class SharedOffice(Struct, frozen=True):
-    """An office that signs for a limited number of tickets, those that are due first."""
+    """A job whose holder signs for a limited number of tickets, those that are due first."""
 
-    people: frozenset[str]  # those who may sign for it
+    people: frozenset[str]  # the holder and the delegates, who may all sign
     signatures: int  # the maximum number of tickets
 
     def is_asked_by(self, job: TicketJob) -> bool:
+        """Return whether the next call of a job asks this office for a signature."""
         return job.call.method == "submit_approval" and job.call.params["approver"] in self.people
 
 
-def work_off(jobs: list[TicketJob], office: SharedOffice, beyond_limit: Mapping[str, Procedure]) -> Move[None]:
+def run_jobs(jobs: list[TicketJob], office: SharedOffice, beyond_limit: Mapping[str, Procedure]) -> Move[None]:
     """Run all jobs to their end. They are ordered by due date.
 
     When the office has signed for its maximum of tickets, a job goes on with its program in `beyond_limit` instead.
@@ -95,10 +102,10 @@ def work_off(jobs: list[TicketJob], office: SharedOffice, beyond_limit: Mapping[
             if job.waits:
                 continue
             if not job.asked and office.is_asked_by(job):
-                before = jobs[: jobs.index(job)]
-                if not all(other.done or other.asked for other in before):
+                earlier_jobs = jobs[: jobs.index(job)]
+                if not all(earlier_job.done or earlier_job.asked for earlier_job in earlier_jobs):
                     continue  # an earlier ticket may still need the signature
-                if sum(other.asked for other in before) >= office.signatures:
+                if sum(earlier_job.asked for earlier_job in earlier_jobs) >= office.signatures:
                     job.go_on_with(beyond_limit[job.ticket_id])
                     break
                 job.asked = True
@@ -106,7 +113,7 @@ def work_off(jobs: list[TicketJob], office: SharedOffice, beyond_limit: Mapping[
                 yield Working(line)
             job.hear((yield job.call))
             break
-        else:
+        else:  # no job could make a call: let time pass
             waiting = [job for job in unfinished if job.waits]
             reply = yield Call("ticketdesk", "wait", {"hours": 24})
             for job in waiting:

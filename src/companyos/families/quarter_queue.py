@@ -23,7 +23,7 @@ from companyos.families import (
 from companyos.families.kit.backdrop import Backdrop
 from companyos.families.kit.case import Case, Fact, Trouble, Value
 from companyos.families.kit.citations import Cites, CitesNoOther, CitesNothingFalse
-from companyos.families.kit.endings import Facts
+from companyos.families.kit.endings import MAX_EXTRA_CITATIONS, Facts
 from companyos.families.kit.family import Ending, Family
 from companyos.families.kit.goals import Ended
 
@@ -42,13 +42,13 @@ OTHERS = tuple(
         incident_response,
     )
 )
-EXTRA = "extra"
-Allowed = tuple[tuple[str, str | None], ...]
-LATE = 3  # this many are too late in every close
+EXTRA = "extra"  # the place of that ticket of `OTHERS` that may be in time
+Allowed = tuple[tuple[str, str | None], ...]  # changes of a ticket that are not damage: field and new value
+ALWAYS_LATE = 3  # the number of tickets that are too late in every close
 BY_PHRASE = {family.phrase: family for family in (*CORE.values(), *OTHERS)}
 
-# Facts that let a case of the core succeed. Most cases have them, so that the number of signatures matters.
-_FAIR: dict[str, dict[str, Value]] = {
+# Facts that let a case of the core succeed. Each one is set with a high chance, so that the number of signatures matters.
+_SUCCESS_FACTS: dict[str, dict[str, Value]] = {
     "vendor": {"duplicate": False, "insurance": "valid", "personal_data": False, "score": "high", "amount": "large"},
     "expense": {
         "repeated": False,
@@ -62,31 +62,35 @@ _FAIR: dict[str, dict[str, Value]] = {
     },
     "refund": {"duplicate": False, "paid": False, "rate": "low", "sent": True, "took": "late", "ours": True},
 }
-_HOW_OFTEN_FAIR = 0.75
+_SUCCESS_FACT_CHANCE = 0.75
 
 
 class QueuePlace(Struct, frozen=True):
-    """A place in the queue: its name, the family of its case, and whether it is in time."""
+    """A place in the queue."""
 
-    slot: str
+    slot: str  # its name, which begins the names of the case's roles, such as `vendor.ticket`
     family: Family
     standing: str  # in_time, too_late, not_due
 
 
 def draw_queue(streams: Streams, overdue: bool) -> list[QueuePlace]:
-    """Draw the places of the queue. `overdue`: whether the extra one is too late as well."""
+    """Draw the places of the queue. `overdue`: whether the extra ticket is too late as well."""
     draw = streams.at("queue")
-    extra, *rest = draw.shuffled(OTHERS)
-    rest = rest[: draw.between(LATE + 1, len(rest))]
+    extra_family, *other_families = draw.shuffled(OTHERS)
+    other_families = other_families[: draw.between(ALWAYS_LATE + 1, len(other_families))]
     not_due = draw.pick(list(CORE)) if draw.chance(0.5) else None
     places = [QueuePlace(slot, family, "not_due" if slot == not_due else "in_time") for slot, family in CORE.items()]
-    places.append(QueuePlace(EXTRA, extra, "too_late" if overdue else "in_time"))
-    places += [QueuePlace(f"late_{number}", family, "too_late") for number, family in enumerate(rest[:LATE], 1)]
-    return places + [QueuePlace(f"early_{number}", family, "not_due") for number, family in enumerate(rest[LATE:], 1)]
+    places.append(QueuePlace(EXTRA, extra_family, "too_late" if overdue else "in_time"))
+    places += [
+        QueuePlace(f"late_{number}", family, "too_late") for number, family in enumerate(other_families[:ALWAYS_LATE], 1)
+    ]
+    return places + [
+        QueuePlace(f"early_{number}", family, "not_due") for number, family in enumerate(other_families[ALWAYS_LATE:], 1)
+    ]
 
 
 def draw_due(streams: Streams, places: list[QueuePlace], opened: int, cut_off: int) -> dict[str, int]:
-    """Draw the due times by slot. All differ, and each one is independent of the others' standing."""
+    """Draw the due times by slot. All differ, and none depends on the standing of another place."""
     hours = streams.at("due").shuffled(range(len(places)))
     due = {}
     for place, hour in zip(places, hours, strict=True):
@@ -96,52 +100,65 @@ def draw_due(streams: Streams, places: list[QueuePlace], opened: int, cut_off: i
 
 
 def _day(draw: Draw, standing: str, opened: int, cut_off: int) -> int:
-    first, last = opened // DAY, cut_off // DAY
-    days = {"too_late": (first - 12, first - 1), "in_time": (first + 2, last - 1), "not_due": (last + 1, last + 30)}
+    """Draw the day on which a ticket with this standing is due."""
+    opening_day, cut_off_day = opened // DAY, cut_off // DAY
+    days = {
+        "too_late": (opening_day - 12, opening_day - 1),
+        "in_time": (opening_day + 2, cut_off_day - 1),
+        "not_due": (cut_off_day + 1, cut_off_day + 30),
+    }
     return draw.between(*days[standing]) * DAY
 
 
 def facts_of(streams: Streams, place: QueuePlace, causes: Struct) -> Any:
     """Return the causes of a queued case: drawn for its place, except those that the causes of the close declare."""
-    own = _streams_of(streams, place)
-    fair = _FAIR.get(place.slot, {})
-    fixed = {fact: value for fact, value in fair.items() if own.at("fair", fact).chance(_HOW_OFTEN_FAIR)}
-    named = [name for name in causes.__struct_fields__ if name.startswith(f"{place.slot}_")]
-    inner = place.family.causes.__struct_fields__
+    own_streams = _streams_of(streams, place)
+    success_facts = _SUCCESS_FACTS.get(place.slot, {})
+    fixed = {
+        fact: value for fact, value in success_facts.items() if own_streams.at("fair", fact).chance(_SUCCESS_FACT_CHANCE)
+    }
+    declared = [name for name in causes.__struct_fields__ if name.startswith(f"{place.slot}_")]
+    case_causes = place.family.causes.__struct_fields__
     fixed |= {
         fact: getattr(causes, name)
-        for name in named
-        if (fact := name.removeprefix(f"{place.slot}_")) in inner and not isinstance(_mark(place.family, fact), Trouble)
+        for name in declared
+        if (fact := name.removeprefix(f"{place.slot}_")) in case_causes
+        and not isinstance(_declaration(place.family, fact), Trouble)
     }
-    return replace(place.family.draw_causes(own, own, doses_of(0.0)), **fixed)
+    return replace(place.family.draw_causes(own_streams, own_streams, doses_of(0.0)), **fixed)
 
 
-def named_by(slot: str, name: str, odds: tuple[float, ...] = ()) -> Fact | Trouble:
-    """Return the declaration of a core case's cause for the `Causes` class of the close."""
-    mark = _mark(CORE[slot], name)
-    if isinstance(mark, Trouble):
+def cause_of_case(slot: str, name: str, odds: tuple[float, ...] = ()) -> Fact | Trouble:
+    """Return the declaration of a cause of a core case, for the `Causes` class of the close. Facts get other `odds`."""
+    declaration = _declaration(CORE[slot], name)
+    if isinstance(declaration, Trouble):
         return Trouble(
-            dial=mark.dial, target=tuple(part if part.startswith("=") else f"{slot}.{part}" for part in mark.target)
+            dial=declaration.dial,
+            target=tuple(part if part.startswith("=") else f"{slot}.{part}" for part in declaration.target),
         )
-    return Fact(odds=odds, shown_in=tuple((kind, f"{slot}.{role}", field) for kind, role, field in mark.shown_in))
+    return Fact(odds=odds, shown_in=tuple((kind, f"{slot}.{role}", field) for kind, role, field in declaration.shown_in))
 
 
-def _mark(family: Family, name: str) -> Fact | Trouble:
+def _declaration(family: Family, name: str) -> Fact | Trouble:
+    """Return how a family declares one of its causes."""
     return next(cause.annotation for cause in family.specs() if cause.name == name)
 
 
 def _streams_of(streams: Streams, place: QueuePlace) -> Streams:
+    """Return the random streams of the case at a place."""
     return Streams(f"{streams.key}/{place.slot}/{place.family.name}")
 
 
 def add_case(company: Backdrop, place: QueuePlace, causes: Struct, desk: str) -> Case:
     """Stage a case of the queue with its family's function and random streams of its own, on this desk."""
     world, streams = company.world, company.world.streams
-    own = _streams_of(streams, place)
-    world.streams = own
+    own_streams = _streams_of(streams, place)
+    world.streams = own_streams
     if place.family.hire is not None:
         place.family.hire(company)
-    case = place.family.stage(replace(company, draw=own.at("company")), own, facts_of(streams, place, causes))
+    case = place.family.stage(
+        replace(company, draw=own_streams.at("company")), own_streams, facts_of(streams, place, causes)
+    )
     world.streams = streams
     world.put_at_start(replace(world.get(Ticket, case.ticket_id), desk=desk))
     _extend_insurance(world, case.roles["entry"])
@@ -159,24 +176,28 @@ def _extend_insurance(world: World, entry_id: str) -> None:
 
 def case_at(case: Case, slot: str) -> Case:
     """Return the case at a place of the queue, taken from the roles of the close."""
-    roles = {name.removeprefix(f"{slot}."): role for name, role in case.roles.items() if name.startswith(f"{slot}.")}
+    roles = {
+        role.removeprefix(f"{slot}."): record_id for role, record_id in case.roles.items() if role.startswith(f"{slot}.")
+    }
     return Case(roles["ticket"], case.actor, "", roles)
 
 
 def put_off(ticket_id: str, reason: str, facts: Facts, allowed: Allowed = ()) -> Ending:
-    """Return the right ending of a ticket that is put on hold without work."""
+    """Return the right ending of a ticket that is put on hold without work. `allowed` changes are not damage."""
     goals = (
         Ended(ticket_id, "on_hold", reason),
         Cites(ticket_id, facts),
-        CitesNothingFalse(ticket_id, len(facts) + 4),
+        CitesNothingFalse(ticket_id, len(facts) + MAX_EXTRA_CITATIONS),
         CitesNoOther(ticket_id, facts),
     )
     return Ending(f"on_hold/{reason}", "on_hold", reason, "desk", goals, (), (("blocked_by", None), *allowed))
 
 
 def item_name(ticket_id: str, family: Family) -> str:
+    """Return the name of an item in the register, for example "T-4411, vendor onboarding"."""
     return f"{ticket_id}, {family.phrase}"
 
 
 def due_text(minute: int) -> str:
+    """Return the status of an item in the register, for example "due 2026-03-10 09:00"."""
     return f"due {stamp(minute)}"

@@ -7,7 +7,7 @@ Together with the policies of the queued tickets' families they say everything t
 from companyos.company import ApprovalType, Policy
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy
 
-FORM = "quarter_close"
+FORM = "quarter_close"  # the id of the form, and the kind of the tickets
 LIMITS = "Quarter close: limits"
 
 
@@ -19,11 +19,10 @@ def hire(company: Backdrop) -> None:
 
 def add_close_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
     """Add the policies of this family, and an outdated version of one of them. Return the one that sets the limits."""
-    older = {name: value + 3 for name, value in terms.items()} | {
-        "signatures": 4
-    }  # a constant, so that this policy does not depend on the cause `signatures`
-    add_policy(company, LIMITS, _LIMITS.format(**older), older, superseded=True)
-    limits = add_policy(company, LIMITS, _LIMITS.format(**terms), terms)
+    older = {name: value + 3 for name, value in terms.items()}
+    older["signatures"] = 4  # a constant, so that the outdated version does not depend on the cause `signatures`
+    add_policy(company, LIMITS, LIMITS_TEXT.format(**older), older, superseded=True)
+    limits = add_policy(company, LIMITS, LIMITS_TEXT.format(**terms), terms)
     for title, text in POLICIES.items():
         add_policy(company, title, text)
     return limits
@@ -45,7 +44,7 @@ def close_form() -> ApprovalType:
     )
 
 
-_LIMITS = """
+LIMITS_TEXT = """
     The CFO signs for at most {signatures} of the tickets of a close, those due first, beside the close itself. A ticket for
     which the CFO would have to sign beyond that gets no request: on_hold, above_limit; cite its item's status and this
     policy's signatures. At most {most_late} items may have been due before the close ticket was opened. The fresh figure of

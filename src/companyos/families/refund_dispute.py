@@ -43,7 +43,7 @@ from companyos.families.refund_rules import (
     FULL,
     GOODWILL,
     LIMITS,
-    OFFICES,
+    SIGNERS,
     TERMS_OF_SALE,
     add_refund_policies,
     hire,
@@ -54,7 +54,11 @@ from companyos.families.refund_rules import (
 
 
 class Causes(EverydayTroubles, frozen=True):
-    """The hidden causes of a case: facts about this order, and troubles. See `kit.case`."""
+    """The hidden causes of a case: facts about this order, and troubles. `kit.case` explains both.
+
+    `Source` records hold the true value of a metric, `Metric` records the measured one. In the target of a trouble,
+    `=priority` is the name of a field; the other parts are roles of the case.
+    """
 
     duplicate: Annotated[
         bool,
@@ -78,7 +82,7 @@ class Causes(EverydayTroubles, frozen=True):
     took: Annotated[
         Literal["prompt", "slow", "late", "later", "gone"],
         Fact(odds=(0.25, 0.3, 0.15, 0.2, 0.1), shown_in=(("Entry", "back", "date"),)),
-        "the days until the return: for slow and later the versions of the terms differ, else they all agree",
+        "the days until the return; for slow and later the refund depends on the version of the terms, else it does not",
     ]
     favour: Annotated[
         bool,
@@ -94,6 +98,7 @@ class Causes(EverydayTroubles, frozen=True):
     cost_center_outdated: Annotated[bool, Trouble(dial="outdated_fields", target=("ticket",))]
     cost_center_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=cost_center"))]
     priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    # leftover: the blocking ticket is done, but nobody has removed the block; waiting: it is still in progress
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
     rate_stale: Annotated[bool, Trouble(dial="stale", target=("refund_rate",))]
     refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("refund_rate",))]
@@ -101,6 +106,7 @@ class Causes(EverydayTroubles, frozen=True):
     lead_deputy_away: Annotated[bool, Trouble(dial="absence", target=("lead_deputy",))]
     cfo_away: Annotated[bool, Trouble(dial="absence", target=("cfo",))]
     controller_away: Annotated[bool, Trouble(dial="absence", target=("controller",))]
+    # evidence: the approver wants one more field in the form; superior: the approver's manager has to decide
     objection: Annotated[
         Literal["no", "evidence", "superior"],
         Trouble(dial="rejections", target=("lead", "lead_deputy", "lead_third", "cfo", "controller", "treasurer")),
@@ -112,8 +118,8 @@ class Causes(EverydayTroubles, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Add the case to the company, on the care desk, from its facts and without troubles."""
-    world, draw, offices = company.world, streams.at("case"), company.offices
+    """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
+    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
     requester = offices[f"{draw.pick(DEPARTMENTS)} Associate"]
     limits = {"limit": draw.pick((30, 35, 40, 45)), "max_age_days": draw.between(7, 14)}
     misuse = add_refund_policies(company, limits)
@@ -122,13 +128,14 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     world.put_at_start(refund_form(FULL, "Full refund"))
     world.put_at_start(refund_form(GOODWILL, "Goodwill refund"))
     records = add_records(company, draw, calendar)
+    # The records and people of the case: ids by role. `lead_third` signs if `lead` and `lead_deputy` are away.
     roles = {
         "requester": requester,
-        "entry": records.order.id,
+        "entry": records.order.id,  # what the ticket is about
         "payment": records.payment.id,
         "refund": records.refund.id,
-        "delivery": records.delivery.id,
-        "back": records.back.id,
+        "delivery": records.delivery_scan.id,
+        "back": records.return_scan.id,  # the scan of the return
         "goodwill": records.goodwill.id,
         "refund_rate": records.order.details["refund_rate_metric"],
         "form": FULL,
@@ -155,35 +162,40 @@ def _show_facts(
 ) -> None:
     """Write each fact into the field that shows it."""
     streams = company.world.streams
-    (low, middle, high), (least, more, most) = periods
-    bands = {
-        "prompt": (2, low),
-        "slow": (low + 1, middle),
-        "late": (high + 1, least),
-        "later": (more + 1, most),
-        "gone": (most + 1, most + 6),
+    full, goodwill = periods.returns, periods.goodwills  # days, of the three versions, in rising order
+    bands = {  # the days until the return, by `causes.took`
+        "prompt": (2, full[0]),
+        "slow": (full[0] + 1, full[1]),
+        "late": (full[2] + 1, goodwill[0]),
+        "later": (goodwill[1] + 1, goodwill[2]),
+        "gone": (goodwill[2] + 1, goodwill[2] + 6),
     }
     days = streams.at("took", causes.took).between(*bands[causes.took])
     ordered = streams.at("ordered", causes.terms).between(*calendar.ordered[causes.terms])
     channel = streams.at("channel", str(causes.ours)).pick(OUR_CHANNELS if causes.ours else THEIR_CHANNELS)
     change_entry(company, records.order, ordered=date_of(ordered))
-    change_entry(company, records.back, "scanned" if causes.sent else "announced", date=date_of(calendar.delivered + days))
+    returned = date_of(calendar.delivered + days)
+    change_entry(company, records.return_scan, "scanned" if causes.sent else "announced", date=returned)
     change_entry(company, records.refund, "booked" if causes.paid else "reversed")
     change_entry(company, records.goodwill, "booked" if causes.favour else "reversed")
     change_entry(company, records.payment, channel=channel)
 
 
-def _set_rate(world: World, name: str, limits: dict[str, int], causes: Causes) -> None:
+def _set_rate(world: World, metric: str, limits: dict[str, int], causes: Causes) -> None:
+    """Set the share of refunded orders to a value on the side of the limit that the cause `rate` names."""
     band = {"low": (2, limits["limit"]), "high": (limits["limit"] + 1, 95)}[causes.rate]
     value = world.streams.at("rate", causes.rate).between(*band)
-    set_metric(world, name, value, limits["max_age_days"])
+    set_metric(world, metric, value, limits["max_age_days"])
 
 
 # -- judge -------------------------------------------------------------------------------------------------------------
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """Return the right ending. The checks on the causes have the order that the policy sets."""
+    """Return the right ending. The checks have the order that the policy sets. `kit.endings` explains the arguments.
+
+    In facts, `SIGNED_REQUEST` stands for the approved request.
+    """
     roles = case.roles
     ending = partial(endings.ending, world, case, cost_center=True)
     earlier, rate = roles["earlier"], roles["refund_rate"]
@@ -211,15 +223,15 @@ def _judge_return(world: World, case: Case, causes: Causes) -> Ending:
     ending = partial(endings.ending, world, case, cost_center=True)
     to_requester = ("waiting_on", roles["requester"])
     form = _form_owed(causes, {name: world.get(Policy, roles[name]).terms for name in VERSIONS})
-    term = LIMITS[form or GOODWILL]
-    others = [roles[name] for name in VERSIONS if name != causes.terms]
-    must_not_cite: Facts = tuple((other, term) for other in others)
+    term = LIMITS[form or GOODWILL]  # the term that decides
+    other_versions = [roles[name] for name in VERSIONS if name != causes.terms]
+    must_not_cite: Facts = tuple((other_version, term) for other_version in other_versions)
     if form is None:
         facts: Facts = ((roles["back"], "date"), (roles["delivery"], "date"), (version, term))
         return ending("declined", "too_late", decider="desk", facts=facts, sets=to_requester, must_not_cite=must_not_cite)
     if form == GOODWILL and causes.favour:
         facts = ((roles["goodwill"], "status"), (version, "return_days"))
-        must_not_cite = tuple((other, "return_days") for other in others)
+        must_not_cite = tuple((other_version, "return_days") for other_version in other_versions)
         return ending("declined", "not_covered", decider="desk", facts=facts, sets=to_requester, must_not_cite=must_not_cite)
     if not causes.ours:
         facts, sets = ((roles["payment"], "channel"),), ("escalated_to", roles["treasurer"])
@@ -230,11 +242,11 @@ def _judge_return(world: World, case: Case, causes: Causes) -> Ending:
     facts = ((SIGNED_REQUEST, "status"), (SIGNED_REQUEST, "decided_by"), (version, term))
     amount = world.get(Entry, roles["payment"]).details[AMOUNTS[form]]
     signature = Signature(form, (("terms", version), ("amount", amount)))
-    office = OFFICES[form]
+    signer = SIGNERS[form]
     return ending(
         "completed",
         "all_checks_passed",
-        decider=office,
+        decider=signer,
         facts=facts,
         must_be_fresh=(roles["refund_rate"],),
         must_not_cite=must_not_cite,
@@ -242,17 +254,21 @@ def _judge_return(world: World, case: Case, causes: Causes) -> Ending:
     )
 
 
-def _form_owed(causes: Causes, terms: dict[str, dict[str, int]]) -> str | None:
-    """Return the form of the refund that the customer is owed, given the terms of all versions, or None."""
-    rank = {term: sorted(each[term] for each in terms.values()).index(terms[causes.terms][term]) for term in LIMITS.values()}
-    if causes.took == "prompt" or (causes.took == "slow" and rank["return_days"] > 0):
+def _form_owed(causes: Causes, versions: dict[str, dict[str, int]]) -> str | None:
+    """Return the form of the refund that the customer is owed, or None. `versions` are the terms of all versions."""
+    applies = versions[causes.terms]
+    return_is_shortest = applies["return_days"] == min(version["return_days"] for version in versions.values())
+    goodwill_is_longest = applies["goodwill_days"] == max(version["goodwill_days"] for version in versions.values())
+    if causes.took == "prompt" or (causes.took == "slow" and not return_is_shortest):
         return FULL
-    if causes.took in ("slow", "late") or (causes.took == "later" and rank["goodwill_days"] == 2):
+    if causes.took in ("slow", "late") or (causes.took == "later" and goodwill_is_longest):
         return GOODWILL
     return None
 
 
 # -- expert ------------------------------------------------------------------------------------------------------------
+
+# A `moves.Move` makes calls and then returns a value; `moves.Shown` is a record as a reply shows it: its fields by name.
 
 
 class RefundNotes(CaseNotes, frozen=True):
@@ -304,14 +320,14 @@ def _decide(notes: RefundNotes) -> moves.Move[Decision]:
     if notes.filed["Scan: return"]["status"] != "scanned":
         yield from notes.send_back()
         return "on_hold", "missing_information", moves.cite((notes.filed["Scan: return"], "status"))
-    back = yield from notes.read_filed("Scan: return")
-    delivery = yield from notes.read_filed("Scan: delivered")
+    return_scan = yield from notes.read_filed("Scan: return")
+    delivery_scan = yield from notes.read_filed("Scan: delivered")
     terms = yield from _terms_that_apply(notes)
-    days = moves.days_between(delivery["date"], back["date"])
-    form = next((form for form in (FULL, GOODWILL) if days <= terms[LIMITS[form]]), None)
+    days_kept = moves.days_between(delivery_scan["date"], return_scan["date"])
+    form = next((form for form in (FULL, GOODWILL) if days_kept <= terms[LIMITS[form]]), None)
     if form is None:
         yield from notes.send_back()
-        return "declined", "too_late", moves.cite((back, "date"), (delivery, "date"), (terms, "goodwill_days"))
+        return "declined", "too_late", moves.cite((return_scan, "date"), (delivery_scan, "date"), (terms, "goodwill_days"))
     yield from notes.read_rule("amounts and channels")
     if form == GOODWILL:
         for row in (yield from moves.search_entries(order["customer"])):
@@ -323,14 +339,14 @@ def _decide(notes: RefundNotes) -> moves.Move[Decision]:
         treasurer = yield from moves.read("datahub.get_approver", role="Treasurer")
         yield from notes.record("escalated_to", treasurer["id"])
         return "cannot_be_done", "beyond_authority", moves.cite((payment, "channel"))
-    known = {
+    form_values = {
         "amount": int(payment[AMOUNTS[form]]),
         "terms": terms["id"],
-        "delivered": delivery["date"],
-        "returned": back["date"],
+        "delivered": delivery_scan["date"],
+        "returned": return_scan["date"],
         "refund_rate": rate["value"],
     }
-    request = yield from _signed(notes, form, known)
+    request = yield from _signed(notes, form, form_values)
     if moves.days_between(rate["measured_at"], request["decided_at"]) >= misuse["max_age_days"]:
         yield from moves.fresh_reading(rate["id"])  # it became too old during the wait
     evidence = moves.cite((request, "status"), (request, "decided_by"), (terms, LIMITS[form]))
@@ -348,8 +364,8 @@ def _terms_that_apply(notes: RefundNotes) -> moves.Move[moves.Shown]:
     return max(in_force, key=lambda version: str(version["since"]))
 
 
-def _signed(notes: RefundNotes, form: str, known: moves.Shown) -> moves.Move[moves.Shown]:
-    """Return the approved request of this form, and link it to the ticket."""
+def _signed(notes: RefundNotes, form: str, form_values: moves.Shown) -> moves.Move[moves.Shown]:
+    """Return the approved request of this form, and link it to the ticket. `form_values`: values by field."""
     ticket, order = notes.ticket, notes.order
     yield from notes.read_rule("signing")
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
@@ -358,10 +374,12 @@ def _signed(notes: RefundNotes, form: str, known: moves.Shown) -> moves.Move[mov
     if form in notes.approved:
         request: moves.Shown = yield from moves.read("approvalflow.check_status", approval_id=notes.approved[form])
     else:
-        office = yield from moves.read("datahub.get_approver", role=OFFICES[form])
-        named = {"ticket_id": ticket["id"], "subject": ticket["subject"], "reference": ticket["reference"]}
-        more = {"cost_center": requester["cost_center"], "invoice": order["invoice"], "parcel": order["parcel"]}
-        request = yield from moves.get_signed(form, office, named | more | known, order["refund_rate_metric"])
+        approver = yield from moves.read("datahub.get_approver", role=SIGNERS[form])
+        from_ticket = {"ticket_id": ticket["id"], "subject": ticket["subject"], "reference": ticket["reference"]}
+        from_records = {"cost_center": requester["cost_center"], "invoice": order["invoice"], "parcel": order["parcel"]}
+        request = yield from moves.get_signed(
+            form, approver, from_ticket | from_records | form_values, metric=order["refund_rate_metric"]
+        )
     yield from notes.record("approval", request["id"])
     return request
 

@@ -1,4 +1,4 @@
-"""The records of an order by the shop, the carrier, the ledger and the customer, and the tickets of the case."""
+"""The records of an order that the shop, the carrier, the ledger and the customer have, and the tickets of the case."""
 
 from typing import NamedTuple
 
@@ -30,11 +30,12 @@ class RefundCalendar(NamedTuple):
 class SalePeriods(NamedTuple):
     """The periods that the three versions of the terms set, in rising order. They are assigned to the versions at random."""
 
-    returns: tuple[int, ...]
-    goodwills: tuple[int, ...]
+    returns: tuple[int, ...]  # days within which a return is refunded in full
+    goodwills: tuple[int, ...]  # days within which the goods are refunded, without shipping
 
 
 def draw_calendar(today: int, draw: Draw) -> RefundCalendar:
+    """Draw the first days of the three versions, the days of order that belong to them, and the day of delivery."""
     newest = today - draw.between(100, 110)
     middle = newest - draw.between(20, 25)
     oldest = middle - draw.between(400, 600)
@@ -43,6 +44,7 @@ def draw_calendar(today: int, draw: Draw) -> RefundCalendar:
 
 
 def draw_periods(draw: Draw) -> SalePeriods:
+    """Draw six periods that differ by at least 5 days. Every goodwill period is longer than every return period."""
     days = [draw.between(9, 13)]
     for _ in range(5):
         days.append(days[-1] + draw.between(5, 9))
@@ -52,12 +54,12 @@ def draw_periods(draw: Draw) -> SalePeriods:
 def add_versions(company: Backdrop, draw: Draw, calendar: RefundCalendar, periods: SalePeriods) -> dict[str, Policy]:
     """Add the three versions of the terms of sale. Any of them can be the most generous one. Return them by name."""
     returns, goodwills = draw.shuffled(periods.returns), draw.shuffled(periods.goodwills)
-    made = {}
-    for name, days, more in draw.shuffled(tuple(zip(VERSIONS, returns, goodwills, strict=True))):
-        terms = {"return_days": days, "goodwill_days": more}
+    policies = {}
+    for name, return_days, goodwill_days in draw.shuffled(tuple(zip(VERSIONS, returns, goodwills, strict=True))):
+        terms = {"return_days": return_days, "goodwill_days": goodwill_days}
         policy = add_terms_of_sale(company, terms, superseded=name != VERSIONS[-1])
-        made[name] = company.world.put_at_start(replace(policy, since=calendar.since[name] * DAY))
-    return made
+        policies[name] = company.world.put_at_start(replace(policy, since=calendar.since[name] * DAY))
+    return policies
 
 
 # -- the order ---------------------------------------------------------------------------------------------------------
@@ -71,8 +73,8 @@ class RefundRecords(NamedTuple):
     other_order: Entry  # of the same customer
     payment: Entry
     refund: Entry
-    delivery: Entry
-    back: Entry  # the scan of the return
+    delivery_scan: Entry
+    return_scan: Entry
     goodwill: Entry
 
 
@@ -83,12 +85,12 @@ def add_records(company: Backdrop, draw: Draw, calendar: RefundCalendar) -> Refu
     customer, namesake = (_add_customer(company, draw, name, f"CUS-{number}") for number in numbers[:2])
     _add_goodwill(company, draw, namesake, "booked")
     goodwill = _add_goodwill(company, draw, customer, "reversed")
-    day, delivered = calendar.ordered["new"][0], calendar.delivered
-    order = _add_order(company, draw, customer, f"ORD-{numbers[2]}", day)
-    other = _add_order(company, draw, customer, f"ORD-{numbers[3]}", day - draw.between(200, 300))
+    ordered, delivered = calendar.ordered["new"][0], calendar.delivered
+    order = _add_order(company, draw, customer, f"ORD-{numbers[2]}", ordered)
+    other_order = _add_order(company, draw, customer, f"ORD-{numbers[3]}", ordered - draw.between(200, 300))
     paid, shipping = draw.between(80, 900), draw.between(4, 19)
     money = {"paid": str(paid), "goods": str(paid - shipping), "shipping": str(shipping)}
-    said = {
+    claims = {  # what the customer says, which need not be true
         "by": "customer",
         "says_delivered": date_of(delivered + draw.between(2, 9)),
         "says_returned": date_of(delivered + draw.between(3, 9)),
@@ -101,20 +103,20 @@ def add_records(company: Backdrop, draw: Draw, calendar: RefundCalendar) -> Refu
         "Scan: delivery attempted": ("scan", "S1", "scanned", {"date": date_of(delivered - draw.between(1, 3))}),
         "Scan: delivered": ("scan", "S2", "scanned", {"date": date_of(delivered)}),
         "Scan: return": ("scan", "S3", "scanned", {"date": date_of(delivered)}),
-        "Contact: phone call": ("contact", "C1", "logged", said),
+        "Contact: phone call": ("contact", "C1", "logged", claims),
     }
-    made = {}
+    entries = {}
     for title, (kind, suffix, status, details) in draw.shuffled(tuple(parts.items())):
         entry = Entry(company.entry_ids.pop(0), kind, title, f"{order.reference}/{suffix}", status, details)
-        made[title] = company.world.put_at_start(entry)
+        entries[title] = company.world.put_at_start(entry)
     return RefundRecords(
         customer,
         order,
-        other,
-        made["Payment"],
-        made["Refund"],
-        made["Scan: delivered"],
-        made["Scan: return"],
+        other_order,
+        entries["Payment"],
+        entries["Refund"],
+        entries["Scan: delivered"],
+        entries["Scan: return"],
         goodwill,
     )
 
@@ -150,6 +152,7 @@ def _add_order(company: Backdrop, draw: Draw, customer: Entry, reference: str, d
 
 
 def date_of(day: int) -> str:
+    """Return the date of a day number of the simulated clock, such as `2026-03-10`."""
     return stamp(day * DAY)[:10]
 
 
@@ -157,7 +160,7 @@ def date_of(day: int) -> str:
 
 
 def add_tickets(company: Backdrop, draw: Draw, records: RefundRecords, requester: str, duplicate: bool) -> dict[str, str]:
-    """Add the ticket, an earlier one that may be about the same order, a decoy and a blocker. Return ids by role."""
+    """Add the ticket, an earlier one that may be about the same order, a decoy and a blocker. Return their ids by role."""
     world, order = company.world, records.order
     ticket = open_ticket(
         company,

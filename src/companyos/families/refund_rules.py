@@ -12,12 +12,13 @@ from companyos.company.colleagues import FaultSearch, audits
 from companyos.core.calls import Call
 from companyos.families.kit.backdrop import DESK_RULES, Backdrop, add_person, add_policy
 
-KIND = "refund_dispute"
+KIND = "refund_dispute"  # the kind of the tickets
 FULL = "full_refund"
 GOODWILL = "goodwill_refund"
-LIMITS = {FULL: "return_days", GOODWILL: "goodwill_days"}  # the term that sets the period
-OFFICES = {FULL: "Care Lead", GOODWILL: "CFO"}
-AMOUNTS = {FULL: "paid", GOODWILL: "goods"}  # the field of the ledger's payment that has the amount
+# By form: the policy's term that sets the period, the job whose holder signs, and the field of the payment with the amount.
+LIMITS = {FULL: "return_days", GOODWILL: "goodwill_days"}
+SIGNERS = {FULL: "Care Lead", GOODWILL: "CFO"}
+AMOUNTS = {FULL: "paid", GOODWILL: "goods"}
 
 # -- policies ----------------------------------------------------------------------------------------------------------
 
@@ -33,6 +34,7 @@ def add_refund_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
 
 
 def add_terms_of_sale(company: Backdrop, terms: dict[str, int], superseded: bool) -> Policy:
+    """Add a version of the terms of sale."""
     return add_policy(company, TERMS_OF_SALE, TERMS_TEXT.format(**terms), terms, superseded)
 
 
@@ -116,7 +118,7 @@ def hire(company: Backdrop) -> None:
 
 def refund_form(form: str, title: str) -> ApprovalType:
     """Return the form for a full or a goodwill refund. The audits below check most of its fields."""
-    office = OFFICES[form]
+    signer = SIGNERS[form]
     return ApprovalType(
         id=form,
         title=title,
@@ -132,8 +134,8 @@ def refund_form(form: str, title: str) -> ApprovalType:
             "refund_rate",
         ),
         optional=("invoice", "parcel"),
-        decided_by=f"the {office}; values as on the ticket, in the register, in DataHub and in the terms of sale",
-        offices=(office,),
+        decided_by=f"the {signer}; values as on the ticket, in the register, in DataHub and in the terms of sale",
+        offices=(signer,),
         same_as_ticket={"subject": "subject", "reference": "reference", "cost_center": "cost_center"},
         same_as_entry={"invoice": "invoice", "parcel": "parcel"},
         measured="refund_rate",
@@ -144,36 +146,39 @@ def refund_form(form: str, title: str) -> ApprovalType:
 
 
 @audits(FULL)
-def audit_full_refund(data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
+def audit_full_refund(form_data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
     """Check a full refund."""
-    return (yield from _wrong_refund(FULL, data, ticket))
+    return (yield from _wrong_refund(FULL, form_data, ticket))
 
 
 @audits(GOODWILL)
-def audit_goodwill_refund(data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
+def audit_goodwill_refund(form_data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
     """Check a goodwill refund, which is for the goods without shipping."""
-    return (yield from _wrong_refund(GOODWILL, data, ticket))
+    return (yield from _wrong_refund(GOODWILL, form_data, ticket))
 
 
-def _wrong_refund(form: str, data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
-    """Compare a request with the records and with the terms that it names. Approvers do not check if these terms apply."""
+def _wrong_refund(form: str, form_data: dict[str, Any], ticket: dict[str, Any]) -> FaultSearch:
+    """Return the fault if a request contradicts the records or the terms that it names, else None.
+
+    Approvers do not check if these terms apply.
+    """
     listed = (yield Call("datahub", "search_register", {"query": ticket["reference"]})).data["rows"]
-    filed = {}
+    entries = {}
     for row in listed:
         if row["kind"] in ("ledger", "scan"):
-            filed[row["name"]] = (yield Call("datahub", "get_entry", {"entry_id": row["id"]})).data
-    for field, name, there in (
+            entries[row["name"]] = (yield Call("datahub", "get_entry", {"entry_id": row["id"]})).data
+    for field, name, entry_field in (
         ("amount", "Payment", AMOUNTS[form]),
         ("delivered", "Scan: delivered", "date"),
         ("returned", "Scan: return", "date"),
     ):
-        if name not in filed or not same(filed[name][there], data[field]):
+        if name not in entries or not same(entries[name][entry_field], form_data[field]):
             return "mismatch", f"{field} is not what the records say."
-    reply = yield Call("datahub", "read_policy", {"policy_id": str(data["terms"])})
+    reply = yield Call("datahub", "read_policy", {"policy_id": str(form_data["terms"])})
     if not reply.ok or reply.data["title"] != TERMS_OF_SALE:
         return "wrong_terms", "terms names no version of our terms of sale."
     term = LIMITS[form]
-    took = date.fromisoformat(data["returned"]) - date.fromisoformat(data["delivered"])
-    if took.days > reply.data[term]:
+    time_kept = date.fromisoformat(form_data["returned"]) - date.fromisoformat(form_data["delivered"])
+    if time_kept.days > reply.data[term]:
         return "beyond_term", f"This took longer than the {term} of the version that terms names."
     return None

@@ -27,13 +27,17 @@ from companyos.families.kit.tickets import add_decoy_and_blocker, copy_ticket, o
 from companyos.families.kit.working import compare
 from companyos.families.vendor_rules import BRIEFS, add_vendor_policies
 
-FORM = "vendor_onboarding"
+FORM = "vendor_onboarding"  # the id of the form, and the kind of the tickets
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 
 
 class Causes(EverydayTroubles, frozen=True):
-    """The hidden causes of a case: facts about this vendor, and troubles. See `kit.case`."""
+    """The hidden causes of a case: facts about this vendor, and troubles. `kit.case` explains both.
+
+    `Source` records hold the true value of a metric, `Metric` records the measured one. In the target of a trouble,
+    `=priority` is the name of a field; the other parts are roles of the case.
+    """
 
     duplicate: Annotated[
         bool,
@@ -67,6 +71,7 @@ class Causes(EverydayTroubles, frozen=True):
     cost_center_outdated: Annotated[bool, Trouble(dial="outdated_fields", target=("ticket",))]
     cost_center_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=cost_center"))]
     priority_missing: Annotated[bool, Trouble(dial="missing_fields", target=("ticket", "=priority"))]
+    # leftover: the blocking ticket is done, but nobody has removed the block; waiting: it is still in progress
     block: Annotated[Literal["no", "leftover", "waiting"], Trouble(dial="blocked", target=("ticket", "blocker"))]
     score_stale: Annotated[bool, Trouble(dial="stale", target=("score",))]
     refresh: Annotated[Literal["quick", "slow", "fails", "fails_twice"], Trouble(dial="refresh", target=("score",))]
@@ -74,6 +79,7 @@ class Causes(EverydayTroubles, frozen=True):
     head_deputy_away: Annotated[bool, Trouble(dial="absence", target=("head_deputy",))]
     cfo_away: Annotated[bool, Trouble(dial="absence", target=("cfo",))]
     controller_away: Annotated[bool, Trouble(dial="absence", target=("controller",))]
+    # evidence: the approver wants one more field in the form; superior: the approver's manager has to decide
     objection: Annotated[
         Literal["no", "evidence", "superior"],
         Trouble(dial="rejections", target=("head", "head_deputy", "head_third", "cfo", "controller", "treasurer")),
@@ -85,8 +91,8 @@ class Causes(EverydayTroubles, frozen=True):
 
 
 def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
-    """Add the case to the company, on the vendor desk, from its facts and without troubles."""
-    world, draw, offices = company.world, streams.at("case"), company.offices
+    """Add the records and tickets of the case to the company, as the facts in `causes` say. Troubles are added later."""
+    world, draw, offices = company.world, streams.at("case"), company.offices  # offices: people's ids by job title
     firm = company.firms.pop(0)
     department = draw.pick(DEPARTMENTS)
     requester = world.get(Person, offices[f"{department} Associate"])
@@ -96,9 +102,10 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
     world.put_at_start(_form(policy.id))
     entry = _add_entries(company, firm, requester, causes)
     _set_score(world, entry.details["score_metric"], terms, causes)
+    # The records and people of the case: ids by role. `head_third` signs if `head` and `head_deputy` are away.
     roles = {
         "requester": requester.id,
-        "entry": entry.id,
+        "entry": entry.id,  # what the ticket is about
         "score": entry.details["score_metric"],
         "form": FORM,
         "policy": policy.id,
@@ -120,7 +127,7 @@ def stage(company: Backdrop, streams: Streams, causes: Causes) -> Case:
 def _add_tickets(
     company: Backdrop, draw: Draw, firm: Firm, requester: Person, amount: int, causes: Causes
 ) -> dict[str, str]:
-    """Add the ticket, an earlier one that may be about the same vendor, a decoy and a blocker. Return ids by role."""
+    """Add the ticket, an earlier one that may be about the same vendor, a decoy and a blocker. Return their ids by role."""
     ticket = open_ticket(
         company,
         draw,
@@ -144,15 +151,15 @@ def _add_tickets(
         amount=draw.between(8, 60) * 250,
         opened=ticket.opened - draw.between(3, 30) * DAY,
     )
-    other = company.firms.pop(0)
+    decoy_firm = company.firms.pop(0)
     return add_decoy_and_blocker(
         company,
         ticket,
         earlier,
         blocker_kind="vendor_check",
-        title=f"Onboard {other.name}",
-        subject=other.name,
-        reference=other.reference,
+        title=f"Onboard {decoy_firm.name}",
+        subject=decoy_firm.name,
+        reference=decoy_firm.reference,
     )
 
 
@@ -172,20 +179,23 @@ def _add_entries(company: Backdrop, firm: Firm, requester: Person, causes: Cause
     return world.put_at_start(replace(entry, details=details))
 
 
-def _set_score(world: World, name: str, terms: dict[str, int], causes: Causes) -> None:
-    low, high = terms["minimum"], terms["minimum_personal"]
-    band = {"low": (38, low - 1), "middle": (low, high - 1), "high": (high, 97)}[causes.score]
-    value = world.streams.at("score", causes.score).between(*band)
-    set_metric(world, name, value, terms["max_age_days"])
+def _set_score(world: World, metric: str, terms: dict[str, int], causes: Causes) -> None:
+    """Set the compliance score to a value in the range that the cause `score` names."""
+    minimum, minimum_personal = terms["minimum"], terms["minimum_personal"]
+    bands = {"low": (38, minimum - 1), "middle": (minimum, minimum_personal - 1), "high": (minimum_personal, 97)}
+    value = world.streams.at("score", causes.score).between(*bands[causes.score])
+    set_metric(world, metric, value, terms["max_age_days"])
 
 
 def _draw_amount(world: World, causes: Causes, head: Person, cfo: Person) -> int:
-    first, second = head.limit or 0, cfo.limit or 0
-    band = {"small": (2000, first), "large": (first + 1, second), "huge": (second + 1, 2 * second)}[causes.amount]
-    return world.streams.at("amount", causes.amount).between(*band)
+    """Draw the amount of the ticket from the range that the cause `amount` names."""
+    head_limit, cfo_limit = head.limit or 0, cfo.limit or 0
+    bands = {"small": (2000, head_limit), "large": (head_limit + 1, cfo_limit), "huge": (cfo_limit + 1, 2 * cfo_limit)}
+    return world.streams.at("amount", causes.amount).between(*bands[causes.amount])
 
 
 def _form(policy_id: str) -> ApprovalType:
+    """Return the form that the head of the department or the CFO signs. `policy_id` is the policy on the minimum score."""
     return ApprovalType(
         id=FORM,
         title="Vendor onboarding",
@@ -202,7 +212,7 @@ def _form(policy_id: str) -> ApprovalType:
         same_as_entry={"certificate": "certificate", "contract": "contract"},
         measured="score",
         policy=policy_id,
-        stricter_by="data_class",
+        stricter_by="data_class",  # for personal data the minimum is `minimum_personal`
         attachment="certificate",
     )
 
@@ -211,7 +221,10 @@ def _form(policy_id: str) -> ApprovalType:
 
 
 def judge(world: World, case: Case, causes: Causes) -> Ending:
-    """Return the right ending. The checks on the causes have the order that the policy sets."""
+    """Return the right ending. The checks have the order that the policy sets. `kit.endings` explains the arguments.
+
+    In facts, `SIGNED_REQUEST` stands for the approved request.
+    """
     roles = case.roles
     ending = partial(endings.ending, world, case, cost_center=True)
     earlier, entry, score = roles["earlier"], roles["entry"], roles["score"]
@@ -242,6 +255,9 @@ def judge(world: World, case: Case, causes: Causes) -> Ending:
 
 # -- expert ------------------------------------------------------------------------------------------------------------
 
+# A `moves.Move` makes calls and then returns a value; `moves.Shown` is a record as a reply shows it: its fields by name.
+# `compare` and the functions of `working` also write down what the expert compares, as working lines.
+
 
 def expert(so_far: EpisodeSoFar, style: ExpertStyle) -> Procedure:
     """Work on the ticket as the policies demand, from the start or after earlier turns of somebody else."""
@@ -264,7 +280,10 @@ def _decide(
     now: str,
     style: ExpertStyle,
 ) -> moves.Move[Decision]:
-    """Make the checks in the order that the policy sets. The first one that applies decides."""
+    """Make the checks in the order that the policy sets. The first one that applies decides.
+
+    `policies` and `approved` are the policies and the approved requests of the ticket: ids by title and by form.
+    """
     duplicate = yield from casework.mark_duplicate(ticket, aloud=True)
     if duplicate is not None:
         return duplicate
@@ -285,17 +304,17 @@ def _decide(
         return "declined", "below_minimum", moves.cite((score, "value"), (rule, minimum))
     yield from moves.read("datahub.read_policy", policy_id=policies["Vendor onboarding: signing"])
     requester = yield from moves.read("datahub.get_person", person_id=ticket["requester"])
-    office = yield from moves.read("datahub.get_approver", role=f"Head of {requester['department']}")
-    if not (yield from moves.covers(office, ticket["amount"])):
-        office = yield from moves.read("datahub.get_approver", role="CFO")
-        if not (yield from moves.covers(office, ticket["amount"])):
-            return "cannot_be_done", "beyond_authority", moves.cite((ticket, "amount"), (office, "limit"))
+    approver = yield from moves.read("datahub.get_approver", role=f"Head of {requester['department']}")
+    if not (yield from moves.covers(approver, ticket["amount"])):
+        approver = yield from moves.read("datahub.get_approver", role="CFO")
+        if not (yield from moves.covers(approver, ticket["amount"])):
+            return "cannot_be_done", "beyond_authority", moves.cite((ticket, "amount"), (approver, "limit"))
     yield from moves.correct_cost_center(ticket, requester)
     if FORM in approved:
         request = yield from moves.read("approvalflow.check_status", approval_id=approved[FORM])
     else:
-        form = _form_data(ticket, entry, score, requester)
-        request = yield from moves.get_signed(FORM, office, form, entry["score_metric"])
+        form_data = _form_data(ticket, entry, score, requester)
+        request = yield from moves.get_signed(FORM, approver, form_data, metric=entry["score_metric"])
     yield from moves.set_field(ticket["id"], "approval", request["id"])
     if (yield from moves.grew_old(score, request["decided_at"], rule["max_age_days"])):
         score = yield from moves.fresh_reading(score["id"])  # it became too old during the wait
@@ -307,6 +326,7 @@ def _decide(
 
 
 def _form_data(ticket: moves.Shown, entry: moves.Shown, score: moves.Shown, requester: moves.Shown) -> moves.Shown:
+    """Return a value for each field that the form may ask for."""
     return {
         "ticket_id": ticket["id"],
         "subject": ticket["subject"],

@@ -12,10 +12,10 @@ def add_vendor_policies(company: Backdrop, terms: dict[str, int]) -> Policy:
     title, text = SCORE_POLICY
     older = {name: value - 5 for name, value in terms.items()}
     add_policy(company, title, text.format(**older), older, superseded=True)
-    minimum = add_policy(company, title, text.format(**terms), terms)
+    minimum_policy = add_policy(company, title, text.format(**terms), terms)
     for title, text in POLICIES.items():
         add_policy(company, title, text)
-    return minimum
+    return minimum_policy
 
 
 SCORE_POLICY = (
